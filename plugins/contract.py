@@ -1,0 +1,402 @@
+"""What the slots of the pipeline promise each other: facts about a request, and one narrow Protocol per slot.
+
+    admit -> screen -> route -> assemble -> recall -> constrain -> generate -> moderate -> record
+
+Facts are frozen. A stage gets what it needs and returns what it decides; only the pipeline keeps state of a request.
+This module imports none of ours but the errors, so that a plug-in needs nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+API_VERSION = 1
+"""Raised when a Protocol here changes shape; a plug-in that names another version is refused with both numbers."""
+
+SLOTS = ("admit", "screen", "route", "assemble", "recall", "constrain", "generate", "moderate", "record")
+SlotName = Literal["admit", "screen", "route", "assemble", "recall", "constrain", "generate", "moderate", "record"]
+
+Role = Literal["system", "developer", "user", "assistant", "tool"]
+Channel = Literal["content", "reasoning", "tool_arguments"]
+FinishReason = Literal["stop", "length", "content_filter", "cancelled", "error"]
+ConstraintKind = Literal["json_schema", "json_object", "regex", "choice", "lark"]
+Mask = npt.NDArray[np.int32]
+"""Token bitmask, int32 [ceil(V/32)]: bit `t % 32` of word `t // 32` is 1 where token `t` is allowed."""
+
+
+# --- what a request is ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    role: Role
+    content: str
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """What shape the answer must have. `value`: schema dict | None | pattern | sequence of strings | grammar text."""
+
+    kind: ConstraintKind
+    value: Any = None
+    name: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the compiler by name (`whitespace`, `property_order` ...); an unknown one is refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How tokens are drawn. Defaults are those of the OpenAI API, except that `temperature` None = the model's own."""
+
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    frequency_penalty: float = 0.0
+    presence_penalty: float = 0.0
+    seed: int | None = None
+    stop: tuple[str, ...] = ()
+    logprobs: int | None = None
+    """None = none; k >= 0 = the chosen token's logprob and those of the k likeliest tokens."""
+    logit_bias: Mapping[int, float] = field(default_factory=dict)
+    min_tokens: int = 0
+    ignore_eos: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One chat completion as asked for, free of any wire format."""
+
+    id: str
+    model: str
+    messages: tuple[Message, ...]
+    sampling: Sampling = Sampling()
+    constraint: Constraint | None = None
+    n: int = 1
+    stream: bool = False
+    user: str | None = None
+    api_key: str | None = field(default=None, repr=False)
+    priority: int = 0
+    """Lower runs first; 0 = interactive, 10 = batch."""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    cache: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks, as `admit` found out. `tenant` scopes caches and prefix blocks."""
+
+    tenant: str = "anonymous"
+    key_id: str | None = None
+    scopes: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What the model will read. `text` was tokenised to `token_ids` with no special tokens added."""
+
+    text: str
+    token_ids: tuple[int, ...]
+
+
+# --- what comes out ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    token_id: int
+    token: str
+    data: bytes
+    """The token's exact bytes (a token may hold part of a code point)."""
+    logprob: float
+    top: tuple[tuple[int, str, bytes, float], ...] = ()
+    """(token_id, token, bytes, logprob), likeliest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A step of one choice: text that became final (whole code points), and, on the last one, why it ended."""
+
+    index: int
+    text: str = ""
+    token_ids: tuple[int, ...] = ()
+    logprobs: tuple[TokenLogprob, ...] = ()
+    finish_reason: FinishReason | None = None
+    channel: Channel = "content"
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+    """Prompt tokens whose KV blocks were reused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Characters [start, end) of a channel's decoded text, absolute offsets."""
+
+    start: int
+    end: int
+    reason: str
+    replacement: str = "[REDACTED]"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a rail says about the text so far.
+
+    `clear_to`: absolute offset before which the rail is content with what it has seen and with `redact`; it never
+    decreases and never lies inside a redacted span. `redact`: spans new in this verdict, in order, none before an
+    offset that was already clear. `block`: a reason; nothing at or after `clear_to` may ever be released.
+    """
+
+    clear_to: int
+    redact: tuple[Span, ...] = ()
+    block: str | None = None
+    escalate: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScreenResult:
+    """An input rail's verdict on one request. `messages` replaces the request's when the rail redacted."""
+
+    action: Literal["pass", "redact", "block", "escalate"] = "pass"
+    reason: str = ""
+    messages: tuple[Message, ...] | None = None
+    score: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One line of a request's story: what a stage decided and how long it took."""
+
+    slot: SlotName
+    stage: str
+    outcome: str
+    duration_s: float
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A finished choice as it left the gateway."""
+
+    index: int
+    text: str
+    finish_reason: FinishReason
+    logprobs: tuple[TokenLogprob, ...] = ()
+    refusal: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A request's end, for recorders. `error` is the code of the typed error, if one was sent."""
+
+    request: Request
+    caller: Caller
+    model: str
+    answers: tuple[Answer, ...]
+    usage: Usage
+    decisions: tuple[Decision, ...]
+    duration_s: float
+    time_to_first_chunk_s: float | None = None
+    error: str | None = None
+    cached: bool = False
+
+
+# --- what stages need of a model and of a grammar ------------------------------------------------------------------
+
+
+@runtime_checkable
+class Matcher(Protocol):
+    """One sequence's way through a grammar. Not thread-safe; used by one thread at a time."""
+
+    def fill_mask(self, row: Mask) -> bool:
+        """Overwrite `row`; False means every token is allowed and the mask need not be applied."""
+
+    def accept(self, token_id: int) -> None:
+        """Advance; raises `TokenRejected`, and then nothing has changed."""
+
+    def rollback(self, n: int) -> None:
+        """Undo the last `n` accepted tokens; masks are then bit-identical to those before."""
+
+    def forced_tokens(self) -> list[int]:
+        """Tokens the grammar leaves no choice about from here, in canonical tokenisation; [] where unsure."""
+
+    @property
+    def can_stop(self) -> bool:
+        """What was accepted is a whole value: an end-of-sequence token is allowed."""
+
+    @property
+    def is_finished(self) -> bool:
+        """An end-of-sequence token was accepted, or nothing but one may follow."""
+
+
+@runtime_checkable
+class CompiledGrammar(Protocol):
+    """Immutable; shared between requests and threads."""
+
+    def matcher(self) -> Matcher: ...
+
+
+class ServedModel(Protocol):
+    """What stages may know of a model in memory."""
+
+    name: str
+    version: str
+    context_length: int
+    vocab_size: int
+    """Columns of the logits, the padded vocabulary."""
+    eos_token_ids: tuple[int, ...]
+    tokenizer: Any
+    """A `transformers` tokenizer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One prompt to generate from, `n` choices."""
+
+    request_id: str
+    model: str
+    prompt: Prompt
+    sampling: Sampling
+    grammar: CompiledGrammar | None = None
+    n: int = 1
+    tenant: str = "anonymous"
+    priority: int = 0
+
+
+class Generation(Protocol):
+    """A running generation. Iterating yields the choices' pieces as they come; each choice ends with a piece that has
+    a `finish_reason`, and the iteration ends after the last. `cancel` is idempotent, may be called at any time from
+    the event loop, and frees the blocks within one engine step."""
+
+    def __aiter__(self) -> AsyncIterator[Piece]: ...
+
+    def cancel(self) -> None: ...
+
+    @property
+    def usage(self) -> Usage: ...
+
+
+@dataclass(frozen=True, slots=True)
+class CacheKey:
+    """Everything an answer depends on. `digest` is the SHA-256 hex of the canonical request within the scope."""
+
+    tenant: str
+    model: str
+    digest: str
+
+
+# --- the slots ------------------------------------------------------------------------------------------------------
+
+
+class Admitter(Protocol):
+    """Slot `admit`. Stages run in order; each gets the caller found so far. Raises a `RequestError` to refuse."""
+
+    async def admit(self, request: Request, caller: Caller) -> Caller: ...
+
+
+class InputRail(Protocol):
+    """Slot `screen`. Sees the messages before anything is generated."""
+
+    async def screen(self, request: Request, caller: Caller) -> ScreenResult: ...
+
+
+class Router(Protocol):
+    """Slot `route`. Names one of `models`, or raises `NotFound` listing them."""
+
+    async def route(self, request: Request, caller: Caller, models: Mapping[str, ServedModel]) -> str: ...
+
+
+class Assembler(Protocol):
+    """Slot `assemble`. Raises `ContextLengthExceeded` with both numbers when the prompt does not fit."""
+
+    async def assemble(self, request: Request, model: ServedModel) -> Prompt: ...
+
+
+class ResponseCache(Protocol):
+    """Slot `recall`. A store that is down answers None and is counted; it never raises into a request."""
+
+    async def look_up(self, key: CacheKey) -> tuple[Answer, ...] | None: ...
+
+    async def store(self, key: CacheKey, answers: tuple[Answer, ...]) -> None: ...
+
+
+class Constrainer(Protocol):
+    """Slot `constrain`. Compiles off the event loop; raises a `GrammarError` with a JSON pointer."""
+
+    async def compile(self, constraint: Constraint, model: ServedModel) -> CompiledGrammar: ...
+
+
+class Generator(Protocol):
+    """Slot `generate`. Raises `Overloaded` where it will not queue the job."""
+
+    @property
+    def models(self) -> Mapping[str, ServedModel]: ...
+
+    async def generate(self, job: Job) -> Generation: ...
+
+    def stats(self) -> Mapping[str, float]:
+        """Gauges by name: at least `requests_running`, `requests_waiting`, `kv_cache_usage_ratio` (0..1)."""
+
+
+class RailSession(Protocol):
+    """One channel of one choice of one request. `feed` is given consecutive text; offsets in the verdict are absolute.
+
+    The law: verdicts, taken together, do not depend on how the text was cut into chunks.
+    """
+
+    def feed(self, text: str) -> Verdict: ...
+
+    def close(self) -> Verdict:
+        """No more text will come: settle everything (`clear_to` = length of the text, or block)."""
+
+
+class OutputRail(Protocol):
+    """Slot `moderate`. A factory of sessions."""
+
+    name: str
+
+    def open(self, request: Request, caller: Caller, channel: Channel) -> RailSession: ...
+
+
+class Recorder(Protocol):
+    """Slot `record`. Called once for every request, however it ended. Its failure never reaches the client."""
+
+    async def record(self, outcome: Outcome) -> None: ...
+
+
+Stage = Admitter | InputRail | Router | Assembler | ResponseCache | Constrainer | Generator | OutputRail | Recorder
+
+
+@runtime_checkable
+class Lifecycle(Protocol):
+    """Optional for every stage: `start` is awaited before the first request, `close` after the last."""
+
+    async def start(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+class StageFactory(Protocol):
+    """What a plug-in registers: called once at start-up with its own settings (a table of the configuration file)."""
+
+    def __call__(self, settings: Mapping[str, Any]) -> Any: ...
+
+
+class RegistryLike(Protocol):
+    """What `register(registry)` of a plug-in gets."""
+
+    def add(self, slot: SlotName, name: str, factory: StageFactory, *, api_version: int = API_VERSION) -> None: ...
+

@@ -1,0 +1,170 @@
+"""Every error that crosses a package border, drawn as one tree.
+
+    SluicegateError
+    ├── ConfigurationError          the operator's settings; raised before anything is served
+    ├── PluginError                 a plug-in is missing, broken or answers nonsense
+    ├── TokenRejected               a matcher was given a token that its mask refuses
+    ├── RequestError                the caller's fault; becomes a 4xx with the OpenAI error body
+    │   ├── AuthenticationError     401
+    │   ├── PermissionDenied        403
+    │   ├── NotFound                404
+    │   ├── RequestTooLarge         413
+    │   ├── RateLimited             429, with `retry_after_s`
+    │   ├── ContextLengthExceeded   400
+    │   └── GrammarError            400, with the JSON `pointer` of the offending place
+    │       ├── InvalidGrammar      not a well-formed schema, pattern or grammar
+    │       ├── UnsupportedGrammar  well-formed, but not enforced here; never silently ignored
+    │       ├── Unsatisfiable       no value can satisfy it
+    │       └── GrammarLimit        well-formed, but past a stated limit of size, depth or time
+    └── ServiceError                our fault; becomes a 5xx
+        ├── Overloaded              503, with `retry_after_s`
+        ├── ModelLoadError          a checkpoint that the engine cannot serve, with the reason
+        ├── GenerationFailed        500, one request's generation broke
+        └── StageFailed             500, a stage threw or ran out of time and failed closed
+
+A message says what was found, where, what was expected and what to do.
+"""
+
+from __future__ import annotations
+
+
+class SluicegateError(Exception):
+    """Root of the tree. `code` is the stable machine name that clients may switch on."""
+
+    code = "internal_error"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class ConfigurationError(SluicegateError):
+    code = "invalid_configuration"
+
+
+class PluginError(SluicegateError):
+    code = "plugin_error"
+
+
+class TokenRejected(SluicegateError):
+    """Raised by `accept`; the matcher's state is unchanged."""
+
+    code = "token_rejected"
+
+    def __init__(self, token_id: int, message: str = "") -> None:
+        super().__init__(message or f"token {token_id} is not allowed here; sample under the mask of `fill_mask`")
+        self.token_id = token_id
+
+
+class RequestError(SluicegateError):
+    """The caller can mend it. `param` names the request's field, `status` is the HTTP status."""
+
+    code = "invalid_request"
+    kind = "invalid_request_error"
+    status = 400
+
+    def __init__(self, message: str, *, param: str | None = None, code: str | None = None) -> None:
+        super().__init__(message)
+        self.param = param
+        if code is not None:
+            self.code = code
+
+
+class AuthenticationError(RequestError):
+    code = "invalid_api_key"
+    kind = "authentication_error"
+    status = 401
+
+
+class PermissionDenied(RequestError):
+    code = "permission_denied"
+    kind = "permission_error"
+    status = 403
+
+
+class NotFound(RequestError):
+    code = "not_found"
+    kind = "not_found_error"
+    status = 404
+
+
+class RequestTooLarge(RequestError):
+    code = "request_too_large"
+    status = 413
+
+
+class RateLimited(RequestError):
+    code = "rate_limit_exceeded"
+    kind = "rate_limit_error"
+    status = 429
+
+    def __init__(self, message: str, *, retry_after_s: float) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class ContextLengthExceeded(RequestError):
+    code = "context_length_exceeded"
+
+
+class GrammarError(RequestError):
+    """`pointer` is a JSON pointer into the schema (or a place in a pattern), `reason` one sentence."""
+
+    code = "invalid_schema"
+
+    def __init__(self, reason: str, *, pointer: str = "", param: str | None = None) -> None:
+        where = f" (at {pointer!r})" if pointer else ""
+        super().__init__(f"{reason}{where}", param=param)
+        self.pointer = pointer
+        self.reason = reason
+
+
+class InvalidGrammar(GrammarError):
+    code = "invalid_schema"
+
+
+class UnsupportedGrammar(GrammarError):
+    code = "unsupported_schema"
+
+
+class Unsatisfiable(GrammarError):
+    code = "unsatisfiable_schema"
+
+
+class GrammarLimit(GrammarError):
+    code = "schema_limit_exceeded"
+
+
+class ServiceError(SluicegateError):
+    """The caller did nothing wrong. `status` is the HTTP status."""
+
+    kind = "server_error"
+    status = 500
+
+
+class Overloaded(ServiceError):
+    code = "overloaded"
+    status = 503
+
+    def __init__(self, message: str, *, retry_after_s: float) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class ModelLoadError(ServiceError):
+    code = "model_load_error"
+
+
+class GenerationFailed(ServiceError):
+    code = "generation_failed"
+
+
+class StageFailed(ServiceError):
+    """A stage threw, answered nonsense or ran out of its time. Fail closed: nothing was released because of it."""
+
+    code = "stage_failed"
+
+    def __init__(self, slot: str, stage: str, reason: str) -> None:
+        super().__init__(f"stage {stage!r} of slot {slot!r} failed: {reason}")
+        self.slot = slot
+        self.stage = stage

@@ -1,0 +1,100 @@
+"""Names of stages and what makes them. Built-ins and strangers' plug-ins come in by the same door: `register(registry)`.
+
+Installed is not enabled: discovery fills the registry, configuration says what runs and in which order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from plugins.contract import API_VERSION, SLOTS, SlotName, StageFactory
+from plugins.errors import ConfigurationError, PluginError
+
+GROUP = "sluicegate.plugins"
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    slot: SlotName
+    name: str
+    factory: StageFactory
+    source: str
+    """Package or entry point that registered it, for messages and `sluicegate plugins list`."""
+
+
+class Registry:
+    """Mutable until start-up ends; read-only by convention afterwards."""
+
+    def __init__(self) -> None:
+        self._stages: dict[tuple[str, str], Registered] = {}
+        self._source = "built-in"
+
+    def add(self, slot: SlotName, name: str, factory: StageFactory, *, api_version: int = API_VERSION) -> None:
+        """Raises `PluginError` on an unknown slot, another contract version, or a name that is taken."""
+        if slot not in SLOTS:
+            raise PluginError(f"{self._source}: there is no slot {slot!r}; the slots are {', '.join(SLOTS)}")
+        if api_version != API_VERSION:
+            raise PluginError(
+                f"{self._source}: stage {name!r} is written for contract version {api_version}, "
+                f"this gateway speaks version {API_VERSION}; install a matching release of the plug-in"
+            )
+        taken = self._stages.get((slot, name))
+        if taken is not None:
+            raise PluginError(f"{self._source}: stage {name!r} of slot {slot!r} is already registered by {taken.source}")
+        self._stages[slot, name] = Registered(slot, name, factory, self._source)
+
+    def register_from(self, source: str, register: Callable[[Registry], None]) -> None:
+        """Call a plug-in's `register`; whatever it throws becomes a `PluginError` that names it."""
+        self._source = source
+        try:
+            register(self)
+        except PluginError:
+            raise
+        except Exception as error:
+            raise PluginError(f"{source}: register() failed with {type(error).__name__}: {error}") from error
+        finally:
+            self._source = "built-in"
+
+    def names(self, slot: str) -> list[str]:
+        return sorted(name for s, name in self._stages if s == slot)
+
+    def all(self) -> list[Registered]:
+        return sorted(self._stages.values(), key=lambda r: (SLOTS.index(r.slot), r.name))
+
+    def build(self, slot: SlotName, name: str, settings: Mapping[str, Any]) -> Any:
+        """Make a stage. Raises `ConfigurationError` for a name nobody registered, listing those that are."""
+        found = self._stages.get((slot, name))
+        if found is None:
+            known = ", ".join(self.names(slot)) or "none"
+            raise ConfigurationError(f"no stage {name!r} is installed for slot {slot!r}; installed: {known}")
+        try:
+            return found.factory(settings)
+        except (ConfigurationError, PluginError):
+            raise
+        except (TypeError, ValueError) as error:
+            raise ConfigurationError(f"settings of stage {name!r} (slot {slot!r}) are wrong: {error}") from error
+
+
+def discover(registry: Registry, found: Iterable[EntryPoint] | None = None) -> list[str]:
+    """Register every installed plug-in of the entry-point group. One that does not import never stops the others:
+    its message is returned, and naming one of its stages in the configuration is then an error."""
+    complaints = []
+    for entry in found if found is not None else entry_points(group=GROUP):
+        try:
+            registry.register_from(entry.name, _load(entry))
+        except PluginError as error:
+            complaints.append(error.message)
+    return complaints
+
+
+def _load(entry: EntryPoint) -> Callable[[Registry], None]:
+    try:
+        register = entry.load()
+    except Exception as error:
+        raise PluginError(f"{entry.name}: cannot be imported ({type(error).__name__}: {error})") from error
+    if not callable(register):
+        raise PluginError(f"{entry.name}: the entry point must name a function register(registry), found {register!r}")
+    return register  # type: ignore[no-any-return]
