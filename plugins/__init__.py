@@ -2,6 +2,7 @@
 
 from plugins.contract import (
     API_VERSION,
+    SLOTS,
     Admitter,
     Answer,
     Assembler,
@@ -33,7 +34,6 @@ from plugins.contract import (
     ResponseCache,
     Role,
     Router,
-    SLOTS,
     Sampling,
     ScreenResult,
     ServedModel,
@@ -48,6 +48,7 @@ from plugins.contract import (
 from plugins.errors import (
     AuthenticationError,
     ConfigurationError,
+    ContentBlocked,
     ContextLengthExceeded,
     GenerationFailed,
     GrammarError,
@@ -72,6 +73,7 @@ from plugins.registry import Registry, discover
 
 __all__ = [
     "API_VERSION",
+    "SLOTS",
     "Admitter",
     "Answer",
     "Assembler",
@@ -84,6 +86,7 @@ __all__ = [
     "Constrainer",
     "Constraint",
     "ConstraintKind",
+    "ContentBlocked",
     "ContextLengthExceeded",
     "Decision",
     "FinishReason",
@@ -119,7 +122,6 @@ __all__ = [
     "ResponseCache",
     "Role",
     "Router",
-    "SLOTS",
     "Sampling",
     "ScreenResult",
     "ServedModel",

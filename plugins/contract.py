@@ -399,4 +399,3 @@ class RegistryLike(Protocol):
     """What `register(registry)` of a plug-in gets."""
 
     def add(self, slot: SlotName, name: str, factory: StageFactory, *, api_version: int = API_VERSION) -> None: ...
-

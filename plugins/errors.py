@@ -11,6 +11,7 @@
     │   ├── RequestTooLarge         413
     │   ├── RateLimited             429, with `retry_after_s`
     │   ├── ContextLengthExceeded   400
+    │   ├── ContentBlocked          400, an input rail refused the messages
     │   └── GrammarError            400, with the JSON `pointer` of the offending place
     │       ├── InvalidGrammar      not a well-formed schema, pattern or grammar
     │       ├── UnsupportedGrammar  well-formed, but not enforced here; never silently ignored
@@ -105,6 +106,18 @@ class RateLimited(RequestError):
 
 class ContextLengthExceeded(RequestError):
     code = "context_length_exceeded"
+
+
+class ContentBlocked(RequestError):
+    """`rail` refused what the caller sent; nothing was generated."""
+
+    code = "content_filter"
+    kind = "content_policy_violation"
+
+    def __init__(self, rail: str, reason: str) -> None:
+        super().__init__(f"the request was blocked by rail {rail!r}: {reason}", param="messages")
+        self.rail = rail
+        self.reason = reason
 
 
 class GrammarError(RequestError):

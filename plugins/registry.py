@@ -1,4 +1,4 @@
-"""Names of stages and what makes them. Built-ins and strangers' plug-ins come in by the same door: `register(registry)`.
+"""Names of stages and what makes them. Built-ins and strangers' plug-ins use one door: `register(registry)`.
 
 Installed is not enabled: discovery fills the registry, configuration says what runs and in which order.
 """
@@ -43,7 +43,7 @@ class Registry:
             )
         taken = self._stages.get((slot, name))
         if taken is not None:
-            raise PluginError(f"{self._source}: stage {name!r} of slot {slot!r} is already registered by {taken.source}")
+            raise PluginError(f"{self._source}: stage {name!r} of slot {slot!r} is taken by {taken.source}")
         self._stages[slot, name] = Registered(slot, name, factory, self._source)
 
     def register_from(self, source: str, register: Callable[[Registry], None]) -> None:
