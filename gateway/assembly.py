@@ -1,0 +1,44 @@
+"""Slot `assemble`, stage `chat-template`: messages, and the schema where that helps, become the model's prompt."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engine import render_chat
+from plugins import ContextLengthExceeded, InvalidGrammar, Prompt, Request, RequestError, ServedModel
+
+
+class ChatTemplate:
+    """`show_schema`: let the model read the JSON schema it has to fill; it answers better than under masks alone."""
+
+    def __init__(self, *, show_schema: bool = True) -> None:
+        self._show_schema = show_schema
+
+    async def assemble(self, request: Request, model: ServedModel) -> Prompt:
+        messages = [{"role": m.role, "content": m.content} for m in request.messages]
+        try:
+            text = render_chat(model.tokenizer, messages, schema=self._schema(request))
+        except RequestError:
+            raise
+        except Exception as error:  # templates raise what they like about roles they do not know
+            raise RequestError(
+                f"the chat template of model {model.name!r} refused the messages: {error}", param="messages"
+            ) from error
+        token_ids = tuple(model.tokenizer(text, add_special_tokens=False)["input_ids"])
+        if len(token_ids) >= model.context_length:
+            raise ContextLengthExceeded(
+                f"the prompt has {len(token_ids)} tokens, model {model.name!r} reads at most {model.context_length} "
+                "with the answer; shorten the messages",
+                param="messages",
+            )
+        return Prompt(text, token_ids)
+
+    def _schema(self, request: Request) -> dict[str, Any] | None:
+        constraint = request.constraint
+        if not self._show_schema or constraint is None or constraint.kind != "json_schema":
+            return None
+        if isinstance(constraint.value, bool):
+            return None
+        if not isinstance(constraint.value, dict):
+            raise InvalidGrammar(f"a JSON schema is an object or a boolean, found {type(constraint.value).__name__}")
+        return constraint.value

@@ -1,0 +1,80 @@
+"""The command `sluicegate`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from plugins import ConfigurationError, PluginError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Parse, run, and turn an operator's mistake into one line and exit status 2."""
+    parsed = _parser().parse_args(arguments)
+    try:
+        return int(parsed.run(parsed))
+    except (ConfigurationError, PluginError) as error:
+        print(f"sluicegate: {error.message}", file=sys.stderr)
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="sluicegate", description="A structured-output and safety gateway.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    serve = commands.add_parser("serve", help="serve the API until stopped")
+    _add_settings(serve)
+    serve.add_argument("--model", help="the bundled model, a folder with a checkpoint, or a hub name")
+    serve.add_argument("--host", help="address to listen on (default 127.0.0.1; a public one needs an API key)")
+    serve.add_argument("--port", type=int, help="port to listen on (default 8000; 0 takes a free one)")
+    serve.set_defaults(run=_serve)
+    demo = commands.add_parser("demo", help="start a gateway, extract from a document, show every step, stop")
+    demo.set_defaults(run=_demo)
+    stages = commands.add_parser("plugins", help="list every installed stage by slot, and whether it is enabled")
+    _add_settings(stages)
+    stages.set_defaults(run=_plugins)
+    return parser
+
+
+def _add_settings(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--config", type=Path, metavar="FILE", help="TOML file; SLUICEGATE_* variables override it")
+
+
+def _serve(parsed: argparse.Namespace) -> int:
+    from gateway.config import load  # imported here: `--help` must not wait for torch
+    from gateway.server import serve
+
+    return serve(load(parsed.config, os.environ, _overrides(parsed)))
+
+
+def _overrides(parsed: argparse.Namespace) -> dict[str, Any]:
+    server = {name: getattr(parsed, name) for name in ("host", "port") if getattr(parsed, name) is not None}
+    found: dict[str, Any] = {"server": server} if server else {}
+    if parsed.model:
+        found["stages"] = {"generate": {"engine": {"models": [parsed.model]}}}
+    return found
+
+
+def _demo(parsed: argparse.Namespace) -> int:
+    from gateway.demo import demo
+
+    return demo()
+
+
+def _plugins(parsed: argparse.Namespace) -> int:
+    from gateway.config import load
+    from gateway.house import registry_of
+    from gateway.telemetry import Metrics
+
+    settings = load(parsed.config, os.environ)
+    for stage in registry_of(settings, Metrics()).all():
+        enabled = "enabled" if stage.name in getattr(settings.pipeline, stage.slot) else "-"
+        print(f"{stage.slot:10} {stage.name:20} {enabled:8} {stage.source}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,106 @@
+"""ASGI responses that know when the client has left: its generation is cancelled, within one engine step."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Coroutine
+from typing import Any, TypeVar
+
+from starlette.types import Receive, Scope, Send
+
+from gateway.answers import HEARTBEAT, ChunkWriter, error_frame
+from gateway.exchange import Exchange
+from gateway.pipeline import Pipeline
+from plugins import GenerationFailed, SluicegateError
+
+log = logging.getLogger("sluicegate.delivery")
+T = TypeVar("T")
+
+
+class ClientLeft(Exception):
+    """The connection closed before the answer was whole."""
+
+
+async def unless_left(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
+    """Await `work`; cancel it and raise `ClientLeft` as soon as the client disconnects."""
+    task = asyncio.ensure_future(work)
+    watcher = asyncio.ensure_future(_left(receive))
+    try:
+        await asyncio.wait((task, watcher), return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return await task
+        raise ClientLeft
+    finally:
+        await _end(task, watcher)
+
+
+class EventStream:
+    """Server-sent events of one exchange. The status is already decided: errors become an event, then `[DONE]`."""
+
+    def __init__(
+        self, pipeline: Pipeline, exchange: Exchange, writer: ChunkWriter, headers: dict[str, str], heartbeat_s: float
+    ) -> None:
+        self._pipeline = pipeline
+        self._exchange = exchange
+        self._writer = writer
+        self._headers = headers
+        self._heartbeat_s = heartbeat_s
+        self._sent_at = time.monotonic()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await unless_left(receive, self._send(send))
+        except (ClientLeft, OSError):
+            log.info("request %s: the client left", self._exchange.request.id)
+        finally:
+            await self._pipeline.close(self._exchange, asyncio.CancelledError())
+
+    async def _send(self, send: Send) -> None:
+        headers = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache", **self._headers}
+        raw = [(k.encode("latin-1"), v.encode("latin-1")) for k, v in headers.items()]
+        await send({"type": "http.response.start", "status": 200, "headers": raw})
+        heartbeat = asyncio.ensure_future(self._keep_alive(send))
+        try:
+            async for frame in self._frames():
+                self._sent_at = time.monotonic()
+                await send({"type": "http.response.body", "body": frame, "more_body": True})
+        finally:
+            await _end(heartbeat)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _keep_alive(self, send: Send) -> None:
+        """A comment line after every silence, so that proxies keep the connection; frames are never cut by it."""
+        while True:
+            await asyncio.sleep(self._heartbeat_s)
+            if time.monotonic() - self._sent_at >= self._heartbeat_s:
+                await send({"type": "http.response.body", "body": HEARTBEAT, "more_body": True})
+
+    async def _frames(self) -> AsyncIterator[bytes]:
+        yield self._writer.opening()
+        try:
+            async with contextlib.aclosing(self._pipeline.stream(self._exchange)) as deltas:
+                async for delta in deltas:
+                    yield self._writer.delta(delta)
+            yield self._writer.closing()
+        except SluicegateError as error:
+            yield error_frame(error)
+        except Exception:
+            log.exception("request %s broke in mid-stream", self._exchange.request.id)
+            yield error_frame(GenerationFailed("the gateway failed while it answered; the stream is not whole"))
+
+
+async def _left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _end(*tasks: Awaitable[Any]) -> None:
+    for task in tasks:
+        if isinstance(task, asyncio.Future) and not task.done():
+            task.cancel()
+    for task in tasks:
+        with contextlib.suppress(asyncio.CancelledError, Exception):
+            await task

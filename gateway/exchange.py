@@ -1,0 +1,96 @@
+"""The one mutable object of a request: what each stage found, in the order of the pipeline."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from opentelemetry.context import Context
+from opentelemetry.trace import Span as TraceSpan
+
+from plugins import (
+    Answer,
+    CacheKey,
+    Caller,
+    CompiledGrammar,
+    Decision,
+    FinishReason,
+    Generation,
+    Outcome,
+    Prompt,
+    Request,
+    ServedModel,
+    TokenLogprob,
+    Usage,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """What leaves the gateway next for one choice; `refusal` only together with `finish_reason`."""
+
+    index: int
+    text: str = ""
+    logprobs: tuple[TokenLogprob, ...] = ()
+    finish_reason: FinishReason | None = None
+    refusal: str | None = None
+
+
+@dataclass(slots=True)
+class Exchange:
+    """Owned by one task. A field is None until the stage that fills it has run."""
+
+    request: Request
+    span: TraceSpan
+    context: Context
+    started_at: float = field(default_factory=time.perf_counter)
+    created_s: int = field(default_factory=lambda: int(time.time()))
+    caller: Caller = field(default_factory=Caller)
+    model: ServedModel | None = None
+    prompt: Prompt | None = None
+    cache_key: CacheKey | None = None
+    cached: tuple[Answer, ...] | None = None
+    grammar: CompiledGrammar | None = None
+    generation: Generation | None = None
+    decisions: list[Decision] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
+    first_delta_at: float | None = None
+    error: str | None = None
+    recorded: bool = False
+
+    @property
+    def served(self) -> ServedModel:
+        """The routed model; only valid after `route`."""
+        assert self.model is not None
+        return self.model
+
+    @property
+    def usage(self) -> Usage:
+        return self.generation.usage if self.generation else Usage()
+
+    @property
+    def not_enforced(self) -> tuple[str, ...]:
+        """What the grammar of this request could not enforce, by name and place (annotations such as an unknown
+        `format`); said in the answer so that nothing is silently allowed."""
+        notes: Any = getattr(self.grammar, "notes", ())
+        return tuple(str(note) for note in notes)
+
+    def cancel(self) -> None:
+        if self.generation is not None:
+            self.generation.cancel()
+
+    def outcome(self) -> Outcome:
+        now = time.perf_counter()
+        return Outcome(
+            request=self.request,
+            caller=self.caller,
+            model=self.model.name if self.model else "",
+            answers=tuple(self.answers),
+            usage=self.usage,
+            decisions=tuple(self.decisions),
+            duration_s=now - self.started_at,
+            time_to_first_chunk_s=None if self.first_delta_at is None else self.first_delta_at - self.started_at,
+            error=self.error,
+            cached=self.cached is not None,
+        )

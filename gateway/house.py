@@ -1,0 +1,134 @@
+"""Composition: the only place that knows concrete classes. Settings become a registry, stages and a pipeline."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import cache.stage
+import engine.stage
+import gateway.stage
+import grammar.stage
+import safety.stage
+from gateway.config import Settings
+from gateway.keys import ApiKeys
+from gateway.pipeline import Pipeline, Stages
+from gateway.telemetry import Metrics, tracer_provider
+from plugins import SLOTS, Caller, ConfigurationError, Lifecycle, Overloaded, Registry, ServedModel, SlotName, discover
+
+log = logging.getLogger("sluicegate")
+SINGLE: tuple[SlotName, ...] = ("route", "assemble", "constrain", "generate")
+SHAPING: tuple[SlotName, ...] = ("screen", "assemble", "constrain", "moderate")
+"""Slots whose configuration changes answers; their digest is part of every cache key."""
+
+
+def registry_of(settings: Settings, metrics: Metrics) -> Registry:
+    """Built-ins first, then installed plug-ins; a broken plug-in is logged and leaves the others alone."""
+    registry = Registry()
+    for package in (safety.stage, grammar.stage, engine.stage, cache.stage):
+        registry.register_from(package.__name__, package.register)
+    registry.register_from("gateway.stage", lambda r: gateway.stage.register(r, settings, metrics))
+    for complaint in discover(registry):
+        log.warning("plug-in ignored: %s", complaint)
+    return registry
+
+
+class House:
+    """Everything a running gateway holds. `start` before the first request, `close` after the last."""
+
+    def __init__(self, settings: Settings, environ: Mapping[str, str]) -> None:
+        self.settings = settings
+        self.metrics = Metrics()
+        self.heartbeat_s = settings.server.heartbeat_s
+        self.started_s = int(time.time())
+        self.state = "not started"
+        self.failure: Exception | None = None
+        self._keys = ApiKeys(settings.keys)
+        registry = registry_of(settings, self.metrics)
+        self._built = {slot: self._build(registry, slot) for slot in SLOTS}
+        self._provider = tracer_provider(environ)
+        stages = _stages(self._built, _fingerprint(settings))
+        self.pipeline = Pipeline(stages, self.metrics, self._provider.get_tracer("sluicegate"))
+
+    @property
+    def models(self) -> Mapping[str, ServedModel]:
+        return self.pipeline.stages.generate[1].models
+
+    @property
+    def ready(self) -> bool:
+        return self.state == "ready"
+
+    def check_ready(self) -> None:
+        if not self.ready:
+            raise Overloaded(f"the gateway is not ready: {self.state}", retry_after_s=1)
+
+    def identify(self, api_key: str | None) -> Caller:
+        return self._keys.identify(api_key)
+
+    async def start(self) -> None:
+        """Start every stage; a failure is kept in `failure`, for whoever serves to act on."""
+        try:
+            await self._start_stages()
+        except Exception as error:
+            log.exception("start-up failed in: %s", self.state)
+            self.failure = error
+            self.state = f"failed while {self.state}: {error}"
+
+    async def _start_stages(self) -> None:
+        for slot, stages in self._built.items():
+            for name, stage in stages:
+                self.state = f"starting {slot} {name}"
+                if isinstance(stage, Lifecycle):
+                    await stage.start()
+                if hasattr(stage, "stats"):
+                    self.metrics.watch(stage.stats)
+        self.state = "ready"
+
+    async def close(self) -> None:
+        self.state = "shutting down"
+        for stages in reversed(self._built.values()):
+            for _, stage in stages:
+                if isinstance(stage, Lifecycle):
+                    await stage.close()
+        shutdown = getattr(self._provider, "shutdown", None)
+        if shutdown is not None:
+            await asyncio.to_thread(shutdown)
+
+    def _build(self, registry: Registry, slot: SlotName) -> list[tuple[str, Any]]:
+        names = getattr(self.settings.pipeline, slot)
+        if slot in SINGLE and len(names) != 1:
+            raise ConfigurationError(f"slot {slot!r} takes exactly one stage, [pipeline] names {list(names)}")
+        unused = set(self.settings.stages.get(slot, {})) - set(names) - set(registry.names(slot))
+        if unused:
+            raise ConfigurationError(
+                f"[stages.{slot}] configures {', '.join(sorted(unused))}, which nobody registered; "
+                f"installed: {', '.join(registry.names(slot)) or 'none'}"
+            )
+        return [(name, registry.build(slot, name, self.settings.of_stage(slot, name))) for name in names]
+
+
+def _stages(built: Mapping[SlotName, list[tuple[str, Any]]], fingerprint: str) -> Stages:
+    return Stages(
+        admit=built["admit"],
+        screen=built["screen"],
+        route=built["route"][0],
+        assemble=built["assemble"][0],
+        recall=built["recall"],
+        constrain=built["constrain"][0],
+        generate=built["generate"][0],
+        moderate=built["moderate"],
+        record=built["record"],
+        fingerprint=fingerprint,
+    )
+
+
+def _fingerprint(settings: Settings) -> str:
+    shaping = {
+        slot: [(name, settings.of_stage(slot, name)) for name in getattr(settings.pipeline, slot)] for slot in SHAPING
+    }
+    return hashlib.sha256(json.dumps(shaping, sort_keys=True, default=str).encode()).hexdigest()

@@ -1,0 +1,70 @@
+"""Plain ASGI middleware: nothing here touches a streamed body, so nothing here can delay it."""
+
+from __future__ import annotations
+
+import re
+import uuid
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from gateway.answers import error_body
+from plugins import RequestTooLarge
+
+_SAFE_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
+
+
+class RequestId:
+    """Give every answer an `x-request-id`: the client's own where it is harmless, else a new one."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        sent = dict(scope["headers"]).get(b"x-request-id", b"")
+        request_id = sent if _SAFE_ID.fullmatch(sent) else f"req_{uuid.uuid4().hex}".encode()
+
+        async def with_id(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], (b"x-request-id", request_id)]
+            await send(message)
+
+        await self._app(scope, receive, with_id)
+
+
+class BodyLimit:
+    """Refuse a body over `max_bytes` with 413, by its declared length or as soon as it has grown past it."""
+
+    def __init__(self, app: ASGIApp, max_bytes: int) -> None:
+        self._app = app
+        self._max_bytes = max_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        declared = dict(scope["headers"]).get(b"content-length", b"0")
+        if declared.isdigit() and int(declared) > self._max_bytes:
+            await self._refuse(send)
+            return
+        seen = 0
+
+        async def counted() -> Message:
+            nonlocal seen
+            message = await receive()
+            seen += len(message.get("body", b""))
+            if seen > self._max_bytes:
+                raise self._error()
+            return message
+
+        await self._app(scope, counted, send)
+
+    def _error(self) -> RequestTooLarge:
+        return RequestTooLarge(f"the body is larger than the {self._max_bytes} bytes this gateway reads")
+
+    async def _refuse(self, send: Send) -> None:
+        headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
+        await send({"type": "http.response.start", "status": 413, "headers": headers})
+        await send({"type": "http.response.body", "body": error_body(self._error())})

@@ -1,0 +1,356 @@
+"""The way of a request, on one screen.
+
+    admit -> screen -> route -> assemble -> recall -> constrain -> generate -> moderate -> record
+
+`open` does all that must be settled before the first byte, so that its errors can still become an HTTP status;
+`stream` and `collect` deliver. Whatever happens, every request is recorded exactly once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from opentelemetry import context as otel
+from opentelemetry import trace
+
+from gateway.exchange import Delta, Exchange
+from gateway.moderation import Moderation
+from gateway.recall import Replay, key_of
+from gateway.telemetry import Metrics, request_attributes, semconv
+from gateway.validation import Validator
+from plugins import (
+    Admitter,
+    Answer,
+    Assembler,
+    Constrainer,
+    ContentBlocked,
+    Decision,
+    GenerationFailed,
+    Generator,
+    InputRail,
+    Job,
+    OutputRail,
+    Recorder,
+    Request,
+    RequestError,
+    ResponseCache,
+    Router,
+    SlotName,
+    SluicegateError,
+    StageFailed,
+)
+
+log = logging.getLogger("sluicegate.pipeline")
+MAX_ATTEMPTS = 3
+"""Generations tried for one non-streamed structured answer before giving up; more than one is already a bug."""
+
+Named = Sequence[tuple[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """(name, stage) by slot, in the order of the configuration."""
+
+    admit: Sequence[tuple[str, Admitter]]
+    screen: Sequence[tuple[str, InputRail]]
+    route: tuple[str, Router]
+    assemble: tuple[str, Assembler]
+    recall: Sequence[tuple[str, ResponseCache]]
+    constrain: tuple[str, Constrainer]
+    generate: tuple[str, Generator]
+    moderate: Sequence[tuple[str, OutputRail]]
+    record: Sequence[tuple[str, Recorder]]
+    fingerprint: str = ""
+    """Digest of the configuration of every stage that shapes an answer; part of every cache key."""
+
+
+@dataclass(slots=True)
+class Note:
+    """What the stage being timed decided."""
+
+    outcome: str = "ok"
+    detail: dict[str, Any] = field(default_factory=dict)
+
+
+class Pipeline:
+    def __init__(self, stages: Stages, metrics: Metrics, tracer: trace.Tracer) -> None:
+        self.stages = stages
+        self._metrics = metrics
+        self._tracer = tracer
+        self._validator = Validator()
+
+    async def open(self, request: Request, parent: otel.Context | None = None) -> Exchange:
+        """Run every slot up to `generate`. Raises a `SluicegateError`; the request is then already recorded."""
+        exchange = self._exchange(request, parent)
+        try:
+            await self._admit(exchange)
+            await self._screen(exchange)
+            await self._route(exchange)
+            await self._assemble(exchange)
+            await self._recall(exchange)
+            await self._constrain(exchange)
+            await self._generate(exchange)
+        except BaseException as error:
+            await self.close(exchange, error)
+            raise
+        return exchange
+
+    async def stream(self, exchange: Exchange) -> AsyncIterator[Delta]:
+        """Moderated deltas as soon as the rails clear them. Closing the iterator early cancels the generation."""
+        error: BaseException | None = None
+        try:
+            async for delta in self._moderate(exchange):
+                yield delta
+            self._check_streamed(exchange)
+            await self._remember(exchange)
+        except BaseException as failure:
+            error = failure
+            raise
+        finally:
+            await self.close(exchange, error)
+
+    async def collect(self, exchange: Exchange) -> list[Answer]:
+        """All choices, whole. A structured answer that the independent validator refuses is generated again."""
+        error: BaseException | None = None
+        try:
+            await self._collect_valid(exchange)
+            await self._remember(exchange)
+        except BaseException as failure:
+            error = failure
+            raise
+        finally:
+            await self.close(exchange, error)
+        return exchange.answers
+
+    async def close(self, exchange: Exchange, error: BaseException | None = None) -> None:
+        """Stop the engine's work and record the outcome; idempotent."""
+        exchange.cancel()
+        if exchange.recorded:
+            return
+        exchange.recorded = True
+        exchange.error = None if error is None else _error_code(error)
+        await self._record(exchange)
+
+    # --- one method per slot, in the order they run ------------------------------------------------------------
+
+    async def _admit(self, exchange: Exchange) -> None:
+        for name, stage in self.stages.admit:
+            with self._timed(exchange, "admit", name) as note:
+                exchange.caller = await stage.admit(exchange.request, exchange.caller)
+                note.outcome = exchange.caller.key_id or exchange.caller.tenant
+
+    async def _screen(self, exchange: Exchange) -> None:
+        for name, rail in self.stages.screen:
+            with self._timed(exchange, "screen", name) as note:
+                result = await rail.screen(exchange.request, exchange.caller)
+                note.outcome = result.action
+                if result.action not in ("pass", "redact"):  # escalate blocks until a person can be asked
+                    raise ContentBlocked(name, result.reason)
+                if result.messages is not None:
+                    exchange.request = dataclasses.replace(exchange.request, messages=result.messages)
+
+    async def _route(self, exchange: Exchange) -> None:
+        name, router = self.stages.route
+        models = self.stages.generate[1].models
+        with self._timed(exchange, "route", name) as note:
+            chosen = await router.route(exchange.request, exchange.caller, models)
+            exchange.model = models[chosen]
+            note.outcome = chosen
+
+    async def _assemble(self, exchange: Exchange) -> None:
+        name, assembler = self.stages.assemble
+        with self._timed(exchange, "assemble", name) as note:
+            exchange.prompt = await assembler.assemble(exchange.request, exchange.served)
+            note.outcome = f"{len(exchange.prompt.token_ids)} tokens"
+
+    async def _recall(self, exchange: Exchange) -> None:
+        key = key_of(exchange.request, exchange.caller, exchange.served, exchange.prompt, self.stages.fingerprint)
+        exchange.cache_key = key
+        for name, cache in self.stages.recall if key else ():
+            with self._timed(exchange, "recall", name) as note:
+                found = await cache.look_up(key) if key else None
+                if found is not None and self._all_valid(exchange.request, found):
+                    exchange.cached = found
+                note.outcome = "miss" if exchange.cached is None else "hit"
+            if exchange.cached is not None:
+                return
+
+    async def _constrain(self, exchange: Exchange) -> None:
+        constraint = exchange.request.constraint
+        if constraint is None or exchange.cached is not None:
+            return
+        name, constrainer = self.stages.constrain
+        with self._timed(exchange, "constrain", name) as note:
+            exchange.grammar = await constrainer.compile(constraint, exchange.served)
+            self._validator.prepare(constraint)
+            note.outcome = constraint.kind
+            if exchange.not_enforced:
+                note.detail["not_enforced"] = list(exchange.not_enforced)
+
+    async def _generate(self, exchange: Exchange) -> None:
+        if exchange.cached is not None:
+            exchange.generation = Replay(exchange.cached)
+            return
+        name, generator = self.stages.generate
+        request, prompt = exchange.request, exchange.prompt
+        assert prompt is not None
+        with self._timed(exchange, "generate", name) as note:
+            job = Job(
+                request_id=request.id,
+                model=exchange.served.name,
+                prompt=prompt,
+                sampling=request.sampling,
+                grammar=exchange.grammar,
+                n=request.n,
+                tenant=exchange.caller.tenant,
+                priority=request.priority,
+            )
+            exchange.generation = await generator.generate(job)
+            note.outcome = "queued"
+
+    async def _moderate(self, exchange: Exchange) -> AsyncIterator[Delta]:
+        moderation = Moderation(self.stages.moderate, exchange.request, exchange.caller)
+        started = time.perf_counter()
+        assert exchange.generation is not None
+        try:
+            async for piece in exchange.generation:
+                for delta in moderation.feed(piece):
+                    if exchange.first_delta_at is None and (delta.text or delta.finish_reason):
+                        exchange.first_delta_at = time.perf_counter()
+                    yield delta
+                if moderation.finished:
+                    break
+        finally:
+            exchange.answers = moderation.answers()
+            self._decide_generation(exchange, started)
+            exchange.decisions.extend(moderation.decisions())
+
+    async def _record(self, exchange: Exchange) -> None:
+        outcome = exchange.outcome()
+        self._finish_span(exchange, outcome.error)
+        for name, recorder in self.stages.record:
+            try:
+                await recorder.record(outcome)
+            except Exception:
+                log.exception("recorder %s failed; the request is unharmed", name)
+
+    # --- what the slots share ----------------------------------------------------------------------------------
+
+    async def _collect_valid(self, exchange: Exchange) -> None:
+        for _ in range(MAX_ATTEMPTS):
+            async for _delta in self._moderate(exchange):
+                pass
+            complaint = self._complaint(exchange)
+            if complaint is None:
+                return
+            await self._regenerate(exchange, complaint)
+        raise GenerationFailed("no valid structured answer could be generated; this is a bug of the gateway")
+
+    async def _regenerate(self, exchange: Exchange, complaint: str) -> None:
+        self._metrics.invalid_answers.inc()
+        log.error("request %s: an answer broke its schema (%s); generating again", exchange.request.id, complaint)
+        seed = (exchange.request.sampling.seed or 0) + 1
+        sampling = dataclasses.replace(exchange.request.sampling, seed=seed, temperature=1.0)
+        exchange.request = dataclasses.replace(exchange.request, sampling=sampling)
+        exchange.cached = None
+        await self._constrain(exchange)
+        await self._generate(exchange)
+
+    def _check_streamed(self, exchange: Exchange) -> None:
+        complaint = self._complaint(exchange)
+        if complaint is not None:
+            self._metrics.invalid_answers.inc()
+            log.error("request %s: a streamed answer broke its schema (%s)", exchange.request.id, complaint)
+            raise GenerationFailed("the streamed answer does not satisfy its schema; discard it")
+
+    def _complaint(self, exchange: Exchange) -> str | None:
+        constraint = exchange.request.constraint
+        if constraint is None:
+            return None
+        complaints = (
+            self._validator.complaint(constraint, a.text) for a in exchange.answers if a.finish_reason == "stop"
+        )
+        return next((c for c in complaints if c is not None), None)
+
+    def _all_valid(self, request: Request, answers: Sequence[Answer]) -> bool:
+        constraint = request.constraint
+        return constraint is None or all(self._validator.complaint(constraint, a.text) is None for a in answers)
+
+    async def _remember(self, exchange: Exchange) -> None:
+        key = exchange.cache_key
+        whole = all(a.finish_reason == "stop" and a.refusal is None for a in exchange.answers)
+        if key is None or exchange.cached is not None or not exchange.answers or not whole:
+            return
+        for _, cache in self.stages.recall:
+            await cache.store(key, tuple(exchange.answers))
+
+    def _exchange(self, request: Request, parent: otel.Context | None) -> Exchange:
+        span = self._tracer.start_span(
+            f"{semconv.OPERATION_CHAT} {request.model}", context=parent, attributes=request_attributes(request)
+        )
+        return Exchange(request, span, trace.set_span_in_context(span, parent))
+
+    @contextmanager
+    def _timed(self, exchange: Exchange, slot: SlotName, stage: str) -> Iterator[Note]:
+        """A span, a `Decision`, and the rule that a stage's own failure becomes `StageFailed`: fail closed."""
+        note = Note()
+        name = semconv.GUARDRAIL_SPAN.format(name=stage) if slot == "screen" else f"{slot} {stage}"
+        span = self._tracer.start_span(name, context=exchange.context, attributes={semconv.STAGE_SLOT: slot})
+        started = time.perf_counter()
+        try:
+            yield note
+        except (SluicegateError, asyncio.CancelledError) as error:
+            note.outcome = _error_code(error)
+            raise
+        except Exception as error:
+            note.outcome = "failed"
+            log.exception("stage %s of slot %s failed", stage, slot)
+            raise StageFailed(slot, stage, type(error).__name__) from error
+        finally:
+            span.set_attribute(semconv.STAGE_OUTCOME, note.outcome)
+            span.end()
+            exchange.decisions.append(Decision(slot, stage, note.outcome, time.perf_counter() - started, note.detail))
+
+    def _decide_generation(self, exchange: Exchange, started: float) -> None:
+        usage = exchange.usage
+        outcome = "replayed" if exchange.cached is not None else f"{usage.completion_tokens} tokens"
+        reasons = {str(a.index): a.finish_reason for a in exchange.answers}
+        seconds = time.perf_counter() - started
+        exchange.decisions.append(
+            Decision("generate", "deliver", outcome, seconds, {"cached_tokens": usage.cached_tokens, "ended": reasons})
+        )
+
+    def _finish_span(self, exchange: Exchange, error: str | None) -> None:
+        span, usage = exchange.span, exchange.usage
+        span.set_attribute(semconv.TENANT, exchange.caller.tenant)
+        span.set_attribute(semconv.CACHE_HIT, exchange.cached is not None)
+        span.set_attribute(semconv.USAGE_INPUT_TOKENS, usage.prompt_tokens)
+        span.set_attribute(semconv.USAGE_OUTPUT_TOKENS, usage.completion_tokens)
+        span.set_attribute(semconv.USAGE_CACHE_READ_INPUT_TOKENS, usage.cached_tokens)
+        span.set_attribute(semconv.RESPONSE_FINISH_REASONS, [a.finish_reason for a in exchange.answers])
+        if exchange.model is not None:
+            span.set_attribute(semconv.RESPONSE_MODEL, exchange.model.name)
+        if exchange.first_delta_at is not None:
+            span.set_attribute(semconv.RESPONSE_TIME_TO_FIRST_CHUNK, exchange.first_delta_at - exchange.started_at)
+        if error is not None:
+            span.set_attribute(semconv.ERROR_TYPE, error)
+            span.set_status(trace.StatusCode.ERROR)
+        span.end()
+
+
+def _error_code(error: BaseException) -> str:
+    if isinstance(error, SluicegateError):
+        return error.code
+    if isinstance(error, asyncio.CancelledError | GeneratorExit):
+        return "cancelled"
+    return "internal_error"
+
+
+__all__ = ["Pipeline", "RequestError", "Stages"]

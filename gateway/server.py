@@ -1,0 +1,127 @@
+"""Run the application under uvicorn: bind safely, say when it is ready, stop gracefully."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import ipaddress
+import json
+import logging
+import os
+import socket
+import sys
+
+import uvicorn
+import uvloop
+
+from gateway.app import create_app
+from gateway.config import Settings
+from gateway.house import House
+from plugins import ConfigurationError
+
+SWITCH_INTERVAL_S = 0.001
+"""How long the engine thread may keep the interpreter from the event loop (Python's default is 5 ms)."""
+
+
+def check_bind(settings: Settings) -> None:
+    """Refuse a public address without keys: a gateway that anyone can reach serves only those who hold one."""
+    if _is_loopback(settings.server.host):
+        return
+    if settings.keys and "api-keys" in settings.pipeline.admit:
+        return
+    raise ConfigurationError(
+        f"refusing to listen on {settings.server.host}, which others can reach, without an API key; set "
+        "SLUICEGATE_API_KEY or [[keys]] (and keep 'api-keys' in [pipeline] admit), or listen on 127.0.0.1"
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def serve(settings: Settings) -> int:
+    """Serve until SIGTERM or SIGINT; the exit status. Raises `ConfigurationError` before anything is bound."""
+    check_bind(settings)
+    logging.basicConfig(
+        level=settings.server.log_level.upper(),
+        stream=sys.stderr,
+        format="%(asctime)s %(levelname)s %(name)s %(message)s",
+    )
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    house = House(settings, os.environ)
+    server = uvicorn.Server(_uvicorn_config(settings, house))
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_run(server, house, _bind(settings)))
+    return 1 if house.failure else 0
+
+
+def _uvicorn_config(settings: Settings, house: House) -> uvicorn.Config:
+    return uvicorn.Config(
+        create_app(settings, house=house),
+        http="httptools",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=int(settings.server.drain_s),
+    )
+
+
+def _bind(settings: Settings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.server.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((settings.server.host, settings.server.port))
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot listen on {settings.server.host}:{settings.server.port}: {error.strerror}; "
+            "choose another --port (0 takes a free one)"
+        ) from error
+    return listener
+
+
+async def _run(server: uvicorn.Server, house: House, listener: socket.socket) -> None:
+    watcher = asyncio.create_task(_announce(server, house, listener.getsockname()))
+    try:
+        await server.serve(sockets=[listener])
+    finally:
+        watcher.cancel()
+
+
+async def _announce(server: uvicorn.Server, house: House, address: tuple[str, int]) -> None:
+    """Print a line that works once everything is up, or stop the server when start-up failed."""
+    while not house.ready:
+        if house.failure is not None:
+            server.should_exit = True
+            return
+        await asyncio.sleep(0.05)
+    gc.collect()
+    gc.freeze()  # what lives from start-up on need not be walked by every later collection
+    print(_welcome(next(iter(house.models)), address, keyed=bool(house.settings.keys)), flush=True)
+
+
+EXAMPLE_SCHEMA = {
+    "type": "object",
+    "properties": {"invoice_number": {"type": "string"}, "total": {"type": "number"}},
+    "required": ["invoice_number", "total"],
+    "additionalProperties": False,
+}
+
+
+def _welcome(model: str, address: tuple[str, int], *, keyed: bool) -> str:
+    """Where the gateway is, and a command that works when pasted."""
+    host = f"[{address[0]}]" if ":" in address[0] else address[0]
+    url = f"http://{host}:{address[1]}"
+    key = '-H "Authorization: Bearer $SLUICEGATE_API_KEY" ' if keyed else ""
+    body = {
+        "model": model,
+        "messages": [{"role": "user", "content": "Invoice INV-2041 from Harbour Tools, total 318.40 EUR."}],
+        "response_format": {"type": "json_schema", "json_schema": {"name": "invoice", "schema": EXAMPLE_SCHEMA}},
+    }
+    return (
+        f"Sluicegate serves {model!r} on {url} (docs at /docs, metrics at /metrics). Try:\n"
+        f"  curl -s {url}/v1/chat/completions {key}-H 'content-type: application/json' -d '{json.dumps(body)}'"
+    )

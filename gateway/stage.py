@@ -1,0 +1,55 @@
+"""The gateway's own stages: keys, routing by name, the chat template, and the recorders."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from gateway.assembly import ChatTemplate
+from gateway.config import Settings
+from gateway.keys import ApiKeys
+from gateway.routing import ByName
+from gateway.telemetry import Metrics, MetricsRecorder
+from plugins import ConfigurationError, Outcome, RegistryLike
+
+log = logging.getLogger("sluicegate.requests")
+
+
+class LogRecorder:
+    """One line a request; never a prompt, an answer or a key."""
+
+    async def record(self, outcome: Outcome) -> None:
+        ended = outcome.error or ",".join(answer.finish_reason for answer in outcome.answers) or "none"
+        log.info(
+            "%s model=%s tenant=%s ended=%s prompt_tokens=%d completion_tokens=%d seconds=%.3f%s",
+            outcome.request.id,
+            outcome.model,
+            outcome.caller.tenant,
+            ended,
+            outcome.usage.prompt_tokens,
+            outcome.usage.completion_tokens,
+            outcome.duration_s,
+            " cached" if outcome.cached else "",
+        )
+
+
+def register(registry: RegistryLike, settings: Settings, metrics: Metrics) -> None:
+    registry.add("admit", "api-keys", lambda table: _plain(table, ApiKeys(settings.keys)))
+    registry.add("route", "by-name", lambda table: _plain(table, ByName()))
+    registry.add("assemble", "chat-template", _chat_template)
+    registry.add("record", "metrics", lambda table: _plain(table, MetricsRecorder(metrics)))
+    registry.add("record", "log", lambda table: _plain(table, LogRecorder()))
+
+
+def _plain(table: Mapping[str, Any], stage: Any) -> Any:
+    if table:
+        raise ConfigurationError(f"this stage has no settings, found {', '.join(sorted(table))}")
+    return stage
+
+
+def _chat_template(table: Mapping[str, Any]) -> ChatTemplate:
+    unknown = set(table) - {"show_schema"}
+    if unknown:
+        raise ConfigurationError(f"chat-template has no {sorted(unknown)[0]!r}; valid names: show_schema")
+    return ChatTemplate(**table)

@@ -1,0 +1,69 @@
+"""Every attribute and metric name that leaves this process, in one place.
+
+GenAI names follow the OpenTelemetry GenAI semantic conventions as of November 2026 (all of them still in status
+"Development"); they are spelt out here because the constants of the published package are deprecated. What those
+conventions have no name for is under `sluicegate.`.
+"""
+
+from __future__ import annotations
+
+OPERATION_NAME = "gen_ai.operation.name"
+PROVIDER_NAME = "gen_ai.provider.name"
+REQUEST_MODEL = "gen_ai.request.model"
+REQUEST_SEED = "gen_ai.request.seed"
+REQUEST_CHOICE_COUNT = "gen_ai.request.choice.count"
+REQUEST_STREAM = "gen_ai.request.stream"
+REQUEST_TOP_K = "gen_ai.request.top_k"
+REQUEST_TOP_P = "gen_ai.request.top_p"
+REQUEST_MAX_TOKENS = "gen_ai.request.max_tokens"
+REQUEST_TEMPERATURE = "gen_ai.request.temperature"
+REQUEST_FREQUENCY_PENALTY = "gen_ai.request.frequency_penalty"
+REQUEST_PRESENCE_PENALTY = "gen_ai.request.presence_penalty"
+REQUEST_STOP_SEQUENCES = "gen_ai.request.stop_sequences"
+OUTPUT_TYPE = "gen_ai.output.type"
+RESPONSE_ID = "gen_ai.response.id"
+RESPONSE_MODEL = "gen_ai.response.model"
+RESPONSE_FINISH_REASONS = "gen_ai.response.finish_reasons"
+RESPONSE_TIME_TO_FIRST_CHUNK = "gen_ai.response.time_to_first_chunk"
+USAGE_INPUT_TOKENS = "gen_ai.usage.input_tokens"
+USAGE_OUTPUT_TOKENS = "gen_ai.usage.output_tokens"
+USAGE_CACHE_READ_INPUT_TOKENS = "gen_ai.usage.cache_read.input_tokens"
+
+ERROR_TYPE = "error.type"
+HTTP_REQUEST_METHOD = "http.request.method"
+HTTP_ROUTE = "http.route"
+HTTP_RESPONSE_STATUS_CODE = "http.response.status_code"
+URL_PATH = "url.path"
+
+SPAN_KIND = "openinference.span.kind"
+"""Lets tracing back ends that know OpenInference show the root as a chain and rails as guardrails."""
+
+STAGE_SLOT = "sluicegate.stage.slot"
+STAGE_NAME = "sluicegate.stage.name"
+STAGE_OUTCOME = "sluicegate.stage.outcome"
+GUARD_NAME = "sluicegate.guard.name"
+GUARD_VERDICT = "sluicegate.guard.verdict"
+GUARD_REASON = "sluicegate.guard.reason"
+CACHE_HIT = "sluicegate.cache.hit"
+TENANT = "sluicegate.tenant"
+
+PROVIDER = "sluicegate"
+OPERATION_CHAT = "chat"
+GUARDRAIL_SPAN = "run_guardrail {name}"
+
+METRIC_REQUEST_DURATION = "gen_ai_server_request_duration_seconds"
+METRIC_TIME_TO_FIRST_TOKEN = "gen_ai_server_time_to_first_token_seconds"
+METRIC_TOKEN_USAGE = "gen_ai_client_token_usage"
+METRIC_REQUESTS = "sluicegate_requests_total"
+METRIC_REQUESTS_RUNNING = "sluicegate_requests_running"
+METRIC_REQUESTS_WAITING = "sluicegate_requests_waiting"
+METRIC_KV_CACHE_USAGE = "sluicegate_kv_cache_usage_ratio"
+METRIC_STAGE_DURATION = "sluicegate_stage_duration_seconds"
+METRIC_VERDICTS = "sluicegate_verdicts_total"
+METRIC_CACHE_LOOKUPS = "sluicegate_cache_lookups_total"
+METRIC_INVALID_ANSWERS = "sluicegate_invalid_answers_total"
+
+DURATION_BUCKETS_S = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
+FIRST_TOKEN_BUCKETS_S = (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
+STAGE_BUCKETS_S = (0.00005, 0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0)
+TOKEN_BUCKETS = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144)

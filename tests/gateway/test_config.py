@@ -1,0 +1,76 @@
+"""Configuration: one file, then variables, then flags; a misspelt name is never ignored."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gateway.config import load
+from gateway.server import check_bind
+from plugins import ConfigurationError
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "gateway.toml"
+    path.write_text(text, "utf-8")
+    return path
+
+
+def test_flags_win_over_variables_and_variables_over_the_file(tmp_path: Path) -> None:
+    path = write(tmp_path, '[server]\nport = 1\nhost = "127.0.0.2"\nlog_level = "debug"\n')
+    settings = load(path, {"SLUICEGATE_SERVER__PORT": "2", "SLUICEGATE_SERVER__HOST": "::1"}, {"server": {"port": 3}})
+    assert (settings.server.port, settings.server.host, settings.server.log_level) == (3, "::1", "debug")
+
+
+def test_a_variable_reaches_a_stage_whose_name_has_a_dash() -> None:
+    settings = load(environ={"SLUICEGATE_STAGES__ASSEMBLE__CHAT_TEMPLATE__SHOW_SCHEMA": "false"})
+    assert settings.of_stage("assemble", "chat-template") == {"show_schema": False}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[sever]\nport = 1", "the configuration has no 'sever'; valid names: server, pipeline, keys, stages"),
+        ("[server]\nprot = 1", "[server] has no 'prot'; valid names: host, port"),
+        ("[pipeline]\nmoderation = []", "[pipeline] has no 'moderation'; valid names: admit, screen"),
+        ("[stages.moderation.x]", "[stages] has no 'moderation'; valid names: admit, screen"),
+        ("[server]\nport = 'x'", "[server] port must be int, found 'x'"),
+        ("[server]\nport = true", "[server] port must be int, found True"),
+        ("[pipeline]\nmoderate = 'pii'", "[pipeline] moderate must be a list of strings, found 'pii'"),
+        ("[[keys]]\nsha256 = 'x'", "[[keys]]"),
+        ("[server", "is not valid TOML"),
+    ],
+)
+def test_a_mistake_is_named_with_the_valid_names(tmp_path: Path, text: str, expected: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        load(write(tmp_path, text))
+    assert expected in caught.value.message
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"cannot read the configuration file .*none\.toml"):
+        load(tmp_path / "none.toml")
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "gateway.example"])
+def test_a_public_address_needs_a_key(host: str) -> None:
+    """Everything that is not loopback counts as public, names included."""
+    with pytest.raises(ConfigurationError, match="refusing to listen"):
+        check_bind(load(overrides={"server": {"host": host}}))
+    check_bind(load(environ={"SLUICEGATE_API_KEY": "secret"}, overrides={"server": {"host": host}}))
+
+
+def test_a_key_that_nobody_checks_does_not_make_an_address_safe() -> None:
+    with pytest.raises(ConfigurationError, match="api-keys"):
+        check_bind(
+            load(
+                environ={"SLUICEGATE_API_KEY": "secret"},
+                overrides={"server": {"host": "0.0.0.0"}, "pipeline": {"admit": []}},
+            )
+        )
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost", "127.8.8.8"])
+def test_loopback_needs_no_key(host: str) -> None:
+    check_bind(load(overrides={"server": {"host": host}}))

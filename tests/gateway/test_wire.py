@@ -1,0 +1,90 @@
+"""The OpenAI wire format: what clients send becomes a `Request`, and what cannot be honoured is refused by name."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from gateway.wire import parse_chat
+from plugins import Constraint, Message, RequestError
+
+MINIMAL: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
+
+
+def parse(**fields: Any) -> Any:
+    return parse_chat(json.dumps({**MINIMAL, **fields}).encode())
+
+
+def test_defaults_are_those_of_the_api() -> None:
+    request = parse().request
+    assert request.messages == (Message("user", "hi"),)
+    assert (request.n, request.stream, request.constraint) == (1, False, None)
+    assert (request.sampling.top_p, request.sampling.logprobs, request.sampling.stop) == (1.0, None, ())
+
+
+def test_text_parts_are_joined() -> None:
+    content = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+    assert parse(messages=[{"role": "user", "content": content}]).request.messages[0].content == "ab"
+
+
+def test_max_completion_tokens_wins_over_its_old_name() -> None:
+    assert parse(max_tokens=5, max_completion_tokens=7).request.sampling.max_tokens == 7
+
+
+def test_json_schema_keeps_the_order_of_properties() -> None:
+    schema = {"type": "object", "properties": {"z": {}, "a": {}}}
+    constraint = parse(response_format={"type": "json_schema", "json_schema": {"name": "x", "schema": schema}})
+    assert list(constraint.request.constraint.value["properties"]) == ["z", "a"]
+
+
+@pytest.mark.parametrize(
+    ("sent", "expected"),
+    [
+        ({"regex": "a+"}, Constraint("regex", "a+")),
+        ({"choice": ["a", "b"]}, Constraint("choice", ("a", "b"))),
+        ({"grammar": 'start: "a"'}, Constraint("lark", 'start: "a"')),
+        ({"json": {"type": "null"}}, Constraint("json_schema", {"type": "null"})),
+        ({"json": '{"type": "null"}'}, Constraint("json_schema", {"type": "null"})),
+        ({"json_object": True}, Constraint("json_object")),
+    ],
+)
+def test_structured_outputs_of_vllm_clients(sent: dict[str, Any], expected: Constraint) -> None:
+    assert parse(structured_outputs=sent).request.constraint == expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"messages": []}, "messages"),
+        ({"messages": [{"role": "robot", "content": "x"}]}, "messages.0.role"),
+        ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]}, "messages.0.content"),
+        ({"temperature": 3}, "temperature"),
+        ({"top_p": 0}, "top_p"),
+        ({"n": 99}, "n"),
+        ({"top_logprobs": 3}, "top_logprobs"),
+        ({"tools": [{"type": "function"}]}, "tools"),
+        ({"response_format": {"type": "json_schema"}}, "response_format"),
+        ({"response_format": {"type": "yaml"}}, "response_format.type"),
+        ({"structured_outputs": {"regex": "a", "choice": ["b"]}}, "structured_outputs"),
+        ({"structured_outputs": {"rgex": "a"}}, "structured_outputs.rgex"),
+        ({"structured_outputs": {"regex": "a"}, "response_format": {"type": "json_object"}}, "structured_outputs"),
+        ({"sluicegate": {"explian": True}}, "sluicegate.explian"),
+    ],
+)
+def test_what_cannot_be_honoured_is_refused_by_name(fields: dict[str, Any], param: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        parse(**fields)
+    assert (caught.value.param or "").startswith(param)
+
+
+def test_fields_nobody_knows_are_reported_not_refused() -> None:
+    assert parse(brand_new=1, another=2).ignored == ("another", "brand_new")
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"\xff{}", b'"x"', b"[" * 100_000])
+def test_a_body_that_is_no_json_object_is_a_typed_error(body: bytes) -> None:
+    with pytest.raises(RequestError) as caught:
+        parse_chat(body)
+    assert caught.value.code == "invalid_json"
