@@ -1,0 +1,103 @@
+"""A real gateway on a real socket with the bundled model: what the tests talk to is what users talk to."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+from openai import OpenAI
+
+from gateway import House, create_app, load
+
+
+@dataclass(frozen=True)
+class RunningGateway:
+    url: str
+    house: House
+
+    def client(self, **options: Any) -> OpenAI:
+        return OpenAI(base_url=f"{self.url}/v1", api_key=options.pop("api_key", "none"), max_retries=0, **options)
+
+    def metric(self, name: str) -> float:
+        """The sum over all label sets of a metric, as Prometheus would scrape it."""
+        lines = httpx.get(f"{self.url}/metrics").text.splitlines()
+        values = [float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith((name + " ", name + "{"))]
+        assert values, f"/metrics has no {name}"
+        return sum(values)
+
+    def wait_for(self, condition: Callable[[], bool], limit_s: float = 10.0) -> None:
+        deadline = time.monotonic() + limit_s
+        while not condition():
+            assert time.monotonic() < deadline, "the condition did not come true in time"
+            time.sleep(0.01)
+
+
+@contextmanager
+def running(overrides: dict[str, Any] | None = None, environ: dict[str, str] | None = None) -> Iterator[RunningGateway]:
+    settings = load(environ=environ, overrides=overrides)
+    house = House(settings, environ or {})
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(
+        uvicorn.Config(create_app(settings, house=house), log_config=None, timeout_graceful_shutdown=5)
+    )
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])), daemon=True)
+    thread.start()
+    gateway = RunningGateway(f"http://127.0.0.1:{listener.getsockname()[1]}", house)
+    try:
+        gateway.wait_for(lambda: house.ready or house.failure is not None, 120)
+        assert house.failure is None, house.failure
+        yield gateway
+    finally:
+        server.should_exit = True
+        thread.join(20)
+        assert not thread.is_alive(), "the gateway did not stop"
+
+
+@pytest.fixture(scope="session")
+def gateway() -> Iterator[RunningGateway]:
+    """The bundled model with the configuration a newcomer gets."""
+    with running() as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def run_gateway() -> Callable[..., Any]:
+    """A factory for gateways with other settings: `with run_gateway(overrides) as gateway:`."""
+    return running
+
+
+@pytest.fixture(scope="session")
+def random_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Llama with random weights and the bundled tokenizer: it babbles, so only the masks make its answers valid."""
+    import torch
+    from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
+
+    from engine import bundled_path
+
+    tokenizer = AutoTokenizer.from_pretrained(bundled_path())
+    torch.manual_seed(7)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        max_position_embeddings=2048,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    folder = tmp_path_factory.mktemp("random")
+    LlamaForCausalLM(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder

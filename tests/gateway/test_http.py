@@ -1,0 +1,134 @@
+"""The edge: health, error bodies, keys, limits. Spoken to with a plain HTTP client, as curl would."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.gateway.conftest import RunningGateway, running
+
+CHAT = "/v1/chat/completions"
+HELLO: dict[str, Any] = {"model": "bundled", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 2}
+
+
+@pytest.fixture(scope="module")
+def keyed() -> Iterator[RunningGateway]:
+    """A gateway that knows two keys, one of them only by its digest, and reads at most 2,000 bytes."""
+    digest = hashlib.sha256(b"key-of-blue").hexdigest()
+    keys = [{"id": "red", "key": "key-of-red"}, {"id": "blue", "sha256": digest, "tenant": "sea"}]
+    with running({"keys": keys, "server": {"max_body_bytes": 2000}}) as found:
+        yield found
+
+
+def error_of(answer: httpx.Response) -> dict[str, Any]:
+    """The body has the one shape that OpenAI's clients read."""
+    body = answer.json()
+    assert set(body) == {"error"}
+    assert {"message", "type", "param", "code"} <= set(body["error"])
+    return dict(body["error"])
+
+
+def test_alive_and_ready(gateway: RunningGateway) -> None:
+    assert httpx.get(f"{gateway.url}/healthz").status_code == 200
+    assert httpx.get(f"{gateway.url}/readyz").text == "ready"
+
+
+def test_an_answer_carries_a_request_id_and_keeps_the_clients_own(gateway: RunningGateway) -> None:
+    assert httpx.get(f"{gateway.url}/healthz").headers["x-request-id"].startswith("req_")
+    sent = httpx.get(f"{gateway.url}/healthz", headers={"x-request-id": "mine-1"})
+    assert sent.headers["x-request-id"] == "mine-1"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "code"),
+    [("GET", "/v1/nothing", 404, "unknown_url"), ("GET", CHAT, 405, "method_not_allowed")],
+)
+def test_wrong_urls_answer_in_the_same_shape(
+    gateway: RunningGateway, method: str, path: str, status: int, code: str
+) -> None:
+    answer = httpx.request(method, gateway.url + path)
+    assert answer.status_code == status
+    assert error_of(answer)["code"] == code
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b'{"model": "bundled"}', b"\xff\xfe"])
+def test_malformed_bodies_are_400_never_422(gateway: RunningGateway, body: bytes) -> None:
+    answer = httpx.post(gateway.url + CHAT, content=body)
+    assert answer.status_code == 400
+    assert error_of(answer)["type"] == "invalid_request_error"
+
+
+def test_unknown_fields_are_named_in_a_header(gateway: RunningGateway) -> None:
+    answer = httpx.post(gateway.url + CHAT, json={**HELLO, "brand_new": 1})
+    assert answer.status_code == 200
+    assert answer.headers["x-sluicegate-ignored"] == "brand_new"
+
+
+@pytest.mark.parametrize("key", ["key-of-red", "key-of-blue"])
+def test_a_known_key_is_served(keyed: RunningGateway, key: str) -> None:
+    answer = httpx.post(keyed.url + CHAT, json=HELLO, headers={"authorization": f"Bearer {key}"})
+    assert answer.status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("headers", "code"),
+    [
+        ({}, "missing_api_key"),
+        ({"authorization": "Bearer wrong"}, "invalid_api_key"),
+        ({"authorization": "Basic key-of-red"}, "missing_api_key"),
+    ],
+)
+@pytest.mark.parametrize("path", [CHAT, "/v1/models"])
+def test_without_a_known_key_nothing_is_served(
+    keyed: RunningGateway, headers: dict[str, str], code: str, path: str
+) -> None:
+    method = "POST" if path == CHAT else "GET"
+    answer = httpx.request(method, keyed.url + path, json=HELLO if method == "POST" else None, headers=headers)
+    assert answer.status_code == 401
+    assert error_of(answer)["code"] == code
+    assert "wrong" not in answer.text
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_a_giant_body_is_413(keyed: RunningGateway, declared: bool) -> None:
+    """By its declared length, and also when it only turns out to be too long on the way."""
+    body = b"x" * 5000
+    chunks = iter([body[:2500], body[2500:]])
+    answer = httpx.post(keyed.url + CHAT, content=body if declared else chunks)
+    assert answer.status_code == 413
+    assert error_of(answer)["code"] == "request_too_large"
+
+
+def test_metrics_have_the_gauges_that_operators_scale_on(gateway: RunningGateway) -> None:
+    httpx.post(gateway.url + CHAT, json=HELLO)
+    for name in ("requests_running", "requests_waiting", "kv_cache_usage_ratio"):
+        assert gateway.metric(f"sluicegate_{name}") >= 0
+    assert gateway.metric("sluicegate_requests_total") >= 1
+    assert gateway.metric("gen_ai_server_request_duration_seconds_count") >= 1
+
+
+def test_explain_tells_what_each_stage_decided(gateway: RunningGateway) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+    fmt = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+    body = {**HELLO, "max_tokens": 50, "response_format": fmt, "sluicegate": {"explain": True, "cache": False}}
+    told = httpx.post(gateway.url + CHAT, json=body).json()["sluicegate"]["stages"]
+    slots = [line["slot"] for line in told]
+    expected = ["admit", "route", "assemble", "constrain", "generate"]
+    assert [slot for slot in slots if slot in expected and slots.count(slot)][:4] == expected[:4]
+    assert all(line["ms"] >= 0 for line in told)
+
+
+def test_the_same_request_is_answered_from_the_cache(gateway: RunningGateway) -> None:
+    """Byte for byte the same choice, said in a header; without the cache it is generated again."""
+    body = {**HELLO, "temperature": 0, "messages": [{"role": "user", "content": "cache me"}], "max_tokens": 40}
+    fmt = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"enum": ["a", "b"]}}}
+    body["response_format"] = fmt
+    first, second = (httpx.post(gateway.url + CHAT, json=body) for _ in range(2))
+    assert (first.headers["x-sluicegate-cache"], second.headers["x-sluicegate-cache"]) == ("miss", "hit")
+    assert first.json()["choices"] == second.json()["choices"]
+    fresh = httpx.post(gateway.url + CHAT, json={**body, "sluicegate": {"cache": False}})
+    assert fresh.headers["x-sluicegate-cache"] == "miss"

@@ -1,0 +1,97 @@
+"""Traces: exported over real OTLP to a collector that this test runs; one trace a request, joined to the caller's."""
+
+from __future__ import annotations
+
+import gzip
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import httpx
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from gateway.telemetry import semconv
+from tests.gateway.conftest import running
+
+SECRET = "the walrus is in the kitchen"
+BODY = {
+    "model": "bundled",
+    "messages": [{"role": "user", "content": SECRET}],
+    "max_tokens": 30,
+    "response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"enum": ["a", "b"]}}},
+}
+
+
+class Collector(ThreadingHTTPServer):
+    """Keeps the OTLP bodies that were POSTed to it."""
+
+    bodies: list[bytes]
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["content-length"]))
+        if self.headers.get("content-encoding") == "gzip":
+            body = gzip.decompress(body)
+        self.server.bodies.append(body)  # type: ignore[attr-defined]
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Quiet."""
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    server = Collector(("127.0.0.1", 0), Handler)
+    server.bodies = []
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield server
+    server.shutdown()
+
+
+def spans_of(collector: Collector) -> list[Any]:
+    found = []
+    for body in collector.bodies:
+        request = ExportTraceServiceRequest.FromString(body)
+        found += [span for r in request.resource_spans for s in r.scope_spans for span in s.spans]
+    return found
+
+
+def attributes(span: Any) -> dict[str, Any]:
+    return {a.key: getattr(a.value, a.value.WhichOneof("value")) for a in span.attributes}
+
+
+def test_a_request_is_one_trace_with_a_span_for_every_stage(
+    collector: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The root joins the caller's trace, has the GenAI attributes, and no content is in any span."""
+    endpoint = f"http://127.0.0.1:{collector.server_port}"
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)
+    trace_id = "0af7651916cd43dd8448eb211c80319c"
+    with running(environ={"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint}) as gateway:
+        headers = {"traceparent": f"00-{trace_id}-b7ad6b7169203331-01"}
+        assert httpx.post(f"{gateway.url}/v1/chat/completions", json=BODY, headers=headers).status_code == 200
+    spans = spans_of(collector)
+    assert {span.trace_id.hex() for span in spans} == {trace_id}
+    root = next(span for span in spans if span.name == "chat bundled")
+    assert root.parent_span_id.hex() == "b7ad6b7169203331"
+    told = attributes(root)
+    assert told[semconv.OPERATION_NAME] == "chat"
+    assert told[semconv.PROVIDER_NAME] == "sluicegate"
+    assert told[semconv.OUTPUT_TYPE] == "json"
+    assert told[semconv.USAGE_INPUT_TOKENS] > 0
+    slots = {attributes(span).get(semconv.STAGE_SLOT) for span in spans if span is not root}
+    assert {"admit", "route", "assemble", "constrain", "generate"} <= slots
+    assert all(SECRET.encode() not in body for body in collector.bodies)
+
+
+def test_a_collector_that_is_down_harms_no_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    endpoint = "http://127.0.0.1:9"
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
+    with running(environ={"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint}) as gateway:
+        assert httpx.post(f"{gateway.url}/v1/chat/completions", json=BODY).status_code == 200
