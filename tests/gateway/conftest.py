@@ -17,6 +17,7 @@ import pytest
 import uvicorn
 from openai import OpenAI
 
+from benchmarks.random_model import save_random_model
 from gateway import House, create_app, load
 
 
@@ -79,25 +80,4 @@ def run_gateway() -> Callable[..., Any]:
 @pytest.fixture(scope="session")
 def random_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A Llama with random weights and the bundled tokenizer: it babbles, so only the masks make its answers valid."""
-    import torch
-    from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
-
-    from engine import bundled_path
-
-    tokenizer = AutoTokenizer.from_pretrained(bundled_path())
-    torch.manual_seed(7)
-    config = LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        max_position_embeddings=2048,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-    )
-    folder = tmp_path_factory.mktemp("random")
-    LlamaForCausalLM(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+    return save_random_model(tmp_path_factory.mktemp("random"))

@@ -1,0 +1,92 @@
+"""Is every structured answer valid, whatever the model? Real schemas, a model with random weights, the whole gateway.
+
+    python -m benchmarks.validity --limit 300
+
+Each schema that the compiler accepts is asked for once through the pipeline, sampled at temperature 1. An answer that
+finishes is judged by an independent validator; one that does not must say `length`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+
+from benchmarks import common
+from benchmarks.random_model import save_random_model
+from gateway import House, load
+from plugins import Constraint, GrammarError, Message, Request, Sampling
+
+
+async def measure(path: Path, limit: int, max_tokens: int) -> dict[str, Any]:
+    """Counts by outcome: accepted, refused, finished, length, invalid, failed; and refusals by error code."""
+    with tempfile.TemporaryDirectory() as folder:
+        save_random_model(Path(folder))
+        engine = {"models": [{"name": "random", "path": folder}]}
+        settings = load(overrides={"pipeline": {"record": []}, "stages": {"generate": {"engine": engine}}})
+        house = House(settings, {})
+        await house.start()
+        if house.failure is not None:
+            raise house.failure
+        counts: Counter[str] = Counter()
+        started = time.perf_counter()
+        gate = asyncio.Semaphore(16)
+        await asyncio.gather(
+            *(_ask(house, gate, i, r["schema"], max_tokens, counts) for i, r in enumerate(common.records(path, limit)))
+        )
+        await house.close()
+    return {"schemas": limit, **counts, "seconds": round(time.perf_counter() - started, 1)}
+
+
+async def _ask(
+    house: House, gate: asyncio.Semaphore, i: int, schema: Any, max_tokens: int, counts: Counter[str]
+) -> None:
+    request = Request(
+        id=f"validity-{i}",
+        model="random",
+        messages=(Message("user", "x"),),
+        sampling=Sampling(max_tokens=max_tokens, temperature=1.0, seed=i),
+        constraint=Constraint("json_schema", schema),
+        cache=False,
+    )
+    async with gate:
+        try:
+            exchange = await house.pipeline.open(request)
+        except GrammarError as refusal:
+            counts["refused"] += 1
+            counts[f"refused: {refusal.code}"] += 1
+            return
+        counts["accepted"] += 1
+        [answer] = await house.pipeline.collect(exchange)
+    if answer.finish_reason == "stop":
+        counts["finished"] += 1
+        counts["invalid"] += not _valid(schema, answer.text)
+    else:
+        counts[answer.finish_reason] += 1
+
+
+def _valid(schema: Any, text: str) -> bool:
+    return jsonschema_rs.validator_for(schema).is_valid(json.loads(text))
+
+
+def main() -> None:
+    made: argparse.ArgumentParser = common.parser(__doc__, "maskbench.jsonl.gz", 300)
+    made.add_argument("--max-tokens", type=int, default=400)
+    arguments = made.parse_args()
+    found = {"invalid": 0, **asyncio.run(measure(arguments.data, arguments.limit, arguments.max_tokens))}
+    print(common.machine())
+    for name, value in found.items():
+        print(f"{name:32} {value}")
+    if arguments.json:
+        print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
