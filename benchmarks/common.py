@@ -35,8 +35,7 @@ def records(path: Path, limit: int, seed: int = 1) -> list[Any]:
 
 
 def _lines(path: Path) -> Iterator[Any]:
-    opened = gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8")
-    with opened as file:
+    with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
         for line in file:
             if line.strip():
                 yield json.loads(line)

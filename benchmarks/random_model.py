@@ -7,12 +7,14 @@ from pathlib import Path
 import torch
 from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
-from engine import bundled_path
+import engine
+
+BUNDLED = Path(engine.__file__).parent / "bundled"
 
 
 def save_random_model(folder: Path, *, context_length: int = 2048, seed: int = 7) -> Path:
     """Write a checkpoint of some thousand parameters that `--model` can name; returns `folder`."""
-    tokenizer = AutoTokenizer.from_pretrained(bundled_path())
+    tokenizer = AutoTokenizer.from_pretrained(BUNDLED)
     torch.manual_seed(seed)
     config = LlamaConfig(
         vocab_size=len(tokenizer),

@@ -12,7 +12,7 @@ import asyncio
 import dataclasses
 import logging
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -102,7 +102,7 @@ class Pipeline:
             raise
         return exchange
 
-    async def stream(self, exchange: Exchange) -> AsyncIterator[Delta]:
+    async def stream(self, exchange: Exchange) -> AsyncGenerator[Delta, None]:
         """Moderated deltas as soon as the rails clear them. Closing the iterator early cancels the generation."""
         error: BaseException | None = None
         try:
@@ -215,16 +215,18 @@ class Pipeline:
             exchange.generation = await generator.generate(job)
             note.outcome = "queued"
 
-    async def _moderate(self, exchange: Exchange) -> AsyncIterator[Delta]:
+    async def _moderate(self, exchange: Exchange) -> AsyncGenerator[Delta, None]:
         moderation = Moderation(self.stages.moderate, exchange.request, exchange.caller)
         started = time.perf_counter()
         assert exchange.generation is not None
         try:
             async for piece in exchange.generation:
-                for delta in moderation.feed(piece):
-                    if exchange.first_delta_at is None and (delta.text or delta.finish_reason):
-                        exchange.first_delta_at = time.perf_counter()
-                    yield delta
+                delta = moderation.feed(piece)
+                if delta is None:
+                    continue
+                if exchange.first_delta_at is None:
+                    exchange.first_delta_at = time.perf_counter()
+                yield delta
                 if moderation.finished:
                     break
         finally:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +18,8 @@ import numpy.typing as npt
 API_VERSION = 1
 """Raised when a Protocol here changes shape; a plug-in that names another version is refused with both numbers."""
 
-SLOTS = ("admit", "screen", "route", "assemble", "recall", "constrain", "generate", "moderate", "record")
 SlotName = Literal["admit", "screen", "route", "assemble", "recall", "constrain", "generate", "moderate", "record"]
+SLOTS: tuple[SlotName, ...] = get_args(SlotName)
 
 Role = Literal["system", "developer", "user", "assistant", "tool"]
 Channel = Literal["content", "reasoning", "tool_arguments"]
@@ -392,7 +392,7 @@ class Lifecycle(Protocol):
 class StageFactory(Protocol):
     """What a plug-in registers: called once at start-up with its own settings (a table of the configuration file)."""
 
-    def __call__(self, settings: Mapping[str, Any]) -> Any: ...
+    def __call__(self, settings: Mapping[str, Any], /) -> Any: ...
 
 
 class RegistryLike(Protocol):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from gateway.telemetry import semconv
@@ -64,7 +65,7 @@ class Metrics:
         )
 
     def watch(self, stats: Stats) -> None:
-        """Expose a stage's gauges as `sluicegate_<name>`, read at scrape time."""
+        """Expose a stage's numbers as `sluicegate_<name>`, read at scrape time; `..._total` are counters."""
         self.registry.register(_Gauges(stats))
 
     def observe(self, outcome: Outcome) -> None:
@@ -92,9 +93,10 @@ class _Gauges(Collector):
     def __init__(self, stats: Stats) -> None:
         self._stats = stats
 
-    def collect(self) -> Iterable[GaugeMetricFamily]:
+    def collect(self) -> Iterable[Metric]:
         for name, value in self._stats().items():
-            yield GaugeMetricFamily(f"sluicegate_{name}", name.replace("_", " "), value=value)
+            family = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+            yield family(f"sluicegate_{name}", f"{name.replace('_', ' ').capitalize()}.", value=value)
 
 
 class MetricsRecorder:
