@@ -1,0 +1,83 @@
+"""What an answer depends on, as one digest: equal requests have equal keys however they are written.
+
+Not covered: requests that mean the same in other words (that is for a semantic tier), numerically equal values of
+different type (`1` and `1.0` are different JSON here), and Unicode normal forms (a model reads them differently).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from plugins.contract import CacheKey, Caller, Constraint, Request, Sampling
+
+_DEFAULTS = Sampling()
+
+
+def cache_key(
+    request: Request,
+    caller: Caller,
+    *,
+    model: str,
+    model_version: str,
+    template_version: str = "",
+    rails: str = "",
+    scope: Mapping[str, Any] | None = None,
+) -> CacheKey:
+    """`rails` is the fingerprint of the rail set in force (`fingerprint`); `scope` holds whatever else the answer
+    depends on (tools, say) as JSON values. Raises `TypeError` where a constraint holds what JSON cannot say."""
+    asked = {
+        "model": [model, model_version],
+        "template": template_version,
+        "rails": rails,
+        "messages": [[m.role, m.name, m.content] for m in request.messages],
+        "constraint": _constraint(request.constraint),
+        "sampling": _sampling(request.sampling),
+        "n": request.n,
+        "scope": scope or {},
+    }
+    return CacheKey(caller.tenant, model, fingerprint(asked))
+
+
+def fingerprint(value: Any) -> str:
+    """SHA-256 hex of `canonical(value)`."""
+    return hashlib.sha256(canonical(value)).hexdigest()
+
+
+def canonical(value: Any) -> bytes:
+    """UTF-8 JSON with sorted keys and no white space: one text for each JSON value. Raises `TypeError` or
+    `ValueError` for what JSON cannot say (NaN, sets, objects), rather than keying on its accidental text."""
+    return json.dumps(_plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode()
+
+
+def _plain(value: Any) -> Any:
+    """Mappings as dicts and tuples as lists, all the way down. Keys must be strings: `json` would merge 1 and "1"."""
+    if isinstance(value, Mapping):
+        for key in value:
+            if not isinstance(key, str):
+                raise TypeError(f"cannot key a cache on {value!r}: the key {key!r} is not a string")
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _constraint(constraint: Constraint | None) -> Any:
+    if constraint is None:
+        return None
+    return [constraint.kind, constraint.value, constraint.name, constraint.options]
+
+
+def _sampling(sampling: Sampling) -> dict[str, Any]:
+    """Only what differs from the defaults. A seed says nothing where the likeliest token is always taken, nor do the
+    settings that thin out what is drawn from."""
+    asked = {f.name: getattr(sampling, f.name) for f in fields(sampling)}
+    asked["logit_bias"] = {str(token): bias for token, bias in sampling.logit_bias.items()}
+    if sampling.temperature == 0:
+        for name in ("seed", "top_k", "top_p", "min_p"):
+            asked.pop(name)
+    defaults = {f.name: getattr(_DEFAULTS, f.name) for f in fields(sampling)} | {"logit_bias": {}}
+    return {name: value for name, value in asked.items() if value != defaults[name]}

@@ -1,0 +1,27 @@
+"""Rails and the hold-back window: what must not be said is found while it is being said, and never leaves."""
+
+from safety.automaton import Automaton, Match
+from safety.blocklist import compile_phrases
+from safety.holdback import HoldbackWindow, Limits, Redaction, Released
+from safety.patterns import compile_patterns
+from safety.rails import MatchRail, MatchScreen, MatchSession, Policy
+from safety.scanner import Scanner, find_all
+from safety.stage import register
+
+__all__ = [
+    "Automaton",
+    "HoldbackWindow",
+    "Limits",
+    "Match",
+    "MatchRail",
+    "MatchScreen",
+    "MatchSession",
+    "Policy",
+    "Redaction",
+    "Released",
+    "Scanner",
+    "compile_patterns",
+    "compile_phrases",
+    "find_all",
+    "register",
+]

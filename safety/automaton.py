@@ -1,0 +1,202 @@
+"""The automaton of `safety.nfa` made deterministic while text is read, one character at a time, in linear time.
+
+What is found: every match of every rule at every start, as long as it can be; matches that overlap are one. So
+nothing is hidden by standing inside or beside something else. `find_all` says it for a whole text; `Scanner` says the
+same, but incrementally, and knows after each character where the earliest match that may still come would begin.
+
+A state of the deterministic automaton is an ordered tuple of *groups*, oldest first. A group holds the threads that
+began at one place; the place itself is a register of the scanner, not of the state, so states are shared by all texts.
+A thread that an older group holds too is dropped from the younger: whatever it would match, the older matches longer.
+
+Not covered: matches longer than the caller's patience. The scanner holds what may still match; the window bounds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from safety import text
+from safety.nfa import Accept, Nfa, Position, Rule
+
+MAX_STATES = 20_000
+"""Deterministic states kept; past it all are forgotten and built again as texts need them."""
+
+Group = tuple[frozenset[int], int]
+"""Positions, and how many symbols back its start may lie (0: it stays where it was)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    start: int
+    end: int
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A match of `rule` that began where group `group` did, and ended `back` symbols before this character."""
+
+    group: int
+    rule: int
+    back: int
+    inside: bool
+    """The match ends within this very character, which folds to several symbols: all of it belongs to the match."""
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What a character does to the registers: report, pin the starts of groups that stop sliding (group, limit),
+    keep those of `keep`, and open `opened` new groups."""
+
+    events: tuple[Event, ...]
+    pins: tuple[tuple[int, int], ...]
+    keep: tuple[int, ...]
+    opened: int
+
+
+class State(dict[str, "State"]):
+    """Next states by character, filled on demand. One with `actions` is an arrow with something to do: they are run
+    and the way goes on from `target`."""
+
+    __slots__ = ("actions", "automaton", "context", "groups", "slides", "target")
+
+    def __init__(self, automaton: Automaton, groups: tuple[Group, ...], context: str) -> None:
+        super().__init__()
+        self.automaton, self.groups, self.context = automaton, groups, context
+        self.slides = any(limit for _, limit in groups)
+        self.actions: tuple[Action, ...] | None = None
+        self.target = self
+
+    def __missing__(self, char: str) -> State:
+        found = self[char] = self.automaton.step(self, char)
+        return found
+
+
+class Automaton:
+    """Immutable to its users and shared by all sessions; grows its states as texts visit them."""
+
+    def __init__(self, nfa: Nfa, fold: Callable[[str], str]) -> None:
+        self.rules: list[Rule] = nfa.rules
+        self.fold = fold
+        self._nfa = nfa
+        self._states: dict[tuple[tuple[Group, ...], str], State] = {}
+        self.start = State(self, (), "edge")
+
+    def step(self, state: State, char: str) -> State:
+        """The arrow for `char`; an arrow that changes no register is the next state itself."""
+        at, actions = state, []
+        for n, symbol in enumerate(self.fold(char)):
+            before = len(at.groups)
+            action, at = self._read(at, symbol, inside=n > 0)
+            if action != _unchanged(before):
+                actions.append(action)
+        if not actions:
+            return at
+        arrow = State(self, (), "")
+        arrow.actions, arrow.target = tuple(actions), at
+        return arrow
+
+    def at_end(self, state: State) -> list[Event]:
+        """Matches that the end of the text completes."""
+        return self._accepted(state, "")
+
+    def _read(self, state: State, symbol: str, *, inside: bool) -> tuple[Action, State]:
+        events = self._accepted(state, symbol, inside=inside)
+        groups: list[Group] = []
+        keep: list[int] = []
+        pins: list[tuple[int, int]] = []
+        seen: set[int] = set()
+        for index, (positions, limit) in enumerate(state.groups):
+            group = self._moved(positions, symbol, seen)
+            if group is None:
+                continue
+            if limit and not group[1]:
+                pins.append((len(groups), limit))
+            groups.append(group)
+            keep.append(index)
+        fresh = [g for g in (self._begun(state.context, symbol, slides, seen) for slides in (False, True)) if g]
+        action = Action(tuple(events), tuple(pins), tuple(keep), len(fresh))
+        return action, self._intern((*groups, *fresh), _context(state.context, symbol))
+
+    def _accepted(self, state: State, symbol: str, *, inside: bool = False) -> list[Event]:
+        return [
+            Event(index, accept.rule, accept.back, inside)
+            for index, (positions, _) in enumerate(state.groups)
+            for accept in sorted({a for q in positions for a in self._nfa.positions[q].accepts}, key=_accept_order)
+            if _may_follow(accept.right, symbol)
+        ]
+
+    def _moved(self, positions: frozenset[int], symbol: str, seen: set[int]) -> Group | None:
+        reached: set[int] = set()
+        for q in positions:
+            for target in self._targets(self._nfa.positions[q], symbol):
+                reached |= self._nfa.closure(target)
+        reached -= seen
+        if not reached:
+            return None
+        table = self._nfa.positions
+        seen.update(q for q in reached if not table[q].checked)
+        return frozenset(reached), max(table[q].slide for q in reached)
+
+    def _begun(self, context: str, symbol: str, slides: bool, seen: set[int]) -> Group | None:
+        starts: set[int] = set()
+        for entry in self._nfa.entries:
+            if entry.slides is slides and _may_precede(entry.left, context):
+                starts |= self._nfa.closure(entry.position)
+        return self._moved(frozenset(starts), symbol, seen)
+
+    @staticmethod
+    def _targets(position: Position, symbol: str) -> list[int]:
+        return [*position.chars.get(symbol, ()), *(target for chars, target in position.sets if symbol in chars)]
+
+    def _intern(self, groups: tuple[Group, ...], context: str) -> State:
+        found = self._states.get((groups, context))
+        if found is None:
+            if len(self._states) >= MAX_STATES:
+                self._forget()
+            found = self._states[groups, context] = State(self, groups, context)
+        return found
+
+    def _forget(self) -> None:
+        """States in use by sessions stay valid: they only lose their arrows, and find new ones."""
+        states, self._states = self._states, {}
+        for state in states.values():
+            state.clear()
+        self.start.clear()
+
+
+def _unchanged(groups: int) -> Action:
+    return Action((), (), tuple(range(groups)), 0)
+
+
+def _accept_order(accept: Accept) -> tuple[int, int]:
+    return accept.rule, accept.back
+
+
+def _context(before: str, symbol: str) -> str:
+    """What a start looks back on: `digit`, `point` (point, comma or dash after a digit), `word`, `open` (no matter)."""
+    if symbol.isdecimal():
+        return "digit"
+    if symbol in ".,-" and before == "digit":
+        return "point"
+    return "word" if text.is_word(symbol) else "open"
+
+
+def _may_precede(left: str, context: str) -> bool:
+    if left == "edge":
+        return context == "edge"
+    if left == "word":
+        return context not in ("word", "digit")
+    return left == "any" or context not in ("word", "digit", "point")
+
+
+def _may_follow(right: str, symbol: str) -> bool:
+    """Whether a match may end before `symbol`; the empty symbol is the end of the text."""
+    if not symbol or right == "any":
+        return True
+    if right == "digitless":
+        return not symbol.isdecimal()
+    if right == "number":
+        return not text.is_word(symbol) and symbol not in ".,-"
+    return right == "word" and not text.is_word(symbol)

@@ -1,0 +1,289 @@
+"""The hold-back window of one channel: text goes in as it is generated and comes out once every rail is content.
+
+The law: all that was released, and the verdict, do not depend on how the text was cut into pieces; and no character
+of a forbidden span is ever released. Both hold as far as they hold for each rail alone.
+
+Not covered: a rail that changes its mind (refused as a bad verdict), one that never returns (its time is measured, not
+cut short), and a rail whose verdicts depend on the cut of the text or on the clock: then nothing leaks, but where the
+stream ends may depend on them too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+
+from plugins.contract import Caller, Channel, OutputRail, RailSession, Request, Span, Verdict
+
+MAX_HOLD = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """`max_hold`: characters held before the stream is blocked. `budget_s`: time one rail may take for one piece.
+    `fail_open`: names of rails whose failure is only reported; every other rail's failure blocks."""
+
+    max_hold: int = MAX_HOLD
+    budget_s: float | None = None
+    fail_open: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Redaction:
+    """Characters [start, end) of what was fed, replaced. Overlapping spans are one, with the first's reason."""
+
+    start: int
+    end: int
+    reason: str
+    replacement: str
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """What a step let out. `blocked` is the reason that ended the stream; `rail` is who said so. `failures` says which
+    rail failed and how, also where the failure was let pass."""
+
+    text: str = ""
+    blocked: str | None = None
+    rail: str | None = None
+    redactions: tuple[Redaction, ...] = ()
+    escalations: tuple[str, ...] = ()
+    failures: tuple[str, ...] = ()
+
+
+NOTHING = Released()
+_NONE: tuple[Redaction, ...] = ()
+
+
+@dataclass(slots=True)
+class Guard:
+    """One rail at work on the channel."""
+
+    name: str
+    open: Callable[[], RailSession]
+    session: RailSession
+    clear_to: int = 0
+    dropped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    reason: str
+    rail: str
+
+
+class BadVerdict(Exception):
+    """A rail's answer breaks the contract; the message says how."""
+
+
+class HoldbackWindow:
+    """Mutable, for one channel of one choice, used by one task at a time. `feed` until `blocked`, then `close`."""
+
+    def __init__(
+        self,
+        rails: Sequence[OutputRail],
+        request: Request,
+        caller: Caller,
+        channel: Channel = "content",
+        limits: Limits = Limits(),
+    ) -> None:
+        """Raises whatever a rail's `open` raises: nothing was released yet, and the request fails."""
+        self.blocked: str | None = None
+        self._limits = limits
+        self._guards = [self._guard(rail, request, caller, channel) for rail in rails]
+        self._pieces: list[str] = []
+        self._held_text = ""
+        self._done = 0  # released up to here
+        self._fed = 0
+        self._spans: list[Span] = []
+        self._failures: list[str] = []
+        self._escalations: list[str] = []
+
+    @property
+    def held(self) -> int:
+        """Characters fed and neither released nor replaced."""
+        return self._fed - self._done
+
+    def feed(self, text: str) -> Released:
+        """What may leave now. After a block nothing more is taken or released."""
+        released = NOTHING
+        while text and self.blocked is None:
+            # A piece no longer than the room left cannot pass the bound midway, so the bound is met at a character.
+            room = max(1, self._limits.max_hold - self.held)
+            piece, text = (text, "") if len(text) <= room else (text[:room], text[room:])
+            step = self._step(piece)
+            released = step if released is NOTHING else _joined(released, step)
+        return released
+
+    def close(self) -> Released:
+        """The text is complete: what is left, or a block."""
+        if self.blocked is not None:
+            return NOTHING
+        stop = self._ask_all(None)
+        return self._release(stop)
+
+    def _step(self, piece: str) -> Released:
+        before = [guard.clear_to for guard in self._guards]
+        self._pieces.append(piece)
+        self._held_text += piece
+        self._fed += len(piece)
+        stop = self._ask_all(piece)
+        if stop is not None and len(piece) > 1:
+            stop = self._pinpoint(stop, before, self._fed - len(piece))
+        released = self._release(stop)
+        if stop is None and self.held > self._limits.max_hold:
+            released = _joined(released, self._release(Stop("max_hold", self._slowest())))
+        return released
+
+    def _slowest(self) -> str:
+        return min((g for g in self._guards if not g.dropped), key=lambda g: g.clear_to).name
+
+    def _ask_all(self, piece: str | None) -> Stop | None:
+        """Every rail sees the piece (None: the end), even after one has blocked: what may leave depends on all."""
+        stop: Stop | None = None
+        for guard in self._guards:
+            if not guard.dropped:
+                found = self._ask(guard, piece)
+                stop = stop or found
+        return stop
+
+    def _ask(self, guard: Guard, piece: str | None) -> Stop | None:
+        began = perf_counter()
+        try:
+            verdict = guard.session.close() if piece is None else guard.session.feed(piece)
+            self._check(guard, verdict, closing=piece is None)
+            took = perf_counter() - began
+            if self._limits.budget_s is not None and took > self._limits.budget_s:
+                raise TimeoutError(f"took {took:.3f} s of {self._limits.budget_s} s")
+        except Exception as error:
+            return self._failed(guard, error)
+        guard.clear_to = verdict.clear_to
+        if verdict.redact:
+            self._spans += verdict.redact
+        if verdict.escalate:
+            self._escalations.append(f"{guard.name}: {verdict.escalate}")
+        return None if verdict.block is None else Stop(verdict.block, guard.name)
+
+    def _check(self, guard: Guard, verdict: Verdict, *, closing: bool) -> None:
+        if not guard.clear_to <= verdict.clear_to <= self._fed:
+            raise BadVerdict(f"clear_to is {verdict.clear_to}, must be from {guard.clear_to} to {self._fed}")
+        if closing and verdict.block is None and verdict.clear_to != self._fed:
+            raise BadVerdict(f"clear_to is {verdict.clear_to} at the end, must be {self._fed} or block")
+        at = guard.clear_to
+        for span in verdict.redact:
+            if not at <= span.start < span.end <= self._fed or span.start < verdict.clear_to < span.end:
+                raise BadVerdict(f"span {span.start}-{span.end} is out of order, out of the text or across clear_to")
+            at = span.end
+
+    def _failed(self, guard: Guard, error: Exception) -> Stop | None:
+        self._failures.append(f"{guard.name}: {type(error).__name__}: {error}")
+        guard.dropped = guard.name in self._limits.fail_open
+        return None if guard.dropped else Stop("rail_failed", guard.name)
+
+    def _pinpoint(self, stop: Stop, before: list[int], low: int) -> Stop:
+        """Which character made a rail block, and what the others thought then: they may have been fed past it.
+
+        Fresh sessions read the text again; the first offset that blocks is found by halving. Once in a stream's life.
+        """
+        whole, high = "".join(self._pieces), self._fed
+        saved = self._spans
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._replay(whole[:middle]) is None:
+                low = middle
+            else:
+                high = middle
+        found = self._replay(whole[:high])
+        if found is None:  # not reproducible: release no more than was clear before this piece
+            for guard, clear_to in zip(self._guards, before, strict=True):
+                guard.clear_to = clear_to
+            self._spans = saved
+            return stop
+        return found
+
+    def _replay(self, text: str) -> Stop | None:
+        fed, self._fed = self._fed, len(text)
+        failures, escalations = self._failures, self._escalations
+        self._failures, self._escalations, self._spans = list(failures), [], []
+        try:
+            for guard in self._guards:
+                guard.session, guard.clear_to = guard.open(), 0
+            return self._ask_all(text)
+        except Exception:  # of `open`; `_ask` catches its own
+            return None
+        finally:
+            self._fed = fed
+            self._failures, self._escalations = failures, escalations
+
+    def _release(self, stop: Stop | None) -> Released:
+        clear = min((g.clear_to for g in self._guards if not g.dropped), default=self._fed)
+        text, redactions = self._take_redacted(clear) if self._spans else (self._take(clear), _NONE)
+        if stop is None and not self._failures and not self._escalations and not redactions:
+            return Released(text) if text else NOTHING
+        failures, escalations = tuple(self._failures), tuple(self._escalations)
+        self._failures, self._escalations = [], []
+        if stop is None:
+            return Released(text, None, None, redactions, escalations, failures)
+        self.blocked = stop.reason
+        self._held_text = ""
+        return Released(text, stop.reason, stop.rail, redactions, escalations, failures)
+
+    def _take(self, end: int) -> str:
+        """Text up to `end`, which is then released."""
+        if end <= self._done:
+            return ""
+        count = end - self._done
+        text, self._held_text = self._held_text[:count], self._held_text[count:]
+        self._done = end
+        return text
+
+    def _take_redacted(self, clear: int) -> tuple[str, tuple[Redaction, ...]]:
+        parts: list[str] = []
+        redactions: list[Redaction] = []
+        waiting: list[Span] = []
+        for group in _overlapping(self._spans):
+            first, end = group[0], max(span.end for span in group)
+            if end <= self._done:  # of a replay: replaced before
+                continue
+            if end > clear:
+                waiting += group
+                clear = min(clear, first.start)
+                continue
+            parts.append(self._take(first.start))
+            self._take(end)
+            parts.append(first.replacement)
+            redactions.append(Redaction(first.start, end, first.reason, first.replacement))
+        self._spans = waiting
+        parts.append(self._take(clear))
+        return "".join(parts), tuple(redactions)
+
+    @staticmethod
+    def _guard(rail: OutputRail, request: Request, caller: Caller, channel: Channel) -> Guard:
+        def open_session() -> RailSession:
+            return rail.open(request, caller, channel)
+
+        return Guard(rail.name, open_session, open_session())
+
+
+def _overlapping(spans: list[Span]) -> list[list[Span]]:
+    groups: list[list[Span]] = []
+    reach = -1
+    for span in sorted(spans, key=lambda s: (s.start, -s.end)):
+        if span.start < reach:
+            groups[-1].append(span)
+        else:
+            groups.append([span])
+        reach = max(reach, span.end)
+    return groups
+
+
+def _joined(first: Released, second: Released) -> Released:
+    return Released(
+        first.text + second.text,
+        second.blocked,
+        second.rail,
+        first.redactions + second.redactions,
+        first.escalations + second.escalations,
+        first.failures + second.failures,
+    )

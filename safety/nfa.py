@@ -1,0 +1,221 @@
+"""Patterns and phrases compiled to one non-deterministic automaton over symbols.
+
+Positions are small integers. An edge carries a set of characters (from patterns) or single characters (from the trie
+of phrases). `safety.automaton` runs it; nothing here sees text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from plugins.errors import ConfigurationError
+from safety import text
+from safety.charset import CharSet
+from safety.regex import Alt, Cat, Node, Parsed, Repeat, longest, parse
+
+MAX_STATES = 20_000
+"""Of patterns alone; phrases share a trie and are not counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What a match means. `valid` is given the matched symbols and must not keep state; a rule with one must have
+    matches of bounded length, because every start in the text is then followed apart."""
+
+    label: str
+    valid: Callable[[str], bool] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Accept:
+    """`right`: `any`, `word`, `number` or `edge`: what may follow. `back`: symbols read past the match's end."""
+
+    rule: int
+    right: str
+    back: int = 0
+
+
+@dataclass(slots=True)
+class Position:
+    empty: list[int] = field(default_factory=list)
+    sets: list[tuple[CharSet, int]] = field(default_factory=list)
+    chars: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    accepts: tuple[Accept, ...] = ()
+    slide: int = 0
+    """> 0: threads that wait here have begun at most so many symbols ago, whatever came before."""
+    checked: bool = False
+    """Belongs to a rule with a validator: no thread here stands for another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Threads may start at `position` where `left` (`any`, `word`, `number`, `edge`) holds."""
+
+    left: str
+    position: int
+    slides: bool = False
+
+
+class Nfa:
+    def __init__(self) -> None:
+        self.positions: list[Position] = []
+        self.rules: list[Rule] = []
+        self.entries: list[Entry] = []
+        self._roots: dict[str, int] = {}
+        self._trie_size = 0
+        self._closures: dict[int, frozenset[int]] = {}
+
+    def add_rule(self, rule: Rule) -> int:
+        self.rules.append(rule)
+        return len(self.rules) - 1
+
+    def add_pattern(self, rule: int, pattern: str, *, left: str = "", right: str = "") -> None:
+        """`left` and `right` override the anchors written in the pattern (`number`: beside no digit, also not past a
+        point or dash). Raises `ConfigurationError` for what `safety.regex` refuses or a pattern too large."""
+        parsed = parse(pattern)
+        self._check_bound(rule, pattern, parsed)
+        first = len(self.positions)
+        entry = self._position()
+        self._accept(self._build(parsed.node, entry), rule, right or parsed.right)
+        for position in self.positions[first:]:
+            position.checked = self.rules[rule].valid is not None
+        self.entries.append(Entry(left or parsed.left, entry))
+
+    def add_address(self, rule: int, *, plain: str, dotted: str, rest: str, limits: tuple[int, int]) -> None:
+        """Addresses `head@rest`, where the head is the longest run before the sign: of `plain` characters up to
+        `limits[0]`, or with `dotted` ones among them up to `limits[1]`. Both are patterns of one character."""
+        entry, run, broken = self._position(), self._position(), self._position()
+        one, other = parse(plain).node, parse(dotted).node
+        assert isinstance(one, CharSet)
+        assert isinstance(other, CharSet)
+        self.positions[entry].sets = [(one, run)]
+        self.positions[run].sets = [(one, run), (other, broken)]
+        self.positions[broken].sets = [(one, broken), (other, broken)]
+        parsed = parse(rest)
+        # Each head has its own copy of the rest: one's start must not stand for the other's.
+        for head, limit in zip((run, broken), limits, strict=True):
+            self.positions[head].slide = limit
+            self._accept(self._build(parsed.node, self._fork(head)), rule, parsed.right)
+        self.entries.append(Entry("any", entry, slides=True))
+
+    def add_phrase(self, rule: int, phrase: str, *, borders: bool = True) -> None:
+        """Matches however it is written: `safety.text.wide` of both sides. Raises `ConfigurationError` for a phrase
+        that folds to nothing."""
+        symbols = " ".join("".join(map(text.wide, phrase)).split())
+        if not symbols:
+            raise ConfigurationError(f"blocklist phrase {phrase!r} has no visible characters; remove it")
+        left, right = ("word" if borders and text.is_word(symbols[i]) else "any" for i in (0, -1))
+        at = self._root(left)
+        for symbol in symbols:
+            at = self._branch(at, symbol)
+        accept = Accept(rule, right)
+        if accept not in self.positions[at].accepts:
+            self.positions[at].accepts += (accept,)
+
+    def closure(self, position: int) -> frozenset[int]:
+        """Positions reached without reading; only those that read or accept."""
+        found = self._closures.get(position)
+        if found is None:
+            found = self._closures[position] = self._closure(position)
+        return found
+
+    def _closure(self, position: int) -> frozenset[int]:
+        seen, todo = {position}, [position]
+        while todo:
+            for target in self.positions[todo.pop()].empty:
+                if target not in seen:
+                    seen.add(target)
+                    todo.append(target)
+        return frozenset(q for q in seen if self._useful(self.positions[q]))
+
+    @staticmethod
+    def _useful(position: Position) -> bool:
+        return bool(position.sets or position.chars or position.accepts)
+
+    def _root(self, left: str) -> int:
+        root = self._roots.get(left)
+        if root is None:
+            root = self._roots[left] = self._position()
+            self.entries.append(Entry(left, root))
+        return root
+
+    def _branch(self, at: int, symbol: str) -> int:
+        chars = self.positions[at].chars
+        if symbol in chars:
+            return chars[symbol][0]
+        target = self._position()
+        self._trie_size += 1
+        chars[symbol] = (target,)
+        if symbol == " ":  # a run of white space is one
+            self.positions[target].chars[" "] = (target,)
+        return target
+
+    def _accept(self, at: int, rule: int, right: str) -> None:
+        self.positions[at].accepts += (Accept(rule, right),)
+        if right == "number":  # `1.` may end a sentence or go on as `1.5`: one symbol more decides
+            after = self._position()
+            self.positions[at].sets.append((_POINT, after))
+            self.positions[after].accepts += (Accept(rule, "digitless", back=1),)
+
+    def _check_bound(self, rule: int, pattern: str, parsed: Parsed) -> None:
+        if self.rules[rule].valid is not None and longest(parsed.node) is None:
+            raise ConfigurationError(f"pattern {pattern!r} has a validator but no longest match; bound its repeats")
+
+    def _position(self) -> int:
+        self.positions.append(Position())
+        return len(self.positions) - 1
+
+    def _build(self, node: Node, entry: int) -> int:
+        """Wire `node` from `entry`; the position after it."""
+        if isinstance(node, CharSet):
+            target = self._position()
+            self.positions[entry].sets.append((node, target))
+            return target
+        if isinstance(node, Repeat):
+            return self._repeat(node, entry)
+        if isinstance(node, Alt):
+            return self._either(node, entry)
+        assert isinstance(node, Cat)
+        for part in node.parts:
+            entry = self._build(part, entry)
+        return entry
+
+    def _either(self, node: Alt, entry: int) -> int:
+        ends = [self._build(part, self._fork(entry)) for part in node.parts]
+        joined = self._position()
+        for end in ends:
+            self.positions[end].empty.append(joined)
+        return joined
+
+    def _repeat(self, node: Repeat, entry: int) -> int:
+        for _ in range(node.low):
+            entry = self._build(node.part, entry)
+            self._check_size()
+        if node.high is None:
+            loop = self._fork(entry)
+            self.positions[self._build(node.part, loop)].empty.append(loop)
+            return self._fork(loop)
+        ends = [entry]
+        for _ in range(node.high - node.low):
+            entry = self._build(node.part, self._fork(entry))
+            ends.append(entry)
+            self._check_size()
+        joined = self._position()
+        for end in ends:
+            self.positions[end].empty.append(joined)
+        return joined
+
+    def _fork(self, position: int) -> int:
+        target = self._position()
+        self.positions[position].empty.append(target)
+        return target
+
+    def _check_size(self) -> None:
+        if len(self.positions) - self._trie_size > MAX_STATES:
+            raise ConfigurationError(
+                f"the patterns need more than {MAX_STATES} states; lower the bounds of their repeats or split them"
+            )
+
+
+_POINT = CharSet(ranges=((ord(","), ord(",")), (ord("-"), ord("-")), (ord("."), ord("."))))

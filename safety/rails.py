@@ -1,0 +1,113 @@
+"""Rails that match: an output rail for streams and an input rail for messages, over one automaton.
+
+Not covered: meaning. What the automaton has no pattern for passes; so does a match spread over two messages, two
+channels or two choices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from plugins.contract import Caller, Channel, Message, Request, ScreenResult, Span, Verdict
+from safety.automaton import Automaton, Match
+from safety.scanner import Scanner, find_all
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What to do about each label. `actions`: `redact` or `block` by label; others do `action`."""
+
+    action: str = "redact"
+    actions: Mapping[str, str] | None = None
+    replacement: str = "[REDACTED]"
+    """`{label}` in it stands for the label."""
+
+    def blocks(self, label: str) -> bool:
+        return (self.actions or {}).get(label, self.action) == "block"
+
+    def span(self, match: Match) -> Span:
+        return Span(match.start, match.end, match.label, self.replacement.replace("{label}", match.label))
+
+
+class MatchSession:
+    """Same as `find_all` of the whole channel, but incremental; ends at the first match that blocks."""
+
+    def __init__(self, scanner: Scanner, policy: Policy) -> None:
+        self._scanner = scanner
+        self._policy = policy
+
+    def feed(self, text: str) -> Verdict:
+        matches = self._scanner.feed(text)
+        return self._verdict(matches) if matches else Verdict(self._scanner.clear_to)
+
+    def close(self) -> Verdict:
+        return self._verdict(self._scanner.close())
+
+    def _verdict(self, matches: list[Match]) -> Verdict:
+        spans: list[Span] = []
+        for match in matches:
+            if self._policy.blocks(match.label):
+                return Verdict(match.start, tuple(spans), block=match.label)
+            spans.append(self._policy.span(match))
+        return Verdict(self._scanner.clear_to, tuple(spans))
+
+
+class MatchRail:
+    """Slot `moderate`. The automaton is shared by all sessions."""
+
+    def __init__(self, name: str, automaton: Automaton, policy: Policy, channels: frozenset[str] | None = None) -> None:
+        self.name = name
+        self.automaton = automaton
+        self.policy = policy
+        self._channels = channels
+
+    def open(self, request: Request, caller: Caller, channel: Channel) -> MatchSession | PassSession:
+        if self._channels is not None and channel not in self._channels:
+            return PassSession()
+        return MatchSession(Scanner(self.automaton), self.policy)
+
+
+class PassSession:
+    """For a channel that the rail was told to leave alone."""
+
+    def __init__(self) -> None:
+        self._end = 0
+
+    def feed(self, text: str) -> Verdict:
+        self._end += len(text)
+        return Verdict(self._end)
+
+    def close(self) -> Verdict:
+        return Verdict(self._end)
+
+
+class MatchScreen:
+    """Slot `screen`: the same matches on the request's messages, one by one. The first that blocks decides."""
+
+    def __init__(self, name: str, automaton: Automaton, policy: Policy, roles: frozenset[str]) -> None:
+        self.name = name
+        self._automaton = automaton
+        self._policy = policy
+        self._roles = roles
+
+    async def screen(self, request: Request, caller: Caller) -> ScreenResult:
+        screened: list[Message] = []
+        labels: list[str] = []
+        for message in request.messages:
+            matches = find_all(self._automaton, message.content) if message.role in self._roles else []
+            blocked = [match.label for match in matches if self._policy.blocks(match.label)]
+            if blocked:
+                return ScreenResult("block", reason=f"{self.name}: {blocked[0]}")
+            labels += (match.label for match in matches)
+            screened.append(self._redacted(message, matches))
+        if not labels:
+            return ScreenResult()
+        reason = f"{self.name}: {', '.join(sorted(set(labels)))}"
+        return ScreenResult("redact", reason=reason, messages=tuple(screened))
+
+    def _redacted(self, message: Message, matches: list[Match]) -> Message:
+        text = message.content
+        for match in reversed(matches):
+            text = text[: match.start] + self._policy.span(match).replacement + text[match.end :]
+        return replace(message, content=text) if matches else message

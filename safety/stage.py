@@ -1,0 +1,94 @@
+"""The door of this package: what it adds to the slots `screen` and `moderate`, and what settings each stage takes.
+
+Every stage: `action` (`redact` or `block`), `actions` (the same by label), `replacement` (`{label}` stands for the
+label). In `moderate`: `channels`. In `screen`: `roles`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from plugins.contract import RegistryLike, StageFactory
+from plugins.errors import ConfigurationError
+from safety.automaton import Automaton
+from safety.blocklist import compile_phrases
+from safety.patterns import compile_patterns
+from safety.rails import MatchRail, MatchScreen, Policy
+from safety.settings import ACTIONS, CHANNELS, ROLES, check_keys, flag, one_of, some_of, strings, table, text
+
+Settings = Mapping[str, Any]
+Compile = Callable[[str, Settings], Automaton]
+
+_COMMON = ("action", "actions", "replacement")
+
+
+def register(registry: RegistryLike) -> None:
+    for name, (compile_rules, keys) in _BUILT_IN.items():
+        registry.add("moderate", name, _moderate(name, compile_rules, keys))
+        registry.add("screen", name, _screen(name, compile_rules, keys))
+
+
+def _moderate(name: str, compile_rules: Compile, keys: tuple[str, ...]) -> StageFactory:
+    def build(settings: Settings) -> MatchRail:
+        stage = f"moderate.{name}"
+        check_keys(stage, settings, (*keys, *_COMMON, "channels"))
+        channels = some_of(stage, "channels", settings.get("channels", CHANNELS), CHANNELS)
+        automaton = compile_rules(stage, settings)
+        return MatchRail(name, automaton, _policy(stage, settings, automaton), frozenset(channels))
+
+    return build
+
+
+def _screen(name: str, compile_rules: Compile, keys: tuple[str, ...]) -> StageFactory:
+    def build(settings: Settings) -> MatchScreen:
+        stage = f"screen.{name}"
+        check_keys(stage, settings, (*keys, *_COMMON, "roles"))
+        roles = some_of(stage, "roles", settings.get("roles", ROLES), ROLES)
+        automaton = compile_rules(stage, settings)
+        return MatchScreen(name, automaton, _policy(stage, settings, automaton), frozenset(roles))
+
+    return build
+
+
+def _policy(stage: str, settings: Settings, automaton: Automaton) -> Policy:
+    labels = {rule.label for rule in automaton.rules}
+    actions = table(stage, "actions", settings.get("actions", {}))
+    for label, action in actions.items():
+        one_of(stage, "actions", label, sorted(labels))
+        one_of(stage, f"actions.{label}", action, ACTIONS)
+    return Policy(
+        one_of(stage, "action", settings.get("action", "redact"), ACTIONS),
+        dict(actions),
+        text(stage, "replacement", settings.get("replacement", "[REDACTED]")),
+    )
+
+
+def _phrases(stage: str, settings: Settings) -> Automaton:
+    """`phrases`, and those of the file `path` (UTF-8, one a line, `#` begins a comment line)."""
+    phrases = list(strings(stage, "phrases", settings.get("phrases", ())))
+    if "path" in settings:
+        phrases += _lines(stage, Path(text(stage, "path", settings["path"])))
+    borders = flag(stage, "word_borders", settings.get("word_borders", True))
+    label = text(stage, "label", settings.get("label", "blocklist"))
+    return compile_phrases(phrases, label=label, borders=borders)
+
+
+def _lines(stage: str, path: Path) -> list[str]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{stage}: path {str(path)!r} cannot be read as UTF-8 text: {error}") from error
+    return [line for line in lines if line.strip() and not line.startswith("#")]
+
+
+def _patterns(stage: str, settings: Settings) -> Automaton:
+    patterns = table(stage, "patterns", settings.get("patterns", {}))
+    return compile_patterns({label: text(stage, f"patterns.{label}", p) for label, p in patterns.items()})
+
+
+_BUILT_IN: dict[str, tuple[Compile, tuple[str, ...]]] = {
+    "blocklist": (_phrases, ("phrases", "path", "word_borders", "label")),
+    "patterns": (_patterns, ("patterns",)),
+}

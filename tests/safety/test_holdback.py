@@ -1,0 +1,171 @@
+"""The window: what leaves, and when."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plugins import Caller, Channel, Request, Span, Verdict
+from safety import Limits, MatchRail, Policy, compile_patterns, compile_phrases
+from tests.safety.driving import by_character, cuts, cuttings, run, window
+
+
+def phrases(*listed: str, action: str = "redact", borders: bool = False) -> MatchRail:
+    return MatchRail("phrases", compile_phrases(listed, borders=borders), Policy(action))
+
+
+def patterns(action: str = "redact", **listed: str) -> MatchRail:
+    return MatchRail("patterns", compile_patterns(listed), Policy(action))
+
+
+class Scripted:
+    """A rail that answers what it is told."""
+
+    def __init__(self, *verdicts: Verdict | Exception, name: str = "scripted") -> None:
+        self.name = name
+        self._verdicts = verdicts
+
+    def open(self, request: Request, caller: Caller, channel: Channel) -> Scripted:
+        self._left = list(self._verdicts)
+        return self
+
+    def feed(self, text: str) -> Verdict:
+        verdict = self._left.pop(0)
+        if isinstance(verdict, Exception):
+            raise verdict
+        return verdict
+
+    def close(self) -> Verdict:
+        return self.feed("")
+
+
+def test_text_without_anything_live_leaves_at_once() -> None:
+    assert window(phrases("zebra")).feed("abc").text == "abc"
+
+
+def test_only_the_suffix_that_may_still_match_is_held() -> None:
+    at_work = window(phrases("zebra"))
+    assert at_work.feed("a zeb").text == "a "
+    assert at_work.held == 3
+    assert at_work.feed("x").text == "zebx"
+    assert at_work.held == 0
+
+
+def test_a_redacted_span_is_replaced_and_the_rest_goes_on() -> None:
+    assert run(["a zeb", "ra b"], phrases("zebra"))[:2] == ("a [REDACTED] b", None)
+
+
+def test_a_block_lets_out_what_is_before_the_span_and_nothing_of_it_or_after() -> None:
+    assert run(["a zeb", "ra b", "c"], phrases("zebra", action="block"))[:2] == ("a ", "blocklist")
+
+
+def test_release_is_the_minimum_over_rails() -> None:
+    at_work = window(phrases("zebra"), phrases("a zoo"))
+    assert at_work.feed("a ze").text == "a "
+    at_work = window(phrases("zebra"), phrases("a zero"))
+    assert at_work.feed("a ze").text == ""
+
+
+def test_spans_of_two_rails_that_overlap_are_one() -> None:
+    text, blocked, redactions = run(["one two three four"], phrases("one two"), phrases("two three"))
+    assert (text, blocked) == ("[REDACTED] four", None)
+    assert [(r.start, r.end) for r in redactions] == [(0, 13)]
+
+
+def test_a_block_within_another_rails_span_releases_nothing_of_either() -> None:
+    both = (phrases("one two"), phrases("two three", action="block"))
+    assert run(["x one two three"], *both)[:2] == ("x ", "blocklist")
+
+
+def test_what_another_rail_still_held_when_one_blocked_stays_in() -> None:
+    """Also when the text came as a whole, and the other rail has by then read on and changed its mind."""
+    rails = (phrases("stop", action="block"), patterns(long="s top|now a stop that goes on"))
+    for pieces in ["now a stop there"], by_character("now a stop there"):
+        assert run(pieces, *rails)[:2] == ("", "blocklist")
+
+
+texts = st.text("abz ", max_size=40) | st.lists(
+    st.sampled_from(["ab", "zab", "ba z", "b ", "a\u0301", "ﬁ", "\u200b"])
+).map("".join)
+
+
+@given(texts, cuts, st.sampled_from(["redact", "block"]), st.sampled_from(["redact", "block"]))
+def test_the_outcome_does_not_depend_on_the_cut(text: str, places: list[int], one: str, other: str) -> None:
+    rails = (phrases("ab a", "zab", action=one), patterns(action=other, runs="b+a*z", spaced="a b"))
+    outcomes = [run(pieces, *rails) for pieces in cuttings(text, places)]
+    assert outcomes[0] == outcomes[1] == outcomes[2]
+
+
+@given(texts, cuts, st.integers(1, 4))
+def test_the_bound_on_holding_is_met_at_the_same_character_however_the_text_is_cut(
+    text: str, places: list[int], bound: int
+) -> None:
+    rails = (phrases("ab abz"), patterns(runs="b[ab ]*z"))
+    outcomes = [run(pieces, *rails, limits=Limits(max_hold=bound)) for pieces in cuttings(text, places)]
+    assert outcomes[0] == outcomes[1] == outcomes[2]
+
+
+@given(texts, cuts)
+def test_no_character_of_a_match_leaves(text: str, places: list[int]) -> None:
+    for pieces in cuttings(text, places):
+        assert "zab" not in run(pieces, phrases("zab"))[0].replace("[REDACTED]", "|")
+
+
+def test_more_held_than_the_bound_is_a_block() -> None:
+    at_work = window(patterns(runs="a+b"), limits=Limits(max_hold=5))
+    assert at_work.feed("xaaaaa").blocked is None
+    assert at_work.feed("a").blocked == "max_hold"
+
+
+@pytest.mark.parametrize(
+    "verdict",
+    [
+        RuntimeError("broke"),
+        Verdict(clear_to=99),
+        Verdict(clear_to=-1),
+        Verdict(clear_to=3, redact=(Span(2, 5, "x"),)),
+        Verdict(clear_to=3, redact=(Span(2, 9, "x"),)),
+        Verdict(clear_to=3, redact=(Span(2, 2, "x"),)),
+    ],
+)
+def test_a_rail_that_throws_or_answers_nonsense_fails_closed(verdict: Verdict | Exception) -> None:
+    released = window(phrases("zebra"), Scripted(verdict)).feed("x")
+    assert (released.text, released.blocked, released.rail) == ("", "rail_failed", "scripted")
+    assert released.failures
+    assert released.failures[0].startswith("scripted: ")
+
+
+def test_a_rail_that_goes_backwards_fails_closed() -> None:
+    at_work = window(Scripted(Verdict(2), Verdict(1)))
+    assert at_work.feed("ab").text == "ab"
+    assert at_work.feed("c").blocked == "rail_failed"
+
+
+def test_a_rail_that_does_not_settle_at_the_end_fails_closed() -> None:
+    at_work = window(Scripted(Verdict(0), Verdict(1)))
+    at_work.feed("ab")
+    assert at_work.close().blocked == "rail_failed"
+
+
+def test_a_rail_past_its_time_fails_closed() -> None:
+    assert window(phrases("zebra"), limits=Limits(budget_s=0.0)).feed("a").blocked == "rail_failed"
+
+
+def test_a_rail_that_may_fail_open_is_dropped_and_reported() -> None:
+    at_work = window(Scripted(RuntimeError("broke")), limits=Limits(fail_open=frozenset({"scripted"})))
+    released = at_work.feed("ab")
+    assert (released.text, released.blocked) == ("ab", None)
+    assert released.failures == ("scripted: RuntimeError: broke",)
+    assert at_work.feed("c").text + at_work.close().text == "c"
+
+
+def test_an_escalation_is_told_and_lets_pass() -> None:
+    released = window(Scripted(Verdict(1, escalate="look"))).feed("a")
+    assert (released.text, released.escalations) == ("a", ("scripted: look",))
+
+
+def test_nothing_leaves_after_a_block() -> None:
+    at_work = window(phrases("zebra", action="block"))
+    at_work.feed("zebra!")
+    assert at_work.feed("more").text == at_work.close().text == ""
