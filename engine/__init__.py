@@ -1,0 +1,22 @@
+"""Tokens in, tokens out: decoder-only models of `transformers` behind a paged KV cache and continuous batching."""
+
+from engine.blocks import BlockPool
+from engine.delivery import LiveGeneration
+from engine.detokenizer import Detokenizer
+from engine.engine import Engine
+from engine.model import LoadedModel, load_model
+from engine.prompt import render_chat, schema_sketch
+from engine.settings import EngineSettings, ModelSettings
+
+__all__ = [
+    "BlockPool",
+    "Detokenizer",
+    "Engine",
+    "EngineSettings",
+    "LiveGeneration",
+    "LoadedModel",
+    "ModelSettings",
+    "load_model",
+    "render_chat",
+    "schema_sketch",
+]

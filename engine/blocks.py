@@ -1,0 +1,141 @@
+"""The block pool: who holds which KV blocks, and which of them can be reused for another prompt's beginning.
+
+A full block is named by a keyed hash over (name of the block before it, its tokens); the chain starts from the model's
+version and the tenant, so a tenant can neither read nor time another tenant's prefixes. A block nobody holds keeps its
+name and waits, least recently used first, to be reused or evicted: it counts as free.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass
+from hashlib import blake2b
+
+import numpy as np
+
+Digest = bytes
+
+
+class OutOfBlocks(Exception):
+    """The pool has fewer free blocks than asked for; nothing was taken."""
+
+
+@dataclass(slots=True)
+class _Block:
+    holders: int = 0
+    digest: Digest | None = None
+    tokens: tuple[int, ...] = ()
+
+
+@dataclass(slots=True)
+class PrefixCounters:
+    """In tokens: how many a match was asked for, and how many it found."""
+
+    asked: int = 0
+    found: int = 0
+
+
+class BlockPool:
+    """`num_blocks` blocks of `block_size` positions. Used by the engine thread alone."""
+
+    def __init__(self, num_blocks: int, block_size: int, *, reuse: bool = True) -> None:
+        self.num_blocks = num_blocks
+        self.block_size = block_size
+        self.counters = PrefixCounters()
+        self._reuse = reuse
+        self._blocks = [_Block() for _ in range(num_blocks)]
+        self._free = list(range(num_blocks - 1, -1, -1))
+        self._idle: OrderedDict[int, None] = OrderedDict()
+        self._named: dict[Digest, int] = {}
+        self._key = os.urandom(16)
+
+    @property
+    def free_count(self) -> int:
+        return len(self._free) + len(self._idle)
+
+    @property
+    def usage_ratio(self) -> float:
+        """Share of blocks that a running sequence holds."""
+        return 1.0 - self.free_count / self.num_blocks
+
+    def blocks_for(self, tokens: int) -> int:
+        return -(-tokens // self.block_size)
+
+    def take(self, count: int) -> list[int]:
+        """`count` blocks with undefined contents, each with one holder. Raises `OutOfBlocks`."""
+        if count > self.free_count:
+            raise OutOfBlocks(f"{count} KV blocks asked for, {self.free_count} of {self.num_blocks} are free")
+        return [self._take_one() for _ in range(count)]
+
+    def release(self, blocks: Seq[int]) -> None:
+        """Give up one hold on each. The last of a chain is given back first, so that it is evicted first."""
+        for index in reversed(blocks):
+            block = self._blocks[index]
+            block.holders -= 1
+            assert block.holders >= 0, f"block {index} was released more often than taken"
+            if block.holders == 0:
+                self._retire(index, block)
+
+    def root(self, version: str, tenant: str) -> Digest:
+        """Where the chains of a tenant on a model begin."""
+        return blake2b(f"{version}\0{tenant}".encode(), key=self._key, digest_size=16).digest()
+
+    def name(self, parent: Digest, tokens: Seq[int]) -> Digest:
+        """The name of a full block of `tokens` after the block named `parent`."""
+        return blake2b(parent + np.asarray(tokens, np.int64).tobytes(), key=self._key, digest_size=16).digest()
+
+    def match(self, digests: Seq[Digest], tokens: Seq[int]) -> list[int]:
+        """Hold and return the blocks of the longest known beginning of `tokens`; `digests` name its full blocks.
+
+        Tokens are compared, not only hashes: a collision must never serve someone else's keys and values.
+        """
+        found: list[int] = []
+        for at, digest in enumerate(digests):
+            index = self._named.get(digest)
+            if index is None or self._blocks[index].tokens != self._cut(tokens, at):
+                break
+            self._hold(index)
+            found.append(index)
+        return found
+
+    def publish(self, index: int, digest: Digest, tokens: Seq[int]) -> None:
+        """Offer a held block, now full and computed, for reuse. The first block of a name keeps it."""
+        if self._reuse and digest not in self._named:
+            self._named[digest] = index
+            self._blocks[index].digest = digest
+            self._blocks[index].tokens = tuple(tokens)
+
+    def forget(self, blocks: Seq[int]) -> None:
+        """What is in these blocks must not be reused: take away their names."""
+        for index in blocks:
+            self._unname(self._blocks[index])
+
+    def _cut(self, tokens: Seq[int], at: int) -> tuple[int, ...]:
+        return tuple(tokens[at * self.block_size : (at + 1) * self.block_size])
+
+    def _hold(self, index: int) -> None:
+        self._idle.pop(index, None)
+        self._blocks[index].holders += 1
+
+    def _take_one(self) -> int:
+        index = self._free.pop() if self._free else self._evict()
+        self._blocks[index].holders = 1
+        return index
+
+    def _evict(self) -> int:
+        index, _ = self._idle.popitem(last=False)
+        self._unname(self._blocks[index])
+        return index
+
+    def _unname(self, block: _Block) -> None:
+        if block.digest is not None:
+            del self._named[block.digest]
+            block.digest, block.tokens = None, ()
+
+    def _retire(self, index: int, block: _Block) -> None:
+        if block.digest is None:
+            self._free.append(index)
+        else:
+            self._idle[index] = None

@@ -1,0 +1,107 @@
+"""From the engine thread to the event loop: a step's pieces in one call per loop, and the generation waiting there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict, deque
+from collections.abc import AsyncIterator, Callable
+
+from plugins import GenerationFailed, Job, Piece, SluicegateError, Usage
+
+
+class LiveGeneration:
+    """A running `Job`: an async iterable of pieces, for one consumer on the loop it was made on.
+
+    `completion_tokens` and `cached_tokens` are written by the engine thread and read anywhere.
+    """
+
+    def __init__(self, job: Job, on_cancel: Callable[[LiveGeneration], None]) -> None:
+        self.job = job
+        self.loop = asyncio.get_running_loop()
+        self.completion_tokens = 0
+        self.cached_tokens = 0
+        self._on_cancel = on_cancel
+        self._pieces: deque[Piece] = deque()
+        self._news = asyncio.Event()
+        self._error: SluicegateError | None = None
+        self._open_choices = job.n
+
+    @property
+    def usage(self) -> Usage:
+        return Usage(len(self.job.prompt.token_ids), self.completion_tokens, self.cached_tokens)
+
+    def cancel(self) -> None:
+        """Unfinished choices end with `finish_reason="cancelled"`; their blocks are free within one step."""
+        if self._open_choices > 0 and self._error is None:
+            self._on_cancel(self)
+
+    async def __aiter__(self) -> AsyncIterator[Piece]:
+        """Raises `GenerationFailed` where generation broke. Leaving the iteration early cancels."""
+        try:
+            while self._open_choices > 0 or self._pieces:
+                while self._pieces:
+                    yield self._pieces.popleft()
+                if self._error is not None:
+                    raise self._error
+                if self._open_choices > 0:
+                    await self._news.wait()
+                    self._news.clear()
+        finally:
+            self.cancel()
+
+    def receive(self, pieces: list[Piece], error: SluicegateError | None) -> None:
+        """On the event loop: take what a step brought."""
+        self._pieces.extend(pieces)
+        self._open_choices -= sum(piece.finish_reason is not None for piece in pieces)
+        self._error = self._error or error
+        self._news.set()
+
+
+class Outbox:
+    """What the current step brought, by generation. Used by the engine thread alone."""
+
+    def __init__(self) -> None:
+        self._pieces: dict[LiveGeneration, list[Piece]] = defaultdict(list)
+        self._errors: dict[LiveGeneration, SluicegateError] = {}
+
+    def add(self, generation: LiveGeneration, piece: Piece) -> None:
+        self._pieces[generation].append(piece)
+
+    def fail(self, generation: LiveGeneration, error: SluicegateError) -> None:
+        self._pieces[generation]
+        self._errors[generation] = error
+
+    def flush(self) -> list[LiveGeneration]:
+        """Hand everything over, one call per event loop. Returns the generations whose loop is gone."""
+        if not self._pieces:
+            return []
+        by_loop: dict[asyncio.AbstractEventLoop, list[_Parcel]] = defaultdict(list)
+        for generation, pieces in self._pieces.items():
+            by_loop[generation.loop].append((generation, pieces, self._errors.get(generation)))
+        self._pieces, self._errors = defaultdict(list), {}
+        return [g for loop, parcels in by_loop.items() if not _hand_over(loop, parcels) for g, _, _ in parcels]
+
+
+_Parcel = tuple[LiveGeneration, list[Piece], SluicegateError | None]
+
+
+def _hand_over(loop: asyncio.AbstractEventLoop, parcels: list[_Parcel]) -> bool:
+    try:
+        loop.call_soon_threadsafe(_receive_all, parcels)
+    except RuntimeError:  # the loop is closed: nobody can be waiting
+        return False
+    return True
+
+
+def _receive_all(parcels: list[_Parcel]) -> None:
+    for generation, pieces, error in parcels:
+        generation.receive(pieces, error)
+
+
+def as_failure(error: Exception, doing: str) -> SluicegateError:
+    """Any exception as one that may cross the package's border; ours pass through."""
+    if isinstance(error, SluicegateError):
+        return error
+    failure = GenerationFailed(f"{doing} failed with {type(error).__name__}: {error}")
+    failure.__cause__ = error
+    return failure

@@ -1,0 +1,109 @@
+"""The KV pool: one K and one V tensor per layer, in blocks; and the reference attention that reads it.
+
+One tensor per layer, not one over all layers: compilers copy a pool they see written to in part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class LayerShape:
+    """What one layer stores for a token. `window`: positions a query sees, itself included; None = all before it."""
+
+    kv_heads: int
+    key_dim: int
+    value_dim: int
+    window: int | None = None
+
+    def bytes_per_token(self, dtype: torch.dtype) -> int:
+        return self.kv_heads * (self.key_dim + self.value_dim) * dtype.itemsize
+
+
+class KVPool:
+    """`keys[i]` is [num_blocks, block_size, H_kv, D_k], `values[i]` [num_blocks, block_size, H_kv, D_v].
+
+    Contents of a block are undefined until written. Memory is untouched, so not resident, until then.
+    """
+
+    def __init__(
+        self, layers: Seq[LayerShape], num_blocks: int, block_size: int, dtype: torch.dtype, device: torch.device
+    ) -> None:
+        self.block_size = block_size
+        self.num_blocks = num_blocks
+        self.layers = tuple(layers)
+
+        def tensor(heads: int, dim: int) -> Tensor:
+            return torch.zeros(num_blocks, block_size, heads, dim, dtype=dtype, device=device)
+
+        self.keys = [tensor(layer.kv_heads, layer.key_dim) for layer in layers]
+        self.values = [tensor(layer.kv_heads, layer.value_dim) for layer in layers]
+
+    def write(self, layer: int, slots: Tensor, key: Tensor, value: Tensor) -> None:
+        """Store `key` and `value` [1, H_kv, T, D] at `slots` [T] int64 (block * block_size + offset)."""
+        self.keys[layer].flatten(0, 1).index_copy_(0, slots, key[0].transpose(0, 1))
+        self.values[layer].flatten(0, 1).index_copy_(0, slots, value[0].transpose(0, 1))
+
+    def scrub(self, blocks: Seq[int]) -> None:
+        """Zero these blocks: a NaN left behind would reach the next holder even through masked positions."""
+        index = torch.tensor(list(blocks), dtype=torch.int64, device=self.keys[0].device)
+        for tensor in (*self.keys, *self.values):
+            tensor.index_fill_(0, index, 0)
+
+    def gather(self, layer: int, table: Tensor) -> tuple[Tensor, Tensor]:
+        """K and V [B, H_kv, N * block_size, D] of the blocks in `table` [B, N] int64."""
+        return _gather(self.keys[layer], table), _gather(self.values[layer], table)
+
+
+def _gather(blocks: Tensor, table: Tensor) -> Tensor:
+    rows, width = table.shape
+    found = blocks.index_select(0, table.flatten())  # [B * N, block_size, H, D]
+    return found.view(rows, width * blocks.shape[1], *blocks.shape[2:]).transpose(1, 2)
+
+
+def attend(
+    query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, scaling: float | None, softcap: float | None
+) -> Tensor:
+    """Attention of `query` [B, H, T, D] over `key`, `value` [B, H_kv, S, D]; `bias` [B, 1, T, S] is added to the scores
+    (-inf = not seen; None = causal, with T == S). Query heads are taken in groups of H / H_kv. Returns [B, H, T, D_v].
+    """
+    if softcap is not None:
+        return _attend_softly(query, key, value, bias, scaling, softcap)
+    if query.shape[2] == 1 and bias is not None:
+        return _attend_grouped(query, key, value, bias, scaling)
+    return torch.nn.functional.scaled_dot_product_attention(
+        query,
+        key,
+        value,
+        attn_mask=bias,
+        is_causal=bias is None,
+        scale=scaling,
+        enable_gqa=query.shape[1] != key.shape[1],
+    )
+
+
+def _attend_grouped(query: Tensor, key: Tensor, value: Tensor, bias: Tensor, scaling: float | None) -> Tensor:
+    """One query per row: the heads of a group become its query positions, so that no key is repeated in memory."""
+    rows, heads, _, dim = query.shape
+    groups = query.view(rows, key.shape[1], heads // key.shape[1], dim)
+    out = torch.nn.functional.scaled_dot_product_attention(groups, key, value, attn_mask=bias, scale=scaling)
+    return out.reshape(rows, heads, 1, value.shape[-1])
+
+
+def _attend_softly(
+    query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, scaling: float | None, softcap: float
+) -> Tensor:
+    """Scores squeezed into (-softcap, softcap) before the mask; SDPA has no such thing."""
+    repeat = query.shape[1] // key.shape[1]
+    key, value = key.repeat_interleave(repeat, 1), value.repeat_interleave(repeat, 1)
+    scale = scaling if scaling is not None else query.shape[-1] ** -0.5
+    scores = softcap * torch.tanh(query @ key.transpose(2, 3) * scale / softcap)
+    if bias is None:
+        length = query.shape[2]
+        bias = torch.full((length, length), float("-inf"), dtype=query.dtype, device=query.device).triu(1)
+    return torch.softmax(scores + bias, -1, dtype=torch.float32).to(query.dtype) @ value

@@ -1,0 +1,201 @@
+"""A model in memory, and how it gets there. What the engine cannot serve exactly is refused here, with the reason."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from engine.attention import AttentionStep
+from engine.detokenizer import Detokenizer
+from engine.kv import LayerShape
+from engine.probe import refuse_config, usable_context, verify
+from plugins import ModelLoadError
+
+BUNDLED = "bundled"
+_SAMPLE_BYTES = 1 << 16
+
+
+@dataclass(slots=True, eq=False)
+class LoadedModel:
+    """A decoder that reads our paged KV cache: a `ServedModel`. `module` is used by the engine thread alone."""
+
+    name: str
+    version: str
+    """Hex digest over configuration, tokenizer and weights: equal folders give equal versions on every machine."""
+    context_length: int
+    vocab_size: int
+    eos_token_ids: tuple[int, ...]
+    tokenizer: Any
+    usable_vocab: int
+    """Columns from here on are padding without a token."""
+    default_temperature: float
+    """The checkpoint's own, for requests that name none; 0 = it asks for greedy decoding."""
+    module: Any = field(repr=False)
+    layers: tuple[LayerShape, ...] = field(repr=False)
+    dtype: torch.dtype
+    device: torch.device
+    detokenizer: Detokenizer = field(repr=False)
+
+    @property
+    def parameter_count(self) -> int:
+        return sum(parameter.numel() for parameter in self.module.parameters())
+
+    @property
+    def kv_bytes_per_token(self) -> int:
+        return sum(layer.bytes_per_token(self.dtype) for layer in self.layers)
+
+    def logits(self, ids: Tensor, positions: Tensor, wanted: Tensor, paged: AttentionStep) -> Tensor:
+        """One forward pass over `ids` [T] at `positions` [T]; logits [R, V] float32 at the places `wanted` [R]."""
+        return forward(self.module, ids, positions, wanted, paged)
+
+
+def forward(module: Any, ids: Tensor, positions: Tensor, wanted: Tensor, paged: AttentionStep) -> Tensor:
+    """See `LoadedModel.logits`. The result may be overwritten by the caller."""
+    out = module(
+        input_ids=ids.unsqueeze(0),
+        position_ids=positions.unsqueeze(0),
+        use_cache=False,
+        logits_to_keep=wanted,
+        paged=paged,
+    )
+    logits: Tensor = out.logits[0]
+    return logits.float()
+
+
+def load_model(
+    path_or_name: str | Path, *, name: str | None = None, dtype: str | None = None, device: str = "cpu"
+) -> LoadedModel:
+    """Load a checkpoint: a local folder, a name on the Hugging Face hub, or `"bundled"`.
+
+    `dtype` defaults to float32 on CPU (bfloat16 products are slower there without matrix extensions) and to the
+    checkpoint's own elsewhere. Raises `ModelLoadError` with the reason: not found, not a decoder, not served exactly.
+    """
+    where = _bundled() if str(path_or_name) == BUNDLED else str(path_or_name)
+    config, tokenizer, module = _from_pretrained(where, dtype, torch.device(device))
+    text_config = config.get_text_config(decoder=True)
+    layers = verify(module, text_config, where)
+    vocab_size = int(module.get_output_embeddings().weight.shape[0])
+    return LoadedModel(
+        name=name or (BUNDLED if str(path_or_name) == BUNDLED else Path(where).name),
+        version=folder_digest(_folder(where), str(module.dtype)),
+        context_length=usable_context(text_config, where),
+        vocab_size=vocab_size,
+        eos_token_ids=_eos_token_ids(module, tokenizer),
+        tokenizer=tokenizer,
+        usable_vocab=min(vocab_size, 1 + max(tokenizer.get_vocab().values())),
+        default_temperature=_default_temperature(module.generation_config),
+        module=module,
+        layers=layers,
+        dtype=module.dtype,
+        device=torch.device(device),
+        detokenizer=Detokenizer(tokenizer),
+    )
+
+
+def folder_digest(folder: Path, salt: str = "") -> str:
+    """First 16 hex digits of the SHA-256 over names, sizes and contents of the files that decide what a model answers.
+
+    Of files larger than 16 MiB, the beginning (where safetensors keeps names, shapes and offsets) and evenly spaced
+    samples stand for the contents.
+    """
+    digest = sha256(salt.encode())
+    kinds = ("*.json", "*.jinja", "*.safetensors", "*.bin", "*.model", "*.txt")
+    for path in sorted({path for kind in kinds for path in folder.glob(kind)}):
+        digest.update(f"{path.name}\0{path.stat().st_size}\0".encode())
+        _digest_file(digest, path)
+    return digest.hexdigest()[:16]
+
+
+def _digest_file(digest: Any, path: Path) -> None:
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        if size <= 16 << 20:
+            digest.update(file.read())
+            return
+        for at in range(0, size, max(_SAMPLE_BYTES, size // 64)):
+            file.seek(at)
+            digest.update(file.read(_SAMPLE_BYTES))
+
+
+def _bundled() -> str:
+    folder = Path(__file__).parent / "bundled"
+    if not (folder / "config.json").exists():
+        raise ModelLoadError(
+            "the bundled model is not in engine/bundled; run `make train-model` or name another model"
+        )
+    return str(folder)
+
+
+def _from_pretrained(where: str, dtype: str | None, device: torch.device) -> tuple[Any, Any, Any]:
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+    try:
+        config = AutoConfig.from_pretrained(where)
+        refuse_config(config, where)
+        tokenizer = AutoTokenizer.from_pretrained(where)
+        module = AutoModelForCausalLM.from_pretrained(where, dtype=_dtype(dtype, device), attn_implementation="eager")
+    except ModelLoadError:
+        raise
+    except Exception as error:
+        raise ModelLoadError(
+            f"{where!r} could not be loaded ({type(error).__name__}: {error}); "
+            "expected a folder with config.json, safetensors weights and a tokenizer, or a name on the hub"
+        ) from error
+    _refuse_signature(module, where)
+    return config, tokenizer, module.to(device).eval().requires_grad_(False)
+
+
+def _dtype(dtype: str | None, device: torch.device) -> Any:
+    if dtype is None:
+        return torch.float32 if device.type == "cpu" else "auto"
+    found = getattr(torch, dtype, None)
+    if not isinstance(found, torch.dtype) or not found.is_floating_point:
+        raise ModelLoadError(f"dtype {dtype!r} is unknown; use float32, bfloat16 or float16")
+    return found
+
+
+def _refuse_signature(module: Any, where: str) -> None:
+    takes = inspect.signature(module.forward).parameters
+    missing = [name for name in ("position_ids", "logits_to_keep") if name not in takes]
+    if missing:
+        raise ModelLoadError(
+            f"{where!r}: {type(module).__name__}.forward takes no {' and no '.join(missing)}, "
+            "so sequences cannot share a flattened step; choose a model with explicit positions"
+        )
+
+
+def _folder(where: str) -> Path:
+    if Path(where).is_dir():
+        return Path(where)
+    from transformers.utils import cached_file
+
+    return Path(str(cached_file(where, "config.json"))).parent
+
+
+def _eos_token_ids(module: Any, tokenizer: Any) -> tuple[int, ...]:
+    """All that end a sequence: those of the generation config (else of the config), and the tokenizer's own."""
+    named = module.generation_config.eos_token_id
+    if named is None:
+        named = module.config.eos_token_id
+    ids = list(named) if isinstance(named, (list, tuple)) else [named]
+    return tuple(sorted({int(i) for i in [*ids, tokenizer.eos_token_id] if i is not None}))
+
+
+def _default_temperature(generation_config: Any) -> float:
+    if generation_config.do_sample is False:
+        return 0.0
+    temperature = generation_config.temperature
+    return 1.0 if temperature is None else float(temperature)
+
+
+def describe(model: LoadedModel) -> str:
+    """One line for logs."""
+    facts = {"version": model.version, "parameters": model.parameter_count, "context": model.context_length}
+    return f"{model.name} {json.dumps(facts)}"

@@ -1,0 +1,68 @@
+"""A choice's output as it becomes final: text past the hold-back of stop strings, with the tokens that spell it."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from engine.detokenizer import TextStream
+from engine.stopping import StopWatch
+from plugins import FinishReason, Piece, TokenLogprob
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """A token, and the characters [begin, end) of the decoded text that became final with it."""
+
+    token_id: int
+    logprob: TokenLogprob | None
+    begin: int
+    end: int
+
+
+class ChoiceText:
+    """Tokens in, pieces out. A token is released with the last of its text, so ids and logprobs match the text."""
+
+    def __init__(self, index: int, stream: TextStream, watch: StopWatch) -> None:
+        self._index = index
+        self._stream = stream
+        self._watch = watch
+        self._held: deque[_Placed] = deque()
+        self._decoded = 0
+        self._released = 0
+        self._ready: list[str] = []
+
+    def feed(self, token_id: int, logprob: TokenLogprob | None, *, may_stop: bool = True) -> bool:
+        """Take a token; True if a stop string is now complete (text from its beginning on is dropped)."""
+        text = self._stream.feed(token_id)
+        self._held.append(_Placed(token_id, logprob, self._decoded, self._decoded + len(text)))
+        self._decoded += len(text)
+        ready, stopped = self._watch.feed(text) if may_stop else (self._watch.close() + text, False)
+        self._release(ready)
+        return stopped
+
+    def piece(self) -> Piece | None:
+        """What became final since the last piece, if anything did."""
+        placed = []
+        while self._held and self._held[0].end <= self._released:
+            placed.append(self._held.popleft())
+        return self._piece(placed, None) if placed or self._ready else None
+
+    def last_piece(self, reason: FinishReason, *, stopped: bool) -> Piece:
+        """The piece that ends the choice. After a stop string only the tokens that reach into the text before it."""
+        if not stopped:
+            tail = self._stream.close()
+            ready, found = self._watch.feed(tail)
+            self._release(ready + ("" if found else self._watch.close()))
+        placed = [token for token in self._held if not stopped or token.begin < self._released]
+        return self._piece(placed, reason)
+
+    def _release(self, text: str) -> None:
+        self._released += len(text)
+        if text:
+            self._ready.append(text)
+
+    def _piece(self, placed: list[_Placed], reason: FinishReason | None) -> Piece:
+        text, self._ready = "".join(self._ready), []
+        logprobs = tuple(token.logprob for token in placed if token.logprob is not None)
+        return Piece(self._index, text, tuple(token.token_id for token in placed), logprobs, reason)

@@ -1,0 +1,100 @@
+"""What a request may ask of the sampler, checked and resolved once, at submission."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from plugins import RequestError, Sampling
+
+GREEDY_BELOW = 1e-5
+"""Temperatures below this choose the likeliest token: dividing by them overflows before it sharpens anything more."""
+MAX_LOGPROBS = 100
+MAX_STOPS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Bias:
+    columns: Tensor
+    """int64 [K]."""
+    values: Tensor
+    """float32 [K]."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrawRule:
+    """How one sequence's tokens are drawn; ranges are already checked."""
+
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repetition: float = 1.0
+    frequency: float = 0.0
+    presence: float = 0.0
+    bias: Bias | None = None
+    logprobs: int | None = None
+
+    @property
+    def greedy(self) -> bool:
+        return self.temperature < GREEDY_BELOW
+
+    @property
+    def is_cut(self) -> bool:
+        return self.top_k > 0 or self.top_p < 1.0 or self.min_p > 0.0
+
+    @property
+    def penalises(self) -> bool:
+        return self.repetition != 1.0 or self.frequency != 0.0 or self.presence != 0.0
+
+
+def draw_rule(sampling: Sampling, *, default_temperature: float, vocab_size: int) -> DrawRule:
+    """Raises `RequestError` naming the parameter, what was found and what is allowed."""
+    temperature = default_temperature if sampling.temperature is None else sampling.temperature
+    _check("temperature", temperature, 0.0 <= temperature < float("inf"), "a number >= 0")
+    _check("top_k", sampling.top_k, sampling.top_k >= 0, "an integer >= 0 (0 = off)")
+    _check("top_p", sampling.top_p, 0.0 <= sampling.top_p <= 1.0, "a number between 0 and 1")
+    _check("min_p", sampling.min_p, 0.0 <= sampling.min_p <= 1.0, "a number between 0 and 1")
+    repetition = sampling.repetition_penalty
+    _check("repetition_penalty", repetition, 0.0 < repetition < float("inf"), "a number > 0 (1 = off)")
+    _check("frequency_penalty", sampling.frequency_penalty, abs(sampling.frequency_penalty) <= 2, "between -2 and 2")
+    _check("presence_penalty", sampling.presence_penalty, abs(sampling.presence_penalty) <= 2, "between -2 and 2")
+    _check("stop", len(sampling.stop), len(sampling.stop) <= MAX_STOPS, f"at most {MAX_STOPS} stop strings")
+    _check_lengths(sampling)
+    return DrawRule(
+        temperature=temperature,
+        top_k=sampling.top_k,
+        top_p=sampling.top_p,
+        min_p=sampling.min_p,
+        repetition=repetition,
+        frequency=sampling.frequency_penalty,
+        presence=sampling.presence_penalty,
+        bias=_bias(sampling, vocab_size),
+        logprobs=None if sampling.logprobs is None else min(sampling.logprobs, vocab_size),
+    )
+
+
+def _check_lengths(sampling: Sampling) -> None:
+    if sampling.max_tokens is not None:
+        _check("max_tokens", sampling.max_tokens, sampling.max_tokens >= 1, "an integer >= 1, or none for no limit")
+    _check("min_tokens", sampling.min_tokens, sampling.min_tokens >= 0, "an integer >= 0")
+    if sampling.logprobs is not None:
+        ok = 0 <= sampling.logprobs <= MAX_LOGPROBS
+        _check("logprobs", sampling.logprobs, ok, f"an integer between 0 and {MAX_LOGPROBS}")
+
+
+def _bias(sampling: Sampling, vocab_size: int) -> Bias | None:
+    if not sampling.logit_bias:
+        return None
+    for token, value in sampling.logit_bias.items():
+        _check("logit_bias", token, 0 <= token < vocab_size, f"token ids between 0 and {vocab_size - 1}")
+        _check("logit_bias", value, abs(value) <= 100, "values between -100 and 100")
+    columns = torch.tensor(list(sampling.logit_bias.keys()), dtype=torch.int64)
+    return Bias(columns, torch.tensor(list(sampling.logit_bias.values()), dtype=torch.float32))
+
+
+def _check(param: str, found: object, ok: bool, expected: str) -> None:
+    if not ok:
+        raise RequestError(f"{param} is {found}; expected {expected}", param=param)

@@ -1,0 +1,70 @@
+"""One forward pass: a step's batch flattened into one row of tokens, logits for the rows that are sampled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Seq
+from itertools import accumulate
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from engine.attention import StepLayout, Stretch
+from engine.kv import KVPool
+from engine.model import LoadedModel
+from engine.scheduler import Batch, Row
+
+
+class Runner:
+    """Owns the KV pool of a model. Used by the engine thread alone, under `torch.inference_mode`."""
+
+    def __init__(self, model: LoadedModel, num_blocks: int, block_size: int) -> None:
+        self._model = model
+        self.pool = KVPool(model.layers, num_blocks, block_size, model.dtype, model.device)
+
+    def run(self, batch: Batch) -> Tensor:
+        """Write keys and values of the batch's tokens; return logits [R, V] float32 of its sampled rows, in order.
+
+        Running the same batch again writes the same values to the same places.
+        """
+        return self._model.logits(
+            self._upload(np.concatenate([_ids(row) for row in batch.rows])),
+            self._upload(np.concatenate([np.arange(row.start, row.start + row.count) for row in batch.rows])),
+            self._upload(_last_of_sampled(batch.rows)),
+            self._layout(batch.rows),
+        )
+
+    def scrub(self, blocks: Seq[int]) -> None:
+        self.pool.scrub(blocks)
+
+    def _layout(self, rows: list[Row]) -> StepLayout:
+        size = self.pool.block_size
+        stretches = [_stretch(row, size) for row in rows]
+        singles = [stretch for stretch in stretches if stretch.count == 1]
+        slots = np.concatenate([_slots(stretch, size) for stretch in stretches])
+        return StepLayout(self.pool, singles, stretches[len(singles) :], self._upload(slots))
+
+    def _upload(self, values: npt.NDArray[np.int64]) -> Tensor:
+        return torch.from_numpy(values).to(self._model.device)
+
+
+def _ids(row: Row) -> npt.NDArray[np.int64]:
+    return np.array(row.sequence.tokens[row.start : row.start + row.count], np.int64)
+
+
+def _stretch(row: Row, block_size: int) -> Stretch:
+    blocks = -(-(row.start + row.count) // block_size)
+    return Stretch(row.start, row.count, row.sequence.table[:blocks])
+
+
+def _slots(stretch: Stretch, block_size: int) -> npt.NDArray[np.int64]:
+    """Slot mapping: where the KV pool keeps each new token, int64 [count]."""
+    positions = np.arange(stretch.start, stretch.end)
+    return stretch.table[positions // block_size] * block_size + positions % block_size
+
+
+def _last_of_sampled(rows: list[Row]) -> npt.NDArray[np.int64]:
+    """Places in the flattened row whose logits are needed."""
+    ends = accumulate(row.count for row in rows)
+    return np.array([end - 1 for end, row in zip(ends, rows, strict=True) if row.is_last], np.int64)

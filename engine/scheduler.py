@@ -1,0 +1,225 @@
+"""Continuous batching: which tokens of which sequences the next forward pass computes.
+
+    yield to the urgent  ->  secure blocks for what runs  ->  share the token budget  ->  admit what waits
+
+Order of service is start-time fair queueing: a sequence's tag is its tenant's turn (one a sequence), plus an offset
+for its priority. Tenants take turns, an interactive request passes a batch request, and since turns only grow, whoever
+waits is reached in the end. When blocks run out, whoever is last in that order gives up its blocks and is computed
+again later; the first is never the victim, and everything admitted fits into the pool alone, so there is always
+someone who advances.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+from engine.blocks import BlockPool
+from engine.sequence import Sequence, State
+
+PRIORITY_TURNS = 16
+"""Turns of its tenant by which one unit of priority puts a sequence back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Tokens [start, start + count) of a sequence, to be computed in this step."""
+
+    sequence: Sequence
+    start: int
+    count: int
+
+    @property
+    def is_last(self) -> bool:
+        """Nothing is pending after this row: the next token is sampled from its last logits."""
+        return self.start + self.count == len(self.sequence.tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Rows of one step: those of a single token first, then the chunks."""
+
+    rows: list[Row] = field(default_factory=list)
+
+    @property
+    def sampled(self) -> list[Row]:
+        return [row for row in self.rows if row.is_last]
+
+
+@dataclass(slots=True)
+class SchedulerCounters:
+    preemptions: int = 0
+
+
+class Scheduler:
+    """Owns the waiting and the running sequences and their blocks. Used by the engine thread alone."""
+
+    def __init__(self, pool: BlockPool, *, max_batch_size: int, max_batch_tokens: int) -> None:
+        if max_batch_tokens <= max_batch_size:
+            raise ValueError(
+                f"max_batch_tokens ({max_batch_tokens}) must be greater than max_batch_size ({max_batch_size}), "
+                "or a full batch would leave no room for any prompt"
+            )
+        self.pool = pool
+        self.counters = SchedulerCounters()
+        self.running: list[Sequence] = []
+        self._max_batch_size = max_batch_size
+        self._max_batch_tokens = max_batch_tokens
+        self._heap: list[tuple[tuple[int, int], Sequence]] = []
+        self._waiting = 0
+        self._arrivals = 0
+        self._turn = 0
+        self._last_turn: dict[str, int] = {}
+
+    @property
+    def waiting_count(self) -> int:
+        return self._waiting
+
+    def add(self, sequence: Sequence) -> None:
+        self._arrivals += 1
+        sequence.key = (self._next_turn(sequence.tenant) + PRIORITY_TURNS * sequence.priority, self._arrivals)
+        self._wait(sequence)
+
+    def remove(self, sequence: Sequence) -> None:
+        """The sequence ended, for whatever reason: its blocks are free when this returns. Idempotent."""
+        if sequence.state is State.RUNNING:
+            self._stop(sequence)
+        elif sequence.state is State.WAITING:
+            self._waiting -= 1
+        sequence.state = State.ENDED
+
+    def schedule(self) -> Batch:
+        """The rows of the next step; empty only when nothing runs and nothing waits."""
+        self._yield_to_urgent()
+        self._secure_blocks()
+        rows = list(self._share_budget())
+        rows += self._admit(self._max_batch_tokens - sum(row.count for row in rows))
+        return Batch([row for row in rows if row.count == 1] + [row for row in rows if row.count > 1])
+
+    def computed(self, batch: Batch) -> None:
+        """The step was run: what its rows hold is now in the cache, and blocks they filled can be reused."""
+        for row in batch.rows:
+            if row.sequence.state is State.RUNNING:
+                row.sequence.computed = row.start + row.count
+                self._publish(row.sequence)
+
+    # --- the four parts of a step, in order --------------------------------------------------------------------
+
+    def _yield_to_urgent(self) -> None:
+        """While the head of the queue does not fit, what runs with a lower priority and a later turn makes way."""
+        while (head := self._next_waiting()) and self.running and not self._fits(head):
+            last = self.running[-1]
+            if head.priority >= last.priority or head.key > last.key:
+                return
+            self._preempt(last)
+
+    def _secure_blocks(self) -> None:
+        """Blocks for every pending token of what runs; the last in order pays when there are not enough."""
+        for sequence in list(self.running):
+            while sequence.state is State.RUNNING and not self._reserve(sequence):
+                self._preempt(self.running[-1])
+
+    def _share_budget(self) -> Iterator[Row]:
+        """Decode rows first: they never wait for a prompt. Then chunks of prompts, in order of service."""
+        budget = self._max_batch_tokens
+        for sequence in sorted(self.running, key=lambda s: s.pending > 1):
+            count = min(sequence.pending, budget)
+            budget -= count
+            if count:
+                yield Row(sequence, sequence.computed, count)
+
+    def _admit(self, budget: int) -> Iterator[Row]:
+        while budget > 0 and (sequence := self._next_waiting()) and self._make_room(sequence):
+            heappop(self._heap)
+            self._start(sequence)
+            count = min(sequence.pending, budget)
+            budget -= count
+            yield Row(sequence, sequence.computed, count)
+
+    # --- below them --------------------------------------------------------------------------------------------
+
+    def _next_turn(self, tenant: str) -> int:
+        if len(self._last_turn) > 1024:  # tenants whose turn has passed start afresh anyway
+            self._last_turn = {name: turn for name, turn in self._last_turn.items() if turn > self._turn}
+        turn = max(self._turn, self._last_turn.get(tenant, 0)) + 1
+        self._last_turn[tenant] = turn
+        return turn
+
+    def _next_waiting(self) -> Sequence | None:
+        while self._heap and self._heap[0][1].state is not State.WAITING:
+            heappop(self._heap)
+        return self._heap[0][1] if self._heap else None
+
+    def _fits(self, sequence: Sequence) -> bool:
+        needed = self.pool.blocks_for(len(sequence.tokens)) + len(self.running)
+        return len(self.running) < self._max_batch_size and needed <= self.pool.free_count
+
+    def _make_room(self, sequence: Sequence) -> bool:
+        """Hold the blocks the sequence needs to start, if there is a place and one block is left for each that runs.
+
+        The head of the queue is not passed by a smaller one behind it: it would never be reached.
+        """
+        if len(self.running) >= self._max_batch_size:
+            return False
+        needed = self.pool.blocks_for(len(sequence.tokens))
+        digests = sequence.name_blocks(self.pool, len(sequence.tokens) - 1)
+        sequence.hold(self.pool.match(digests, sequence.tokens))
+        if needed - len(sequence.blocks) + len(self.running) > self.pool.free_count:
+            self._give_up_blocks(sequence)
+            return False
+        return True
+
+    def _start(self, sequence: Sequence) -> None:
+        cached = len(sequence.blocks) * self.pool.block_size
+        self._count_reuse(sequence, cached)
+        sequence.computed, sequence.published = cached, len(sequence.blocks)
+        sequence.state = State.RUNNING
+        assert self._reserve(sequence)
+        insort(self.running, sequence, key=lambda s: s.key)
+        self._waiting -= 1
+        self._turn = max(self._turn, sequence.key[0] - PRIORITY_TURNS * sequence.priority)
+
+    def _count_reuse(self, sequence: Sequence, cached: int) -> None:
+        """Only the first start counts: after a preemption a sequence finds blocks of its own."""
+        if sequence.cached_tokens is None:
+            self.pool.counters.asked += sequence.prompt_length
+            self.pool.counters.found += (found := min(cached, sequence.prompt_length))
+            sequence.cached_tokens = found
+
+    def _reserve(self, sequence: Sequence) -> bool:
+        missing = self.pool.blocks_for(len(sequence.tokens)) - len(sequence.blocks)
+        if missing > self.pool.free_count:
+            return False
+        sequence.hold(self.pool.take(missing))
+        return True
+
+    def _preempt(self, sequence: Sequence) -> None:
+        """Back to the queue, to be computed again; what it generated is kept, and so is its place in the order."""
+        self.counters.preemptions += 1
+        self._stop(sequence)
+        self._wait(sequence)
+
+    def _wait(self, sequence: Sequence) -> None:
+        sequence.state = State.WAITING
+        heappush(self._heap, (sequence.key, sequence))
+        self._waiting += 1
+
+    def _stop(self, sequence: Sequence) -> None:
+        self.running.remove(sequence)
+        self._give_up_blocks(sequence)
+
+    def _give_up_blocks(self, sequence: Sequence) -> None:
+        self.pool.release(sequence.blocks)
+        sequence.blocks = []
+        sequence.computed = sequence.published = 0
+
+    def _publish(self, sequence: Sequence) -> None:
+        size = self.pool.block_size
+        if sequence.computed // size == sequence.published:
+            return
+        digests = sequence.name_blocks(self.pool, sequence.computed)
+        for at in range(sequence.published, len(digests)):
+            self.pool.publish(sequence.blocks[at], digests[at], sequence.tokens[at * size : (at + 1) * size])
+        sequence.published = len(digests)

@@ -1,0 +1,87 @@
+"""The mutable state of one sequence, from submission to its end. Touched by the engine thread alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.blocks import BlockPool, Digest
+from engine.params import DrawRule
+from plugins import Matcher, Sampling
+
+if TYPE_CHECKING:
+    from engine.delivery import LiveGeneration
+    from engine.output import ChoiceText
+
+
+class State(Enum):
+    NEW = auto()
+    WAITING = auto()
+    RUNNING = auto()
+    ENDED = auto()
+
+
+@dataclass(slots=True, eq=False)
+class Sequence:
+    """One choice of one generation.
+
+    `tokens` is the prompt and everything generated; the keys and values of the first `computed` of them are in the
+    blocks of `blocks`. The scheduler owns `state`, `key`, `blocks` and `computed`; the core appends to `tokens`.
+    """
+
+    tokens: list[int]
+    prompt_length: int
+    max_length: int
+    """Prompt and output together may not grow past this."""
+    sampling: Sampling
+    rule: DrawRule
+    seed: int
+    tenant: str
+    priority: int
+    root: Digest
+    owner: LiveGeneration
+    output: ChoiceText
+    matcher: Matcher | None = None
+    stopped: bool = False
+    """A stop string was found in the output."""
+    state: State = State.NEW
+    key: tuple[int, int] = (0, 0)
+    """Order of service, smaller first: (fair-queue tag, arrival)."""
+    computed: int = 0
+    cached_tokens: int | None = None
+    """Prompt tokens found in the prefix cache when it first started; None before."""
+    blocks: list[int] = field(default_factory=list)
+    table: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(8, np.int64))
+    """`blocks` again as an array, valid up to `len(blocks)`."""
+    digests: list[Digest] = field(default_factory=list)
+    """Names of the full blocks of `tokens`, as far as they were asked for; tokens never change, so they stay valid."""
+    published: int = 0
+
+    @property
+    def pending(self) -> int:
+        """Tokens whose keys and values are not computed yet; at least one in every running sequence."""
+        return len(self.tokens) - self.computed
+
+    @property
+    def generated(self) -> int:
+        return len(self.tokens) - self.prompt_length
+
+    def hold(self, blocks: list[int]) -> None:
+        """Append blocks to the block table."""
+        start, end = len(self.blocks), len(self.blocks) + len(blocks)
+        if end > len(self.table):
+            self.table = np.concatenate([self.table, np.zeros(max(end, len(self.table)), np.int64)])
+        self.table[start:end] = blocks
+        self.blocks += blocks
+
+    def name_blocks(self, pool: BlockPool, tokens: int) -> list[Digest]:
+        """Names of the blocks that the first `tokens` tokens fill."""
+        size = pool.block_size
+        for at in range(len(self.digests), tokens // size):
+            parent = self.digests[-1] if self.digests else self.root
+            self.digests.append(pool.name(parent, self.tokens[at * size : (at + 1) * size]))
+        return self.digests[: tokens // size]

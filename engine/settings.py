@@ -1,0 +1,86 @@
+"""What an operator may set, and the defaults."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from plugins import ConfigurationError
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """`path`: a local folder, a name on the Hugging Face hub, or `bundled`. `name`: what requests call it."""
+
+    path: str = "bundled"
+    name: str | None = None
+    dtype: str | None = None
+    device: str = "cpu"
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    models: tuple[ModelSettings, ...] = (ModelSettings(),)
+    block_size: int = 16
+    """Positions in a KV block; prefixes are reused in whole blocks."""
+    num_blocks: int | None = None
+    """Blocks of each model; None = as many as fit into `kv_cache_bytes`."""
+    kv_cache_bytes: int = 512 << 20
+    """For each model. Memory is taken as blocks are first used, not at start."""
+    max_batch_size: int = 32
+    max_batch_tokens: int = 512
+    """New tokens of a step, prompts' chunks and decode rows together: bounds how long a prompt can hold up others."""
+    max_waiting: int = 256
+    """Requests beyond this are refused with `Overloaded`."""
+    threads: int | None = None
+    """Threads of a forward pass; None = one for tiny models, else all cores but one, left to the event loop."""
+    prefix_caching: bool = True
+    jump_forward: bool = True
+    """Append tokens that a grammar forces without sampling them."""
+    drain_s: float = 10.0
+    """How long a shutdown waits for running requests before it cancels them."""
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> EngineSettings:
+        """Raises `ConfigurationError` naming the wrong key and the valid ones."""
+        _refuse_unknown("engine", settings, {field.name for field in fields(cls)})
+        values = dict(settings)
+        if "models" in values:
+            values["models"] = tuple(_model(entry) for entry in values["models"])
+        made = cls(**values)
+        made.check()
+        return made
+
+    def check(self) -> None:
+        for name in ("block_size", "max_batch_size", "kv_cache_bytes", "max_waiting"):
+            if getattr(self, name) < 1:
+                raise ConfigurationError(f"engine: {name} is {getattr(self, name)}; it must be at least 1")
+        if self.max_batch_tokens <= self.max_batch_size:
+            raise ConfigurationError(
+                f"engine: max_batch_tokens ({self.max_batch_tokens}) must be greater than max_batch_size "
+                f"({self.max_batch_size}), or a full batch would leave no room for any prompt"
+            )
+        if not self.models:
+            raise ConfigurationError("engine: models is empty; name at least one, such as {path = 'bundled'}")
+
+
+def thread_count(parameters: int) -> int:
+    """Below some 20 million parameters handing work to a second thread costs more than it saves."""
+    return 1 if parameters < 20_000_000 else max(1, (os.cpu_count() or 2) - 1)
+
+
+def _model(entry: Any) -> ModelSettings:
+    if isinstance(entry, str):
+        return ModelSettings(path=entry)
+    if isinstance(entry, ModelSettings):
+        return entry
+    _refuse_unknown("engine.models", entry, {field.name for field in fields(ModelSettings)})
+    return ModelSettings(**entry)
+
+
+def _refuse_unknown(where: str, found: Mapping[str, Any], known: set[str]) -> None:
+    unknown = sorted(set(found) - known)
+    if unknown:
+        raise ConfigurationError(f"{where}: unknown setting {', '.join(unknown)}; valid are {', '.join(sorted(known))}")

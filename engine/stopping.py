@@ -1,0 +1,43 @@
+"""Stop strings over a stream: nothing that is, or may still become, a stop string is released."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class StopWatch:
+    """Same as cutting the whole text before the stop string that is complete first, but incremental.
+
+    "Complete first", not "begins first": only that does not depend on how the text was cut into tokens. Of two that
+    end at the same place the longer one counts.
+    """
+
+    def __init__(self, stops: Sequence[str]) -> None:
+        self._stops = tuple(stop for stop in stops if stop)
+        self._held = ""
+
+    def feed(self, text: str) -> tuple[str, bool]:
+        """(text that can be released, whether a stop string was found); after True nothing more may be fed."""
+        if not self._stops:
+            return text, False
+        self._held += text
+        found = [(at + len(stop), at) for stop in self._stops if (at := self._held.find(stop)) >= 0]
+        if found:
+            return self._release(min(found)[1]), True
+        return self._release(len(self._held) - self._open_tail()), False
+
+    def close(self) -> str:
+        """No more text will come: what was held is ordinary text."""
+        return self._release(len(self._held))
+
+    def _release(self, count: int) -> str:
+        ready, self._held = self._held[:count], self._held[count:]
+        return ready
+
+    def _open_tail(self) -> int:
+        """Length of the longest suffix of the held text that begins some stop string."""
+        return max(self._overlap(stop) for stop in self._stops)
+
+    def _overlap(self, stop: str) -> int:
+        longest = min(len(stop) - 1, len(self._held))
+        return next((n for n in range(longest, 0, -1) if self._held.endswith(stop[:n])), 0)

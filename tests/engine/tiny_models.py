@@ -1,0 +1,95 @@
+"""Checkpoints made on the spot: random weights, a byte-level tokenizer, a few kilobytes, nothing downloaded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
+
+EOS = 257
+SHAPE: dict[str, Any] = {
+    "vocab_size": 266,
+    "hidden_size": 48,
+    "intermediate_size": 64,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "max_position_embeddings": 512,
+    "initializer_range": 0.4,
+    "bos_token_id": 256,
+    "eos_token_id": EOS,
+    "pad_token_id": 0,
+}
+FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
+    "llama": ("LlamaConfig", {}),
+    "qwen2": ("Qwen2Config", {}),
+    "qwen3": ("Qwen3Config", {}),
+    "mistral": ("MistralConfig", {"sliding_window": 9}),
+    "gemma2": ("Gemma2Config", {"sliding_window": 9, "attn_logit_softcapping": 5.0, "query_pre_attn_scalar": 16}),
+    "gemma3": ("Gemma3TextConfig", {"sliding_window": 9, "sliding_window_pattern": 2, "query_pre_attn_scalar": 16}),
+}
+OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "phi": ("PhiConfig", {}),
+    "mixtral": ("MixtralConfig", {"num_local_experts": 4, "num_experts_per_tok": 2}),
+    "qwen3_moe": (
+        "Qwen3MoeConfig",
+        {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "decoder_sparse_step": 1},
+    ),
+    "gpt2": ("GPT2Config", {"n_embd": 48, "n_layer": 3, "n_head": 4, "n_positions": 512}),
+    "llama_yarn": (
+        "LlamaConfig",
+        {
+            "rope_parameters": {
+                "rope_type": "yarn",
+                "factor": 4.0,
+                "rope_theta": 10000.0,
+                "original_max_position_embeddings": 128,
+            }
+        },
+    ),
+    "llama3_rope": (
+        "LlamaConfig",
+        {
+            "rope_parameters": {
+                "rope_type": "llama3",
+                "factor": 8.0,
+                "rope_theta": 10000.0,
+                "low_freq_factor": 1.0,
+                "high_freq_factor": 4.0,
+                "original_max_position_embeddings": 64,
+            }
+        },
+    ),
+}
+
+
+def byte_tokenizer() -> PreTrainedTokenizerFast:
+    """256 byte tokens, then `<s>`, `</s>` and a few merges, so that text has more than one tokenisation."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    vocab = {char: i for i, char in enumerate(alphabet)}
+    for special in ("<s>", "</s>"):
+        vocab[special] = len(vocab)
+    merges = [("t", "h"), ("i", "n"), ("e", "r"), ("a", "n"), ("th", "e"), ("Ġ", "the"), ('"', ":"), ("{", '"')]
+    for left, right in merges:
+        vocab[left + right] = len(vocab)
+    tokenizer = Tokenizer(models.BPE(vocab, merges))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>")
+
+
+def save_tiny(folder: Path, family: str = "llama", seed: int = 0, **changes: Any) -> Path:
+    """Write a checkpoint of `family` with seeded random weights; returns its folder."""
+    kind, extra = (FAMILIES | OTHERS)[family]
+    config = getattr(transformers, kind)(**{**SHAPE, **extra, **changes})
+    torch.manual_seed(seed)
+    model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    path = folder / f"{family}-{seed}"
+    model.save_pretrained(path)
+    byte_tokenizer().save_pretrained(path)
+    return path
