@@ -12,11 +12,10 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
-from starlette.types import Receive, Scope, Send
 
 from gateway.answers import ChunkWriter, completion, error_body, error_headers, error_status
 from gateway.config import Settings
-from gateway.delivery import ClientLeft, EventStream, unless_left
+from gateway.delivery import ClientLeft, EventStream, Nobody, unless_left
 from gateway.house import House
 from gateway.middleware import BodyLimit, RequestId
 from gateway.telemetry import parent_context
@@ -90,19 +89,12 @@ async def _chat(house: House, request: Request) -> Any:
             return EventStream(house.pipeline, exchange, _writer(exchange, parsed), headers, house.heartbeat_s)
         await unless_left(request.receive, house.pipeline.collect(exchange))
     except ClientLeft:
-        return _Nobody()
+        return Nobody()
     return Response(completion(exchange, explain=parsed.explain), media_type=JSON, headers=headers)
 
 
 def _writer(exchange: Any, parsed: ParsedRequest) -> ChunkWriter:
     return ChunkWriter(exchange, include_usage=parsed.include_usage, explain=parsed.explain)
-
-
-class _Nobody:
-    """The answer to a client that has left."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        return
 
 
 def _api_key(request: Request) -> str | None:

@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Coroutine
 from typing import Any, TypeVar
 
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from gateway.answers import HEARTBEAT, ChunkWriter, error_frame
@@ -37,16 +38,24 @@ async def unless_left(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
         await _end(task, watcher)
 
 
-class EventStream:
+class Nobody(Response):
+    """The answer to a client that has left."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        return
+
+
+class EventStream(Response):
     """Server-sent events of one exchange. The status is already decided: errors become an event, then `[DONE]`."""
 
     def __init__(
         self, pipeline: Pipeline, exchange: Exchange, writer: ChunkWriter, headers: dict[str, str], heartbeat_s: float
     ) -> None:
+        super().__init__()
         self._pipeline = pipeline
         self._exchange = exchange
         self._writer = writer
-        self._headers = headers
+        self._extra = headers
         self._heartbeat_s = heartbeat_s
         self._sent_at = time.monotonic()
 
@@ -59,7 +68,7 @@ class EventStream:
             await self._pipeline.close(self._exchange, asyncio.CancelledError())
 
     async def _send(self, send: Send) -> None:
-        headers = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache", **self._headers}
+        headers = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache", **self._extra}
         raw = [(k.encode("latin-1"), v.encode("latin-1")) for k, v in headers.items()]
         await send({"type": "http.response.start", "status": 200, "headers": raw})
         heartbeat = asyncio.ensure_future(self._keep_alive(send))

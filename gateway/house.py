@@ -86,7 +86,7 @@ class House:
                 if isinstance(stage, Lifecycle):
                     await stage.start()
                 if hasattr(stage, "stats"):
-                    self.metrics.watch(stage.stats)
+                    self.metrics.watch(stage.stats, "" if slot == "generate" else f"{slot}_{name.replace('-', '_')}_")
         self.state = "ready"
 
     async def close(self) -> None:

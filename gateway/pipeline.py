@@ -171,7 +171,7 @@ class Pipeline:
             note.outcome = f"{len(exchange.prompt.token_ids)} tokens"
 
     async def _recall(self, exchange: Exchange) -> None:
-        key = key_of(exchange.request, exchange.caller, exchange.served, exchange.prompt, self.stages.fingerprint)
+        key = key_of(exchange.request, exchange.caller, exchange.served, self.stages.fingerprint)
         exchange.cache_key = key
         for name, cache in self.stages.recall if key else ():
             with self._timed(exchange, "recall", name) as note:

@@ -4,7 +4,22 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from plugins import Answer, Piece, Usage
+from cache import cache_key
+from plugins import Answer, CacheKey, Caller, Piece, Request, ServedModel, Usage
+
+
+def key_of(request: Request, caller: Caller, model: ServedModel, fingerprint: str) -> CacheKey | None:
+    """None where an answer is not to be kept: the caller said so, or asked for a fresh draw (sampling without a seed).
+    `fingerprint` is that of every stage that shapes an answer."""
+    if not request.cache or not _repeatable(request, model):
+        return None
+    return cache_key(request, caller, model=model.name, model_version=model.version, rails=fingerprint)
+
+
+def _repeatable(request: Request, model: ServedModel) -> bool:
+    asked = request.sampling.temperature
+    temperature = getattr(model, "default_temperature", 1.0) if asked is None else asked
+    return temperature == 0 or request.sampling.seed is not None
 
 
 class Replay:

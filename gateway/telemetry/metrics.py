@@ -64,9 +64,9 @@ class Metrics:
             registry=self.registry,
         )
 
-    def watch(self, stats: Stats) -> None:
-        """Expose a stage's numbers as `sluicegate_<name>`, read at scrape time; `..._total` are counters."""
-        self.registry.register(_Gauges(stats))
+    def watch(self, stats: Stats, prefix: str = "") -> None:
+        """Expose a stage's numbers as `sluicegate_<prefix><name>`, read at scrape time; `..._total` are counters."""
+        self.registry.register(_Gauges(stats, prefix))
 
     def observe(self, outcome: Outcome) -> None:
         model = outcome.model
@@ -90,13 +90,14 @@ class Metrics:
 
 
 class _Gauges(Collector):
-    def __init__(self, stats: Stats) -> None:
+    def __init__(self, stats: Stats, prefix: str) -> None:
         self._stats = stats
+        self._prefix = prefix
 
     def collect(self) -> Iterable[Metric]:
         for name, value in self._stats().items():
             family = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
-            yield family(f"sluicegate_{name}", f"{name.replace('_', ' ').capitalize()}.", value=value)
+            yield family(f"sluicegate_{self._prefix}{name}", f"{name.replace('_', ' ').capitalize()}.", value=value)
 
 
 class MetricsRecorder:
