@@ -1,0 +1,59 @@
+"""How much work one automaton may cost. Patterns come from strangers, and some of them explode."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from plugins.errors import GrammarLimit
+
+_CLOCK_EVERY = 64  # states between two looks at the clock: a look costs about as much as a state
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Bounds of one construction. `max_seconds` is CPU time of the calling thread."""
+
+    max_states: int = 20_000
+    max_seconds: float = 2.0
+
+
+DEFAULT_BUDGET = Budget()
+
+
+class Meter:
+    """Counts what one construction has spent; raises `GrammarLimit` once it is past its `Budget`."""
+
+    __slots__ = ("_deadline_s", "_left", "_next_look", "budget", "subject")
+
+    def __init__(self, budget: Budget = DEFAULT_BUDGET, subject: str = "pattern") -> None:
+        self.budget = budget
+        self.subject = subject
+        self._left = budget.max_states
+        self._next_look = self._left - _CLOCK_EVERY
+        self._deadline_s = time.thread_time() + budget.max_seconds
+
+    def states(self, count: int = 1) -> None:
+        """Charge for `count` new states."""
+        self._left -= count
+        if self._left < 0:
+            raise GrammarLimit(
+                f"the {self.subject} needs more than {self.budget.max_states} automaton states; shorten counted "
+                "repetitions such as {1,1000}, split alternatives, or raise Budget.max_states"
+            )
+        if self._left < self._next_look:
+            self._next_look = self._left - _CLOCK_EVERY
+            self.clock()
+
+    def clock(self) -> None:
+        """Raise if the time is used up. For loops that make no states."""
+        if time.thread_time() > self._deadline_s:
+            raise GrammarLimit(
+                f"the {self.subject} takes more than {self.budget.max_seconds} s of CPU time to compile; anchor it with "
+                "^ and $, avoid nested or overlapping repetitions, or raise Budget.max_seconds"
+            )
+
+    def renew(self) -> None:
+        """A fresh count of states for the next phase; the clock runs on."""
+        self._left = self.budget.max_states
+        self._next_look = self._left - _CLOCK_EVERY

@@ -1,0 +1,194 @@
+"""`CharDfa`: an immutable, canonical automaton over Unicode scalar values, and its algebra."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from grammar.automata import algebra, literals, patterns, words
+from grammar.automata.budget import DEFAULT_BUDGET, Budget, Meter
+from grammar.automata.charsets import EVERY
+from grammar.automata.parser import Dialect
+from grammar.automata.table import Table, empty_table
+
+
+class CharDfa:
+    """A regular language of texts. Minimal and canonical: equal languages have equal `digest`, and compare equal.
+
+    Surrogates are in no language: a decoded JSON string holds scalar values only. State 0 is the start. Every state can
+    reach acceptance, but for the one state of the empty language.
+    """
+
+    __slots__ = ("_digest", "table")
+
+    table: Table
+
+    def __init__(self, table: Table) -> None:
+        """`table` must be canonical (`table.minimal`); it is kept, not copied."""
+        self.table = table
+        self._digest: bytes | None = None
+
+    # Making one
+
+    @classmethod
+    def from_pattern(
+        cls,
+        pattern: str,
+        *,
+        dialect: Dialect = "ecma",
+        anchored: bool = False,
+        ignore_case: bool = False,
+        budget: Budget = DEFAULT_BUDGET,
+    ) -> CharDfa:
+        """Texts in which `pattern` is found; with `anchored`, texts that it matches from end to end.
+
+        Raises `InvalidGrammar`, `UnsupportedGrammar` or `GrammarLimit`, pointing into the pattern.
+        """
+        return cls(patterns.compile_pattern(pattern, dialect, anchored, ignore_case, budget))
+
+    @classmethod
+    def from_literal(cls, text: str) -> CharDfa:
+        """Exactly `text`."""
+        return cls(literals.literal_table([text]))
+
+    @classmethod
+    def from_literals(cls, texts: Iterable[str]) -> CharDfa:
+        """Exactly the given texts; time is linear in their total length."""
+        return cls(literals.literal_table(texts))
+
+    @classmethod
+    def from_format(cls, name: str) -> CharDfa:
+        """A `format` of JSON Schema, see `formats`. Raises `UnsupportedGrammar` for an unknown name."""
+        from grammar.automata.formats import format_dfa
+
+        return format_dfa(name)
+
+    @classmethod
+    def any_string(cls) -> CharDfa:
+        """Every text."""
+        starts, classes = _every_alphabet()
+        return cls(Table(starts, classes, [{0: 0}], [True]))
+
+    @classmethod
+    def nothing(cls) -> CharDfa:
+        """No text at all, not even the empty one."""
+        return cls(empty_table())
+
+    @classmethod
+    def length_between(cls, low: int, high: int | None = None, *, budget: Budget = DEFAULT_BUDGET) -> CharDfa:
+        """Texts of `low` to `high` characters (code points, as JSON Schema counts them)."""
+        if high is not None and high < low:
+            return cls.nothing()
+        last = low if high is None else high
+        Meter(budget, "length bound").states(last + 1)
+        starts, classes = _every_alphabet()
+        rows = [{0: state + 1} for state in range(last)] + [{0: last} if high is None else {}]
+        accepting = [False] * low + [True] * (last - low + 1)
+        return cls(Table(*((starts, classes) if rows != [{}] else ([0], [-1])), rows, accepting))
+
+    # Looking at it
+
+    @property
+    def start(self) -> int:
+        """The start state, always 0."""
+        return 0
+
+    @property
+    def accepting(self) -> frozenset[int]:
+        """States in which a text may end."""
+        return frozenset(s for s, accepts in enumerate(self.table.accepting) if accepts)
+
+    @property
+    def state_count(self) -> int:
+        return len(self.table.rows)
+
+    @property
+    def digest(self) -> bytes:
+        """128 bits that name the language."""
+        if self._digest is None:
+            self._digest = self.table.digest()
+        return self._digest
+
+    def transitions(self, state: int) -> tuple[tuple[int, int, int], ...]:
+        """`(low, high, target)` of a state: inclusive code point ranges, sorted, disjoint, merged."""
+        return tuple(algebra.ranges_of(self.table, state, 0x110000))
+
+    def step(self, state: int, character: str) -> int:
+        """The next state, -1 if there is none."""
+        return self.table.rows[state].get(self.table.class_of(ord(character)), -1) if state >= 0 else -1
+
+    def accepts(self, text: str) -> bool:
+        state = 0
+        for character in text:
+            state = self.step(state, character)
+            if state < 0:
+                return False
+        return self.table.accepting[state]
+
+    def is_empty(self) -> bool:
+        """Does it accept nothing at all?"""
+        return self.table.is_empty()
+
+    def is_finite(self) -> bool:
+        """Does it accept finitely many texts?"""
+        return words.longest(self.table) is not None
+
+    def is_subset(self, other: CharDfa, *, budget: Budget = DEFAULT_BUDGET) -> bool:
+        """Is every text of this one in `other`?"""
+        return self.difference(other, budget=budget).is_empty()
+
+    def length_range(self) -> tuple[int, int | None] | None:
+        """Shortest and longest length in code points (None: no bound); None for the empty language."""
+        return words.length_range(self.table)
+
+    def shortest(self) -> str | None:
+        """The first text by length, printable ASCII preferred within a set; None for the empty language."""
+        return words.shortest(self.table)
+
+    some_string = shortest
+
+    def count(self, limit: int = 10**9) -> int | None:
+        """How many texts, None if more than `limit`."""
+        return words.count(self.table, limit)
+
+    def enumerate(self, limit: int) -> Iterator[str]:
+        """Up to `limit` texts, shortest first, by code point within a length."""
+        return words.enumerate_words(self.table, limit)
+
+    # Combining
+
+    def union(self, other: CharDfa, *, budget: Budget = DEFAULT_BUDGET) -> CharDfa:
+        return CharDfa(algebra.union(self.table, other.table, Meter(budget, "union")))
+
+    def intersection(self, other: CharDfa, *, budget: Budget = DEFAULT_BUDGET) -> CharDfa:
+        return CharDfa(algebra.intersection(self.table, other.table, Meter(budget, "intersection")))
+
+    def difference(self, other: CharDfa, *, budget: Budget = DEFAULT_BUDGET) -> CharDfa:
+        return CharDfa(algebra.difference(self.table, other.table, Meter(budget, "difference")))
+
+    def complement(self, *, budget: Budget = DEFAULT_BUDGET) -> CharDfa:
+        """All texts that are not in this one."""
+        return CharDfa.any_string().difference(self, budget=budget)
+
+    def concat(self, other: CharDfa, *, budget: Budget = DEFAULT_BUDGET) -> CharDfa:
+        return CharDfa(algebra.concat(self.table, other.table, Meter(budget, "concatenation")))
+
+    def star(self, *, budget: Budget = DEFAULT_BUDGET) -> CharDfa:
+        return CharDfa(algebra.star(self.table, Meter(budget, "repetition")))
+
+    def repeat(self, low: int, high: int | None = None, *, budget: Budget = DEFAULT_BUDGET) -> CharDfa:
+        """`low` to `high` times, no upper bound if `high` is None."""
+        return CharDfa(algebra.repeat(self.table, low, high, Meter(budget, "repetition")))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CharDfa) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __repr__(self) -> str:
+        return f"CharDfa({self.state_count} states, e.g. {self.shortest()!r})"
+
+
+def _every_alphabet() -> tuple[list[int], list[int]]:
+    (_, before), (after, _) = EVERY
+    return [0, before + 1, after], [0, -1, 0]

@@ -1,0 +1,102 @@
+"""A name for what each state still accepts, so that work done for a state is shared by every automaton that has it.
+
+Two states, of the same or of different automata, have equal digests exactly when they accept the same continuations (up
+to collisions of 128-bit hashes). Found bottom up over strongly connected components (Tarjan, 1972). Inside a component the
+states are told apart by refinement with ranks that depend on nothing but the language (Moore, 1956, made canonical).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import blake2b
+
+from grammar.automata.bytedfa import ByteDfa, Segments
+
+
+def residual_digests(dfa: ByteDfa) -> list[bytes]:
+    """One digest for every state of `dfa`. Linear in its edges, but for large components with long chains inside."""
+    digests: list[bytes] = [b""] * dfa.state_count
+    for component in _components(dfa.segments):
+        if len(component) == 1:
+            state = component[0]
+            digests[state] = _hash([_described(dfa, state, {state: 0}, digests)])
+        else:
+            _digest_component(dfa, component, digests)
+    return digests
+
+
+def _described(dfa: ByteDfa, state: int, inside: dict[int, int], digests: list[bytes]) -> object:
+    """Row of a state: targets outside the component by digest, those inside by their number in `inside`."""
+    edges = [(low, high, inside[t] if t in inside else digests[t].hex()) for low, high, t in dfa.segments[state]]
+    return bool(dfa.accepting[state]), edges
+
+
+def _digest_component(dfa: ByteDfa, component: list[int], digests: list[bytes]) -> None:
+    rank = _ranks(dfa, component, digests)
+    order = sorted(component, key=rank.__getitem__)
+    whole = _hash([_described(dfa, state, rank, digests) for state in order])
+    for state in component:
+        digests[state] = _hash([whole.hex(), rank[state]])
+
+
+def _ranks(dfa: ByteDfa, component: list[int], digests: list[bytes]) -> dict[int, int]:
+    """A numbering that depends on the language only. The automaton is minimal, so refinement tells all states apart."""
+    own = set(component)
+    first = {
+        state: repr(_described(dfa, state, dict.fromkeys(own, -1), digests)) for state in component
+    }
+    rank = _ranked(first)
+    inner = {state: [t for _, _, t in dfa.segments[state] if t in own] for state in component}
+    while len(set(rank.values())) < len(component):
+        rank = _ranked({state: (rank[state], *(rank[t] for t in inner[state])) for state in component})
+    return rank
+
+
+def _ranked(signatures: dict) -> dict[int, int]:  # type: ignore[type-arg]
+    position = {signature: index for index, signature in enumerate(sorted(set(signatures.values())))}
+    return {state: position[signature] for state, signature in signatures.items()}
+
+
+def _hash(described: object) -> bytes:
+    return blake2b(repr(described).encode(), digest_size=16).digest()
+
+
+def _components(rows: list[Segments]) -> Iterator[list[int]]:
+    """Strongly connected components, every one after those it leads to."""
+    index: list[int] = [-1] * len(rows)
+    low: list[int] = [0] * len(rows)
+    on_stack = bytearray(len(rows))
+    stack: list[int] = []
+    counter = 0
+    for root in range(len(rows)):
+        if index[root] >= 0:
+            continue
+        work = [(root, iter(rows[root]))]
+        index[root] = low[root] = counter
+        counter += 1
+        stack.append(root)
+        on_stack[root] = 1
+        while work:
+            state, edges = work[-1]
+            for _, _, target in edges:
+                if index[target] < 0:
+                    index[target] = low[target] = counter
+                    counter += 1
+                    stack.append(target)
+                    on_stack[target] = 1
+                    work.append((target, iter(rows[target])))
+                    break
+                if on_stack[target]:
+                    low[state] = min(low[state], index[target])
+            else:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[state])
+                if low[state] == index[state]:
+                    component = []
+                    while True:
+                        component.append(stack.pop())
+                        on_stack[component[-1]] = 0
+                        if component[-1] == state:
+                            break
+                    yield component

@@ -1,0 +1,83 @@
+"""The tree of a parsed pattern. Nodes are never changed after the parser made them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from grammar.automata.charsets import EVERY, Ranges
+
+
+class Node:
+    """A piece of a pattern."""
+
+    __slots__ = ()
+
+
+@dataclass(slots=True, eq=False)
+class Chars(Node):
+    """One character out of a set."""
+
+    ranges: Ranges
+
+
+@dataclass(slots=True, eq=False)
+class Seq(Node):
+    """One after the other; without items, the empty text."""
+
+    items: list[Node]
+
+
+@dataclass(slots=True, eq=False)
+class Alt(Node):
+    """One of the items; without items, nothing at all."""
+
+    items: list[Node]
+
+
+@dataclass(slots=True, eq=False)
+class Repeat(Node):
+    """`low` to `high` times, no upper bound if `high` is None."""
+
+    item: Node
+    low: int
+    high: int | None
+
+
+@dataclass(slots=True, eq=False)
+class Look(Node):
+    """Lookahead or lookbehind: consumes nothing. `position` is where it stands in the pattern."""
+
+    item: Node
+    ahead: bool
+    negative: bool
+    position: int
+
+
+@dataclass(slots=True, eq=False)
+class Begin(Node):
+    """Only at the very beginning of the text."""
+
+
+@dataclass(slots=True, eq=False)
+class End(Node):
+    """Only at the very end of the text."""
+
+
+EMPTY = Seq([])
+ANYTHING = Repeat(Chars(EVERY), 0, None)  # any text at all, line breaks included
+
+
+def sequence(items: list[Node]) -> Node:
+    """A `Seq`, unless there is just one item."""
+    return items[0] if len(items) == 1 else Seq(items)
+
+
+def has_anchor(node: Node, kinds: tuple[type[Node], ...] = (Begin, End, Look)) -> bool:
+    """Does a node of one of `kinds` occur anywhere inside?"""
+    if isinstance(node, kinds):
+        return True
+    if isinstance(node, (Seq, Alt)):
+        return any(has_anchor(item, kinds) for item in node.items)
+    if isinstance(node, (Repeat, Look)):
+        return has_anchor(node.item, kinds)
+    return False
