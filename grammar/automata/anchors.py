@@ -1,7 +1,8 @@
 """Anchors at the edges of a pattern, resolved on the tree: no automaton has to know about them.
 
-An unanchored search for `r` is the language of `.* r .*`; a `^` that can only stand first says that the left `.*` is empty,
-likewise `$` on the right. Anchors anywhere else are left to `lookaround`, which handles all of them, only slower.
+An unanchored search for `r` is the language of `.* r .*`; a `^` that can only stand first says that the left `.*` is
+empty, likewise `$` on the right. Anchors anywhere else are left to `lookaround`, which handles all of them, only
+slower.
 """
 
 from __future__ import annotations

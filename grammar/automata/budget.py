@@ -49,8 +49,8 @@ class Meter:
         """Raise if the time is used up. For loops that make no states."""
         if time.thread_time() > self._deadline_s:
             raise GrammarLimit(
-                f"the {self.subject} takes more than {self.budget.max_seconds} s of CPU time to compile; anchor it with "
-                "^ and $, avoid nested or overlapping repetitions, or raise Budget.max_seconds"
+                f"the {self.subject} takes more than {self.budget.max_seconds} s of CPU time to compile; anchor it "
+                "with ^ and $, avoid nested or overlapping repetitions, or raise Budget.max_seconds"
             )
 
     def renew(self) -> None:

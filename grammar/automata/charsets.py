@@ -79,8 +79,9 @@ def of_text(characters: str) -> Ranges:
 def partition(sets: list[Ranges]) -> tuple[list[int], list[int], list[int]]:
     """Cut 0..LAST into intervals that no set splits, and number the intervals' classes.
 
-    Returns `(starts, classes, members)`: interval `i` begins at `starts[i]` and has class `classes[i]`, -1 where it is in
-    no set; `members[c]` has bit `k` set when class `c` lies in `sets[k]`. Classes are numbered by first code point.
+    Returns `(starts, classes, members)`: interval `i` begins at `starts[i]` and has class `classes[i]`, -1 where it
+    is in no set; `members[c]` has bit `k` set when class `c` lies in `sets[k]`. Classes are numbered by first code
+    point.
     """
     toggles: dict[int, int] = {0: 0}
     for index, ranges in enumerate(sets):

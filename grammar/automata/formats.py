@@ -1,14 +1,16 @@
 """One automaton for every string `format` of JSON Schema, draft 4 to 2020-12.
 
-Each language is a subset of the valid strings, as near to the whole as an automaton of reasonable size gets. Where it is
-smaller than the whole:
+Each language is a subset of the valid strings, as near to the whole as an automaton of reasonable size gets. Where it
+is smaller than the whole:
 
 - `time`, `date-time`: a leap second only in UTC or with an offset of whole hours.
-- `hostname` and all that contain one: up to three labels of 63 characters, or up to twelve of 20 (the true bound, 253 in
-  total, would cost some ten thousand states); no label with `--` in third place, which is reserved for `xn--` encodings.
-- `idn-hostname`: besides ASCII, lower-case letters written left to right that normalisation leaves alone, in labels of up
-  to 12 characters; no label mixes in `xn--` encodings; nothing that needs a contextual rule.
-- `email`, `idn-email`: dot-atom local part of up to 64 characters at a host name; no quoted strings, no address literals.
+- `hostname` and all that contain one: up to three labels of 63 characters, or up to twelve of 20 (the true bound, 253
+  in total, would cost some ten thousand states); no label with `--` in third place, which is reserved for `xn--`
+  encodings.
+- `idn-hostname`: besides ASCII, lower-case letters written left to right that normalisation leaves alone, in labels
+  of up to 12 characters; no label mixes in `xn--` encodings; nothing that needs a contextual rule.
+- `email`, `idn-email`: dot-atom local part of up to 64 characters at a host name; no quoted strings, no address
+  literals.
 - `regex`: a plain sub-language (literals, classes, groups one level deep, the usual quantifiers).
 """
 
@@ -115,7 +117,8 @@ _URI_TEMPLATE = rf"({_TEMPLATE_LITERAL}|{_PCT}|\{{[+#./;?&]?{_VARSPEC}(,{_VARSPE
 
 _POINTER = r"(/([^~/]|~[01])*)*"
 _UUID = "[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
-_REGEX_ATOM = r"([A-Za-z0-9_ @#%&=:;,<>~!'\"/-]|\\[dDwWsS.+*?()\[\]{}^$|\\/]|\.|\[\^?([A-Za-z0-9_ ]|a-z|A-Z|0-9|\\[dws])+\])"
+_REGEX_CLASS = r"\[\^?([A-Za-z0-9_ ]|a-z|A-Z|0-9|\\[dws])+\]"
+_REGEX_ATOM = rf"([A-Za-z0-9_ @#%&=:;,<>~!'\"/-]|\\[dDwWsS.+*?()\[\]{{}}^$|\\/]|\.|{_REGEX_CLASS})"
 _REGEX_PIECE = rf"({_REGEX_ATOM}([*+?]|\{{[1-9]\}})?)"
 _REGEX = rf"\^?({_REGEX_PIECE}|\((\?:)?{_REGEX_PIECE}+(\|{_REGEX_PIECE}+)*\)[*+?]?)*\$?"
 

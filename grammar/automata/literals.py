@@ -8,7 +8,7 @@ from grammar.automata.budget import Budget, Meter
 from grammar.automata.table import Row, Table, empty_table, minimal
 from plugins.errors import InvalidGrammar
 
-_LIMIT = Budget(max_states=2_000_000, max_seconds=10.0)  # of trie nodes, which are cheap: 10,000 literals make about 1e5
+_LIMIT = Budget(max_states=2_000_000, max_seconds=10.0)  # of trie nodes: 10,000 literals make about 1e5
 
 
 def literal_table(texts: Iterable[str], budget: Budget = _LIMIT) -> Table:

@@ -1,9 +1,10 @@
 """Lookahead, lookbehind, and anchors anywhere: an alternating automaton made deterministic.
 
-A thread is a place in the pattern plus obligations that the rest of the text must meet. A lookahead starts an obligation:
-the set of threads of its own pattern, followed beside the main thread (Chandra, Kozen and Stockmeyer, "Alternation", 1981).
-A lookbehind is the other way round: its pattern has been followed from the first character on, so at any place it is known
-whether some match ends there. `^` is "nothing behind", `$` is "nothing ahead", `\\b` is one lookbehind and one lookahead.
+A thread is a place in the pattern plus obligations that the rest of the text must meet. A lookahead starts an
+obligation: the set of threads of its own pattern, followed beside the main thread (Chandra, Kozen and Stockmeyer,
+"Alternation", 1981). A lookbehind is the other way round: its pattern has been followed from the first character on,
+so at any place it is known whether some match ends there. `^` is "nothing behind", `$` is "nothing ahead", `\\b` is
+one lookbehind and one lookahead.
 
 Not covered: a lookahead, `$` or `\\b` inside a lookbehind, which would have to know the future.
 """

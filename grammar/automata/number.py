@@ -1,9 +1,10 @@
 """Spellings of JSON numbers within bounds, as exact decimal arithmetic sees them.
 
-Plain and fractional spellings are exact for every bound and divisor. Spellings with an exponent are included where a finite
-automaton can decide them without counting: no bounds, or bounds of zero only (the sign and "all digits zero" decide).
-With any other bound, or `multiple_of`, exponents are left out: a value is never wrong, some spellings of it are missing.
-Among integers, an exponent is allowed when it cannot leave a fraction: `12e3`, `1.0E+2`, `7e-0`, but not `1.5e1`.
+Plain and fractional spellings are exact for every bound and divisor. Spellings with an exponent are included where a
+finite automaton can decide them without counting: no bounds, or bounds of zero only (the sign and "all digits zero"
+decide). With any other bound, or `multiple_of`, exponents are left out: a value is never wrong, some spellings of it
+are missing. Among integers, an exponent is allowed when it cannot leave a fraction: `12e3`, `1.0E+2`, `7e-0`, but not
+`1.5e1`.
 """
 
 from __future__ import annotations

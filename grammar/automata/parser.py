@@ -1,7 +1,7 @@
 """Text of a pattern -> `syntax` tree, for ECMA-262 (with the `u` flag's meaning) and Python `re` notation.
 
-Leniencies of ECMA-262 Annex B that real schemas rely on are kept: escaped punctuation, a literal `{`, `}` or `]`, `-` beside
-a class escape. What is refused is said in `docs/decisions/0003-own-pattern-parser.md`.
+Leniencies of ECMA-262 Annex B that real schemas rely on are kept: escaped punctuation, a literal `{`, `}` or `]`, `-`
+beside a class escape. What is refused is said in `docs/decisions/0003-own-pattern-parser.md`.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ class _Parser:
         return None
 
     def inline_flags(self, start: int) -> None:
-        """`(?i)`, `(?i:...)`, `(?-s:...)`. Not ECMA-262 before 2025 (the first never), but common; kept as an extension."""
+        """`(?i)`, `(?i:...)`, `(?-s:...)`: the first is not ECMA-262, the others since 2025; all are common."""
         reader = self.reader
         on, removing = set(self.flags), False
         while reader.more() and reader.peek() not in ":)":

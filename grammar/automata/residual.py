@@ -1,13 +1,14 @@
 """A name for what each state still accepts, so that work done for a state is shared by every automaton that has it.
 
 Two states, of the same or of different automata, have equal digests exactly when they accept the same continuations (up
-to collisions of 128-bit hashes). Found bottom up over strongly connected components (Tarjan, 1972). Inside a component the
-states are told apart by refinement with ranks that depend on nothing but the language (Moore, 1956, made canonical).
+to collisions of 128-bit hashes). Found bottom up over strongly connected components (Tarjan, 1972). Inside a
+component the states are told apart by refinement with ranks that depend on nothing but the language (Moore, 1956,
+made canonical).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 
 from grammar.automata.bytedfa import ByteDfa, Segments
@@ -42,9 +43,7 @@ def _digest_component(dfa: ByteDfa, component: list[int], digests: list[bytes]) 
 def _ranks(dfa: ByteDfa, component: list[int], digests: list[bytes]) -> dict[int, int]:
     """A numbering that depends on the language only. The automaton is minimal, so refinement tells all states apart."""
     own = set(component)
-    first = {
-        state: repr(_described(dfa, state, dict.fromkeys(own, -1), digests)) for state in component
-    }
+    first = {state: repr(_described(dfa, state, dict.fromkeys(own, -1), digests)) for state in component}
     rank = _ranked(first)
     inner = {state: [t for _, _, t in dfa.segments[state] if t in own] for state in component}
     while len(set(rank.values())) < len(component):
@@ -61,7 +60,7 @@ def _hash(described: object) -> bytes:
     return blake2b(repr(described).encode(), digest_size=16).digest()
 
 
-def _components(rows: list[Segments]) -> Iterator[list[int]]:
+def _components(rows: Sequence[Segments]) -> Iterator[list[int]]:
     """Strongly connected components, every one after those it leads to."""
     index: list[int] = [-1] * len(rows)
     low: list[int] = [0] * len(rows)

@@ -1,9 +1,9 @@
 """Languages of characters -> languages of bytes: raw UTF-8, and the body of a JSON string in every spelling.
 
-A set of code points that leads to one state is cut into aligned blocks, 64 wide for UTF-8 and 16 wide for `\\u` digits. A
-block that leads to one state as a whole shares one chain of nodes, however many there are, so `[^x]` costs a few dozen
-nodes, not 65,536. Nodes with equal rows are one node (hash-consing, bottom up). Rows of nodes inside a character begin with
-bytes that no row between characters has, so the result is minimal without a separate pass.
+A set of code points that leads to one state is cut into aligned blocks, 64 wide for UTF-8 and 16 wide for `\\u`
+digits. A block that leads to one state as a whole shares one chain of nodes, however many there are, so `[^x]` costs
+a few dozen nodes, not 65,536. Nodes with equal rows are one node (hash-consing, bottom up). Rows of nodes inside a
+character begin with bytes that no row between characters has, so the result is minimal without a separate pass.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ _BACKSLASH = 0x5C
 
 def utf8(dfa: CharDfa, *, budget: Budget = DEFAULT_BUDGET) -> ByteDfa:
     """The UTF-8 encodings of the texts of `dfa`."""
-    return _Builder(dfa, Meter(budget, "UTF-8 automaton")).build(lambda builder, spans: builder.utf8(spans, _WHOLE_ASCII))
+    return _Builder(dfa, Meter(budget, "UTF-8 automaton")).build(_Builder.raw)
 
 
 def json_string_body(dfa: CharDfa, *, escapes: bool = True, budget: Budget = DEFAULT_BUDGET) -> ByteDfa:
     """What may stand between the quotes of a JSON string whose value is in `dfa`.
 
-    Every spelling: raw UTF-8, short escapes, `\\uXXXX` in any case, surrogate pairs. With `escapes=False`, one spelling only,
-    that of `json.dumps(..., ensure_ascii=False)`: raw where raw is legal, else the short escape, else lower-case `\\u00xx`.
+    Every spelling: raw UTF-8, short escapes, `\\uXXXX` in any case, surrogate pairs. With `escapes=False`, one
+    spelling only, that of `json.dumps(..., ensure_ascii=False)`: raw where raw is legal, else the short escape, else
+    lower-case `\\u00xx`.
     """
     way = _Builder.every_spelling if escapes else _Builder.one_spelling
     return _Builder(dfa, Meter(budget, "string automaton")).build(way)
@@ -71,6 +72,9 @@ class _Builder:
         yield from self.utf8(spans, _RAW_ASCII)
         if spans:
             yield _BACKSLASH, _BACKSLASH, self.escape(spans)
+
+    def raw(self, spans: _Spans) -> Iterator[tuple[int, int, int]]:
+        return self.utf8(spans, _WHOLE_ASCII)
 
     def one_spelling(self, spans: _Spans) -> Iterator[tuple[int, int, int]]:
         yield from self.utf8(spans, _RAW_ASCII)

@@ -1,8 +1,9 @@
 """The working form of every automaton here: states over a small alphabet of symbol classes.
 
-An alphabet maps symbols (code points or bytes) to classes by sorted interval starts; class -1 is always dead. A row maps
-a class to the next state, keys in ascending order, missing = dead. Minimal tables are canonical: classes are as coarse
-as the language allows and numbered by first symbol, states are numbered breadth first, so equal languages give equal tables.
+An alphabet maps symbols (code points or bytes) to classes by sorted interval starts; class -1 is always dead. A row
+maps a class to the next state, keys in ascending order, missing = dead. Minimal tables are canonical: classes are as
+coarse as the language allows and numbered by first symbol, states are numbered breadth first, so equal languages give
+equal tables.
 """
 
 from __future__ import annotations

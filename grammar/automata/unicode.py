@@ -12,7 +12,8 @@ from grammar.automata.charsets import EVERY, LAST, Ranges, negate, of_text, unio
 DIGIT: Ranges = ((0x30, 0x39),)
 WORD: Ranges = ((0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A))
 # ECMA-262 WhiteSpace and LineTerminator: tab..CR, space, NBSP, BOM, Zs, line and paragraph separators.
-SPACE: Ranges = of_text("\t\n\v\f\r \xa0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff" + "".join(map(chr, range(0x2000, 0x200B))))
+_BLANKS = union(of_text("\t\n\v\f\r \xa0\u1680\u2028\u2029\u202f\u205f\u3000"), ((0x2000, 0x200A),))
+SPACE: Ranges = union(_BLANKS, of_text("\ufeff"))
 ECMA_NEWLINES: Ranges = of_text("\n\r\u2028\u2029")
 
 _GROUPS = {
@@ -98,7 +99,7 @@ _BINARY: dict[str, Ranges] = {
     "ASCII": ((0, 0x7F),),
     "ASCII_Hex_Digit": ((0x30, 0x39), (0x41, 0x46), (0x61, 0x66)),
     "AHex": ((0x30, 0x39), (0x41, 0x46), (0x61, 0x66)),
-    "White_Space": of_text("\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))),
+    "White_Space": union(_BLANKS, of_text("\x85")),
 }
 
 
@@ -163,7 +164,7 @@ def _fold(character: str) -> str:
 def ignoring_case(ranges: Ranges) -> Ranges:
     """`ranges` and everything that differs from it in case only."""
     orbits = _orbits()
-    extra = set()
+    extra: set[int] = set()
     for low, high in ranges:
         if high - low < len(orbits):
             extra.update(m for c in range(low, high + 1) for m in orbits.get(c, ()))
