@@ -308,7 +308,7 @@ class Admitter(Protocol):
 
 
 class InputRail(Protocol):
-    """Slot `screen`. Sees the messages before anything is generated."""
+    """Slot `screen`. Sees the messages before anything is generated. May say `properties: RailProperties`."""
 
     async def screen(self, request: Request, caller: Caller) -> ScreenResult: ...
 
@@ -364,11 +364,43 @@ class RailSession(Protocol):
 
 
 class OutputRail(Protocol):
-    """Slot `moderate`. A factory of sessions."""
+    """Slot `moderate`. A factory of sessions. `name` is the name it is registered under; may say
+    `properties: RailProperties`."""
 
     name: str
 
     def open(self, request: Request, caller: Caller, channel: Channel) -> RailSession: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RailExample:
+    """A text for trying a rail. `forbidden`: parts of it that must never leave, at every place where they occur;
+    with none the text is harmless and must come out as it went in."""
+
+    text: str
+    forbidden: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RailProperties:
+    """What a rail of slot `screen` or `moderate` says of itself: its optional attribute `properties`.
+
+    `sluicegate plugins check` and `plugins.testing` try whether it is true.
+    """
+
+    version: str = "0"
+    """Of the rail's rules; a new one makes answers that were kept under the old one stale."""
+    look_back: int | None = None
+    """Characters before `clear_to` that still count for what follows; None = the whole text may."""
+    hold_back: int | None = None
+    """Characters that the rail may keep waiting behind the newest one; None = not promised."""
+    budget_s: float | None = None
+    """Seconds that one call may take; None = not promised."""
+    channels: frozenset[Channel] = frozenset(("content", "reasoning", "tool_arguments"))
+    """Channels it looks at; on the others it lets everything through."""
+    failure_mode: Literal["closed", "open"] = "closed"
+    """What the author deems right when the rail itself fails. A wish: only the operator may open a failing rail."""
+    examples: tuple[RailExample, ...] = ()
 
 
 class Recorder(Protocol):
@@ -399,3 +431,7 @@ class RegistryLike(Protocol):
     """What `register(registry)` of a plug-in gets."""
 
     def add(self, slot: SlotName, name: str, factory: StageFactory, *, api_version: int = API_VERSION) -> None: ...
+
+    def build(self, slot: SlotName, name: str, settings: Mapping[str, Any]) -> Any:
+        """Make another registered stage, in order to wrap it. Call it inside a factory: only then are all names known.
+        Who wraps a stage passes `start` and `close` on to it."""

@@ -14,6 +14,18 @@ from plugins.contract import API_VERSION, SLOTS, SlotName, StageFactory
 from plugins.errors import ConfigurationError, PluginError
 
 GROUP = "sluicegate.plugins"
+METHODS: Mapping[SlotName, tuple[str, ...]] = {
+    "admit": ("admit",),
+    "screen": ("screen",),
+    "route": ("route",),
+    "assemble": ("assemble",),
+    "recall": ("look_up", "store"),
+    "constrain": ("compile",),
+    "generate": ("generate", "stats"),
+    "moderate": ("open",),
+    "record": ("record",),
+}
+"""What a stage of each slot must be able to do, see the Protocols of `plugins.contract`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +59,17 @@ class Registry:
         self._stages[slot, name] = Registered(slot, name, factory, self._source)
 
     def register_from(self, source: str, register: Callable[[Registry], None]) -> None:
-        """Call a plug-in's `register`; whatever it throws becomes a `PluginError` that names it."""
+        """Call a plug-in's `register`; whatever it throws becomes a `PluginError` that names it, and then none of its
+        stages stays: half a plug-in is harder to explain than none."""
+        before = dict(self._stages)
         self._source = source
         try:
             register(self)
         except PluginError:
+            self._stages = before
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
+            self._stages = before
             raise PluginError(f"{source}: register() failed with {type(error).__name__}: {error}") from error
         finally:
             self._source = "built-in"
@@ -65,17 +81,25 @@ class Registry:
         return sorted(self._stages.values(), key=lambda r: (SLOTS.index(r.slot), r.name))
 
     def build(self, slot: SlotName, name: str, settings: Mapping[str, Any]) -> Any:
-        """Make a stage. Raises `ConfigurationError` for a name nobody registered, listing those that are."""
+        """Make a stage. Raises `ConfigurationError` for a name nobody registered, listing those that are, and for
+        settings that the factory refuses; `PluginError` where the factory breaks or what it makes fits no slot."""
         found = self._stages.get((slot, name))
         if found is None:
             known = ", ".join(self.names(slot)) or "none"
             raise ConfigurationError(f"no stage {name!r} is installed for slot {slot!r}; installed: {known}")
         try:
-            return found.factory(settings)
+            stage = found.factory(settings)
         except (ConfigurationError, PluginError):
             raise
         except (TypeError, ValueError) as error:
             raise ConfigurationError(f"settings of stage {name!r} (slot {slot!r}) are wrong: {error}") from error
+        except Exception as error:
+            raise PluginError(
+                f"{found.source}: the factory of stage {name!r} (slot {slot!r}) failed with "
+                f"{type(error).__name__}: {error}; mend the plug-in or take the stage out of [pipeline]"
+            ) from error
+        _check_methods(found, stage)
+        return stage
 
 
 def discover(registry: Registry, found: Iterable[EntryPoint] | None = None) -> list[str]:
@@ -90,10 +114,19 @@ def discover(registry: Registry, found: Iterable[EntryPoint] | None = None) -> l
     return complaints
 
 
+def _check_methods(found: Registered, stage: Any) -> None:
+    missing = [method for method in METHODS[found.slot] if not callable(getattr(stage, method, None))]
+    if missing:
+        raise PluginError(
+            f"{found.source}: the factory of stage {found.name!r} made {type(stage).__name__}, which has no "
+            f"{missing[0]}(); a stage of slot {found.slot!r} needs {', '.join(f'{m}()' for m in METHODS[found.slot])}"
+        )
+
+
 def _load(entry: EntryPoint) -> Callable[[Registry], None]:
     try:
         register = entry.load()
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a module that calls sys.exit() must not end the gateway
         raise PluginError(f"{entry.name}: cannot be imported ({type(error).__name__}: {error})") from error
     if not callable(register):
         raise PluginError(f"{entry.name}: the entry point must name a function register(registry), found {register!r}")
