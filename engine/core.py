@@ -68,6 +68,7 @@ class EngineCore:
         """Compute one batch and deliver what it brought. A request that breaks fails alone."""
         began = time.perf_counter()
         batch = self.scheduler.schedule()
+        assert batch.rows, "there is work, but the scheduler found nothing to run"
         rows, logits = self._run(batch)
         self.scheduler.computed(batch)
         if rows:
@@ -145,7 +146,7 @@ class EngineCore:
     def _run_alone(self, batch: Batch) -> tuple[list[Row], Tensor]:
         """Find the culprit: every row in a pass of its own."""
         rows: list[Row] = []
-        logits = [torch.empty(0, self.model.vocab_size)]
+        logits = [torch.empty(0, self.model.vocab_size, device=self.model.device)]
         for row in batch.rows:
             try:
                 logits.append(self._runner.run(Batch([row])))

@@ -127,9 +127,7 @@ def _digest_file(digest: Any, path: Path) -> None:
 def _bundled() -> str:
     folder = Path(__file__).parent / "bundled"
     if not (folder / "config.json").exists():
-        raise ModelLoadError(
-            "the bundled model is not in engine/bundled; run `make train-model` or name another model"
-        )
+        raise ModelLoadError("the bundled model is not in engine/bundled; run `make train-model` or name another model")
     return str(folder)
 
 

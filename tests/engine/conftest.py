@@ -1,0 +1,37 @@
+"""Tiny models, made once a session; an engine around one; the answers of `transformers` to compare with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from engine import LoadedModel, load_model
+from tests.engine.tiny_models import save_tiny
+
+MakeModel = Callable[..., LoadedModel]
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """`tiny_folder(family, seed)`: the folder of a checkpoint."""
+    root = tmp_path_factory.mktemp("checkpoints")
+
+    @cache
+    def folder(family: str = "llama", seed: int = 0) -> Path:
+        return save_tiny(root, family, seed)
+
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny(tiny_folder: Callable[..., Path]) -> MakeModel:
+    """`tiny(family, seed)`: that checkpoint, loaded."""
+
+    @cache
+    def model(family: str = "llama", seed: int = 0) -> LoadedModel:
+        return load_model(tiny_folder(family, seed), name=family)
+
+    return model

@@ -1,0 +1,98 @@
+"""Blocks are held, shared, reused and evicted; none is ever lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.blocks import BlockPool, OutOfBlocks
+
+
+def chain(pool: BlockPool, tokens: list[int], tenant: str = "a") -> list[bytes]:
+    names, parent = [], pool.root("v1", tenant)
+    for at in range(0, len(tokens) - pool.block_size + 1, pool.block_size):
+        parent = pool.name(parent, tokens[at : at + pool.block_size])
+        names.append(parent)
+    return names
+
+
+def publish(pool: BlockPool, tokens: list[int], tenant: str = "a") -> list[int]:
+    names = chain(pool, tokens, tenant)
+    blocks = pool.take(len(names))
+    for at, (block, name) in enumerate(zip(blocks, names, strict=True)):
+        pool.publish(block, name, tokens[at * pool.block_size : (at + 1) * pool.block_size])
+    return blocks
+
+
+def test_taking_more_than_is_free_takes_nothing() -> None:
+    pool = BlockPool(3, 4)
+    held = pool.take(2)
+    with pytest.raises(OutOfBlocks, match="2 KV blocks asked for, 1 of 3 are free"):
+        pool.take(2)
+    pool.release(held)
+    assert pool.free_count == 3
+
+
+def test_a_released_prefix_is_found_again_and_counts_as_free() -> None:
+    pool = BlockPool(4, 2)
+    blocks = publish(pool, [1, 2, 3, 4])
+    pool.release(blocks)
+    assert (pool.free_count, pool.usage_ratio) == (4, 0.0)
+    assert pool.match(chain(pool, [1, 2, 3, 4]), [1, 2, 3, 4]) == blocks
+    assert pool.free_count == 2
+
+
+def test_a_shared_block_is_free_only_when_its_last_holder_lets_go() -> None:
+    pool = BlockPool(2, 2)
+    blocks = publish(pool, [1, 2])
+    assert pool.match(chain(pool, [1, 2]), [1, 2]) == blocks
+    pool.release(blocks)
+    assert pool.free_count == 1
+    pool.release(blocks)
+    assert pool.free_count == 2
+
+
+def test_a_prefix_matches_only_up_to_the_first_difference() -> None:
+    pool = BlockPool(8, 2)
+    blocks = publish(pool, [1, 2, 3, 4, 5, 6])
+    other = [1, 2, 3, 4, 9, 9]
+    assert pool.match(chain(pool, other), other) == blocks[:2]
+    shifted = [0, 1, 2, 3, 4, 5]
+    assert pool.match(chain(pool, shifted), shifted) == []
+
+
+def test_one_tenant_never_finds_the_blocks_of_another() -> None:
+    pool = BlockPool(8, 2)
+    publish(pool, [1, 2, 3, 4], tenant="a")
+    assert pool.match(chain(pool, [1, 2, 3, 4], tenant="b"), [1, 2, 3, 4]) == []
+
+
+def test_a_hash_collision_is_not_served() -> None:
+    """The same name with other tokens: tokens are compared, so nothing matches."""
+    pool = BlockPool(4, 2)
+    publish(pool, [1, 2])
+    assert pool.match(chain(pool, [1, 2]), [8, 9]) == []
+
+
+def test_the_least_recently_used_prefix_is_evicted_first_and_tails_before_heads() -> None:
+    pool = BlockPool(4, 2)
+    old, new = [1, 2, 3, 4], [5, 6, 7, 8]
+    pool.release(publish(pool, old))
+    pool.release(publish(pool, new))
+    pool.take(1)
+    assert len(pool.match(chain(pool, old), old)) == 1
+    assert len(pool.match(chain(pool, new), new)) == 2
+
+
+def test_forgotten_blocks_are_not_reused() -> None:
+    pool = BlockPool(4, 2)
+    blocks = publish(pool, [1, 2])
+    pool.forget(blocks)
+    pool.release(blocks)
+    assert pool.match(chain(pool, [1, 2]), [1, 2]) == []
+    assert pool.free_count == 4
+
+
+def test_without_reuse_nothing_is_kept() -> None:
+    pool = BlockPool(4, 2, reuse=False)
+    pool.release(publish(pool, [1, 2]))
+    assert pool.match(chain(pool, [1, 2]), [1, 2]) == []
