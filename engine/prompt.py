@@ -1,0 +1,232 @@
+"""How a request's messages and JSON Schema become the text a model reads; training builds its prompts here too."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from jinja2.exceptions import TemplateError
+
+MAX_SKETCH_CHARS = 1600
+_MAX_DESCRIPTION_CHARS = 80
+_MAX_ENUM_VALUES = 40
+_MAX_DEPTH = 12
+_MAX_NODES = 600
+_PLAIN_KEY = re.compile(r"[\w$-]+")
+
+
+class ChatTokenizer(Protocol):
+    """The part of a transformers tokenizer this module needs."""
+
+    chat_template: Any
+    all_special_tokens: list[str]
+
+    def apply_chat_template(self, conversation: Any, **kwargs: Any) -> Any: ...
+
+
+def schema_sketch(schema: Mapping[str, Any] | bool, *, max_chars: int = MAX_SKETCH_CHARS) -> str:
+    """One compact line such as `{name:string,total:number,paid?:boolean,due:date|null,tags:[string]}`.
+
+    A property that is not required is marked `?`; a string with a `format` shows the format's name instead of
+    `string`; descriptions follow their type in parentheses. It is a hint for the model, not a contract (bounds and
+    patterns are left out; the grammar enforces them). Recursive references show the definition's name, and the
+    result has at most `max_chars` characters: descriptions go first, then depth, then the tail is cut with `...`.
+    """
+    for described, depth in ((True, _MAX_DEPTH), (False, _MAX_DEPTH), (False, 3), (False, 1)):
+        line = _Sketcher(schema, described).sketch(schema, depth)
+        if len(line) <= max_chars:
+            return line
+    return line[: max(0, max_chars - 3)] + "..."
+
+
+def render_chat(
+    tokenizer: ChatTokenizer,
+    messages: Sequence[Mapping[str, Any]],
+    *,
+    schema: Mapping[str, Any] | bool | None = None,
+    add_generation_prompt: bool = True,
+) -> str:
+    """The prompt text for `messages` (each `{"role", "content"}`), with the schema shown the way the model expects.
+
+    A chat template that mentions the variable `schema_sketch` gets the sketch; for any other template the schema is
+    written out in the system message. Special tokens spelled out in a message are defused (a blank after their first
+    character), so that a document can never end a turn. Encode the result with `add_special_tokens=False`.
+    """
+    turns = [_defused(tokenizer, message) for message in messages]
+    sketch = None if schema is None else _defuse(tokenizer, schema_sketch(schema))
+    if not tokenizer.chat_template:
+        return _without_template(turns, schema, add_generation_prompt)
+    if schema is None or "schema_sketch" in str(tokenizer.chat_template):
+        return _apply(tokenizer, turns, add_generation_prompt, schema_sketch=sketch)
+    instruction = _defuse(tokenizer, _schema_instruction(schema))
+    try:
+        return _apply(tokenizer, _with_system(turns, instruction), add_generation_prompt)
+    except TemplateError:  # some templates (Gemma, early Mistral) refuse the system role
+        return _apply(tokenizer, _with_user(turns, instruction), add_generation_prompt)
+
+
+def _apply(tokenizer: ChatTokenizer, turns: list[dict[str, Any]], add_generation_prompt: bool, **extra: Any) -> str:
+    rendered = tokenizer.apply_chat_template(
+        turns, tokenize=False, add_generation_prompt=add_generation_prompt, **extra
+    )
+    return str(rendered)
+
+
+def _schema_instruction(schema: Mapping[str, Any] | bool) -> str:
+    text = json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
+    return f"Answer with one JSON value that conforms to this JSON Schema, and nothing else:\n{text}"
+
+
+def _with_system(turns: list[dict[str, Any]], text: str) -> list[dict[str, Any]]:
+    if turns and turns[0]["role"] == "system":
+        return [{**turns[0], "content": f"{turns[0]['content']}\n\n{text}"}, *turns[1:]]
+    return [{"role": "system", "content": text}, *turns]
+
+
+def _with_user(turns: list[dict[str, Any]], text: str) -> list[dict[str, Any]]:
+    rest = list(turns)
+    if rest and rest[0]["role"] == "system":
+        text = f"{rest.pop(0)['content']}\n\n{text}"
+    if rest and rest[0]["role"] == "user":
+        text = f"{text}\n\n{rest.pop(0)['content']}"
+    return [{"role": "user", "content": text}, *rest]
+
+
+def _without_template(
+    turns: list[dict[str, Any]], schema: Mapping[str, Any] | bool | None, add_generation_prompt: bool
+) -> str:
+    if schema is not None:
+        turns = _with_system(turns, _schema_instruction(schema))
+    lines = [f"{turn['role']}: {turn['content']}" for turn in turns]
+    return "\n\n".join(lines + (["assistant:"] if add_generation_prompt else []))
+
+
+def _defused(tokenizer: ChatTokenizer, message: Mapping[str, Any]) -> dict[str, Any]:
+    content = message.get("content")
+    return {**message, "content": _defuse(tokenizer, content)} if isinstance(content, str) else dict(message)
+
+
+def _defuse(tokenizer: ChatTokenizer, text: str) -> str:
+    for special in tokenizer.all_special_tokens:
+        if len(special) > 1 and special in text:
+            text = text.replace(special, f"{special[0]} {special[1:]}")
+    return text
+
+
+class _Sketcher:
+    """Renders one schema; `_nodes` bounds the work on schemas whose references fan out exponentially."""
+
+    def __init__(self, root: Mapping[str, Any] | bool, described: bool) -> None:
+        self._root = root
+        self._described = described
+        self._nodes = _MAX_NODES
+        self._open_refs: list[str] = []
+
+    def sketch(self, schema: Any, depth: int) -> str:
+        self._nodes -= 1
+        if not isinstance(schema, Mapping) or not schema:
+            return "never" if schema is False else "any"
+        if self._nodes < 0:
+            return "any"
+        if "$ref" in schema:
+            return self._reference(str(schema["$ref"]), depth)
+        if "const" in schema:
+            return _literal(schema["const"])
+        if isinstance(schema.get("enum"), list):
+            return _enumeration(schema["enum"])
+        for keyword in ("anyOf", "oneOf"):
+            if isinstance(schema.get(keyword), list):
+                return _union(self.sketch(option, depth) for option in schema[keyword])
+        if isinstance(schema.get("allOf"), list):
+            return self._all_of(schema, depth)
+        return self._typed(schema, depth)
+
+    def _reference(self, ref: str, depth: int) -> str:
+        name = ref.rsplit("/", 1)[-1].lstrip("#") or "root"
+        if ref in self._open_refs or depth <= 0:
+            return name
+        self._open_refs.append(ref)
+        try:
+            target = _resolve(self._root, ref)
+            return name if target is None else self.sketch(target, depth)
+        finally:
+            self._open_refs.pop()
+
+    def _all_of(self, schema: Mapping[str, Any], depth: int) -> str:
+        parts = [part for part in schema["allOf"] if isinstance(part, Mapping)]
+        rest = {key: value for key, value in schema.items() if key != "allOf"}
+        if "properties" in rest or "type" in rest:
+            parts.append(rest)
+        return "&".join(dict.fromkeys(self.sketch(part, depth) for part in parts)) or "any"
+
+    def _typed(self, schema: Mapping[str, Any], depth: int) -> str:
+        kind = schema.get("type")
+        if isinstance(kind, list):
+            return _union(self._typed({**schema, "type": one}, depth) for one in kind)
+        if kind == "object" or (kind is None and "properties" in schema):
+            return self._object(schema, depth)
+        if kind == "array" or (kind is None and "items" in schema):
+            return self._array(schema, depth)
+        if kind == "string":
+            return str(schema.get("format") or "string")
+        return str(kind) if kind else "any"
+
+    def _object(self, schema: Mapping[str, Any], depth: int) -> str:
+        properties = schema.get("properties")
+        if depth <= 0:
+            return "{...}"
+        if isinstance(properties, Mapping) and properties:
+            required = schema.get("required") or ()
+            return "{" + ",".join(self._property(k, v, k in required, depth) for k, v in properties.items()) + "}"
+        values = schema.get("additionalProperties")
+        return "{string:" + self.sketch(values, depth - 1) + "}" if isinstance(values, Mapping) else "{...}"
+
+    def _property(self, name: str, schema: Any, required: bool, depth: int) -> str:
+        key = name if _PLAIN_KEY.fullmatch(name) else _literal(name)
+        note = _note(schema) if self._described and isinstance(schema, Mapping) else ""
+        return f"{key}{'' if required else '?'}:{self.sketch(schema, depth - 1)}{note}"
+
+    def _array(self, schema: Mapping[str, Any], depth: int) -> str:
+        first = schema.get("prefixItems")
+        if isinstance(first, list) and first:
+            return "[" + ",".join(self.sketch(item, depth - 1) for item in first) + "]"
+        return "[" + self.sketch(schema.get("items", True), depth - 1) + "]"
+
+
+def _resolve(root: Any, ref: str) -> Any:
+    """The target of a local reference (`#`, `#/a/b`), or None when it is not local or leads nowhere."""
+    if not ref.startswith("#"):
+        return None
+    target = root
+    for part in ref[1:].strip("/").split("/") if ref.strip("#/") else []:
+        part = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(target, list) and part.isdigit() and int(part) < len(target):
+            target = target[int(part)]
+        elif isinstance(target, Mapping) and part in target:
+            target = target[part]
+        else:
+            return None
+    return target
+
+
+def _note(schema: Mapping[str, Any]) -> str:
+    text = schema.get("description")
+    if not isinstance(text, str) or not text.strip():
+        return ""
+    text = " ".join(text.split())
+    return f"({text[:_MAX_DESCRIPTION_CHARS].rstrip()}{'...' if len(text) > _MAX_DESCRIPTION_CHARS else ''})"
+
+
+def _literal(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _enumeration(values: list[Any]) -> str:
+    shown = [_literal(value) for value in values[:_MAX_ENUM_VALUES]]
+    return "|".join(shown + (["..."] if len(values) > _MAX_ENUM_VALUES else [])) or "never"
+
+
+def _union(parts: Any) -> str:
+    return "|".join(dict.fromkeys(parts)) or "never"

@@ -1,0 +1,117 @@
+"""What the generated training and evaluation data promise."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import random
+from typing import Any
+
+import jsonschema_rs
+import pytest
+
+from training import heldout, layouts
+from training.concepts import SUBJECTS
+from training.documents import Family
+from training.examples import Example, sample_example
+from training.names import Pool
+from training.tables import heldout_words, table, words
+
+SETS: list[tuple[Pool, Family]] = [
+    ("train", "train"),
+    ("made", "train"),
+    ("heldout", "heldout"),
+    ("made", "heldout"),
+    ("heldout", "heldout_subject"),
+]
+MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
+
+
+def examples(pool: Pool, family: Family, many: int) -> list[Example]:
+    return [sample_example(random.Random(seed), pool, family) for seed in range(many)]
+
+
+def strings_of(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        return [text for item in value.values() for text in strings_of(item)]
+    if isinstance(value, list):
+        return [text for item in value for text in strings_of(item)]
+    return [value] if isinstance(value, str) else []
+
+
+def date_is_written(text: str, document: str) -> bool:
+    """Some line of the document holds the year, the day and the month (as a number or by name)."""
+    day = datetime.date.fromisoformat(text)
+    months = {f"{day.month:02d}", MONTHS[day.month - 1]}
+    return f"{day.year}" in document and str(day.day) in document and any(m in document.lower() for m in months)
+
+
+def is_derivable(text: str, schema_line: str, document: str) -> bool:
+    """The string stands in the document, is a date written there, or is an option that stands there in another case."""
+    if text in document or text.lower() in document.lower() and text in schema_line:
+        return True
+    try:
+        return date_is_written(text, document)
+    except ValueError:
+        signs = {"EUR": "€", "USD": "$", "GBP": "£"}  # a currency by its sign; see Document.currency
+        return signs.get(text, "no such sign") in document
+
+
+@pytest.mark.parametrize(("pool", "family"), SETS)
+def test_every_answer_validates_against_its_schema(pool: Pool, family: Family) -> None:
+    for example in examples(pool, family, 150):
+        for question in example.questions:
+            jsonschema_rs.validator_for(question.schema, validate_formats=True).validate(json.loads(question.answer))
+
+
+@pytest.mark.parametrize(("pool", "family"), SETS)
+def test_every_string_of_an_answer_can_be_derived_from_the_document(pool: Pool, family: Family) -> None:
+    for example in examples(pool, family, 150):
+        for question in example.questions:
+            for text in strings_of(json.loads(question.answer)):
+                assert is_derivable(text, json.dumps(question.schema, ensure_ascii=False), example.document.text)
+
+
+@pytest.mark.parametrize(("pool", "family"), SETS)
+def test_answers_are_compact_and_follow_the_order_of_the_schema(pool: Pool, family: Family) -> None:
+    for example in examples(pool, family, 60):
+        for question in example.questions:
+            keys = list(json.loads(question.answer))
+            assert keys == [key for key in question.schema["properties"] if key in keys]
+            assert question.answer.startswith('{"') or question.answer == "{}"
+
+
+def test_the_same_seed_gives_the_same_example_and_another_seed_another() -> None:
+    assert examples("train", "train", 20) == examples("train", "train", 20)
+    assert len({example.document.text for example in examples("train", "train", 50)}) == 50
+
+
+def test_training_shares_no_name_with_the_evaluation_lists() -> None:
+    """Apart from words of two letters at most, none of the evaluation's names is in any list of the training data."""
+    for name in table("heldout_words"):
+        if name in table("words"):
+            assert not set(words(name)) & set(heldout_words(name)), name
+
+
+def test_training_shares_no_sentence_layout_or_instruction_with_the_held_out_family() -> None:
+    trained = {said for subject in SUBJECTS.values() for c in subject for said in (*c.says, *c.yes, *c.no)}
+    held = [said for group in (heldout.SAYS, heldout.YES, heldout.NO) for says in group.values() for said in says]
+    assert not trained & set(held)
+    assert not {layout.__name__ for layout in layouts.LAYOUTS} & {layout.__name__ for layout in heldout.LAYOUTS}
+    assert not set(words("instructions")) & set(heldout.INSTRUCTIONS)
+    assert not set(words("distractors")) & set(heldout.DISTRACTORS)
+
+
+def test_every_held_out_sentence_belongs_to_a_concept() -> None:
+    names = {concept.name for subject in SUBJECTS.values() for concept in subject}
+    assert set(heldout.SAYS) | set(heldout.YES) | set(heldout.NO) <= names
+
+
+def test_all_kinds_of_field_are_asked_for() -> None:
+    kinds = {kind for e in examples("train", "train", 300) for q in e.questions for _, kind in q.kinds}
+    assert kinds == {"string", "integer", "number", "boolean", "enum", "date", "strings", "objects"}
+
+
+def test_schemas_nest_objects_use_references_and_allow_null() -> None:
+    text = json.dumps([q.schema for e in examples("train", "train", 200) for q in e.questions])
+    assert all(word in text for word in ('"$ref"', '"anyOf"', '"null"', '"description"', '"enum"', '"format": "date"'))

@@ -1,0 +1,1 @@
+"""Development only: the data generator, the trainer and the evaluation of the bundled model (not shipped)."""

@@ -1,0 +1,1 @@
+"""Sparse logistic... see `fit`."""

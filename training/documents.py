@@ -1,0 +1,112 @@
+"""Documents: a subject's facts, drawn at random, in one layout of one family."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from training import heldout, layouts
+from training.concepts import SUBJECTS, Concept
+from training.layouts import Fact
+from training.makers import make_value
+from training.names import Names, Pool
+from training.tables import words
+from training.values import Value
+
+Family = Literal["train", "heldout", "heldout_subject"]
+_CURRENCIES = ("EUR", "USD", "GBP", "CHF", "SEK", "PLN")
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    text: str
+    facts: tuple[Fact, ...]
+    absent: tuple[Concept, ...]  # concepts of the subject that the text says nothing about
+    currency: str
+
+
+def sample_document(
+    rng: random.Random, pool: Pool = "train", family: Family = "train", max_facts: int = 10
+) -> Document:
+    names = Names(rng, pool)
+    concepts, currency = _subject(rng, family), rng.choice(_CURRENCIES[: rng.choice([3, 6])])
+    many = rng.randint(1, max_facts) if rng.random() < 0.25 else rng.randint(3, max(3, min(max_facts, 9)))
+    chosen = rng.sample(concepts, min(many, len(concepts)))
+    facts = [_fact(concept, names, rng, currency, family) for concept in chosen if concept.make != "currency"]
+    if rng.random() < 0.35:
+        facts.sort(key=lambda fact: concepts.index(fact.concept))
+    facts = facts or [_fact(concepts[0], names, rng, currency, family)]
+    text = _write(facts, rng, family)
+    absent = tuple(concept for concept in concepts if concept not in chosen and concept.make != "currency")
+    return Document(text, tuple(facts), absent, currency)
+
+
+def _subject(rng: random.Random, family: Family) -> Sequence[Concept]:
+    if family == "heldout_subject":
+        return heldout.SUBJECT
+    if family == "train" and rng.random() < 0.22:
+        return _generic_subject(rng)
+    return SUBJECTS[rng.choice(list(SUBJECTS))]
+
+
+def _generic_subject(rng: random.Random) -> list[Concept]:
+    """A subject nobody has heard of: labels of random words, so that label and field name must be matched by form."""
+    heads = rng.sample(words("generic_head"), 12)
+    labels = [f"{rng.choice(words('generic_modifier'))} {head}" if rng.random() < 0.4 else head for head in heads]
+    if rng.random() < 0.3:  # the same head with two modifiers
+        labels[:2] = [f"{modifier} {heads[0]}" for modifier in rng.sample(words("generic_modifier"), 2)]
+    return [_generic_concept(label, rng) for label in labels]
+
+
+def _generic_concept(label: str, rng: random.Random) -> Concept:
+    says = tuple(say.replace("{l}", label).replace("{L}", label.capitalize()) for say in words("generic_says"))
+    make, key = rng.choice(words("generic_makes")), label.replace(" ", "_")
+    if make == "bool":
+        return Concept(make, (key,), (label.capitalize(),), (f"{label.capitalize()}: {{v}}.", f"The {label}: {{v}}."))
+    if rng.random() < 0.12:
+        options = ":".join(
+            dict.fromkeys(rng.choice(words("noun") + words("generic_modifier")) for _ in range(rng.randint(2, 5)))
+        )
+        make = f"enum:{options}"
+    return Concept(make, (key,), (label.capitalize(),), says)
+
+
+def _fact(concept: Concept, names: Names, rng: random.Random, currency: str, family: Family) -> Fact:
+    value = make_value(concept.make, names, rng, currency)
+    return Fact(concept, value, rng.choice(concept.labels), _sentence(concept, value, rng, family))
+
+
+def _sentence(concept: Concept, value: Value, rng: random.Random, family: Family) -> str | None:
+    """The value in a sentence of the family, or None when the family has none for this concept."""
+    says = _wordings(concept, value, family)
+    if not says:
+        return None
+    said = rng.choice(says)
+    if not said.startswith("{"):  # a value keeps its case, also where it opens a sentence
+        said = said[0].upper() + said[1:]
+    sentence = said.replace("{vy}", value.text.replace(",", "")).replace("{v}", value.text)
+    return sentence.removesuffix(".") if value.text.startswith("\n") else sentence
+
+
+def _wordings(concept: Concept, value: Value, family: Family) -> Sequence[str]:
+    if value.kind == "boolean" and concept.yes:
+        if family == "heldout":
+            return (heldout.YES if value.raw == "true" else heldout.NO).get(concept.name, ())
+        return concept.yes if value.raw == "true" else concept.no
+    return heldout.SAYS.get(concept.name, ()) if family == "heldout" else concept.says
+
+
+def _write(facts: list[Fact], rng: random.Random, family: Family) -> str:
+    if family == "train":
+        return rng.choice(layouts.LAYOUTS)(facts, rng)
+    told = [fact for fact in facts if fact.sentence]
+    untold = [fact for fact in facts if not fact.sentence]
+    if not told or rng.random() < 0.4:
+        return rng.choice(heldout.LAYOUTS)(facts, rng)
+    sentences = layouts.distracted([fact.told for fact in told], rng, heldout.DISTRACTORS)
+    parts = [layouts.paragraphs(sentences, rng)]
+    if untold:
+        parts.append(rng.choice(heldout.LAYOUTS)(untold, rng))
+    return "\n\n".join(parts)

@@ -1,0 +1,182 @@
+"""Layouts of the train family: how a list of facts becomes a text."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from training.concepts import Concept
+from training.tables import words
+from training.values import Value
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One value in a document: `label` for layouts with labels, `sentence` (already filled in) for prose."""
+
+    concept: Concept
+    value: Value
+    label: str
+    sentence: str | None
+
+    @property
+    def shown(self) -> str:
+        return self.value.text
+
+    @property
+    def told(self) -> str:
+        return self.sentence or f"{self.label}: {self.shown}."
+
+
+Layout = Callable[[list[Fact], random.Random], str]
+_CASES: list[Callable[[str], str]] = [str, str, str.upper, str.lower, str.title]
+
+
+def distracted(sentences: list[str], rng: random.Random, pool: list[str]) -> list[str]:
+    """The sentences with up to three (one text in fourteen: up to twenty-four) that say nothing put between them."""
+    out = list(sentences)
+    for _ in range(rng.randint(6, 24) if rng.random() < 0.07 else rng.choice([0, 0, 1, 1, 2, 3])):
+        out.insert(rng.randint(0, len(out)), rng.choice(pool))
+    return out
+
+
+def paragraphs(sentences: list[str], rng: random.Random) -> str:
+    text = sentences[0]
+    for sentence in sentences[1:]:
+        text += ("\n\n" if rng.random() < 0.15 else "\n" if rng.random() < 0.08 else " ") + sentence
+    return text
+
+
+def prose(facts: list[Fact], rng: random.Random) -> str:
+    return paragraphs(distracted([fact.told for fact in facts], rng, words("distractors")), rng)
+
+
+def clauses(facts: list[Fact], rng: random.Random) -> str:
+    join = rng.choice([" ", ": ", " = "])
+    parts = [f"{_cased(fact.label, rng)}{join}{fact.shown}" for fact in facts]
+    opening = rng.choice(["", "Please note: ", "Summary: ", "For the file: ", "Noted: ", "We have ", "FYI "])
+    return opening + rng.choice([", ", "; ", " - ", " / ", " | "]).join(parts) + rng.choice(["", "."])
+
+
+def email(facts: list[Fact], rng: random.Random) -> str:
+    body = prose(facts, rng)
+    head = rng.choice(["", "Subject: your message\n", "Subject: for your information\n\n"])
+    name = rng.choice(["Your team", "The office", "Customer service", "Support"])
+    return f"{head}{rng.choice(words('greetings'))}\n\n{body}\n\n{rng.choice(words('closings'))}\n{name}"
+
+
+def _cased(label: str, rng: random.Random) -> str:
+    return rng.choice([label, label, label.lower()])
+
+
+def sheet(facts: list[Fact], rng: random.Random) -> str:
+    join = rng.choice([": ", ": ", ": ", " - ", " = ", ":\t", " : ", " .... ", "\t"])
+    case = rng.choice(_CASES)
+    title = rng.choice(["", "", "DETAILS\n\n", "Record\n------\n", "# Summary\n\n", "=== DATA ===\n"])
+    gap = rng.choice(["\n", "\n", "\n", "\n\n"])
+    return title + gap.join(f"{case(fact.label)}{join}{fact.shown}" for fact in facts)
+
+
+def bullets(facts: list[Fact], rng: random.Random) -> str:
+    mark, join = rng.choice(["- ", "* ", "• ", "+ "]), rng.choice([": ", " - ", " "])
+    bold = rng.random() < 0.2
+    lines = [
+        f"{mark}**{fact.label}**{join}{fact.shown}" if bold else f"{mark}{fact.label}{join}{fact.shown}"
+        for fact in facts
+    ]
+    return rng.choice(["", "", "Here are the details:\n", "Notes:\n\n"]) + "\n".join(lines)
+
+
+def numbered(facts: list[Fact], rng: random.Random) -> str:
+    use_labels = rng.random() < 0.5
+    return "\n".join(
+        f"{i}. {f'{fact.label}: {fact.shown}' if use_labels else fact.told}" for i, fact in enumerate(facts, 1)
+    )
+
+
+def table(facts: list[Fact], rng: random.Random) -> str:
+    join = rng.choice([" | ", "\t", " ; "])
+    flat = [fact for fact in facts if "\n" not in fact.shown]
+    rest = [fact.told for fact in facts if "\n" in fact.shown]
+    head = join.join(fact.label for fact in flat)
+    rule = "\n" + "-" * rng.randint(5, 30) if rng.random() < 0.4 else ""
+    return "\n\n".join([f"{head}{rule}\n{join.join(fact.shown for fact in flat)}", *rest])
+
+
+def log_line(facts: list[Fact], rng: random.Random) -> str:
+    def pair(fact: Fact) -> str:
+        key = fact.label.lower().replace(" ", "_").replace(".", "").replace("#", "no")
+        value = f'"{fact.shown}"' if " " in fact.shown or "\n" in fact.shown else fact.shown
+        return f"{key}={value}"
+
+    opening = rng.choice(["", "", f"[{rng.randint(1, 9999)}] ", "event: ", f"12:{rng.randint(10, 59)} app "])
+    return opening + " ".join(pair(fact) for fact in facts)
+
+
+def chat(facts: list[Fact], rng: random.Random) -> str:
+    asker, answerer = rng.choice([("Agent", "Customer"), ("Bot", "User"), ("A", "B"), ("Support", "Client")])
+    asks = ["What is the {}?", "Could you tell me the {}?", "And the {}?", "{}, please?", "May I have the {}?"]
+    lines = []
+    for fact in facts:
+        said = rng.choice([fact.told, fact.shown, fact.told, f"It's {fact.shown}."])
+        if said == fact.told and rng.random() < 0.4:
+            lines.append(f"{answerer}: {said}")
+        else:
+            lines.append(f"{asker}: {rng.choice(asks).format(fact.label.lower())}\n{answerer}: {said}")
+    return "\n".join(lines)
+
+
+def form(facts: list[Fact], rng: random.Random) -> str:
+    gap = rng.choice(["\n", "\n\n"])
+    return gap.join(f"{fact.label}\n{fact.shown}" for fact in facts)
+
+
+def record(facts: list[Fact], rng: random.Random) -> str:
+    """A YAML-like or JSON-like dump under the document's own labels."""
+    yaml = rng.random() < 0.5
+    lines = []
+    for fact in facts:
+        key = fact.label.lower().replace(" ", "_").replace(".", "").replace("#", "no")
+        lines.append(f"{key}: {fact.shown}" if yaml else f'  "{key}": "{fact.shown}"')
+    return "\n".join(lines) if yaml else "{\n" + ",\n".join(lines) + "\n}"
+
+
+def minutes(facts: list[Fact], rng: random.Random) -> str:
+    lines = [
+        f"[{i:02d}] {fact.told}" if rng.random() < 0.5 else f"[{i:02d}] {fact.label}: {fact.shown}"
+        for i, fact in enumerate(facts, 1)
+    ]
+    return "NOTES\n" + "\n".join(lines)
+
+
+def mixed(facts: list[Fact], rng: random.Random) -> str:
+    cut = rng.randint(1, max(1, len(facts) - 1))
+    parts = [prose(facts[:cut], rng)] + (
+        [rng.choice([sheet, bullets, clauses])(facts[cut:], rng)] if facts[cut:] else []
+    )
+    rng.shuffle(parts)
+    return "\n\n".join(parts)
+
+
+LAYOUTS: tuple[Layout, ...] = (
+    prose,
+    prose,
+    prose,
+    prose,
+    email,
+    email,
+    sheet,
+    sheet,
+    bullets,
+    numbered,
+    table,
+    log_line,
+    chat,
+    form,
+    record,
+    minutes,
+    mixed,
+    mixed,
+    clauses,
+)

@@ -1,0 +1,30 @@
+"""The word lists and tables of `training/data/*.toml`, read once."""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+_FOLDER = Path(__file__).resolve().parent / "data"
+
+
+@cache
+def table(name: str) -> dict[str, Any]:
+    return tomllib.loads((_FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def words(name: str) -> list[str]:
+    """A list used for training."""
+    return list(_strings("words", name))
+
+
+def heldout_words(name: str) -> list[str]:
+    """A list of real-looking names for the evaluation only."""
+    return list(_strings("heldout_words", name))
+
+
+@cache
+def _strings(file: str, name: str) -> tuple[str, ...]:
+    return tuple(table(file)[name])

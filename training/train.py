@@ -1,0 +1,238 @@
+"""Trains the bundled model from nothing on generated data: `python -m training.train --minutes 60`.
+
+Runs on two CPU cores (two processes, float32, torch.compile) or on CUDA when there is one (then `--processes 1`).
+State is kept in `--work` every few minutes, and the same command again resumes there; the result goes to `--out`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from transformers import AutoTokenizer, LlamaForCausalLM
+
+from training.evaluate import quick_score
+from training.model import CONTEXT, build_model, export
+from training.muon import Muon
+from training.packing import IGNORED, Batch, sample_batch
+from training.parallel import average, launch
+from training.tokenizer import save as save_tokenizer
+from training.tokenizer import train_tokenizer
+
+BUNDLED = Path(__file__).resolve().parent.parent / "engine" / "bundled"
+LossFunction = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+
+
+@dataclass
+class Progress:
+    """What a resumed run needs besides weights and optimisers."""
+
+    step: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+    history: list[dict[str, float]] = field(default_factory=list)
+
+    def share(self, minutes: float, tokens: float) -> float:
+        """How much of the budget is used, by whichever of the two runs out first (a falling budget may exceed 1)."""
+        return max(self.seconds / (60 * minutes), self.tokens / tokens)
+
+
+def parse_options(arguments: list[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=60.0, help="wall-clock budget, evaluations included")
+    parser.add_argument("--tokens", type=float, default=60e6, help="token budget; the smaller of the two ends the run")
+    parser.add_argument("--out", type=Path, default=BUNDLED)
+    parser.add_argument("--work", type=Path, default=Path("build/train-model"), help="checkpoints and log")
+    parser.add_argument("--init", type=Path, help="continue from the weights of this folder (a new run, new schedule)")
+    parser.add_argument("--processes", type=int, default=min(2, os.cpu_count() or 1), help="of one thread each, on CPU")
+    parser.add_argument("--vocabulary", type=int, default=1024)
+    parser.add_argument("--width", type=int, default=160)
+    parser.add_argument("--layers", type=int, default=5)
+    parser.add_argument("--heads", type=int, default=5)
+    parser.add_argument("--rows", type=int, default=12, help="rows of 512 tokens in a batch")
+    parser.add_argument("--muon-lr", type=float, default=0.01)
+    parser.add_argument("--adam-lr", type=float, default=4e-3)
+    parser.add_argument("--check-every", type=float, default=5.0, help="minutes between checkpoints with a quick score")
+    parser.add_argument("--no-compile", action="store_true")
+    parser.add_argument("--seed", type=int, default=1)
+    return parser.parse_args(arguments)
+
+
+class Trainer:
+    def __init__(self, rank: int, options: argparse.Namespace) -> None:
+        self.rank = rank
+        self.options = options
+        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        torch.set_num_threads(1)
+        torch.manual_seed(options.seed)
+        self.tokenizer = AutoTokenizer.from_pretrained(options.out)
+        self.model = self._model().to(self.device)
+        self.optimizers = self._optimizers()
+        self.progress = Progress()
+        self._load_checkpoint()
+        self._loss = self._loss_function()
+        self._started = time.monotonic() - self.progress.seconds
+
+    def run(self) -> None:
+        next_check = self.progress.seconds + 60 * self.options.check_every
+        loss = 0.0
+        while self.progress.share(self.options.minutes, self.options.tokens) < 1:
+            loss = self._step()
+            if self.progress.step % 20 == 0:
+                self._log({"loss": loss})
+            if self.progress.seconds >= next_check:
+                self._check(loss)
+                next_check = self.progress.seconds + 60 * self.options.check_every
+        self._check(loss)
+        if self.rank == 0:
+            self._finish()
+
+    def _step(self) -> float:
+        progress, options = self.progress, self.options
+        rows, length = (options.rows, 512) if progress.step % 8 else (options.rows // 2, CONTEXT)
+        rows = max(1, rows // options.processes)
+        batch = sample_batch(self.tokenizer, f"{options.seed}-{progress.step}-{self.rank}", rows, length)
+        factor = _schedule(progress.step, progress.share(options.minutes, options.tokens))
+        loss = self._backward(batch)
+        elapsed = time.monotonic() - self._started
+        loss, progress.seconds = average(self.model.parameters(), loss, elapsed)
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = group["peak_lr"] * factor
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+        progress.step += 1
+        progress.tokens += rows * length * options.processes
+        return loss
+
+    def _backward(self, batch: Batch) -> float:
+        loss = self._loss(
+            *(tensor.to(self.device) for tensor in (batch.ids, batch.positions, batch.mask, batch.targets))
+        )
+        loss.backward()  # type: ignore[no-untyped-call]
+        return float(loss.detach())
+
+    def _model(self) -> LlamaForCausalLM:
+        if self.options.init is not None:
+            return LlamaForCausalLM.from_pretrained(self.options.init, dtype=torch.float32)
+        return build_model(self.tokenizer, self.options.width, self.options.layers, self.options.heads)
+
+    def _optimizers(self) -> list[torch.optim.Optimizer]:
+        matrices = [p for name, p in self.model.named_parameters() if p.ndim == 2 and ".layers." in name]
+        others = [p for name, p in self.model.named_parameters() if not (p.ndim == 2 and ".layers." in name)]
+        optimizers: list[torch.optim.Optimizer] = [
+            Muon(matrices, lr=self.options.muon_lr),
+            torch.optim.AdamW(others, lr=self.options.adam_lr, betas=(0.9, 0.98), weight_decay=0.0),
+        ]
+        for optimizer in optimizers:
+            for group in optimizer.param_groups:
+                group["peak_lr"] = group["lr"]
+        return optimizers
+
+    def _loss_function(self) -> LossFunction:
+        model = self.model
+
+        def loss(ids: Tensor, positions: Tensor, mask: Tensor, targets: Tensor) -> Tensor:
+            logits = model(input_ids=ids, position_ids=positions, attention_mask=mask, use_cache=False).logits
+            return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORED)
+
+        return loss if self.options.no_compile else torch.compile(loss, dynamic=False)
+
+    def _log(self, values: dict[str, float]) -> None:
+        if self.rank:
+            return
+        progress = self.progress
+        speed = progress.tokens / max(progress.seconds, 1e-9)
+        shown = "  ".join(f"{name} {value:.4f}" for name, value in values.items())
+        spent = f"tokens {progress.tokens:,}  minutes {progress.seconds / 60:.1f}  tok/s {speed:.0f}"
+        print(f"step {progress.step}  {spent}  {shown}", flush=True)
+
+    def _check(self, loss: float) -> None:
+        """A quick score on held-out documents, a resumable checkpoint and the current weights in `--out`."""
+        if self.rank:
+            return
+        score = quick_score(self.model, self.tokenizer)
+        entry = {
+            "tokens": self.progress.tokens,
+            "minutes": round(self.progress.seconds / 60, 2),
+            "loss": round(loss, 4),
+            **score,
+        }
+        self.progress.history.append(entry)
+        self._log(score)
+        target = self.options.work / "checkpoint.pt"
+        state = {
+            "model": self.model.state_dict(),
+            "progress": asdict(self.progress),
+            "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
+        }
+        torch.save(state, target.with_suffix(".new"))
+        target.with_suffix(".new").replace(target)
+        export(self.model, self.options.out)
+
+    def _load_checkpoint(self) -> None:
+        path = self.options.work / "checkpoint.pt"
+        if not path.exists():
+            return
+        state = torch.load(path, map_location=self.device, weights_only=True)
+        self.model.load_state_dict(state["model"])
+        for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
+            optimizer.load_state_dict(saved)
+        self.progress = Progress(**state["progress"])
+        print(f"resumed at step {self.progress.step}", flush=True)
+
+    def _finish(self) -> None:
+        progress = self.progress
+        summary = {
+            "parameters": sum(p.numel() for p in self.model.parameters()),
+            "steps": progress.step,
+            "tokens": progress.tokens,
+            "minutes": round(progress.seconds / 60, 1),
+            "tokens_per_second": round(progress.tokens / progress.seconds),
+            "device": str(self.device),
+            "processes": self.options.processes,
+            "torch": torch.__version__,
+            "history": progress.history,
+        }
+        (self.options.work / "summary.json").write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
+        print(json.dumps({name: value for name, value in summary.items() if name != "history"}), flush=True)
+
+
+def _schedule(step: int, share: float) -> float:
+    """Warm-up over 100 steps, flat, then a straight line to zero over the last two fifths of the budget."""
+    return min(1.0, (step + 1) / 100, max(0.0, (1 - share) / 0.4) + 0.01)
+
+
+def train(rank: int, options: argparse.Namespace) -> None:
+    Trainer(rank, options).run()
+
+
+def prepare(options: argparse.Namespace) -> None:
+    """Tokenizer and template in `--out`, unless they are there (weights trained before fit no other tokenizer)."""
+    out: Path = options.out
+    out.mkdir(parents=True, exist_ok=True)
+    if not (out / "tokenizer.json").exists():
+        save_tokenizer(train_tokenizer(options.vocabulary), out, CONTEXT)
+    if not (out / "chat_template.jinja").exists():
+        shutil.copy(BUNDLED / "chat_template.jinja", out)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    options = parse_options(arguments)
+    options.work.mkdir(parents=True, exist_ok=True)
+    prepare(options)
+    launch(train, options.processes, options.work, options)
+
+
+if __name__ == "__main__":
+    main()
