@@ -38,6 +38,8 @@ def _open_right(node: Node) -> Node | None:
     """`.*` after `node`, except where `$` forbids it."""
     if isinstance(node, End):
         return EMPTY
+    if isinstance(node, Look) and node.ahead and not node.negative:
+        return _open_right(node.item)  # nothing follows that would have to agree with it
     if not has_anchor(node, (End, Look)):
         return Seq([node, ANYTHING])
     if isinstance(node, Alt):

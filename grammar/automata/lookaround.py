@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from grammar.automata.budget import Meter
 from grammar.automata.charsets import EVERY, Ranges, partition
-from grammar.automata.syntax import ANYTHING, Alt, Begin, Chars, End, Look, Node, Repeat, Seq, has_anchor
+from grammar.automata.syntax import ANYTHING, Alt, Begin, Chars, Edge, End, Look, Node, Repeat, Seq, has_anchor
 from grammar.automata.table import Row, Table, minimal
 from plugins.errors import UnsupportedGrammar
 
@@ -38,13 +38,11 @@ class _Graph:
     alphabet: list[Ranges] = field(default_factory=lambda: [EVERY])
 
 
-def search_table(tree: Node, meter: Meter, anchored: bool = False) -> Table:
-    """The canonical table of the texts in which `tree` occurs; with `anchored`, of those that it matches whole."""
+def search_table(tree: Node, meter: Meter) -> Table:
+    """The canonical table of the texts in which `tree` occurs."""
     builder = _Builder(meter)
     graph = builder.graph
-    whole = Seq([Begin(), tree, End()]) if anchored else Seq([ANYTHING, tree])
-    end = builder.final()
-    start = builder.add(whole, end)
+    start = builder.add(Seq([ANYTHING, tree]), builder.final())
     return minimal(_Simulation(graph, start, meter).table(), meter)
 
 
@@ -78,6 +76,8 @@ class _Builder:
             return target
         if isinstance(node, Repeat):
             return self.repeat(node, target)
+        if isinstance(node, Edge):
+            return self.add(_edge_as_looks(node), target)
         state = self.state()
         if isinstance(node, Chars):
             number = self.numbers.setdefault(node.ranges, len(self.graph.alphabet))
@@ -127,7 +127,19 @@ class _Builder:
         return len(self.graph.trackers) - 1
 
 
+def _edge_as_looks(edge: Edge) -> Node:
+    """Behind and ahead differ in being word characters, or (`negative`) agree."""
+    word = Chars(edge.word)
+
+    def place(behind: bool, ahead: bool) -> Node:
+        return Seq([Look(word, False, not behind, edge.position), Look(word, True, not ahead, edge.position)])
+
+    return Alt([place(True, edge.negative), place(False, not edge.negative)])
+
+
 def _looks_ahead(node: Node) -> bool:
+    if isinstance(node, Edge):
+        return True
     if isinstance(node, Look):
         return node.ahead or _looks_ahead(node.item)
     if isinstance(node, (Seq, Alt)):

@@ -12,7 +12,7 @@ from grammar.automata import charsets, unicode
 from grammar.automata.charsets import Ranges
 from grammar.automata.escapes import Escapes
 from grammar.automata.reader import Reader
-from grammar.automata.syntax import EMPTY, Alt, Begin, Chars, End, Look, Node, Repeat, Seq, sequence
+from grammar.automata.syntax import EMPTY, Alt, Begin, Chars, Edge, End, Look, Node, Repeat, Seq, sequence
 
 Dialect = Literal["ecma", "python"]
 
@@ -118,7 +118,7 @@ class _Parser:
             low, high = counts
         else:
             return item
-        if isinstance(item, (Begin, End)):
+        if isinstance(item, (Begin, Edge, End)):
             reader.invalid("a quantifier after an anchor has nothing to repeat", at=start)
         if reader.take("+"):
             self.refuse_possessive(start)
@@ -218,22 +218,13 @@ class _Parser:
         char = reader.peek()
         if char in "bB":
             reader.next()
-            return self.word_edge(char == "B", start)
+            return Edge(self.escapes.word(), negative=char == "B", position=start)
         if not self.ecma and char in "AZz":
             reader.next()
             return Begin() if char == "A" else End()
         if char in "123456789" or char == "k":
             reader.unsupported("a backreference; an automaton has no memory of what a group matched", at=start)
         return self.chars(self.as_set(self.escapes.read(start, in_class=False)))
-
-    def word_edge(self, inside: bool, start: int) -> Node:
-        """A change between word and other characters, or (`inside`) no change."""
-        word = Chars(self.escapes.word())
-
-        def here(before: bool, after: bool) -> Node:
-            return Seq([Look(word, False, not before, start), Look(word, True, not after, start)])
-
-        return Alt([here(True, inside), here(False, not inside)])
 
     # Classes
 

@@ -9,8 +9,8 @@ from grammar.automata.anchors import search_tree
 from grammar.automata.budget import Budget, Meter
 from grammar.automata.lookaround import search_table
 from grammar.automata.parser import Dialect, parse
-from grammar.automata.subset import compile_tree
-from grammar.automata.syntax import Begin, Look, Node, Seq, has_anchor, sequence
+from grammar.automata.subset import compile_conditional, compile_tree
+from grammar.automata.syntax import ANYTHING, Begin, End, Look, Node, Seq, has_anchor, sequence
 from grammar.automata.table import Table
 
 
@@ -23,10 +23,12 @@ def compile_pattern(pattern: str, dialect: Dialect, anchored: bool, ignore_case:
 
 def _compile(tree: Node, anchored: bool, meter: Meter) -> Table:
     if anchored:
-        return search_table(tree, meter, anchored=True) if has_anchor(tree) else compile_tree(tree, meter)
+        tree = Seq([Begin(), tree, End()])
     plain = search_tree(tree)
     if plain is not None:
         return compile_tree(plain, meter)
+    if not has_anchor(tree, (Look,)):
+        return compile_conditional(Seq([ANYTHING, tree, ANYTHING]), meter)
     led = _leading_conditions(tree)
     return search_table(tree, meter) if led is None else _intersect_conditions(*led, meter)
 

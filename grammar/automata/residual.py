@@ -8,6 +8,7 @@ made canonical).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 
@@ -15,7 +16,7 @@ from grammar.automata.bytedfa import ByteDfa, Segments
 
 
 def residual_digests(dfa: ByteDfa) -> list[bytes]:
-    """One digest for every state of `dfa`. Linear in its edges, but for large components with long chains inside."""
+    """One digest for every state of `dfa`. About linear in its edges."""
     digests: list[bytes] = [b""] * dfa.state_count
     for component in _components(dfa.segments):
         if len(component) == 1:
@@ -33,22 +34,35 @@ def _described(dfa: ByteDfa, state: int, inside: dict[int, int], digests: list[b
 
 
 def _digest_component(dfa: ByteDfa, component: list[int], digests: list[bytes]) -> None:
-    rank = _ranks(dfa, component, digests)
-    order = sorted(component, key=rank.__getitem__)
-    whole = _hash([_described(dfa, state, rank, digests) for state in order])
+    """Number the component breadth first from a state that the language singles out, and hash the whole of it."""
+    inside = set(component)
+    root = _singled_out(dfa, component, inside, digests)
+    number = {root: 0}
+    queue = [root]
+    for state in queue:
+        for _, _, target in dfa.segments[state]:
+            if target in inside and target not in number:
+                number[target] = len(queue)
+                queue.append(target)
+    whole = _hash([_described(dfa, state, number, digests) for state in queue]).hex()
     for state in component:
-        digests[state] = _hash([whole.hex(), rank[state]])
+        digests[state] = _hash((whole, number[state]))
 
 
-def _ranks(dfa: ByteDfa, component: list[int], digests: list[bytes]) -> dict[int, int]:
-    """A numbering that depends on the language only. The automaton is minimal, so refinement tells all states apart."""
-    own = set(component)
-    first = {state: repr(_described(dfa, state, dict.fromkeys(own, -1), digests)) for state in component}
-    rank = _ranked(first)
-    inner = {state: [t for _, _, t in dfa.segments[state] if t in own] for state in component}
-    while len(set(rank.values())) < len(component):
+def _singled_out(dfa: ByteDfa, component: list[int], inside: set[int], digests: list[bytes]) -> int:
+    """The first state that refinement tells from all others. Ranks depend on the language only, so the choice does.
+
+    The automaton is minimal: refinement ends with every state alone. Most often one is alone after a round or two.
+    """
+    alike = dict.fromkeys(component, -1)
+    rank = _ranked({state: repr(_described(dfa, state, alike, digests)) for state in component})
+    inner = {state: [t for _, _, t in dfa.segments[state] if t in inside] for state in component}
+    while True:
+        sizes = Counter(rank.values())
+        alone = min((r for r, size in sizes.items() if size == 1), default=None)
+        if alone is not None:
+            return next(state for state in component if rank[state] == alone)
         rank = _ranked({state: (rank[state], *(rank[t] for t in inner[state])) for state in component})
-    return rank
 
 
 def _ranked(signatures: dict) -> dict[int, int]:  # type: ignore[type-arg]

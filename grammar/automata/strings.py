@@ -8,10 +8,12 @@ character begin with bytes that no row between characters has, so the result is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import Literal
 
 from grammar.automata.algebra import ranges_of
-from grammar.automata.budget import DEFAULT_BUDGET, Budget, Meter
+from grammar.automata.budget import Budget, Meter
 from grammar.automata.bytedfa import ByteDfa, Segments, canonical_bytes, merged
 from grammar.automata.chardfa import CharDfa
 
@@ -22,46 +24,85 @@ _WHOLE_ASCII = ((0, 0x7F),)
 _BACKSLASH = 0x5C
 
 
-def utf8(dfa: CharDfa, *, budget: Budget = DEFAULT_BUDGET) -> ByteDfa:
+STRING_BUDGET = Budget(max_states=60_000, max_seconds=2.0)  # a character in every spelling is about ten byte states
+
+
+def utf8(dfa: CharDfa, *, budget: Budget = STRING_BUDGET) -> ByteDfa:
     """The UTF-8 encodings of the texts of `dfa`."""
-    return _Builder(dfa, Meter(budget, "UTF-8 automaton")).build(_Builder.raw)
+    return _assemble(dfa, "raw", Meter(budget, "UTF-8 automaton"))
 
 
-def json_string_body(dfa: CharDfa, *, escapes: bool = True, budget: Budget = DEFAULT_BUDGET) -> ByteDfa:
+def json_string_body(dfa: CharDfa, *, escapes: bool = True, budget: Budget = STRING_BUDGET) -> ByteDfa:
     """What may stand between the quotes of a JSON string whose value is in `dfa`.
 
-    Every spelling: raw UTF-8, short escapes, `\\uXXXX` in any case, surrogate pairs. With `escapes=False`, one
-    spelling only, that of `json.dumps(..., ensure_ascii=False)`: raw where raw is legal, else the short escape, else
-    lower-case `\\u00xx`.
+    Every spelling: raw UTF-8, short escapes, `\\uXXXX` in any case, surrogate pairs. With `escapes=False`, one spelling
+    only, that of `json.dumps(..., ensure_ascii=False)`: raw where raw is legal, else the short escape, else lower-case
+    `\\u00xx`; about a tenth of the states.
     """
-    way = _Builder.every_spelling if escapes else _Builder.one_spelling
-    return _Builder(dfa, Meter(budget, "string automaton")).build(way)
+    return _assemble(dfa, "every" if escapes else "one", Meter(budget, "string automaton"))
+
+
+_Way = Literal["raw", "every", "one"]
+_Fragment = tuple[Segments, ...]
+
+
+def _assemble(dfa: CharDfa, way: _Way, meter: Meter) -> ByteDfa:
+    """Node k < n is state k of the character automaton; nodes from n on stand inside a character.
+
+    States whose sets have the same shape differ only in where they lead: one fragment is made and filled in for each.
+    """
+    table = dfa.table
+    meter.states(dfa.state_count)
+    rows: list[Segments] = [()] * dfa.state_count
+    known: dict[Segments, int] = {}
+    fragments: dict[tuple[tuple[int, int], ...], _Fragment] = {}
+    for state, row in enumerate(table.rows):
+        labels = {target: label for label, target in enumerate(dict.fromkeys(row.values()))}
+        shape = tuple([(c, labels[t]) for c, t in row.items()])
+        fragment = fragments.get(shape)
+        if fragment is None:
+            spans = tuple((low, high, labels[t]) for low, high, t in ranges_of(table, state, 0x110000))
+            fragment = fragments[shape] = _fragment(way, spans, len(labels))
+        rows[state] = _fill_in(fragment, list(labels), rows, known, meter)
+    return canonical_bytes(rows, table.accepting + [False] * (len(rows) - dfa.state_count))
+
+
+def _fill_in(
+    fragment: _Fragment, places: list[int], rows: list[Segments], known: dict[Segments, int], meter: Meter
+) -> Segments:
+    """Add the fragment's nodes, its exits leading to `places`; the last row belongs to the state itself."""
+    for pattern in fragment[:-1]:
+        row = tuple([(low, high, places[ref]) for low, high, ref in pattern])
+        number = known.setdefault(row, len(rows))
+        if number == len(rows):
+            meter.states()
+            rows.append(row)
+        places.append(number)
+    return tuple([(low, high, places[ref]) for low, high, ref in fragment[-1]])
+
+
+@lru_cache(maxsize=512)
+def _fragment(way: _Way, spans: tuple[tuple[int, int, int], ...], exits: int) -> _Fragment:
+    """Rows of the nodes inside one character, each after those it leads to; references below `exits` lead out."""
+    builder = _Builder(exits)
+    segments = {"raw": builder.raw, "every": builder.every_spelling, "one": builder.one_spelling}[way](list(spans))
+    own = merged(segments)
+    return (*builder.rows[exits:], own)
 
 
 class _Builder:
-    """Node k < n is state k of the character automaton; nodes from n on stand inside a character."""
+    """Hash-conses the nodes of one fragment."""
 
-    def __init__(self, dfa: CharDfa, meter: Meter) -> None:
-        self.dfa = dfa
-        self.meter = meter
-        self.rows: list[Segments] = [()] * dfa.state_count
+    def __init__(self, exits: int) -> None:
+        self.rows: list[Segments] = [()] * exits
         self.known: dict[Segments, int] = {}
         self.tails: dict[tuple[int, int], int] = {}
         self.digits: dict[tuple[int, int], int] = {}
-
-    def build(self, way: Callable[[_Builder, _Spans], Iterable[tuple[int, int, int]]]) -> ByteDfa:
-        table = self.dfa.table
-        self.meter.states(self.dfa.state_count)
-        for state in range(self.dfa.state_count):
-            self.rows[state] = merged(way(self, list(ranges_of(table, state, 0x110000))))
-        inside = len(self.rows) - self.dfa.state_count
-        return canonical_bytes(self.rows, table.accepting + [False] * inside)
 
     def node(self, segments: Iterable[tuple[int, int, int]]) -> int:
         row = merged(segments)
         found = self.known.get(row)
         if found is None:
-            self.meter.states()
             found = self.known[row] = len(self.rows)
             self.rows.append(row)
         return found

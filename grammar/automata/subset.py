@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from grammar.automata.budget import Meter
-from grammar.automata.charsets import EVERY, partition
+from grammar.automata.charsets import Ranges, intersect, partition
+from grammar.automata.conditions import ConditionalPositions
 from grammar.automata.positions import Positions
 from grammar.automata.syntax import Node
 from grammar.automata.table import Row, Table, minimal
@@ -14,15 +15,21 @@ def compile_tree(tree: Node, meter: Meter) -> Table:
     return minimal(_determinise(Positions(tree, meter), meter), meter)
 
 
-def _determinise(nfa: Positions, meter: Meter) -> Table:
+def compile_conditional(tree: Node, meter: Meter) -> Table:
+    """The same for a tree with `^`, `$` and `\\b` anywhere, but without lookaround."""
+    return minimal(_determinise(ConditionalPositions(tree, meter), meter), meter)
+
+
+def _determinise(nfa: Positions | ConditionalPositions, meter: Meter) -> Table:
     """A state is what may come next plus whether the text may end: fewer states than sets of positions."""
     starts, classes, members = partition(nfa.alphabet)
     by_class = _positions_by_class(nfa, members)
-    absorbing = _absorbing(nfa)
+    dominators = _dominators(nfa)
     follow, last = nfa.follow, nfa.last
     meter.renew()
-    number: dict[tuple[int, bool], int] = {(nfa.first, nfa.nullable): 0}
-    queue = [nfa.first]
+    first = _undominated(nfa.first, dominators)
+    number: dict[tuple[int, bool], int] = {(first, nfa.nullable): 0}
+    queue = [first]
     accepting = [nfa.nullable]
     seen: dict[int, int] = {}
     rows: list[Row] = []
@@ -34,10 +41,7 @@ def _determinise(nfa: Positions, meter: Meter) -> Table:
                 continue
             target = seen.get(here)
             if target is None:
-                if here & absorbing:
-                    key = (absorbing, True)
-                else:
-                    key = (_successors(here, follow), bool(here & last))
+                key = (_undominated(_successors(here, follow), dominators), bool(here & last))
                 target = number.setdefault(key, len(queue))
                 if target == len(queue):
                     meter.states()
@@ -49,7 +53,7 @@ def _determinise(nfa: Positions, meter: Meter) -> Table:
     return Table(starts, classes, rows, accepting)
 
 
-def _positions_by_class(nfa: Positions, members: list[int]) -> list[tuple[int, int]]:
+def _positions_by_class(nfa: Positions | ConditionalPositions, members: list[int]) -> list[tuple[int, int]]:
     by_set = [0] * len(nfa.alphabet)
     for position, number in enumerate(nfa.sets):
         by_set[number] |= 1 << position
@@ -63,16 +67,45 @@ def _positions_by_class(nfa: Positions, members: list[int]) -> list[tuple[int, i
     return out
 
 
-def _absorbing(nfa: Positions) -> int:
-    """Positions that accept whatever follows, such as the `.*` behind a search: nothing else matters once there.
+def _dominators(nfa: Positions | ConditionalPositions) -> list[tuple[int, int]]:
+    """`(position, positions that add nothing beside it)`.
 
-    One bit at most, so that it can stand for the state it makes.
+    A position that may repeat and may be last, such as the `.*` behind a search, accepts every text over its set.
+    Beside it, positions from which only characters of that set can be reached are superfluous. Without this, counted
+    repetitions and unanchored alternatives make states that differ in nothing that matters.
     """
+    sets = {n for p, n in enumerate(nfa.sets) if nfa.follow[p] & nfa.last & (1 << p)}
+    harmless = {n: _positions_within(nfa, nfa.alphabet[n]) for n in sets}
+    out = []
     for position, number in enumerate(nfa.sets):
         bit = 1 << position
-        if nfa.alphabet[number] == EVERY and nfa.follow[position] & bit and nfa.last & bit:
-            return bit
-    return 0
+        if nfa.follow[position] & nfa.last & bit:
+            out.append((bit, ~(harmless[number] & ~bit)))
+    return out
+
+
+def _positions_within(nfa: Positions | ConditionalPositions, ranges: Ranges) -> int:
+    """Positions from which nothing outside `ranges` can be read."""
+    within = [intersect(other, ranges) == other for other in nfa.alphabet]
+    good = 0
+    for position, number in enumerate(nfa.sets):
+        if within[number]:
+            good |= 1 << position
+    changed = True
+    while changed:
+        changed = False
+        for position in range(len(nfa.sets) - 1, -1, -1):
+            if good >> position & 1 and nfa.follow[position] & ~good:
+                good &= ~(1 << position)
+                changed = True
+    return good
+
+
+def _undominated(ahead: int, dominators: list[tuple[int, int]]) -> int:
+    for bit, keep in dominators:
+        if ahead & bit:
+            ahead &= keep
+    return ahead
 
 
 def _successors(here: int, follow: list[int]) -> int:

@@ -63,6 +63,15 @@ class End(Node):
     """Only at the very end of the text."""
 
 
+@dataclass(slots=True, eq=False)
+class Edge(Node):
+    """`\\b`: between a character of `word` and one that is not, or the text's ends; `negative` (`\\B`): anywhere else."""
+
+    word: Ranges
+    negative: bool
+    position: int
+
+
 EMPTY = Seq([])
 ANYTHING = Repeat(Chars(EVERY), 0, None)  # any text at all, line breaks included
 
@@ -72,7 +81,7 @@ def sequence(items: list[Node]) -> Node:
     return items[0] if len(items) == 1 else Seq(items)
 
 
-def has_anchor(node: Node, kinds: tuple[type[Node], ...] = (Begin, End, Look)) -> bool:
+def has_anchor(node: Node, kinds: tuple[type[Node], ...] = (Begin, End, Edge, Look)) -> bool:
     """Does a node of one of `kinds` occur anywhere inside?"""
     if isinstance(node, kinds):
         return True
