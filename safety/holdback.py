@@ -11,10 +11,10 @@ stream ends may depend on them too.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 
-from plugins.contract import Caller, Channel, OutputRail, RailSession, Request, Span, Verdict
+from plugins.contract import Caller, Channel, OutputRail, RailSession, Request, Verdict
 
 MAX_HOLD = 8192
 
@@ -31,12 +31,13 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Redaction:
-    """Characters [start, end) of what was fed, replaced. Overlapping spans are one, with the first's reason."""
+    """Characters [start, end) of what was fed, replaced. Overlapping spans become one, with the first one's rail."""
 
     start: int
     end: int
     reason: str
     replacement: str
+    rail: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ class HoldbackWindow:
         self._held_text = ""
         self._done = 0  # released up to here
         self._fed = 0
-        self._spans: list[Span] = []
+        self._spans: list[Redaction] = []
         self._failures: list[str] = []
         self._escalations: list[str] = []
 
@@ -159,8 +160,8 @@ class HoldbackWindow:
         except Exception as error:
             return self._failed(guard, error)
         guard.clear_to = verdict.clear_to
-        if verdict.redact:
-            self._spans += verdict.redact
+        for span in verdict.redact:
+            self._spans.append(Redaction(span.start, span.end, span.reason, span.replacement, guard.name))
         if verdict.escalate:
             self._escalations.append(f"{guard.name}: {verdict.escalate}")
         return None if verdict.block is None else Stop(verdict.block, guard.name)
@@ -241,7 +242,7 @@ class HoldbackWindow:
     def _take_redacted(self, clear: int) -> tuple[str, tuple[Redaction, ...]]:
         parts: list[str] = []
         redactions: list[Redaction] = []
-        waiting: list[Span] = []
+        waiting: list[Redaction] = []
         for group in _overlapping(self._spans):
             first, end = group[0], max(span.end for span in group)
             if end <= self._done:  # of a replay: replaced before
@@ -253,7 +254,7 @@ class HoldbackWindow:
             parts.append(self._take(first.start))
             self._take(end)
             parts.append(first.replacement)
-            redactions.append(Redaction(first.start, end, first.reason, first.replacement))
+            redactions.append(replace(first, end=end))
         self._spans = waiting
         parts.append(self._take(clear))
         return "".join(parts), tuple(redactions)
@@ -266,8 +267,8 @@ class HoldbackWindow:
         return Guard(rail.name, open_session, open_session())
 
 
-def _overlapping(spans: list[Span]) -> list[list[Span]]:
-    groups: list[list[Span]] = []
+def _overlapping(spans: list[Redaction]) -> list[list[Redaction]]:
+    groups: list[list[Redaction]] = []
     reach = -1
     for span in sorted(spans, key=lambda s: (s.start, -s.end)):
         if span.start < reach:
