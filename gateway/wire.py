@@ -110,6 +110,11 @@ class ChatRequest(BaseModel):
     ignore_eos: bool | None = None
     response_format: ResponseFormat | None = None
     structured_outputs: StructuredOutputs | None = None
+    guided_json: dict[str, Any] | bool | str | None = None
+    guided_regex: str | None = None
+    guided_choice: list[str] | None = None
+    guided_grammar: str | None = None
+    guided_whitespace_pattern: str | None = None
     user: str | None = None
     metadata: dict[str, str] | None = None
     sluicegate: Extension = Extension()
@@ -221,7 +226,7 @@ def _from_response_format(wire: ChatRequest) -> Constraint | None:
 
 
 def _from_structured_outputs(wire: ChatRequest) -> Constraint | None:
-    asked = wire.structured_outputs
+    asked = _old_names(wire) if wire.structured_outputs is None else wire.structured_outputs
     if asked is None:
         return None
     options = dict(wire.sluicegate.grammar)
@@ -242,6 +247,14 @@ def _from_structured_outputs(wire: ChatRequest) -> Constraint | None:
         )
     (kind, value), *_ = given.items()
     return Constraint(kind, None if kind == "json_object" else value, options=options)  # type: ignore[arg-type]
+
+
+def _old_names(wire: ChatRequest) -> StructuredOutputs | None:
+    """The `guided_...` fields that vLLM's clients sent before `structured_outputs`."""
+    names = ("json", "regex", "choice", "grammar", "whitespace_pattern")
+    given = {name: getattr(wire, f"guided_{name}") for name in names}
+    found = {name: value for name, value in given.items() if value is not None}
+    return StructuredOutputs.model_validate(found) if found else None
 
 
 def _parsed_schema(schema: dict[str, Any] | bool | str | None) -> Any:

@@ -54,6 +54,11 @@ def test_structured_outputs_of_vllm_clients(sent: dict[str, Any], expected: Cons
     assert parse(structured_outputs=sent).request.constraint == expected
 
 
+def test_the_old_names_of_vllm_mean_the_same() -> None:
+    assert parse(guided_choice=["a", "b"]).request.constraint == Constraint("choice", ("a", "b"))
+    assert parse(guided_json={"type": "null"}).request.constraint == Constraint("json_schema", {"type": "null"})
+
+
 @pytest.mark.parametrize(
     ("fields", "param"),
     [
