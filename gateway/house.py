@@ -7,7 +7,7 @@ import hashlib
 import json
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import cache.stage
@@ -22,17 +22,20 @@ from gateway.telemetry import Metrics, tracer_provider
 from plugins import SLOTS, Caller, ConfigurationError, Lifecycle, Overloaded, Registry, ServedModel, SlotName, discover
 
 log = logging.getLogger("sluicegate")
+Register = Callable[[Registry], None]
 SINGLE: tuple[SlotName, ...] = ("route", "assemble", "constrain", "generate")
 SHAPING: tuple[SlotName, ...] = ("screen", "assemble", "constrain", "moderate")
 """Slots whose configuration changes answers; their digest is part of every cache key."""
 
 
-def registry_of(settings: Settings, metrics: Metrics) -> Registry:
-    """Built-ins first, then installed plug-ins; a broken plug-in is logged and leaves the others alone."""
+def registry_of(settings: Settings, metrics: Metrics, registers: Sequence[Register] = ()) -> Registry:
+    """Built-ins, then `registers`, then installed plug-ins; one of these that is broken is logged, the others stay."""
     registry = Registry()
     for package in (safety.stage, grammar.stage, engine.stage, cache.stage):
         registry.register_from(package.__name__, package.register)
     registry.register_from("gateway.stage", lambda r: gateway.stage.register(r, settings, metrics))
+    for register in registers:
+        registry.register_from(register.__module__, register)
     for complaint in discover(registry):
         log.warning("plug-in ignored: %s", complaint)
     return registry
@@ -41,7 +44,8 @@ def registry_of(settings: Settings, metrics: Metrics) -> Registry:
 class House:
     """Everything a running gateway holds. `start` before the first request, `close` after the last."""
 
-    def __init__(self, settings: Settings, environ: Mapping[str, str]) -> None:
+    def __init__(self, settings: Settings, environ: Mapping[str, str], *, registers: Sequence[Register] = ()) -> None:
+        """`registers`: plug-ins that are not installed but at hand, as in an author's test."""
         self.settings = settings
         self.metrics = Metrics()
         self.heartbeat_s = settings.server.heartbeat_s
@@ -49,7 +53,7 @@ class House:
         self.state = "not started"
         self.failure: Exception | None = None
         self._keys = ApiKeys(settings.keys)
-        registry = registry_of(settings, self.metrics)
+        registry = registry_of(settings, self.metrics, registers)
         self._built = {slot: self._build(registry, slot) for slot in SLOTS}
         self._provider = tracer_provider(environ)
         stages = _stages(self._built, _fingerprint(settings))

@@ -14,18 +14,18 @@ from plugins.contract import API_VERSION, SLOTS, SlotName, StageFactory
 from plugins.errors import ConfigurationError, PluginError
 
 GROUP = "sluicegate.plugins"
-METHODS: Mapping[SlotName, tuple[str, ...]] = {
-    "admit": ("admit",),
-    "screen": ("screen",),
-    "route": ("route",),
-    "assemble": ("assemble",),
-    "recall": ("look_up", "store"),
-    "constrain": ("compile",),
-    "generate": ("generate", "stats"),
-    "moderate": ("open",),
-    "record": ("record",),
+METHODS: Mapping[SlotName, Mapping[str, tuple[str, ...]]] = {
+    "admit": {"admit": ("request", "caller")},
+    "screen": {"screen": ("request", "caller")},
+    "route": {"route": ("request", "caller", "models")},
+    "assemble": {"assemble": ("request", "model")},
+    "recall": {"look_up": ("key",), "store": ("key", "answers")},
+    "constrain": {"compile": ("constraint", "model")},
+    "generate": {"generate": ("job",), "stats": ()},
+    "moderate": {"open": ("request", "caller", "channel")},
+    "record": {"record": ("outcome",)},
 }
-"""What a stage of each slot must be able to do, see the Protocols of `plugins.contract`."""
+"""What a stage of each slot can do and what it is given, in order; see the Protocols of `plugins.contract`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,164 @@
+"""A whole gateway around an author's stages, with a model that says what the test tells it to.
+
+    with TestApp(register, pipeline={"moderate": ["tickets"]}, script=["see AC", "ME-1234"]) as gateway:
+        assert gateway.ask("Which ticket?").text == "see [TICKET]"
+
+`with` serves on a port of its own, as clients meet it; `async with` stays in the caller's event loop (`httpx` then
+gives a stream only once it is whole). Reached by plug-ins through `plugins.testing.test_app`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import uvicorn
+
+from gateway.app import create_app
+from gateway.config import load
+from gateway.house import House
+from plugins import Outcome, RegistryLike
+from plugins.testing import KeepingRecorder, ScriptedModel, Unconstrained
+from plugins.testing.doubles import MODEL, Script
+
+START_LIMIT_S = 30.0
+DEFAULTS: Mapping[str, Sequence[str]] = {
+    "admit": (),
+    "screen": (),
+    "recall": (),
+    "constrain": ("unconstrained",),
+    "generate": ("scripted",),
+    "moderate": (),
+    "record": ("kept",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a client got. `text` is all content of choice 0; `pieces` its parts as they came; `error` the error body
+    or event, if there was one; `body` the last JSON object."""
+
+    status: int
+    text: str = ""
+    finish_reason: str | None = None
+    pieces: tuple[str, ...] = ()
+    error: Mapping[str, Any] | None = None
+    body: Mapping[str, Any] = field(default_factory=dict)
+
+
+class TestApp:
+    """`stages` are settings by slot and name; `pipeline` names the stages by slot, where other than scripted ones;
+    `names` are the models served. Inside `with`: `url`, `client`, `ask`; inside `async with`: `client`, `ask_async`."""
+
+    __test__ = False  # pytest would collect it
+
+    url: str
+    client: Any
+    """`httpx.Client` or `httpx.AsyncClient`, its base URL set."""
+
+    def __init__(
+        self,
+        *registers: Callable[[RegistryLike], None],
+        pipeline: Mapping[str, Sequence[str]] | None = None,
+        stages: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
+        script: Script = ("Hello", " back"),
+        delay_s: float = 0.0,
+        names: Sequence[str] = (MODEL,),
+    ) -> None:
+        self.model = ScriptedModel(script, delay_s=delay_s, names=names)
+        self.recorder = KeepingRecorder()
+        tables = {slot: list(found) for slot, found in {**DEFAULTS, **(pipeline or {})}.items()}
+        if "kept" not in tables["record"]:
+            tables["record"].append("kept")
+        settings = load(overrides={"pipeline": tables, "stages": dict(stages or {})})
+        self.house = House(settings, {}, registers=(self._register, *registers))
+        self.app = create_app(settings, house=self.house)
+
+    @property
+    def outcomes(self) -> list[Outcome]:
+        """What the recorders were given, request by request."""
+        return self.recorder.outcomes
+
+    def ask(self, text: str = "Hello", *, stream: bool = True, **fields: Any) -> Reply:
+        """One chat completion; `fields` are those of its JSON body."""
+        with self.client.stream("POST", "/v1/chat/completions", json=_body(text, stream, fields)) as answer:
+            return _read(answer, list(answer.iter_lines()))
+
+    async def ask_async(self, text: str = "Hello", *, stream: bool = True, **fields: Any) -> Reply:
+        """`ask` for `async with`."""
+        answer = await self.client.post("/v1/chat/completions", json=_body(text, stream, fields))
+        return _read(answer, answer.text.splitlines())
+
+    def __enter__(self) -> TestApp:
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        self._server = uvicorn.Server(uvicorn.Config(self.app, log_config=None, timeout_graceful_shutdown=2))
+        work = self._server.serve(sockets=[listener])
+        self._thread = threading.Thread(target=lambda: asyncio.run(work), daemon=True)
+        self._thread.start()
+        self.client = httpx.Client(base_url=self.url, timeout=30, trust_env=False)
+        self._wait_until_started()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.client.close()
+        self._server.should_exit = True
+        self._thread.join(10)
+
+    async def __aenter__(self) -> TestApp:
+        await self.house.start()
+        self._raise_failure()
+        self.client = httpx.AsyncClient(transport=httpx.ASGITransport(self.app), base_url="http://gateway")
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.client.aclose()
+        await self.house.close()
+
+    def _register(self, registry: RegistryLike) -> None:
+        registry.add("generate", "scripted", lambda settings: self.model)
+        registry.add("constrain", "unconstrained", lambda settings: Unconstrained())
+        registry.add("record", "kept", lambda settings: self.recorder)
+
+    def _wait_until_started(self) -> None:
+        deadline = time.monotonic() + START_LIMIT_S
+        while not self.house.ready and self.house.failure is None:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"the gateway was not ready after {START_LIMIT_S:g} s: {self.house.state}")
+            time.sleep(0.01)
+        self._raise_failure()
+
+    def _raise_failure(self) -> None:
+        if self.house.failure is not None:
+            raise self.house.failure
+
+
+def _body(text: str, stream: bool, fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {"model": MODEL, "messages": [{"role": "user", "content": text}], "stream": stream, **fields}
+
+
+def _read(answer: httpx.Response, lines: Sequence[str]) -> Reply:
+    if not answer.headers.get("content-type", "").startswith("text/event-stream"):
+        return _read_whole(answer.status_code, json.loads("\n".join(lines)))
+    events = [json.loads(line[len("data: ") :]) for line in lines if line.startswith("data: {")]
+    choices = [choice for event in events for choice in event.get("choices", ()) if choice["index"] == 0]
+    pieces = tuple(choice["delta"].get("content") or "" for choice in choices)
+    ended = next((choice["finish_reason"] for choice in choices if choice["finish_reason"]), None)
+    error = next((event["error"] for event in events if "error" in event), None)
+    kept = tuple(piece for piece in pieces if piece)
+    return Reply(answer.status_code, "".join(kept), ended, kept, error, events[-1] if events else {})
+
+
+def _read_whole(status: int, body: Mapping[str, Any]) -> Reply:
+    if "error" in body:
+        return Reply(status, error=body["error"], body=body)
+    choice = body["choices"][0]
+    text = choice["message"].get("content") or ""
+    return Reply(status, text, choice["finish_reason"], (text,), body=body)

@@ -1,0 +1,48 @@
+"""The plug-in author's kit: texts cut in every way, an obvious window, contract checks, and doubles.
+
+Needs nothing but the contract; `test_app` alone needs a whole gateway installed.
+"""
+
+from plugins.testing.app import test_app
+from plugins.testing.chunking import Chunking, chunkings
+from plugins.testing.contracts import RailContract, ScreenContract
+from plugins.testing.doubles import (
+    FakeModel,
+    FakeTokenizer,
+    KeepingRecorder,
+    PlainAssembler,
+    ScriptedGeneration,
+    ScriptedModel,
+    Unconstrained,
+    make_outcome,
+    make_request,
+)
+from plugins.testing.faults import Fault
+from plugins.testing.rails import check_rail
+from plugins.testing.screens import check_screen
+from plugins.testing.stages import check_stage
+from plugins.testing.window import Driven, Step, drive
+
+__all__ = [
+    "Chunking",
+    "Driven",
+    "FakeModel",
+    "FakeTokenizer",
+    "Fault",
+    "KeepingRecorder",
+    "PlainAssembler",
+    "RailContract",
+    "ScreenContract",
+    "ScriptedGeneration",
+    "ScriptedModel",
+    "Step",
+    "Unconstrained",
+    "check_rail",
+    "check_screen",
+    "check_stage",
+    "chunkings",
+    "drive",
+    "make_outcome",
+    "make_request",
+    "test_app",
+]
