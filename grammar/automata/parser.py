@@ -48,9 +48,10 @@ class _Parser:
     def branch(self, depth: int) -> Node:
         items: list[Node] = []
         while self.reader.more() and self.reader.peek() not in "|)":
+            grouped = self.reader.peek() == "("
             item = self.atom(depth)
             if item is not None:
-                items.append(self.quantified(item))
+                items.append(self.quantified(item, grouped))
         return sequence(items) if items else EMPTY
 
     def atom(self, depth: int) -> Node | None:
@@ -101,7 +102,7 @@ class _Parser:
         # Python's $ also stands before a line break that ends the text.
         return Alt([End(), Look(Seq([newline, End()]), ahead=True, negative=False, position=start)])
 
-    def quantified(self, item: Node) -> Node:
+    def quantified(self, item: Node, grouped: bool) -> Node:
         """Any quantifiers after `item`. Lazy and greedy ones describe the same language."""
         reader = self.reader
         start = reader.position
@@ -118,7 +119,7 @@ class _Parser:
             low, high = counts
         else:
             return item
-        if isinstance(item, (Begin, Edge, End)):
+        if isinstance(item, (Begin, Edge, End)) and not grouped:
             reader.invalid("a quantifier after an anchor has nothing to repeat", at=start)
         if reader.take("+"):
             self.refuse_possessive(start)
