@@ -202,6 +202,8 @@ def _max_length(job: Job, core: EngineCore) -> int:
     length = len(job.prompt.token_ids)
     if length == 0:
         raise RequestError("the prompt has no tokens; send at least one", param="prompt")
+    if not 0 <= min(job.prompt.token_ids) <= max(job.prompt.token_ids) < core.model.vocab_size:
+        raise RequestError(f"the prompt's token ids must lie between 0 and {core.model.vocab_size - 1}", param="prompt")
     if job.n < 1:
         raise RequestError(f"n is {job.n}; expected an integer >= 1", param="n")
     if length >= room:

@@ -58,7 +58,7 @@ def usable_context(config: Any, where: str) -> int:
 def verify(module: Any, config: Any, where: str) -> tuple[LayerShape, ...]:
     """Switch `module` to the paged attention and prove that nothing changed. Returns what each layer stores."""
     ids = _trial_ids(config, module.device)
-    expected = module(input_ids=ids.unsqueeze(0), use_cache=False).logits[0].float()
+    expected = _by_itself(module, ids, where)
     register_attention()
     module.set_attn_implementation(ATTENTION_NAME)
     layers = _layer_shapes(module, config, ids, where)
@@ -78,6 +78,14 @@ def _trial_ids(config: Any, device: torch.device) -> Tensor:
     length = min(length, getattr(config, "max_position_embeddings", None) or length)
     generator = torch.Generator().manual_seed(0)
     return torch.randint(0, config.vocab_size, (length,), generator=generator).to(device)
+
+
+def _by_itself(module: Any, ids: Tensor, where: str) -> Tensor:
+    try:
+        logits: Tensor = module(input_ids=ids.unsqueeze(0), use_cache=False).logits[0]
+    except Exception as error:
+        raise ModelLoadError(f"{where!r}: {type(module).__name__} cannot run {len(ids)} tokens: {error}") from error
+    return logits.float()
 
 
 def _layer_shapes(module: Any, config: Any, ids: Tensor, where: str) -> tuple[LayerShape, ...]:
@@ -125,4 +133,6 @@ def _forward(module: Any, ids: Tensor, start: int, paged: Any) -> Tensor:
 
 
 def _tolerance(dtype: torch.dtype) -> float:
-    return 1e-3 if dtype == torch.float32 else 5e-2
+    """Relative to the largest logit. Rounding of half precision grows through the layers; what the trial looks for
+    (a missing bias, state kept elsewhere) is far larger than either."""
+    return 1e-3 if dtype == torch.float32 else 0.15

@@ -7,11 +7,14 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import torch
 
 from engine import LoadedModel, load_model
 from tests.engine.tiny_models import save_tiny
 
 MakeModel = Callable[..., LoadedModel]
+
+torch.set_num_threads(1)  # tiny matrices: a second thread only waits for the first
 
 
 @pytest.fixture(scope="session")

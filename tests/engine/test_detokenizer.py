@@ -1,0 +1,102 @@
+"""Same as `tokenizer.decode` of the whole, but incremental; a code point is never split."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import AddedToken, Tokenizer, decoders, models
+from transformers import PreTrainedTokenizerFast
+
+from engine import Detokenizer
+from tests.engine.tiny_models import byte_tokenizer
+
+TEXTS = st.text(alphabet=st.sampled_from('ab the ins{":}é€漢字🙂👩‍👩‍👧'), max_size=40)
+
+
+@cache
+def sentencepiece_like() -> PreTrainedTokenizerFast:
+    """Llama-2's kind: a few pieces, the rest as bytes `<0x..>`, a leading space stripped."""
+    pieces = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), "▁", "a", "b", "▁the", "é", "▁a"]
+    tokenizer = Tokenizer(models.BPE({piece: i for i, piece in enumerate(pieces)}, [], byte_fallback=True))
+    steps = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    tokenizer.decoder = decoders.Sequence(steps)
+    tokenizer.add_special_tokens(["<s>", "</s>"])
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>")
+
+
+@cache
+def wordpiece() -> PreTrainedTokenizerFast:
+    pieces = ["[UNK]", "the", "##in", "##g", "cat", ".", "漢"]
+    tokenizer = Tokenizer(models.WordPiece({piece: i for i, piece in enumerate(pieces)}, unk_token="[UNK]"))
+    tokenizer.decoder = decoders.WordPiece(cleanup=False)
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer)
+
+
+@cache
+def byte_level() -> PreTrainedTokenizerFast:
+    tokenizer = byte_tokenizer()
+    tokenizer.add_tokens([AddedToken("<tool>", special=False), AddedToken("<hid>", special=True)])
+    return tokenizer
+
+
+def pieces_of(tokenizer: PreTrainedTokenizerFast, ids: list[int]) -> list[str]:
+    stream = Detokenizer(tokenizer).stream()
+    return [*(stream.feed(token) for token in ids), stream.close()]
+
+
+def whole(tokenizer: PreTrainedTokenizerFast, ids: list[int]) -> str:
+    return str(tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.integers(0, 267), max_size=30))
+def test_any_tokens_of_a_byte_level_tokenizer_join_to_the_whole(ids: list[int]) -> None:
+    """Also malformed bytes, special tokens and added tokens, in any order."""
+    assert "".join(pieces_of(byte_level(), ids)) == whole(byte_level(), ids)
+
+
+@settings(max_examples=100, deadline=None)
+@given(TEXTS)
+def test_no_piece_of_valid_text_holds_half_a_code_point(text: str) -> None:
+    ids = byte_level().encode(text, add_special_tokens=False)
+    pieces = pieces_of(byte_level(), ids)
+    assert "".join(pieces) == text
+    assert "\ufffd" not in "".join(pieces)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.one_of(st.integers(259, 264).map(lambda i: [i]), TEXTS.map(lambda t: [3 + b for b in t.encode()]))))
+def test_byte_fallback_tokens_of_valid_text_join_to_the_whole(parts: list[list[int]]) -> None:
+    ids = [token for part in parts for token in part]
+    assert "".join(pieces_of(sentencepiece_like(), ids)) == whole(sentencepiece_like(), ids)
+
+
+def test_malformed_byte_fallback_becomes_one_replacement_for_each_malformed_part() -> None:
+    ids = [3 + 0xE6, 3 + 0xBC, 260, 3 + 0xFF, 3 + 0x41]
+    assert "".join(pieces_of(sentencepiece_like(), ids)) == "\ufffda\ufffdA"
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.integers(1, 6), max_size=20))
+def test_a_tokenizer_whose_text_depends_on_neighbours_joins_to_the_whole(ids: list[int]) -> None:
+    assert "".join(pieces_of(wordpiece(), ids)) == whole(wordpiece(), ids)
+
+
+def test_token_bytes_are_exact_even_for_part_of_a_code_point() -> None:
+    tokenizer = byte_level()
+    detokenizer = Detokenizer(tokenizer)
+    ids = tokenizer.encode("é the", add_special_tokens=False)
+    assert b"".join(detokenizer.token_bytes(token) for token in ids) == "é the".encode()
+    assert detokenizer.token_bytes(ids[0]) == b"\xc3"
+    assert detokenizer.token_text(ids[0]) == "\ufffd"
+    assert detokenizer.token_bytes(257) == b"</s>"
+    assert Detokenizer(sentencepiece_like()).token_bytes(262) == b" the"
+
+
+@pytest.mark.parametrize("make", [byte_level, sentencepiece_like])
+def test_special_tokens_are_hidden(make: object) -> None:
+    tokenizer = make()  # type: ignore[operator]
+    assert "".join(pieces_of(tokenizer, [tokenizer.eos_token_id, tokenizer.bos_token_id])) == ""

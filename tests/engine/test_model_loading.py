@@ -1,0 +1,147 @@
+"""What can be served is loaded as it is; what cannot is refused with the reason."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+
+from engine import load_model
+from engine.kv import LayerShape
+from plugins import ModelLoadError
+from tests.engine.conftest import MakeModel
+from tests.engine.tiny_models import EOS, byte_tokenizer, save_tiny
+
+Folder = Callable[..., Path]
+
+
+def copied(folder: Path, to: Path) -> Path:
+    return Path(shutil.copytree(folder, to / "copy"))
+
+
+def edit_json(path: Path, **changes: object) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def saved(config: object, folder: Path, auto: str = "AutoModelForCausalLM") -> Path:
+    torch.manual_seed(0)
+    getattr(transformers, auto).from_config(config).save_pretrained(folder)
+    byte_tokenizer().save_pretrained(folder)
+    return folder
+
+
+def test_a_model_knows_what_stages_ask_of_it(tiny: MakeModel) -> None:
+    model = tiny("mistral")
+    assert (model.name, model.context_length, model.vocab_size) == ("mistral", 512, 266)
+    assert model.eos_token_ids == (EOS,)
+    assert model.tokenizer.decode(model.tokenizer.encode("hé", add_special_tokens=False)) == "hé"
+    assert model.layers == (LayerShape(2, 16, 16, 9),) * 3
+    assert model.kv_bytes_per_token == 3 * 2 * (16 + 16) * 4
+
+
+def test_windows_of_mixed_layers_are_told_apart(tiny: MakeModel) -> None:
+    assert [layer.window for layer in tiny("gemma3").layers] == [9, None, 9]
+    assert [layer.window for layer in tiny("gemma2").layers] == [9, None, 9]
+
+
+def test_several_end_tokens_and_the_checkpoints_temperature(tiny_folder: Folder, tmp_path: Path) -> None:
+    folder = copied(tiny_folder("llama"), tmp_path)
+    edit_json(folder / "generation_config.json", eos_token_id=[7, 9], do_sample=True, temperature=0.6)
+    model = load_model(folder)
+    assert (model.eos_token_ids, model.default_temperature) == ((7, 9, EOS), 0.6)
+    edit_json(folder / "generation_config.json", do_sample=False, temperature=None)
+    assert load_model(folder).default_temperature == 0.0
+
+
+def test_padded_columns_are_counted_apart(tmp_path: Path) -> None:
+    model = load_model(save_tiny(tmp_path, "llama", vocab_size=320))
+    assert (model.vocab_size, model.usable_vocab) == (320, 266)
+
+
+def test_the_version_follows_weights_and_configuration_but_not_the_place(tiny_folder: Folder, tmp_path: Path) -> None:
+    folder = copied(tiny_folder("llama"), tmp_path)
+    version = load_model(tiny_folder("llama")).version
+    assert load_model(folder).version == version
+    weights = load_file(folder / "model.safetensors")
+    weights["model.norm.weight"][0] += 1
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    changed = load_model(folder).version
+    assert changed != version
+    edit_json(folder / "config.json", rms_norm_eps=1e-5)
+    assert load_model(folder).version not in (version, changed)
+
+
+def test_a_dtype_can_be_asked_for(tiny_folder: Folder) -> None:
+    assert load_model(tiny_folder("llama"), dtype="bfloat16").dtype == torch.bfloat16
+    with pytest.raises(ModelLoadError, match=r"int8.*use float32"):
+        load_model(tiny_folder("llama"), dtype="int8")
+
+
+def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelLoadError, match="could not be loaded"):
+        load_model(tmp_path / "nothing")
+
+
+def test_a_checkpoint_without_a_tokenizer_is_refused(tiny_folder: Folder, tmp_path: Path) -> None:
+    folder = copied(tiny_folder("llama"), tmp_path)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (folder / name).unlink()
+    with pytest.raises(ModelLoadError, match="tokenizer"):
+        load_model(folder)
+
+
+def test_an_encoder_decoder_is_refused(tmp_path: Path) -> None:
+    config = transformers.T5Config(d_model=32, d_kv=8, d_ff=32, num_layers=1, num_heads=4, vocab_size=266)
+    with pytest.raises(ModelLoadError, match="encoder-decoder"):
+        load_model(saved(config, tmp_path, "AutoModelForSeq2SeqLM"))
+
+
+def test_a_recurrent_model_is_refused(tmp_path: Path) -> None:
+    config = transformers.MambaConfig(hidden_size=32, num_hidden_layers=2, vocab_size=266, state_size=4)
+    with pytest.raises(ModelLoadError):
+        load_model(saved(config, tmp_path))
+
+
+def test_linear_attention_layers_are_refused_by_name(tiny_folder: Folder, tmp_path: Path) -> None:
+    folder = copied(tiny_folder("qwen3"), tmp_path)
+    edit_json(folder / "config.json", layer_types=["linear_attention", "full_attention", "full_attention"])
+    with pytest.raises(ModelLoadError, match="linear_attention"):
+        load_model(folder)
+
+
+def test_position_biases_outside_the_interface_are_refused(tmp_path: Path) -> None:
+    """BLOOM adds ALiBi inside attention of its own."""
+    config = transformers.BloomConfig(hidden_size=32, n_layer=2, n_head=4, vocab_size=266)
+    with pytest.raises(ModelLoadError):
+        load_model(saved(config, tmp_path))
+
+
+def test_attention_sinks_are_refused_by_comparison(tmp_path: Path) -> None:
+    """GPT-OSS passes learned sinks to the attention function, which ours does not know."""
+    config = transformers.GptOssConfig(
+        vocab_size=266,
+        hidden_size=32,
+        intermediate_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=8,
+        num_local_experts=2,
+        num_experts_per_tok=2,
+        sliding_window=8,
+        initializer_range=0.5,
+    )
+    with pytest.raises(ModelLoadError, match="other logits"):
+        load_model(saved(config, tmp_path))
+
+
+def test_a_rotary_scaling_that_depends_on_the_batch_is_served_up_to_where_it_switches(tmp_path: Path) -> None:
+    rope = {"rope_type": "dynamic", "factor": 4.0, "rope_theta": 10000.0, "original_max_position_embeddings": 64}
+    model = load_model(save_tiny(tmp_path, "llama", rope_parameters=rope))
+    assert model.context_length == 64

@@ -1,0 +1,240 @@
+"""The vectorised sampler does, row by row, what a slow obvious one does."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.masks import apply_bitmask, forbid, words_for
+from engine.noise import seed_of_choice, uniform
+from engine.params import draw_rule
+from engine.sampler import Drawn, MaskRows, Sampler
+from plugins import GenerationFailed, RequestError, Sampling
+from tests.engine.driving import ScriptedGrammar
+from tests.engine.rows import a_sequence
+
+V = 40
+
+
+def some_logits(rows: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(rows, V, generator=torch.Generator().manual_seed(seed)) * 2
+
+
+def slow_distribution(logits: list[float], tokens: list[int], prompt_length: int, sampling: Sampling) -> list[float]:
+    """Reference twin: plain lists, one row, in the order the sampler documents. Returns probabilities [V]."""
+    x = list(logits)
+    for token in set(tokens):
+        x[token] = x[token] / sampling.repetition_penalty if x[token] > 0 else x[token] * sampling.repetition_penalty
+    for token in set(tokens[prompt_length:]):
+        times = tokens[prompt_length:].count(token)
+        x[token] -= sampling.frequency_penalty * times + sampling.presence_penalty
+    for token, bias in sampling.logit_bias.items():
+        x[token] += bias
+    temperature = sampling.temperature or 1.0
+    ranked = sorted(range(len(x)), key=lambda t: -x[t])[: sampling.top_k or len(x)]
+    weights = {t: math.exp((x[t] - x[ranked[0]]) / temperature) for t in ranked}
+    total = sum(weights.values())
+    kept, before = {}, 0.0
+    for token in ranked:
+        p = weights[token] / total
+        if token != ranked[0] and (before >= sampling.top_p or p < sampling.min_p * weights[ranked[0]] / total):
+            before += p
+            continue
+        kept[token] = p
+        before += p
+    return [kept.get(t, 0.0) / sum(kept.values()) for t in range(len(x))]
+
+
+CASES = [
+    {},
+    {"temperature": 0.5},
+    {"temperature": 2.0, "top_k": 5},
+    {"top_p": 0.7},
+    {"top_p": 0.0},
+    {"min_p": 0.2},
+    {"top_k": 12, "top_p": 0.8, "min_p": 0.05, "temperature": 1.7},
+    {"repetition_penalty": 1.8},
+    {"frequency_penalty": 0.9, "presence_penalty": -0.5},
+    {"repetition_penalty": 0.7, "frequency_penalty": -0.3, "presence_penalty": 1.1, "top_p": 0.9},
+    {"logit_bias": {3: 2.5, 7: -100.0}},
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_draws_follow_the_reference_distribution(case: dict[str, object]) -> None:
+    """20,000 seeds: every token drawn is one the reference allows, and frequencies agree within 4 standard errors."""
+    fields = {"temperature": 1.0, **case}
+    tokens, prompt_length, count = [3, 3, 7, 9, 3, 11, 9], 3, 20_000
+    logits = some_logits(1)[0]
+    expected = slow_distribution(logits.tolist(), tokens, prompt_length, Sampling(**fields))  # type: ignore[arg-type]
+    row = a_sequence(tokens, prompt_length=prompt_length, vocab_size=V, **fields)
+    drawn = np.zeros(V)
+    for chunk in range(20):
+        rows = [
+            a_sequence(tokens, prompt_length=prompt_length, vocab_size=V, seed=chunk * 1000 + i, **fields)
+            for i in range(count // 20)
+        ]
+        for outcome in Sampler(V).draw(logits.repeat(len(rows), 1), rows, MaskRows()):
+            assert isinstance(outcome, Drawn)
+            drawn[outcome.token_id] += 1
+    assert not row.rule.greedy
+    for token, p in enumerate(expected):
+        assert drawn[token] / count == pytest.approx(p, abs=4 * math.sqrt(p * (1 - p) / count) + 1e-9)
+
+
+def test_each_row_is_drawn_as_if_it_were_alone() -> None:
+    """Rows of all kinds in one batch: the same tokens as one by one."""
+    rows = [
+        a_sequence(
+            [3, 3, 7, i], prompt_length=2, vocab_size=V, seed=i, **{"temperature": 0.0 if i % 4 == 0 else 1.0, **case}
+        )
+        for i, case in enumerate(CASES * 3)
+    ]
+    logits = some_logits(len(rows), seed=5)
+    together = Sampler(V).draw(logits.clone(), rows, MaskRows())
+    alone = [Sampler(V).draw(logits[i : i + 1].clone(), [row], MaskRows())[0] for i, row in enumerate(rows)]
+    assert together == alone
+
+
+def test_greedy_takes_the_likeliest_after_penalties_and_bias() -> None:
+    logits = torch.zeros(1, V)
+    logits[0, 3], logits[0, 5] = 2.0, 1.5
+    plain = a_sequence([3, 3], prompt_length=0, vocab_size=V)
+    penalised = a_sequence([3, 3], prompt_length=0, vocab_size=V, frequency_penalty=0.5)
+    assert Sampler(V).draw(logits.clone(), [plain], MaskRows()) == [Drawn(3)]
+    assert Sampler(V).draw(logits.clone(), [penalised], MaskRows()) == [Drawn(5)]
+
+
+def test_logprobs_are_of_the_model_itself() -> None:
+    """Neither temperature nor bias nor mask changes what is reported."""
+    logits = some_logits(2)
+    rows = [
+        a_sequence([1], vocab_size=V, logprobs=3, temperature=0.3, seed=1, logit_bias={4: 50.0}),
+        a_sequence([1], vocab_size=V),
+    ]
+    first, second = Sampler(V).draw(logits.clone(), rows, MaskRows())
+    expected = torch.log_softmax(logits[0], -1)
+    assert isinstance(first, Drawn)
+    assert first.token_id == 4
+    assert first.logprob == pytest.approx(float(expected[4]))
+    assert [token for token, _ in first.top] == expected.topk(3).indices.tolist()
+    assert isinstance(second, Drawn)
+    assert (second.logprob, second.top) == (None, ())
+
+
+def test_padding_is_never_sampled() -> None:
+    logits = torch.zeros(1, V)
+    logits[0, V - 1] = 50.0
+    for seed in range(200):
+        row = a_sequence([1], vocab_size=V, temperature=1.0, seed=seed)
+        (outcome,) = Sampler(V - 8).draw(logits.clone(), [row], MaskRows())
+        assert isinstance(outcome, Drawn)
+        assert outcome.token_id < V - 8
+
+
+def test_a_row_with_a_nan_fails_alone() -> None:
+    logits = some_logits(3)
+    logits[1, 17] = float("nan")
+    rows = [a_sequence([1], vocab_size=V, temperature=t, seed=4) for t in (1.0, 1.0, 0.0)]
+    alone = Sampler(V).draw(logits[[0, 2]].clone(), [rows[0], rows[2]], MaskRows())
+    first, second, third = Sampler(V).draw(logits, rows, MaskRows())
+    assert [first, third] == alone
+    assert isinstance(second, GenerationFailed)
+    assert "nan" in second.message
+
+
+def test_a_constrained_row_without_a_mask_fails_closed() -> None:
+    matcher = ScriptedGrammar([{1}], eos=0).matcher()
+    rows = [a_sequence([1], vocab_size=V, matcher=matcher), a_sequence([1], vocab_size=V)]
+    first, second = Sampler(V).draw(some_logits(2), rows, MaskRows())
+    assert isinstance(first, GenerationFailed)
+    assert isinstance(second, Drawn)
+    assert all(isinstance(o, Drawn) for o in Sampler(V).draw(some_logits(2), rows, MaskRows(free=frozenset({0}))))
+
+
+def test_a_mask_that_allows_nothing_fails_the_row() -> None:
+    matcher = ScriptedGrammar([{1}], eos=0).matcher()
+    masks = MaskRows([0], np.zeros((1, words_for(V)), np.int32))
+    (outcome,) = Sampler(V).draw(some_logits(1), [a_sequence([1], vocab_size=V, matcher=matcher)], masks)
+    assert isinstance(outcome, GenerationFailed)
+    assert "no token is allowed" in outcome.message
+
+
+def test_rows_that_may_not_end_yet_never_draw_the_end() -> None:
+    logits = torch.zeros(1, V)
+    logits[0, 2] = 60.0
+    row = a_sequence([1], vocab_size=V)
+    assert Sampler(V, (2,)).draw(logits.clone(), [row], MaskRows()) == [Drawn(2)]
+    assert Sampler(V, (2,)).draw(logits.clone(), [row], MaskRows(unending=[0])) != [Drawn(2)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 130), st.integers(1, 5), st.data())
+def test_a_bitmask_refuses_exactly_the_zero_bits(vocab: int, rows: int, data: st.DataObject) -> None:
+    """The vectorised mask against the loop that defines it; any vocabulary size, any subset of rows."""
+    chosen = sorted(data.draw(st.sets(st.integers(0, rows - 1), min_size=1)))
+    seed = data.draw(st.integers(0, 1000))
+    random = np.random.default_rng(seed)
+    bitmask = random.integers(-(2**31), 2**31, (len(chosen), words_for(vocab)), dtype=np.int64).astype(np.int32)
+    logits = torch.from_numpy(random.normal(size=(rows, vocab)).astype(np.float32))
+    expected = logits.clone()
+    for r, row in enumerate(chosen):
+        for token in range(vocab):
+            if not int(bitmask[r, token // 32]) >> (token % 32) & 1:
+                expected[row, token] = float("-inf")
+    apply_bitmask(logits, chosen, bitmask)
+    assert torch.equal(logits, expected)
+
+
+def test_forbidding_the_only_allowed_token_leaves_the_mask_alone() -> None:
+    row = np.zeros(2, np.int32)
+    row.view(np.uint32)[1] = 0b101
+    forbid(row, (32,))
+    assert row.view(np.uint32).tolist() == [0, 0b100]
+    forbid(row, (34,))
+    assert row.view(np.uint32).tolist() == [0, 0b100]
+
+
+def test_noise_is_uniform_and_depends_on_seed_and_position() -> None:
+    draws = np.array([uniform(7, position) for position in range(20_000)])
+    assert 0 <= draws.min() < draws.max() < 1
+    assert draws.mean() == pytest.approx(0.5, abs=0.01)
+    assert np.histogram(draws, 10, (0, 1))[0].min() > 1800
+    assert abs(np.corrcoef(draws[:-1], draws[1:])[0, 1]) < 0.03
+    assert uniform(7, 3) == uniform(7, 3) != uniform(8, 3)
+    assert len({seed_of_choice(-1, index) for index in range(100)}) == 100
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("temperature", -0.1),
+        ("temperature", float("nan")),
+        ("top_k", -1),
+        ("top_p", 1.1),
+        ("min_p", -0.5),
+        ("repetition_penalty", 0.0),
+        ("frequency_penalty", 2.1),
+        ("presence_penalty", -2.1),
+        ("max_tokens", 0),
+        ("min_tokens", -1),
+        ("logprobs", -1),
+        ("logit_bias", {V: 1.0}),
+        ("logit_bias", {0: 101.0}),
+    ],
+)
+def test_a_parameter_out_of_range_is_refused_by_name(field: str, value: object) -> None:
+    with pytest.raises(RequestError) as refused:
+        draw_rule(Sampling(**{field: value}), default_temperature=1.0, vocab_size=V)  # type: ignore[arg-type]
+    assert refused.value.param == field
+    assert "expected" in refused.value.message
+
+
+def test_no_temperature_means_the_checkpoints_own() -> None:
+    assert draw_rule(Sampling(), default_temperature=0.0, vocab_size=V).greedy
+    assert draw_rule(Sampling(), default_temperature=0.6, vocab_size=V).temperature == 0.6
