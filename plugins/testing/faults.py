@@ -45,14 +45,15 @@ def first_of_each_kind(faults: Iterable[Fault]) -> list[Fault]:
     return list(found.values())
 
 
-def within(limit_s: float, what: str, check: Callable[[], list[Fault]]) -> list[Fault]:
+def within(limit_s: float, what: str, check: Callable[[], Iterable[Fault]]) -> list[Fault]:
     """Run `check` on a thread of its own and wait no longer than `limit_s`. A thread cannot be killed: one that hangs
-    goes on until the process ends, but whoever asked gets an answer."""
+    goes on until the process ends, but whoever asked gets an answer, with what was found until then."""
     found: list[Fault] = []
 
     def run() -> None:
         try:
-            found.extend(check())
+            for fault in check():
+                found.append(fault)
         except Exception as error:
             found.append(Fault("crashing", f"{what} raised {type(error).__name__}: {error}"))
 
@@ -60,5 +61,5 @@ def within(limit_s: float, what: str, check: Callable[[], list[Fault]]) -> list[
     thread.start()
     thread.join(limit_s)
     if thread.is_alive():
-        return [Fault("hanging", f"{what} was not done after {limit_s:g} s; a stage must always come back")]
-    return found
+        found.append(Fault("hanging", f"{what} was not done after {limit_s:g} s; a stage must always come back"))
+    return list(found)
