@@ -2,8 +2,10 @@
 
 from safety.automaton import Automaton, Match
 from safety.blocklist import compile_phrases
+from safety.credentials import compile_secrets
 from safety.holdback import HoldbackWindow, Limits, Redaction, Released
 from safety.patterns import compile_patterns
+from safety.pii import compile_pii
 from safety.rails import MatchRail, MatchScreen, MatchSession, Policy
 from safety.scanner import Scanner, find_all
 from safety.stage import register
@@ -22,6 +24,8 @@ __all__ = [
     "Scanner",
     "compile_patterns",
     "compile_phrases",
+    "compile_pii",
+    "compile_secrets",
     "find_all",
     "register",
 ]

@@ -13,17 +13,17 @@ Not covered: matches longer than the caller's patience. The scanner holds what m
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from safety import text
-from safety.nfa import Accept, Nfa, Position, Rule
+from safety.nfa import Accept, Nfa, Rule
 
 MAX_STATES = 20_000
 """Deterministic states kept; past it all are forgotten and built again as texts need them."""
 
-Group = tuple[frozenset[int], int]
-"""Positions, and how many symbols back its start may lie (0: it stays where it was)."""
+Group = tuple[frozenset[int], int | None]
+"""Positions, and how many symbols back its start may lie at most (None: it stays where it was)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +46,12 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What a character does to the registers: report, pin the starts of groups that stop sliding (group, limit),
-    keep those of `keep`, and open `opened` new groups."""
+    """What a character does to the registers: report; then group n begins where group `keep[n]` did; pin the starts
+    of groups that have stopped sliding (group, limit); and open `opened` new groups."""
 
     events: tuple[Event, ...]
-    pins: tuple[tuple[int, int], ...]
     keep: tuple[int, ...]
+    pins: tuple[tuple[int, int], ...]
     opened: int
 
 
@@ -64,7 +64,7 @@ class State(dict[str, "State"]):
     def __init__(self, automaton: Automaton, groups: tuple[Group, ...], context: str) -> None:
         super().__init__()
         self.automaton, self.groups, self.context = automaton, groups, context
-        self.slides = any(limit for _, limit in groups)
+        self.slides = any(limit is not None for _, limit in groups)
         self.actions: tuple[Action, ...] | None = None
         self.target = self
 
@@ -81,6 +81,8 @@ class Automaton:
         self.fold = fold
         self._nfa = nfa
         self._states: dict[tuple[tuple[Group, ...], str], State] = {}
+        self._moves: dict[tuple[int, str], frozenset[int]] = {}
+        self._begins: dict[tuple[str, str], frozenset[int]] = {}
         self.start = State(self, (), "edge")
 
     def step(self, state: State, char: str) -> State:
@@ -108,15 +110,14 @@ class Automaton:
         pins: list[tuple[int, int]] = []
         seen: set[int] = set()
         for index, (positions, limit) in enumerate(state.groups):
-            group = self._moved(positions, symbol, seen)
-            if group is None:
-                continue
-            if limit and not group[1]:
-                pins.append((len(groups), limit))
-            groups.append(group)
-            keep.append(index)
-        fresh = [g for g in (self._begun(state.context, symbol, slides, seen) for slides in (False, True)) if g]
-        action = Action(tuple(events), tuple(pins), tuple(keep), len(fresh))
+            reached = frozenset[int]().union(*(self._move(q, symbol) for q in positions))
+            for group in self._parted(reached, seen):
+                if limit is not None and group[1] is None:
+                    pins.append((len(groups), limit))
+                groups.append(group)
+                keep.append(index)
+        fresh = list(self._parted(self._begin(state.context, symbol), seen))
+        action = Action(tuple(events), tuple(keep), tuple(pins), len(fresh))
         return action, self._intern((*groups, *fresh), _context(state.context, symbol))
 
     def _accepted(self, state: State, symbol: str, *, inside: bool = False) -> list[Event]:
@@ -127,28 +128,31 @@ class Automaton:
             if _may_follow(accept.right, symbol)
         ]
 
-    def _moved(self, positions: frozenset[int], symbol: str, seen: set[int]) -> Group | None:
-        reached: set[int] = set()
-        for q in positions:
-            for target in self._targets(self._nfa.positions[q], symbol):
-                reached |= self._nfa.closure(target)
-        reached -= seen
-        if not reached:
-            return None
+    def _parted(self, reached: frozenset[int], seen: set[int]) -> Iterator[Group]:
+        """The positions that no older group holds, by the limit of their sliding."""
+        fresh = reached - seen
         table = self._nfa.positions
-        seen.update(q for q in reached if not table[q].checked)
-        return frozenset(reached), max(table[q].slide for q in reached)
+        seen.update(q for q in fresh if not table[q].checked)
+        limits = {table[q].slide for q in fresh}
+        for limit in sorted(limits, key=_slide_order):
+            yield (fresh if len(limits) == 1 else frozenset(q for q in fresh if table[q].slide == limit)), limit
 
-    def _begun(self, context: str, symbol: str, slides: bool, seen: set[int]) -> Group | None:
-        starts: set[int] = set()
-        for entry in self._nfa.entries:
-            if entry.slides is slides and _may_precede(entry.left, context):
-                starts |= self._nfa.closure(entry.position)
-        return self._moved(frozenset(starts), symbol, seen)
+    def _move(self, q: int, symbol: str) -> frozenset[int]:
+        found = self._moves.get((q, symbol))
+        if found is None:
+            position = self._nfa.positions[q]
+            targets = [*position.chars.get(symbol, ()), *(t for chars, t in position.sets if symbol in chars)]
+            found = self._moves[q, symbol] = frozenset[int]().union(*map(self._nfa.closure, targets))
+        return found
 
-    @staticmethod
-    def _targets(position: Position, symbol: str) -> list[int]:
-        return [*position.chars.get(symbol, ()), *(target for chars, target in position.sets if symbol in chars)]
+    def _begin(self, context: str, symbol: str) -> frozenset[int]:
+        found = self._begins.get((context, symbol))
+        if found is None:
+            entries = [e.position for e in self._nfa.entries if _may_precede(e.left, context)]
+            waiting = frozenset[int]().union(*map(self._nfa.closure, entries))
+            found = frozenset[int]().union(*(self._move(q, symbol) for q in waiting))
+            self._begins[context, symbol] = found
+        return found
 
     def _intern(self, groups: tuple[Group, ...], context: str) -> State:
         found = self._states.get((groups, context))
@@ -160,14 +164,18 @@ class Automaton:
 
     def _forget(self) -> None:
         """States in use by sessions stay valid: they only lose their arrows, and find new ones."""
-        states, self._states = self._states, {}
+        states, self._states, self._moves, self._begins = self._states, {}, {}, {}
         for state in states.values():
             state.clear()
         self.start.clear()
 
 
 def _unchanged(groups: int) -> Action:
-    return Action((), (), tuple(range(groups)), 0)
+    return Action((), tuple(range(groups)), (), 0)
+
+
+def _slide_order(limit: int | None) -> int:
+    return -1 if limit is None else limit
 
 
 def _accept_order(accept: Accept) -> tuple[int, int]:

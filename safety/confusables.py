@@ -3,7 +3,8 @@
 Not covered: most of the scripts of UTS #39, look-alikes of digits and punctuation, and pairs such as `rn` for `m`.
 Only letters that no normalisation form maps are listed; fullwidth, mathematical and circled letters fall to NFKD.
 The table is closed under case on purpose: `в` follows `В`, although only the capital resembles `B`, so that a
-phrase in Cyrillic or Greek still matches whatever its case.
+phrase in Cyrillic or Greek still matches whatever its case. Letters whose two cases resemble different letters stay as
+they are, and are listed in `AMBIGUOUS`: a phrase takes them for either.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ _PAIRS = {
     "ј": "j", "к": "k", "қ": "k", "м": "m", "о": "o", "ө": "o", "р": "p", "ԛ": "q", "ѕ": "s", "т": "t",
     "у": "y", "ү": "y", "ѵ": "v", "ԝ": "w", "х": "x", "з": "3", "ґ": "r",
     # Greek
-    "α": "a", "β": "b", "ε": "e", "ζ": "z", "η": "h", "ι": "i", "κ": "k", "μ": "m", "ν": "v", "ο": "o",
-    "ρ": "p", "τ": "t", "υ": "y", "χ": "x", "ϲ": "c", "ϳ": "j", "γ": "y", "ω": "w",
+    "α": "a", "β": "b", "ε": "e", "ζ": "z", "ι": "i", "κ": "k", "ο": "o",
+    "ρ": "p", "τ": "t", "χ": "x", "ϲ": "c", "ϳ": "j", "ω": "w",
     # Armenian and Cherokee
     "օ": "o", "ո": "n", "ս": "u", "հ": "h", "զ": "q", "ց": "g", "յ": "j", "ք": "p",
     "Ꭺ": "a", "Ᏼ": "b", "Ꮯ": "c", "Ꭰ": "d", "Ꭼ": "e", "Ꮋ": "h", "Ꭻ": "j", "Ꮶ": "k", "Ꮮ": "l", "Ꮇ": "m",
@@ -26,6 +27,14 @@ _PAIRS = {
     "ʟ": "l", "ʙ": "b", "ɢ": "g", "ʜ": "h", "ᴀ": "a", "ᴄ": "c", "ᴅ": "d", "ᴇ": "e", "ᴊ": "j", "ᴋ": "k",
     "ᴍ": "m", "ᴏ": "o", "ᴘ": "p", "ᴛ": "t", "ᴜ": "u", "ᴠ": "v", "ᴡ": "w", "ᴢ": "z", "ꜱ": "s", "ꜰ": "f",
     "ꞁ": "l", "ɓ": "b", "ɗ": "d", "ƙ": "k", "ƥ": "p", "ƭ": "t", "ʋ": "v", "ⱱ": "v", "ȼ": "c",
+}  # fmt: skip
+
+AMBIGUOUS = {"η": "hn", "ν": "nv", "μ": "mu", "υ": "yu", "γ": "y", "п": "n", "г": "r", "ь": "b", "ш": "w", "и": "nu"}
+"""Folded letters that a phrase's letters may be written as, besides themselves."""
+
+LEET = {
+    "0": "o", "1": "il", "2": "z", "3": "e", "4": "a", "5": "s", "6": "g", "7": "t", "8": "b", "9": "g",
+    "@": "a", "$": "s", "!": "il", "|": "il", "+": "t", "€": "e", "£": "l",
 }  # fmt: skip
 
 _MARKS = {"’": "'", "‘": "'", "ʼ": "'", "′": "'", "。": ".", "｡": ".", "․": ".", "−": "-", "∕": "/", "⁄": "/", "∶": ":"}

@@ -12,10 +12,18 @@ from dataclasses import dataclass, field
 from plugins.errors import ConfigurationError
 from safety import text
 from safety.charset import CharSet
+from safety.confusables import AMBIGUOUS, LEET
 from safety.regex import Alt, Cat, Node, Parsed, Repeat, longest, parse
 
 MAX_STATES = 20_000
 """Of patterns alone; phrases share a trie and are not counted."""
+
+EVADED_LETTERS = 6
+"""Shorter phrases are matched as they are: `50` should not ring for `so`. An ideograph counts as two."""
+
+_EMPHASIS = "*_~`"
+_SPACE = "\0"  # in a spelled-out phrase: one mark or more between two letters
+_SPACERS = " .-_*|/\u00b7\u2022"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +50,8 @@ class Position:
     sets: list[tuple[CharSet, int]] = field(default_factory=list)
     chars: dict[str, tuple[int, ...]] = field(default_factory=dict)
     accepts: tuple[Accept, ...] = ()
-    slide: int = 0
-    """> 0: threads that wait here have begun at most so many symbols ago, whatever came before."""
+    slide: int | None = None
+    """A number: threads that wait here count as begun at most so many symbols ago, whatever came before."""
     checked: bool = False
     """Belongs to a rule with a validator: no thread here stands for another."""
 
@@ -54,7 +62,6 @@ class Entry:
 
     left: str
     position: int
-    slides: bool = False
 
 
 class Nfa:
@@ -63,6 +70,7 @@ class Nfa:
         self.rules: list[Rule] = []
         self.entries: list[Entry] = []
         self._roots: dict[str, int] = {}
+        self._children: dict[tuple[int, str], int] = {}
         self._trie_size = 0
         self._closures: dict[int, frozenset[int]] = {}
 
@@ -70,16 +78,30 @@ class Nfa:
         self.rules.append(rule)
         return len(self.rules) - 1
 
-    def add_pattern(self, rule: int, pattern: str, *, left: str = "", right: str = "") -> None:
+    def add_pattern(
+        self, rule: int, pattern: str, *, left: str = "", right: str = "", cue: str = "", tails: tuple[str, ...] = ()
+    ) -> None:
         """`left` and `right` override the anchors written in the pattern (`number`: beside no digit, also not past a
-        point or dash). Raises `ConfigurationError` for what `safety.regex` refuses or a pattern too large."""
+        point or dash). `cue` is a pattern that must come right before, `tails` are texts one of which must follow;
+        neither is part of the match, and a cue alone holds nothing back. A pattern with a cue must not begin with a
+        loop. Raises `ConfigurationError` for what `safety.regex` refuses or a pattern too large."""
         parsed = parse(pattern)
         self._check_bound(rule, pattern, parsed)
+        entry = at = self._position()
+        if cue:
+            led = parse(cue)
+            left = left or led.left
+            at = self._build(led.node, entry)
+            for position in self.positions[entry:]:
+                position.slide = 0
         first = len(self.positions)
-        entry = self._position()
-        self._accept(self._build(parsed.node, entry), rule, right or parsed.right)
-        for position in self.positions[first:]:
-            position.checked = self.rules[rule].valid is not None
+        body = self._fork(at)
+        end = self._build(parsed.node, body)
+        for tail in tails:
+            self._tail(end, rule, tail)
+        if not tails:
+            self._accept(end, rule, right or parsed.right)
+        self._mark(first, body, cued=bool(cue), checked=self.rules[rule].valid is not None)
         self.entries.append(Entry(left or parsed.left, entry))
 
     def add_address(self, rule: int, *, plain: str, dotted: str, rest: str, limits: tuple[int, int]) -> None:
@@ -95,21 +117,31 @@ class Nfa:
         parsed = parse(rest)
         # Each head has its own copy of the rest: one's start must not stand for the other's.
         for head, limit in zip((run, broken), limits, strict=True):
-            self.positions[head].slide = limit
-            self._accept(self._build(parsed.node, self._fork(head)), rule, parsed.right)
-        self.entries.append(Entry("any", entry, slides=True))
+            sign = self._fork(head)
+            self.positions[head].slide = self.positions[sign].slide = limit
+            self._accept(self._build(parsed.node, sign), rule, parsed.right)
+        self.entries.append(Entry("any", entry))
 
-    def add_phrase(self, rule: int, phrase: str, *, borders: bool = True) -> None:
-        """Matches however it is written: `safety.text.wide` of both sides. Raises `ConfigurationError` for a phrase
-        that folds to nothing."""
+    def add_phrase(self, rule: int, phrase: str, *, borders: bool = True, evasions: bool = True) -> None:
+        """Matches however it is written: `safety.text.wide` of both sides. With `evasions`, in phrases of enough
+        letters also digits for letters, emphasis marks inside, and all letters spaced out. Raises
+        `ConfigurationError` for a phrase that folds to nothing."""
         symbols = " ".join("".join(map(text.wide, phrase)).split())
         if not symbols:
             raise ConfigurationError(f"blocklist phrase {phrase!r} has no visible characters; remove it")
+        letters = sum(2 if text.is_unspaced(s) else s.isalpha() for s in symbols)
+        evasions = evasions and letters >= EVADED_LETTERS
         left, right = ("word" if borders and text.is_word(symbols[i]) else "any" for i in (0, -1))
-        at = self._root(left)
-        for symbol in symbols:
-            at = self._branch(at, symbol)
         accept = Accept(rule, right)
+        self._spell(f"{left} leet" if evasions else left, left, symbols, accept, evasions=evasions)
+        if evasions:
+            apart = _SPACE.join(filter(str.strip, map(text.wide, phrase)))
+            self._spell(f"{left} spaced", left, apart, accept, evasions=True)
+
+    def _spell(self, root: str, left: str, symbols: str, accept: Accept, *, evasions: bool) -> None:
+        at = self._root(root, left)
+        for n, symbol in enumerate(symbols):
+            at = self._branch(at, symbol, evasions=evasions, last=n == len(symbols) - 1)
         if accept not in self.positions[at].accepts:
             self.positions[at].accepts += (accept,)
 
@@ -133,23 +165,32 @@ class Nfa:
     def _useful(position: Position) -> bool:
         return bool(position.sets or position.chars or position.accepts)
 
-    def _root(self, left: str) -> int:
-        root = self._roots.get(left)
+    def _root(self, name: str, left: str) -> int:
+        root = self._roots.get(name)
         if root is None:
-            root = self._roots[left] = self._position()
+            root = self._roots[name] = self._position()
             self.entries.append(Entry(left, root))
         return root
 
-    def _branch(self, at: int, symbol: str) -> int:
-        chars = self.positions[at].chars
-        if symbol in chars:
-            return chars[symbol][0]
-        target = self._position()
-        self._trie_size += 1
-        chars[symbol] = (target,)
-        if symbol == " ":  # a run of white space is one
-            self.positions[target].chars[" "] = (target,)
+    def _branch(self, at: int, symbol: str, *, evasions: bool, last: bool) -> int:
+        target = self._children.get((at, symbol))
+        if target is None:
+            target = self._children[at, symbol] = self._position()
+            self._trie_size += 1
+            for written in _written(symbol, evasions=evasions):
+                self._edge(at, written, target)
+            if symbol in (" ", _SPACE):  # a run of white space is one
+                for written in _written(symbol, evasions=evasions):
+                    self._edge(target, written, target)
+        if evasions and not last and symbol != _SPACE:
+            for mark in _EMPHASIS:
+                self._edge(target, mark, target)
         return target
+
+    def _edge(self, at: int, symbol: str, target: int) -> None:
+        chars = self.positions[at].chars
+        if target not in chars.get(symbol, ()):
+            chars[symbol] = (*chars.get(symbol, ()), target)
 
     def _accept(self, at: int, rule: int, right: str) -> None:
         self.positions[at].accepts += (Accept(rule, right),)
@@ -157,6 +198,20 @@ class Nfa:
             after = self._position()
             self.positions[at].sets.append((_POINT, after))
             self.positions[after].accepts += (Accept(rule, "digitless", back=1),)
+
+    def _tail(self, at: int, rule: int, tail: str) -> None:
+        for symbol in tail:
+            target = self._position()
+            self.positions[at].sets.append((CharSet(((ord(symbol), ord(symbol)),), fold=True), target))
+            at = target
+        self.positions[at].accepts += (Accept(rule, "word", back=len(tail)),)
+
+    def _mark(self, first: int, body: int, *, cued: bool, checked: bool) -> None:
+        for position in self.positions[first:]:
+            position.checked = checked
+        if cued:  # what waits for the first symbol after the cue has not begun either
+            for q in (body, *self._closure(body)):
+                self.positions[q].slide, self.positions[q].checked = 0, False
 
     def _check_bound(self, rule: int, pattern: str, parsed: Parsed) -> None:
         if self.rules[rule].valid is not None and longest(parsed.node) is None:
@@ -219,3 +274,11 @@ class Nfa:
 
 
 _POINT = CharSet(ranges=((ord(","), ord(",")), (ord("-"), ord("-")), (ord("."), ord("."))))
+
+
+def _written(symbol: str, *, evasions: bool) -> str:
+    """The symbols that a phrase's symbol may be found as."""
+    if symbol == _SPACE:
+        return _SPACERS
+    tables = (AMBIGUOUS, LEET) if evasions else (AMBIGUOUS,)
+    return symbol + "".join(other for table in tables for other, letters in table.items() if symbol in letters)

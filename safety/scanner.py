@@ -104,7 +104,7 @@ class Scanner:
         if not self._state.slides:
             return self._starts[0]
         return min(
-            self._bounded(start, self._end, limit) if limit else start
+            start if limit is None else self._bounded(start, self._end, limit)
             for start, (_, limit) in zip(self._starts, self._state.groups, strict=True)
         )
 

@@ -14,7 +14,11 @@ from plugins.contract import RegistryLike, StageFactory
 from plugins.errors import ConfigurationError
 from safety.automaton import Automaton
 from safety.blocklist import compile_phrases
+from safety.credentials import TYPES as SECRET_TYPES
+from safety.credentials import compile_secrets
 from safety.patterns import compile_patterns
+from safety.pii import TYPES as PII_TYPES
+from safety.pii import compile_pii
 from safety.rails import MatchRail, MatchScreen, Policy
 from safety.settings import ACTIONS, CHANNELS, ROLES, check_keys, flag, one_of, some_of, strings, table, text
 
@@ -71,8 +75,9 @@ def _phrases(stage: str, settings: Settings) -> Automaton:
     if "path" in settings:
         phrases += _lines(stage, Path(text(stage, "path", settings["path"])))
     borders = flag(stage, "word_borders", settings.get("word_borders", True))
+    evasions = flag(stage, "evasions", settings.get("evasions", True))
     label = text(stage, "label", settings.get("label", "blocklist"))
-    return compile_phrases(phrases, label=label, borders=borders)
+    return compile_phrases(phrases, label=label, borders=borders, evasions=evasions)
 
 
 def _lines(stage: str, path: Path) -> list[str]:
@@ -83,12 +88,22 @@ def _lines(stage: str, path: Path) -> list[str]:
     return [line for line in lines if line.strip() and not line.startswith("#")]
 
 
+def _pii(stage: str, settings: Settings) -> Automaton:
+    return compile_pii(strings(stage, "types", settings.get("types", PII_TYPES)))
+
+
+def _secrets(stage: str, settings: Settings) -> Automaton:
+    return compile_secrets(strings(stage, "types", settings.get("types", SECRET_TYPES)))
+
+
 def _patterns(stage: str, settings: Settings) -> Automaton:
     patterns = table(stage, "patterns", settings.get("patterns", {}))
     return compile_patterns({label: text(stage, f"patterns.{label}", p) for label, p in patterns.items()})
 
 
 _BUILT_IN: dict[str, tuple[Compile, tuple[str, ...]]] = {
-    "blocklist": (_phrases, ("phrases", "path", "word_borders", "label")),
+    "blocklist": (_phrases, ("phrases", "path", "word_borders", "evasions", "label")),
     "patterns": (_patterns, ("patterns",)),
+    "pii": (_pii, ("types",)),
+    "secrets": (_secrets, ("types",)),
 }

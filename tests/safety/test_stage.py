@@ -55,8 +55,13 @@ async def test_messages_are_passed_redacted_or_blocked_before_anything_is_genera
 @pytest.mark.parametrize(
     ("slot", "name", "settings", "said"),
     [
-        ("moderate", "blocklist", {"phrase": ["a"]}, "valid settings: action, actions, channels, label, path, phrases"),
-        ("screen", "blocklist", {"phrases": ["a"], "channels": []}, "valid settings: action, actions, label"),
+        (
+            "moderate",
+            "blocklist",
+            {"phrase": ["a"]},
+            "valid settings: action, actions, channels, evasions, label, path, phrases",
+        ),
+        ("screen", "blocklist", {"phrases": ["a"], "channels": []}, "valid settings: action, actions, evasions, label"),
         ("moderate", "blocklist", {"phrases": "a"}, "list of strings"),
         ("moderate", "blocklist", {}, "1 to"),
         ("moderate", "blocklist", {"path": "no/such/file"}, "cannot be read"),
