@@ -1,0 +1,34 @@
+"""From a JSON Schema, a regular expression, a list of choices or a Lark grammar to token bitmasks."""
+
+from grammar.compile import compile_choices, compile_json_object, compile_json_schema, compile_regex
+from grammar.lark import compile_lark
+from grammar.matcher import CompiledGrammar, Matcher
+from grammar.options import GrammarLimits, GrammarOptions
+from grammar.vocabulary import Vocabulary
+from plugins.errors import (
+    GrammarError,
+    GrammarLimit,
+    InvalidGrammar,
+    TokenRejected,
+    Unsatisfiable,
+    UnsupportedGrammar,
+)
+
+__all__ = [
+    "CompiledGrammar",
+    "GrammarError",
+    "GrammarLimit",
+    "GrammarLimits",
+    "GrammarOptions",
+    "InvalidGrammar",
+    "Matcher",
+    "TokenRejected",
+    "Unsatisfiable",
+    "UnsupportedGrammar",
+    "Vocabulary",
+    "compile_choices",
+    "compile_json_object",
+    "compile_json_schema",
+    "compile_lark",
+    "compile_regex",
+]

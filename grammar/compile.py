@@ -1,0 +1,88 @@
+"""Front door of the compiler: one function per kind of grammar."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from grammar.automata import CharDfa, utf8
+from grammar.lexemes import DfaLexeme
+from grammar.matcher import CompiledGrammar
+from grammar.options import GrammarOptions
+from grammar.schema.containers import Conj, Term
+from grammar.schema.document import Document
+from grammar.schema.keywords import check
+from grammar.threads import AT_END, End, InLexeme, Thread
+from grammar.values import Values
+from grammar.vocabulary import Vocabulary
+from plugins.errors import InvalidGrammar, Unsatisfiable
+
+
+def compile_json_schema(
+    schema: dict[str, Any] | bool | str, vocabulary: Vocabulary, *, options: GrammarOptions | None = None
+) -> CompiledGrammar:
+    """JSON texts that `schema` (any draft from 4 to 2020-12, as a value or as JSON text) allows.
+
+    Raises a `GrammarError` with a JSON pointer: `InvalidGrammar`, `UnsupportedGrammar`, `Unsatisfiable` or
+    `GrammarLimit`. No keyword that asserts is ever ignored.
+    """
+    options = options or GrammarOptions()
+    if isinstance(schema, str):
+        try:
+            schema = json.loads(schema)
+        except ValueError as error:
+            raise InvalidGrammar(f"the schema is not JSON: {error}") from error
+    if not isinstance(schema, dict | bool):
+        raise InvalidGrammar(f"a schema must be an object, true or false, not {schema!r}")
+    try:
+        return _compile(schema, vocabulary, options)
+    except RecursionError as error:
+        raise InvalidGrammar("the schema nests too deeply to be compiled") from error
+
+
+def _compile(schema: dict[str, Any] | bool, vocabulary: Vocabulary, options: GrammarOptions) -> CompiledGrammar:
+    document = Document(schema)
+    whole = check(document, options.limits)
+    values = Values(document, options)
+    root: Conj = (Term(document.root),)
+    if whole and values.checks is not None:
+        values.checks.validator(root[0])
+    if not values.satisfiable(root):
+        raise Unsatisfiable("no value satisfies this schema", pointer=values.why_not(root))
+    return CompiledGrammar(
+        vocabulary,
+        lambda: values.value(root, End()),
+        needs_text=True,
+        thread_limit=options.limits.threads,
+        notes=tuple(values.meaning.notes),
+    )
+
+
+def compile_json_object(vocabulary: Vocabulary, *, options: GrammarOptions | None = None) -> CompiledGrammar:
+    """Any JSON object."""
+    return compile_json_schema({"type": "object"}, vocabulary, options=options)
+
+
+def compile_regex(pattern: str, vocabulary: Vocabulary) -> CompiledGrammar:
+    """Texts that the Python regular expression `pattern` matches from end to end."""
+    return _of_texts(CharDfa.from_pattern(pattern, dialect="python", anchored=True), vocabulary, "pattern")
+
+
+def compile_choices(choices: Sequence[str], vocabulary: Vocabulary) -> CompiledGrammar:
+    """Exactly one of `choices`."""
+    if isinstance(choices, str) or not all(isinstance(choice, str) for choice in choices):
+        raise InvalidGrammar("choices must be a list of strings")
+    if not choices:
+        raise Unsatisfiable("there is no choice to make: the list is empty")
+    return _of_texts(CharDfa.from_literals(choices), vocabulary, "list of choices")
+
+
+def _of_texts(texts: CharDfa, vocabulary: Vocabulary, what: str) -> CompiledGrammar:
+    if texts.is_empty():
+        raise Unsatisfiable(f"no text matches this {what}")
+    lexeme = DfaLexeme(utf8(texts))
+    if not lexeme.grows(lexeme.start):
+        return CompiledGrammar(vocabulary, lambda: (AT_END,), needs_text=False)
+    thread: Thread = InLexeme(lexeme, lexeme.start, End())
+    return CompiledGrammar(vocabulary, lambda: (thread,), needs_text=False)

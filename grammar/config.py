@@ -1,0 +1,158 @@
+"""Configurations: all readings of a text at one moment, and the mask and steps they imply, worked out once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from grammar import classify, kernels
+from grammar.tape import Tape
+from grammar.threads import AT_END, Gather, Guard, InLexeme, Run, Thread
+from grammar.trie import I32
+from grammar.vocabulary import Vocabulary
+from plugins.errors import GrammarLimit
+
+_KEPT = 20_000
+"""Configurations kept per grammar; a mask of one is a few hundred words beside a shared row."""
+
+
+class Doubt(NamedTuple):
+    """Tokens that are allowed if all of `guards` agree."""
+
+    guards: tuple[Guard, ...]
+    ids: I32
+
+
+class Mask(NamedTuple):
+    """A bitmask as its difference from a shared row, and what only the text can decide."""
+
+    base: I32
+    words: I32
+    values: I32
+    doubts: tuple[Doubt, ...]
+    empty: bool
+
+
+class Config:
+    """Immutable but for what it remembers. `threads` are distinct."""
+
+    __slots__ = ("can_stop", "mask", "steps", "threads", "tokens")
+
+    def __init__(self, threads: tuple[Thread, ...]) -> None:
+        self.threads = threads
+        self.can_stop = any(_may_end(thread) for thread in threads)
+        self.mask: Mask | None = None
+        self.steps: dict[int, Config | None] = {}
+        self.tokens: dict[int, Config] = {}
+
+
+def _may_end(thread: Thread) -> bool:
+    if thread is AT_END:
+        return True
+    return isinstance(thread, InLexeme) and thread.follow.is_end and thread.lexeme.outcome(thread.state) is not None
+
+
+class Configs:
+    """The configurations of one compiled grammar, interned. Shared by its matchers; races only repeat work."""
+
+    def __init__(self, vocabulary: Vocabulary, thread_limit: int) -> None:
+        self.vocabulary = vocabulary
+        self.thread_limit = thread_limit
+        self._known: dict[Any, Config] = {}
+        self.blank = np.zeros(vocabulary.row_words, np.int32)
+
+    def intern(self, threads: Iterable[Thread]) -> Config:
+        distinct: dict[Any, Thread] = {}
+        for thread in threads:
+            distinct.setdefault(_key(thread), thread)
+        key = tuple(distinct)
+        found = self._known.get(key)
+        if found is None:
+            if len(distinct) > self.thread_limit:
+                raise GrammarLimit(
+                    f"one text has more than {self.thread_limit} readings at once; make the branches of anyOf and "
+                    "oneOf easier to tell apart, or raise limits.threads"
+                )
+            if len(self._known) >= _KEPT:
+                self._known = {}
+            found = self._known[key] = Config(tuple(distinct.values()))
+        return found
+
+    # --- stepping -----------------------------------------------------------------------------------------------
+
+    def step(self, config: Config, byte: int, run: Run) -> Config | None:
+        """After `byte`, which is on the tape already; None = refused. Remembered unless a guard was asked."""
+        if byte in config.steps:
+            return config.steps[byte]
+        outer, run.asked = run.asked, False
+        threads: list[Thread] = []
+        for thread in config.threads:
+            threads.extend(thread.step(byte, run))
+        after = self.intern(threads) if threads else None
+        if not run.asked:
+            config.steps[byte] = after
+        run.asked = run.asked or outer
+        return after
+
+    def take(self, config: Config, word: bytes, tape: Tape | None) -> tuple[Config | None, bool]:
+        """After all of `word`; and whether the outcome depends on the text. Pushes the bytes on `tape`."""
+        if tape is None or tape.mode == 1:
+            inside = self._stay(config, word)
+            if inside is not None:
+                if tape is not None:
+                    tape.push_all(word)
+                return inside, False
+        run = Run(tape)
+        at: Config | None = config
+        for byte in word:
+            if tape is not None:
+                tape.push(byte)
+            assert at is not None
+            at = self.step(at, byte, run)
+            if at is None:
+                return None, run.asked
+        return at, run.asked
+
+    def _stay(self, config: Config, word: bytes) -> Config | None:
+        """The common case: one thread, and the word stays inside its lexeme."""
+        if len(config.threads) != 1:
+            return None
+        thread = config.threads[0]
+        if type(thread) is not InLexeme:
+            return None
+        after = thread.run(word)
+        return None if after is None else self.intern((after,))
+
+    # --- masks --------------------------------------------------------------------------------------------------
+
+    def mask_of(self, config: Config) -> Mask:
+        found = config.mask
+        if found is None:
+            found = config.mask = self._mask(config)
+        return found
+
+    def _mask(self, config: Config) -> Mask:
+        gather = Gather(self.vocabulary)
+        for thread in config.threads:
+            thread.root(gather)
+        base = gather.rows[0] if gather.rows else self.blank
+        row = base.copy()
+        for other in gather.rows[1:]:
+            np.bitwise_or(row, other, out=row)
+        sure = classify.join(gather.sure)
+        if sure.size:
+            kernels.set_bits(row, sure)
+        if config.can_stop:
+            kernels.set_bits(row, self.vocabulary.eos)
+        words, values = np.empty(row.size, np.int32), np.empty(row.size, np.int32)
+        size = kernels.difference(row, base, words, values)
+        doubts = tuple(Doubt(guards, classify.join(ids)) for guards, ids in gather.doubtful.items())
+        return Mask(base, words[:size].copy(), values[:size].copy(), doubts, not gather.rows and not sure.size)
+
+
+def _key(thread: Thread) -> Any:
+    if type(thread) is InLexeme:
+        return (id(thread.lexeme), thread.state, id(thread.follow))
+    return id(thread)

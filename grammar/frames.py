@@ -1,0 +1,88 @@
+"""What all frames of a JSON text share: whitespace between lexemes, and the way from a schema to threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Protocol
+
+from grammar.automata import CharDfa, utf8
+from grammar.lexemes import DfaLexeme, Words
+from grammar.options import GrammarOptions
+from grammar.threads import Choice, Continuation, InLexeme, Thread
+from plugins.errors import InvalidGrammar
+
+# Where pretty-printers break lines. Both ends are bounded so that a weak model cannot spin on blanks.
+_FLEXIBLE_BLOCK = r" |\r?\n(?: {0,64}|\t{1,32})"
+_FLEXIBLE_COLON = r" "
+
+
+class Then(Continuation):
+    """Continuation given by a function; `threads` is called once."""
+
+    __slots__ = ("_known", "threads")
+
+    def __init__(self, threads: Callable[[], tuple[Thread, ...]]) -> None:
+        super().__init__()
+        self.threads = threads
+        self._known: tuple[Thread, ...] | None = None
+
+    def after(self, outcome: int) -> tuple[Thread, ...]:
+        if self._known is None:
+            self._known = self.threads()
+        return self._known
+
+
+class Layout:
+    """Whitespace of one grammar. `block`: after `{ [ ,` and before `} ]`; `colon`: after `:`."""
+
+    def __init__(self, options: GrammarOptions) -> None:
+        self.block, self.colon = _lexemes(options.whitespace)
+
+    def optional(self, lexeme: DfaLexeme | None, follow: Then) -> tuple[Thread, ...]:
+        """`follow`, perhaps after whitespace."""
+        if lexeme is None:
+            return follow.after(0)
+        return (*follow.after(0), InLexeme(lexeme, lexeme.start, follow))
+
+    def before_close(self, close: Then) -> tuple[Thread, ...]:
+        """Whitespace, not empty, and then the closing bracket."""
+        return () if self.block is None else (InLexeme(self.block, self.block.start, close),)
+
+
+@lru_cache(maxsize=64)
+def _lexemes(whitespace: str) -> tuple[DfaLexeme | None, DfaLexeme | None]:
+    if whitespace == "compact":
+        return None, None
+    if whitespace == "flexible":
+        return _space_lexeme(_FLEXIBLE_BLOCK), _space_lexeme(_FLEXIBLE_COLON)
+    lexeme = _space_lexeme(whitespace)
+    return lexeme, lexeme
+
+
+def _space_lexeme(pattern: str) -> DfaLexeme | None:
+    """Non-empty matches of `pattern`. Raises `InvalidGrammar` if it can match what JSON does not take for blank."""
+    blank = CharDfa.from_pattern(r"[ \t\r\n]+", anchored=True)
+    found = CharDfa.from_pattern(pattern, anchored=True)
+    if not found.difference(CharDfa.from_literal("")).is_subset(blank):
+        raise InvalidGrammar(f"whitespace pattern {pattern!r} matches more than JSON's blanks", param="whitespace")
+    inside = found.intersection(blank)
+    return None if inside.is_empty() else DfaLexeme(utf8(inside))
+
+
+class Meaning(Protocol):
+    """From a schema to threads; `values.Values` is the one implementation."""
+
+    layout: Layout
+    options: GrammarOptions
+
+    def value(self, conj: object, follow: Continuation) -> tuple[Thread, ...]:
+        """Threads at the first byte of a value that satisfies `conj`."""
+
+
+def keyword_lexeme(words: dict[bytes, int]) -> Words:
+    return Words(list(words.items()))
+
+
+def choice_of(byte: int, move: Callable[[], tuple[Thread, ...]]) -> tuple[Thread, ...]:
+    return (Choice({byte: move}),)

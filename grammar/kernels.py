@@ -1,0 +1,117 @@
+"""The compiled loops of a mask. Each has an obvious twin in tests/reference; wrappers elsewhere check arguments."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def walk(  # type: ignore[no-untyped-def]
+    byte, depth, skip, first, exact, ids, transitions, accepting, start, final, row, exits, closes
+):
+    """Classify a whole vocabulary from one lexeme state.
+
+    Sets in `row` (int32 bitmask) the tokens whose every byte stays inside the lexeme, writes to `closes` those that
+    end in state `final` (-1: there is none), and to `exits` the nodes at which a remainder begins: the lexeme could
+    end just before the node's byte and cannot go on with it. Nodes of depth 1 are never exits: there the lexeme ends
+    before the token. Returns how many exits, closing tokens and inside tokens there are.
+    """
+    stack = np.empty(1024, np.int32)
+    stack[0] = start
+    n = byte.size
+    n_exits = 0
+    n_closes = 0
+    n_inside = 0
+    i = 0
+    while i < n:
+        d = depth[i]
+        state = stack[d - 1]
+        after = transitions[state, byte[i]]
+        if after < 0:
+            if d > 1 and accepting[state]:
+                exits[n_exits] = i
+                n_exits += 1
+            i = skip[i]
+            continue
+        stack[d] = after
+        for k in range(first[i], first[i] + exact[i]):
+            token = ids[k]
+            if after == final:
+                closes[n_closes] = token
+                n_closes += 1
+            else:
+                row[token >> 5] |= np.int32(1) << np.int32(token & 31)
+                n_inside += 1
+        i += 1
+    return n_exits, n_closes, n_inside
+
+
+@njit(cache=True, nogil=True)
+def walk_lengths(  # type: ignore[no-untyped-def]
+    byte, depth, skip, first, exact, ids, transitions, start, rest, final, chars
+):
+    """Characters that each token adds to a string whose automaton rests in state `rest` between characters.
+
+    `chars` int32[V]: how many the string grows by, a begun character counted in full; -1 where the token is refused.
+    Tokens that reach `final`, the closing quote, count what stands before it. From a `start` inside a character, that
+    character is counted as well.
+    """
+    states = np.empty(1024, np.int32)
+    whole = np.empty(1024, np.int32)
+    states[0] = start
+    whole[0] = 0
+    n = byte.size
+    i = 0
+    while i < n:
+        d = depth[i]
+        after = transitions[states[d - 1], byte[i]]
+        if after < 0:
+            i = skip[i]
+            continue
+        if after == final:
+            for k in range(first[i], first[skip[i]]):
+                chars[ids[k]] = whole[d - 1]
+            i = skip[i]
+            continue
+        states[d] = after
+        whole[d] = whole[d - 1] + (1 if after == rest else 0)
+        for k in range(first[i], first[i] + exact[i]):
+            chars[ids[k]] = whole[d] if after == rest else whole[d] + 1
+        i += 1
+
+
+@njit(cache=True, nogil=True)
+def set_bits(row, ids):  # type: ignore[no-untyped-def]
+    """`for t in ids: row[t // 32] |= 1 << (t % 32)`."""
+    for k in range(ids.size):
+        token = ids[k]
+        row[token >> 5] |= np.int32(1) << np.int32(token & 31)
+
+
+@njit(cache=True, nogil=True)
+def clear_bits(row, ids):  # type: ignore[no-untyped-def]
+    for k in range(ids.size):
+        token = ids[k]
+        row[token >> 5] &= ~(np.int32(1) << np.int32(token & 31))
+
+
+@njit(cache=True, nogil=True)
+def put_row(row, base, words, values):  # type: ignore[no-untyped-def]
+    """`row[:] = base; row[words] = values`: unpack a stored mask."""
+    for k in range(row.size):
+        row[k] = base[k]
+    for k in range(words.size):
+        row[words[k]] = values[k]
+
+
+@njit(cache=True, nogil=True)
+def difference(row, base, words, values):  # type: ignore[no-untyped-def]
+    """Inverse of `put_row`: where `row` differs from `base`, and what stands there. Returns how many words."""
+    count = 0
+    for k in range(row.size):
+        if row[k] != base[k]:
+            words[count] = k
+            values[count] = row[k]
+            count += 1
+    return count

@@ -1,0 +1,113 @@
+"""Lexemes for sets of scalars."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import lru_cache
+
+from grammar.automata import CharDfa, json_string_body
+from grammar.counted import Counted
+from grammar.lexemes import DfaLexeme, Lexeme, Words
+from grammar.literals import Literals
+from grammar.schema import numbers, strings
+from grammar.schema.numbers import Numbers, NumberSet
+from grammar.schema.strings import Strings, StringSet
+
+
+@lru_cache(maxsize=1_000)
+def string_automaton(dfa: CharDfa) -> DfaLexeme:
+    return DfaLexeme(json_string_body(dfa), quoted=True)
+
+
+@lru_cache(maxsize=1)
+def every_string() -> DfaLexeme:
+    return string_automaton(CharDfa.any_string())
+
+
+@lru_cache(maxsize=1_000)
+def _string_lexeme(part: Strings) -> Lexeme | None:
+    part = part.reduced
+    if part.words is not None:
+        return Literals(sorted(part.words)) if part.words else None
+    inner = every_string() if part.dfa is None else string_automaton(part.dfa)
+    if part.low or part.high is not None:
+        return Counted(inner, every_string(), part.low, part.high)
+    return inner
+
+
+def string_lexemes(parts: StringSet) -> tuple[Lexeme, ...]:
+    """One lexeme for each part that is not empty, from after the opening quote."""
+    if parts == strings.EVERY:
+        return (every_string(),)
+    found = (_string_lexeme(part) for part in parts)
+    return tuple(lexeme for lexeme in found if lexeme is not None)
+
+
+@lru_cache(maxsize=500)
+def number_lexemes(parts: NumberSet) -> tuple[Lexeme, ...]:
+    if not parts:
+        return ()
+    listed = [part for part in parts if part.values is not None]
+    others = tuple(part for part in parts if part.values is None)
+    found: list[Lexeme] = []
+    for part in listed:
+        assert part.values is not None
+        words = [(spelling, 0) for value in sorted(part.values) for spelling in spellings(value)]
+        if words:
+            found.append(Words(words))
+    if others:
+        dfa = numbers.automaton(others)
+        if dfa is not None:
+            found.append(DfaLexeme(dfa))
+    return tuple(found)
+
+
+def spellings(value: Fraction) -> list[bytes]:
+    """The usual JSON spellings of a constant: `1`, `1.0`; `0.001`, `1e-3`, `1e-03`. Not trailing zeros without end."""
+    plain = _decimal(value)
+    found = {plain}
+    if value.denominator == 1:
+        found.add(plain + ".0")
+    if value == 0:
+        found |= {"-0", "-0.0"}
+    digits = plain.lstrip("-").replace(".", "").strip("0") or "0"
+    if value and (len(plain) > 5 or abs(value) >= 1000 or value.denominator > 1):
+        found |= _exponent_forms(value, digits)
+    return sorted(text.encode() for text in found)
+
+
+def _decimal(value: Fraction) -> str:
+    places = 0
+    while (value * 10**places).denominator != 1:
+        places += 1
+    digits = str(abs(int(value * 10**places))).rjust(places + 1, "0")
+    text = digits if not places else f"{digits[:-places]}.{digits[-places:]}"
+    return "-" + text if value < 0 else text
+
+
+def _exponent_forms(value: Fraction, digits: str) -> set[str]:
+    sign = "-" if value < 0 else ""
+    power = 0
+    size = abs(value)
+    while size >= 10:
+        size, power = size / 10, power + 1
+    while size < 1:
+        size, power = size * 10, power - 1
+    heads = [digits if len(digits) == 1 else f"{digits[0]}.{digits[1:]}"]
+    if len(digits) == 1:
+        heads.append(digits + ".0")
+    mark = "-" if power < 0 else ""
+    exponents = {f"{mark}{abs(power)}", f"{mark or '+'}{abs(power):02}", f"{mark or '+'}{abs(power)}"}
+    return {f"{sign}{head}{e}{exponent}" for head in heads for e in "eE" for exponent in exponents}
+
+
+@lru_cache(maxsize=32)
+def word_lexeme(null: bool, booleans: frozenset[bool]) -> Words | None:
+    words = [(b"null", 0)] if null else []
+    words += [(b"true" if value else b"false", 0) for value in sorted(booleans)]
+    return Words(words) if words else None
+
+
+def number_count(parts: tuple[Numbers, ...]) -> int | None:
+    values = numbers.finite_values(parts)
+    return None if values is None else len(values)

@@ -1,0 +1,145 @@
+"""Lexemes: the regular pieces that a text is made of. A lexeme steps over bytes and says when it may end.
+
+States are small hashable values. A lexeme that may end and may also go on (`12` of `123`) leaves the choice to what
+follows; one that cannot go on (a string after its closing quote) is over at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, Protocol
+
+import numpy as np
+
+from grammar.automata import ByteDfa, residual_digests
+from grammar.trie import I32
+
+QUOTE = 0x22
+BACKSLASH = 0x5C
+State = Any
+"""Small hashable values; each lexeme has its own kind."""
+
+
+class Lexeme(Protocol):
+    """What the threads of a grammar need of a lexeme. `outcome` tells which of several readings ended, if any did."""
+
+    start: State
+
+    def next(self, state: State, byte: int) -> State | None: ...
+
+    def outcome(self, state: State) -> int | None:
+        """A number if the lexeme may end in this state, else None."""
+
+    def grows(self, state: State) -> bool:
+        """Some byte is possible in this state."""
+
+    def run(self, state: State, text: bytes) -> State | None:
+        """Steps over all of `text`, or None where a byte is refused or the lexeme ends for good before the last byte
+        or with it."""
+
+    def key(self, state: State) -> Hashable | None:
+        """Name of the residual language, the same in every schema; None where sharing would not pay."""
+
+
+class DfaLexeme:
+    """A lexeme given by an explicit automaton over bytes; states are its row numbers.
+
+    With `quoted` the automaton describes a JSON string's body and the lexeme takes the closing quote as well.
+    """
+
+    def __init__(self, dfa: ByteDfa, *, quoted: bool = False) -> None:
+        table, accepting = dfa.transitions, dfa.accepting
+        if quoted:
+            final = table.shape[0]
+            table = np.vstack([table, np.full((1, 256), -1, np.int32)])
+            table[np.flatnonzero(accepting), QUOTE] = final
+            accepting = np.zeros(final + 1, np.bool_)
+            accepting[final] = True
+        self.dfa = dfa
+        self.quoted = quoted
+        self.table: I32 = np.ascontiguousarray(table, np.int32)
+        self.accepting = accepting
+        self.final = self.table.shape[0] - 1 if quoted else -1
+        self.start = int(dfa.start)
+        self._rows: list[list[int] | None] = [None] * self.table.shape[0]
+        self._accepts = [bool(flag) for flag in self.accepting]
+        self._grows = [bool(flag) for flag in (self.table >= 0).any(axis=1)]
+        self._names: list[bytes] | None = None
+
+    def row(self, state: int) -> list[int]:
+        """Next state by byte, -1 = refused."""
+        found = self._rows[state]
+        if found is None:
+            found = self._rows[state] = self.table[state].tolist()
+        return found
+
+    def next(self, state: int, byte: int) -> int | None:
+        after = self.row(state)[byte]
+        return None if after < 0 else after
+
+    def outcome(self, state: int) -> int | None:
+        return 0 if self._accepts[state] else None
+
+    def grows(self, state: int) -> bool:
+        return self._grows[state]
+
+    def run(self, state: int, text: bytes) -> int | None:
+        for byte in text:
+            state = self.row(state)[byte]
+            if state < 0:
+                return None
+        return state if self._grows[state] else None
+
+    def key(self, state: int) -> Hashable:
+        if self._names is None:
+            self._names = residual_digests(self.dfa)
+        if state == self.final:
+            return b"closed"
+        return (self.quoted, self._names[state])
+
+
+class WordNode:
+    """Node of a trie of byte strings; `word` = number of the word that ends here, or None."""
+
+    __slots__ = ("below", "word")
+
+    def __init__(self) -> None:
+        self.below: dict[int, WordNode] = {}
+        self.word: int | None = None
+
+
+class Words:
+    """One of a few byte strings, spelled exactly; states are trie nodes. `outcome` = index of the word."""
+
+    def __init__(self, words: list[tuple[bytes, int]]) -> None:
+        self.start = WordNode()
+        for word, number in words:
+            node = self.start
+            for byte in word:
+                node = node.below.setdefault(byte, WordNode())
+            node.word = number
+
+    def next(self, state: WordNode, byte: int) -> WordNode | None:
+        return state.below.get(byte)
+
+    def outcome(self, state: WordNode) -> int | None:
+        return state.word
+
+    def grows(self, state: WordNode) -> bool:
+        return bool(state.below)
+
+    def run(self, state: WordNode, text: bytes) -> WordNode | None:
+        node: WordNode | None = state
+        for byte in text:
+            assert node is not None
+            node = node.below.get(byte)
+            if node is None:
+                return None
+        return node if node is not None and node.below else None
+
+    def key(self, state: WordNode) -> None:
+        return None
+
+    def continuations(self, state: WordNode) -> list[tuple[bytes, WordNode]]:
+        """Usual spellings of what may come next, and where they lead."""
+        return [(bytes([byte]), node) for byte, node in state.below.items()]

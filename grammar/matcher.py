@@ -1,0 +1,190 @@
+"""The public face of a compiled grammar: one immutable object, and a cheap matcher per sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from grammar import kernels
+from grammar.config import Config, Configs, Doubt
+from grammar.tape import Place, Tape
+from grammar.threads import Thread
+from grammar.trie import I32
+from grammar.vocabulary import Vocabulary
+from plugins.contract import Mask
+from plugins.errors import TokenRejected
+
+
+class CompiledGrammar:
+    """Immutable for its users; what it works out on the way is shared by all its matchers.
+
+    `notes`: what the compiler wants the author to know (for example formats that only annotate).
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        start: Callable[[], tuple[Thread, ...]],
+        *,
+        needs_text: bool,
+        thread_limit: int = 2_000,
+        notes: tuple[str, ...] = (),
+    ) -> None:
+        self.vocabulary = vocabulary
+        self.notes = notes
+        self.needs_text = needs_text
+        self.configs = Configs(vocabulary, thread_limit)
+        self.start = self.configs.intern(start())
+
+    def matcher(self) -> Matcher:
+        return Matcher(self)
+
+
+class Matcher:
+    """One sequence's way through a grammar. Used by one thread at a time.
+
+    Masks have `ceil(vocabulary.size / 32)` words; longer rows are filled up with zeros.
+    """
+
+    __slots__ = ("_at", "_finished", "_grammar", "_past", "_tape")
+
+    def __init__(self, grammar: CompiledGrammar) -> None:
+        self._grammar = grammar
+        self._at = grammar.start
+        self._finished = False
+        self._tape = Tape() if grammar.needs_text else None
+        self._past: list[tuple[Config, Place | None, bool, int]] = []
+
+    # --- masks --------------------------------------------------------------------------------------------------
+
+    def fill_mask(self, row: Mask) -> bool:
+        """Overwrite `row` (int32, contiguous); True: the mask must be applied.
+
+        After the end only end-of-sequence tokens are allowed. Raises `ValueError` for a row that is too short.
+        """
+        vocabulary = self._grammar.vocabulary
+        size = vocabulary.row_words
+        if row.shape[0] != size:
+            if row.ndim != 1 or row.shape[0] < size:
+                raise ValueError(f"the mask needs {size} words for {vocabulary.size} tokens, the row has {row.shape}")
+            row[size:] = 0
+            row = row[:size]
+        if self._finished:
+            row.fill(0)
+            kernels.set_bits(row, vocabulary.eos)
+            return True
+        mask = self._grammar.configs.mask_of(self._at)
+        kernels.put_row(row, mask.base, mask.words, mask.values)
+        for doubt in mask.doubts:
+            self._decide(doubt, row)
+        return True
+
+    def _decide(self, doubt: Doubt, row: Mask) -> None:
+        """Add those of the doubtful tokens that their guards allow."""
+        tape = self._tape
+        assert tape is not None
+        if len(doubt.guards) == 1:
+            refused = doubt.guards[0].refused(tape)
+            if refused is not None:
+                self._add_without(doubt.ids, refused, row)
+                return
+        allowed = [token for token in doubt.ids.tolist() if not _bit(row, token) and self._try(token)]
+        if allowed:
+            kernels.set_bits(row, np.array(allowed, np.int32))
+
+    def _add_without(self, ids: I32, refused: frozenset[str], row: Mask) -> None:
+        closing = self._grammar.vocabulary.closing
+        out = [closing[text] for text in refused if text in closing]
+        if not out:
+            kernels.set_bits(row, ids)
+            return
+        bad = np.concatenate(out)
+        kept = ids[~np.isin(ids, bad)]
+        kernels.set_bits(row, kept)
+
+    def _try(self, token: int) -> bool:
+        tape = self._tape
+        assert tape is not None
+        place = tape.place()
+        after, _ = self._grammar.configs.take(self._at, self._grammar.vocabulary.words[token], tape)
+        tape.restore(place)
+        return after is not None
+
+    # --- moving -------------------------------------------------------------------------------------------------
+
+    def accept(self, token_id: int) -> None:
+        """Advance over a token; raises `TokenRejected`, and then nothing has changed."""
+        vocabulary = self._grammar.vocabulary
+        if token_id in vocabulary.eos_token_ids:
+            if not (self._finished or self._at.can_stop):
+                raise TokenRejected(token_id, f"token {token_id} ends the sequence, but the value is not whole yet")
+            self._remember()
+            self._finished = True
+            return
+        word = vocabulary.words[token_id] if 0 <= token_id < len(vocabulary.words) else b""
+        if not word or self._finished:
+            raise TokenRejected(token_id)
+        known = self._at.tokens.get(token_id)
+        tape = self._tape
+        if known is not None:
+            self._remember()
+            if tape is not None:
+                tape.push_all(word)
+            self._at = known
+            return
+        place = tape.place() if tape is not None else None
+        after, asked = self._grammar.configs.take(self._at, word, tape)
+        if after is None:
+            if tape is not None and place is not None:
+                tape.restore(place)
+            raise TokenRejected(token_id)
+        if not asked:
+            self._at.tokens[token_id] = after
+        self._past.append((self._at, place, self._finished, token_id))
+        self._at = after
+
+    def _remember(self) -> None:
+        place = self._tape.place() if self._tape is not None else None
+        self._past.append((self._at, place, self._finished, -1))
+
+    def rollback(self, n: int) -> None:
+        """Undo the last `n` accepted tokens. Raises `ValueError` if there are fewer."""
+        if not 0 <= n <= len(self._past):
+            raise ValueError(f"cannot roll back {n} tokens, {len(self._past)} were accepted")
+        if n:
+            self._at, place, self._finished, _ = self._past[-n]
+            del self._past[-n:]
+            if self._tape is not None and place is not None:
+                self._tape.restore(place)
+
+    def fork(self) -> Matcher:
+        """An independent matcher at the same place; costs a copy of the list of accepted tokens."""
+        other = Matcher.__new__(Matcher)
+        other._grammar, other._at, other._finished = self._grammar, self._at, self._finished
+        other._tape = self._tape.copy() if self._tape is not None else None
+        other._past = self._past.copy()
+        return other
+
+    # --- looking ------------------------------------------------------------------------------------------------
+
+    def forced_tokens(self) -> list[int]:
+        """[] until the canonical tokenisation of what must come is sure."""
+        return []
+
+    @property
+    def can_stop(self) -> bool:
+        return self._finished or self._at.can_stop
+
+    @property
+    def is_finished(self) -> bool:
+        if self._finished:
+            return True
+        if not self._at.can_stop:
+            return False
+        mask = self._grammar.configs.mask_of(self._at)
+        return mask.empty and not mask.doubts
+
+
+def _bit(row: Mask, token: int) -> bool:
+    return bool(int(row[token >> 5]) >> (token & 31) & 1)

@@ -1,0 +1,240 @@
+"""Objects: which names may come next, and what their values are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from grammar.frames import Then
+from grammar.guards import DistinctKey, together
+from grammar.lexemes import QUOTE, Lexeme
+from grammar.literals import Literals
+from grammar.schema.containers import Conj
+from grammar.threads import Choice, Continuation, Guard, InLexeme, Thread
+
+if TYPE_CHECKING:
+    from grammar.values import Values
+
+_BRACE, _COMMA, _COLON = 0x7D, 0x2C, 0x3A
+
+
+@dataclass(frozen=True, eq=False)
+class ObjectPlan:
+    """One alternative of an object, ready to be followed; every listed name can be given a value.
+
+    `names[i]` is listed with value `values[i]`; the first `ordered` rules of `any_order` False: names come in this
+    order, and free names after all of them. `free`: lexemes of names that are not listed, with their values.
+    """
+
+    names: tuple[str, ...]
+    values: tuple[Conj, ...]
+    required: tuple[bool, ...]
+    free: tuple[tuple[Lexeme, Conj], ...]
+    refused: frozenset[str]
+    """Names that are not free: listed ones, and those that must be absent."""
+    low: int
+    high: int | None
+    any_order: bool
+    check: Guard | None
+
+    @cached_property
+    def counts(self) -> bool:
+        return bool(self.low > sum(self.required)) or self.high is not None
+
+    @cached_property
+    def distinct(self) -> DistinctKey:
+        return DistinctKey(self.refused)
+
+    @cached_property
+    def required_from(self) -> tuple[int, ...]:
+        """How many required names stand at or after each index."""
+        counts = [0]
+        for needed in reversed(self.required):
+            counts.append(counts[-1] + needed)
+        return tuple(reversed(counts))
+
+
+class ObjectState:
+    """An open object between members. `at`: next listed name in order, or a bit set of those given (any order);
+    `count`: members so far, 0 where nobody asks."""
+
+    __slots__ = ("_after", "_before", "_names", "at", "count", "done", "follow", "plan", "values")
+
+    def __init__(self, values: Values, plan: ObjectPlan, at: int, count: int, follow: Continuation) -> None:
+        self.values = values
+        self.plan = plan
+        self.at = at
+        self.count = count
+        self.follow = follow
+        self.done: dict[int, Continuation] = {}
+        self._before: tuple[Thread, ...] | None = None
+        self._after: tuple[Thread, ...] | None = None
+        self._names: tuple[Thread, ...] | None = None
+
+    # --- what may come next ---
+
+    def missing(self) -> int:
+        """Required names that have not come yet."""
+        plan = self.plan
+        if not plan.any_order:
+            return plan.required_from[self.at]
+        return sum(1 for i, needed in enumerate(plan.required) if needed and not self.at >> i & 1)
+
+    def may_close(self) -> bool:
+        return not self.missing() and (not self.plan.counts or self.count >= self.plan.low)
+
+    def offered(self) -> list[int]:
+        """Listed names that may come next and leave the object completable."""
+        plan = self.plan
+        room = None if plan.high is None else plan.high - self.count
+        found = []
+        missing = self.missing()
+        for i in range(self.at if not plan.any_order else 0, len(plan.names)):
+            if plan.any_order and self.at >> i & 1:
+                continue
+            needed = plan.required[i]
+            if (room is None or missing + (not needed) <= room) and self._enough_left(i):
+                found.append(i)
+            if needed and not plan.any_order:
+                break
+        return found
+
+    def _enough_left(self, i: int) -> bool:
+        """After name `i`, the names left can still reach the least number of members."""
+        plan = self.plan
+        if not plan.counts or plan.free or plan.any_order:
+            return True
+        return self.count + len(plan.names) - i >= plan.low
+
+    def offers_free(self) -> bool:
+        plan = self.plan
+        if not plan.free:
+            return False
+        missing = self.missing()
+        if plan.high is not None and self.count + missing + 1 > plan.high:
+            return False
+        return plan.any_order or not missing
+
+    # --- threads ---
+
+    def opened(self) -> tuple[Thread, ...]:
+        """After `{`."""
+        if self._before is None:
+            layout = self.values.layout
+            threads = layout.optional(layout.block, Then(self.name_threads)) if self._has_names() else ()
+            if self.may_close():
+                threads = (*threads, *self._close(), *layout.before_close(Then(self._close)))
+            self._before = threads
+        return self._before
+
+    def between(self) -> tuple[Thread, ...]:
+        """After a member."""
+        if self._after is None:
+            layout = self.values.layout
+            threads: tuple[Thread, ...] = ()
+            if self._has_names():
+                threads = (Choice({_COMMA: lambda: layout.optional(layout.block, Then(self.name_threads))}),)
+            if self.may_close():
+                threads = (*threads, *self._close(), *layout.before_close(Then(self._close)))
+            self._after = threads
+        return self._after
+
+    def _has_names(self) -> bool:
+        return self.offers_free() or bool(self.offered())
+
+    def _close(self) -> tuple[Thread, ...]:
+        guard = together(self.plan.check, self.follow.guard)
+        follow = self.follow
+        return (Choice({_BRACE: lambda: follow.after(0)}, None if guard is None else {_BRACE: guard}),)
+
+    def name_threads(self) -> tuple[Thread, ...]:
+        """At the opening quote of a name."""
+        if self._names is None:
+            self._names = (Choice({QUOTE: self._in_name}),)
+        return self._names
+
+    def _in_name(self) -> tuple[Thread, ...]:
+        plan = self.plan
+        offered = self.offered()
+        threads: list[Thread] = []
+        if offered:
+            lexeme = Literals([plan.names[i] for i in offered])
+            threads.append(InLexeme(lexeme, lexeme.start, Named(self, offered)))
+        if self.offers_free():
+            threads.extend(InLexeme(lexeme, lexeme.start, Free(self, i)) for i, (lexeme, _) in enumerate(plan.free))
+        return tuple(threads)
+
+    # --- members ---
+
+    def after_listed(self, i: int) -> ObjectState:
+        plan = self.plan
+        return self.values.object_state(
+            plan, self.at | 1 << i if plan.any_order else i + 1, self.count + plan.counts, self.follow
+        )
+
+    def after_free(self) -> ObjectState:
+        plan = self.plan
+        at = self.at if plan.any_order else len(plan.names)
+        return self.values.object_state(plan, at, self.count + plan.counts, self.follow)
+
+    def value_after(self, terms: Conj, state: ObjectState) -> tuple[Thread, ...]:
+        """`:`, perhaps blanks, the value, and on with `state`."""
+        layout, values = self.values.layout, self.values
+        return (
+            Choice(
+                {_COLON: lambda: layout.optional(layout.colon, Then(lambda: values.value(terms, state.member_done())))}
+            ),
+        )
+
+    def member_done(self) -> Continuation:
+        found = self.done.get(0)
+        if found is None:
+            found = self.done[0] = Then(self.between)
+        return found
+
+
+class Named(Continuation):
+    """After a listed name; outcome k = `offered[k]`."""
+
+    __slots__ = ("_known", "offered", "state")
+
+    def __init__(self, state: ObjectState, offered: list[int]) -> None:
+        super().__init__()
+        self.state = state
+        self.offered = offered
+        self._known: dict[int, tuple[Thread, ...]] = {}
+
+    def after(self, outcome: int) -> tuple[Thread, ...]:
+        known = self._known.get(outcome)
+        if known is None:
+            i = self.offered[outcome]
+            state = self.state
+            known = self._known[outcome] = state.value_after(state.plan.values[i], state.after_listed(i))
+        return known
+
+
+class Free(Continuation):
+    """After a name that is not listed."""
+
+    __slots__ = ("_known", "index", "state")
+
+    def __init__(self, state: ObjectState, index: int) -> None:
+        super().__init__(state.plan.distinct)
+        self.state = state
+        self.index = index
+        self._known: tuple[Thread, ...] | None = None
+
+    def after(self, outcome: int) -> tuple[Thread, ...]:
+        if self._known is None:
+            state = self.state
+            self._known = state.value_after(state.plan.free[self.index][1], state.after_free())
+        return self._known
+
+
+def ordered_names(listed: tuple[str, ...], required: frozenset[str], order: str) -> tuple[str, ...]:
+    """`listed` as the option `property_order` wants it."""
+    if order != "required_first":
+        return listed
+    return tuple(chain((n for n in listed if n in required), (n for n in listed if n not in required)))

@@ -1,0 +1,60 @@
+"""What a caller may choose about a grammar, and the limits that keep a bad schema from hurting anybody else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+from plugins.errors import InvalidGrammar
+
+PropertyOrder = Literal["schema", "required_first", "any"]
+
+
+@dataclass(frozen=True, slots=True)
+class GrammarLimits:
+    """Each limit raises `GrammarLimit` and names itself."""
+
+    schema_bytes: int = 5_000_000
+    depth: int = 200
+    """Nesting of the schema document."""
+    alternatives: int = 400
+    """Branches of one value after `anyOf`, `oneOf`, `if` and `dependent*` were multiplied out."""
+    string_states: int = 20_000
+    """States of one string or regular-expression automaton."""
+    threads: int = 2_000
+    """Readings of one text that are followed at the same time."""
+
+
+@dataclass(frozen=True, slots=True)
+class GrammarOptions:
+    """`whitespace`: "compact" (none), "flexible" (one space, or one line break and a bounded indent, where
+    pretty-printers put them) or a regular expression for what may stand after `{ [ , :` and before `} ]`.
+
+    `property_order`: "schema" (as listed, unlisted ones last), "required_first" (required ones, in schema order, then
+    the others) or "any".
+    """
+
+    whitespace: str = "flexible"
+    property_order: PropertyOrder = "schema"
+    limits: GrammarLimits = GrammarLimits()
+
+    def __post_init__(self) -> None:
+        if self.property_order not in ("schema", "required_first", "any"):
+            raise InvalidGrammar(
+                f"property_order is {self.property_order!r}; use 'schema', 'required_first' or 'any'",
+                param="property_order",
+            )
+        if not isinstance(self.whitespace, str):
+            raise InvalidGrammar("whitespace must be 'compact', 'flexible' or a pattern", param="whitespace")
+
+    @classmethod
+    def from_mapping(cls, given: Mapping[str, Any]) -> GrammarOptions:
+        """Raises `InvalidGrammar` for an unknown name, listing the valid ones."""
+        valid = [f.name for f in fields(cls) if f.name != "limits"]
+        for name in given:
+            if name not in valid:
+                raise InvalidGrammar(
+                    f"unknown grammar option {name!r}; the options are {', '.join(valid)}", param=str(name)
+                )
+        return cls(**given)

@@ -1,0 +1,37 @@
+"""Constants of a schema as sets of one value."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+from grammar.schema.containers import NEVER, Array, Items, Literal, Members, Object
+from grammar.schema.domain import NOTHING, Domain, only
+from grammar.schema.numbers import Numbers
+from grammar.schema.strings import Strings
+
+
+def json_text(value: Any) -> str:
+    """JSON text of a constant; the order of properties is kept."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+@lru_cache(maxsize=4_000)
+def literal_domain(text: str) -> Domain:
+    """The set of the one value that `text` spells; the empty text spells none."""
+    if not text:
+        return NOTHING
+    value = json.loads(text, parse_float=str, parse_int=str) if text[0] in "-0123456789" else json.loads(text)
+    if text[0] in "-0123456789":
+        return only(numbers=(Numbers(values=frozenset({Fraction(value)})),))
+    if value is None or isinstance(value, bool):
+        return only(null=True) if value is None else only(booleans=frozenset({value}))
+    if isinstance(value, str):
+        return only(strings=(Strings(words=frozenset({value})),))
+    if isinstance(value, list):
+        items = Items(tuple((Literal(json_text(item)),) for item in value), NEVER)
+        return only(arrays=(Array(parts=(items,), low=len(value), high=len(value)),))
+    members = Members(tuple((name, (Literal(json_text(item)),)) for name, item in value.items()), (), NEVER)
+    return only(objects=(Object(parts=(members,), required=tuple(value)),))

@@ -1,0 +1,195 @@
+"""What a schema says about objects and arrays, as conjunctions that can be intersected and, mostly, complemented."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from grammar.schema import strings
+from grammar.schema.document import Node
+from grammar.schema.strings import StringSet
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One conjunct of what a value must satisfy: `node` holds, or (`positive` False) does not."""
+
+    node: Node
+    positive: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """The value equals `json`, canonical JSON text of a constant, or (`positive` False) does not."""
+
+    json: str
+    positive: bool = True
+
+
+Fact = Term | Literal
+Conj = tuple[Fact, ...]
+"""All of them hold; () = any value. Order is that of the schema, no term twice."""
+NEVER: Conj = (Literal(""),)
+"""No value; the one `Literal` that spells nothing."""
+
+
+def conj(terms: Iterable[Fact]) -> Conj:
+    return tuple(dict.fromkeys(terms))
+
+
+def negated(term: Fact) -> Fact:
+    return replace(term, positive=not term.positive)
+
+
+@dataclass(frozen=True)
+class Members:
+    """`properties`, `patternProperties` and `additionalProperties` of one schema: they act together.
+
+    `rest` is for names that are neither in `named` nor match a pattern; None = anything. `silent`: from a negation,
+    which evaluates nothing for `unevaluatedProperties`.
+    """
+
+    named: tuple[tuple[str, Conj], ...] = ()
+    patterns: tuple[tuple[str, Conj], ...] = ()
+    rest: Conj | None = None
+    silent: bool = False
+
+
+@dataclass(frozen=True)
+class Object:
+    parts: tuple[Members, ...] = ()
+    required: tuple[str, ...] = ()
+    absent: frozenset[str] = frozenset()
+    low: int = 0
+    high: int | None = None
+    names: StringSet = strings.EVERY
+    checks: frozenset[Fact] = frozenset()
+    """What the conjunction cannot express, checked when the value is closed."""
+
+    def meet(self, other: Object) -> Object | None:
+        """None where nothing can satisfy both."""
+        high = self.high if other.high is None else other.high if self.high is None else min(self.high, other.high)
+        met = Object(
+            self.parts + tuple(p for p in other.parts if p not in self.parts),
+            tuple(dict.fromkeys(self.required + other.required)),
+            self.absent | other.absent,
+            max(self.low, other.low),
+            high,
+            strings.intersect(self.names, other.names),
+            self.checks | other.checks,
+        )
+        return None if met.contradicts() else met
+
+    def contradicts(self) -> bool:
+        """Empty at a glance."""
+        low = max(self.low, len(self.required))
+        return (
+            (self.high is not None and low > self.high)
+            or not self.absent.isdisjoint(self.required)
+            or any(not strings.contains(self.names, name) for name in self.required)
+        )
+
+
+@dataclass(frozen=True)
+class Items:
+    """`prefixItems` and `items` of one schema; `rest` None = anything. `silent` as in `Members`."""
+
+    prefix: tuple[Conj, ...] = ()
+    rest: Conj | None = None
+    silent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Contains:
+    """Between `low` and `high` (None: any number) of the items satisfy `term`."""
+
+    term: Term
+    low: int = 1
+    high: int | None = None
+
+
+@dataclass(frozen=True)
+class Array:
+    parts: tuple[Items, ...] = ()
+    low: int = 0
+    high: int | None = None
+    unique: bool = False
+    contains: tuple[Contains, ...] = ()
+    checks: frozenset[Fact] = frozenset()
+
+    def meet(self, other: Array) -> Array | None:
+        high = self.high if other.high is None else other.high if self.high is None else min(self.high, other.high)
+        met = Array(
+            self.parts + tuple(p for p in other.parts if p not in self.parts),
+            max(self.low, other.low),
+            high,
+            self.unique or other.unique,
+            self.contains + tuple(c for c in other.contains if c not in self.contains),
+            self.checks | other.checks,
+        )
+        low = max([met.low, *(c.low for c in met.contains)])
+        return None if met.high is not None and low > met.high else met
+
+    def at(self, index: int) -> Conj:
+        """What the item at `index` must satisfy."""
+        terms: list[Fact] = []
+        for part in self.parts:
+            if index < len(part.prefix):
+                terms.extend(part.prefix[index])
+            elif part.rest is not None:
+                terms.extend(part.rest)
+        return conj(terms)
+
+    @property
+    def prefix_size(self) -> int:
+        return max((len(part.prefix) for part in self.parts), default=0)
+
+
+def complement_object(spec: Object) -> list[Object] | None:
+    """Objects that are not in `spec`, as alternatives; None where that takes more than conjunctions can say."""
+    found: list[Object] = []
+    if spec.checks or spec.names != strings.EVERY:
+        return None
+    for part in spec.parts:
+        if any(terms for _, terms in part.patterns) or part.rest:
+            return None
+        for name, terms in part.named:
+            found.extend(
+                Object(parts=(Members(named=((name, (negated(term),)),), silent=True),), required=(name,))
+                for term in terms
+            )
+    found.extend(Object(absent=frozenset({name})) for name in spec.required)
+    found.extend(Object(required=(name,)) for name in sorted(spec.absent))
+    if spec.low:
+        found.append(Object(high=spec.low - 1))
+    if spec.high is not None:
+        found.append(Object(low=spec.high + 1))
+    return found
+
+
+def complement_array(spec: Array) -> list[Array] | None:
+    found: list[Array] = []
+    if spec.checks or spec.unique or len(spec.parts) > 1:
+        return None
+    for part in spec.parts:
+        for i, terms in enumerate(part.prefix):
+            for term in terms:
+                items = Items(prefix=(*((),) * i, (negated(term),)), silent=True)
+                found.append(Array(parts=(items,), low=i + 1))
+        if part.rest:
+            if part.prefix or len(part.rest) != 1 or not isinstance(part.rest[0], Term):
+                return None
+            found.append(Array(contains=(Contains(Term(part.rest[0].node, not part.rest[0].positive)),)))
+    if spec.low:
+        found.append(Array(high=spec.low - 1))
+    if spec.high is not None:
+        found.append(Array(low=spec.high + 1))
+    for wanted in spec.contains:
+        if wanted.low:
+            found.append(Array(contains=(Contains(wanted.term, 0, wanted.low - 1),)))
+        if wanted.high is not None:
+            found.append(Array(contains=(Contains(wanted.term, wanted.high + 1, None),)))
+    return found

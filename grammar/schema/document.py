@@ -1,0 +1,224 @@
+"""A schema document: its subschemas by place, and what its references mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import unquote, urldefrag, urljoin
+
+from plugins.errors import InvalidGrammar, UnsupportedGrammar
+
+Json = Any
+_DRAFTS = {
+    "draft-03": 3, "draft-04": 4, "draft-06": 6, "draft-07": 7, "2019-09": 2019, "2020-12": 2020,
+}  # fmt: skip
+# Keywords whose value is data, not schemas: an `$id` or `$ref` inside is just a value.
+DATA = frozenset({"enum", "const", "default", "examples", "example"})
+_MAPPINGS = frozenset({"properties", "patternProperties", "definitions", "$defs", "dependentSchemas", "dependencies"})
+_METASCHEMA = "json-schema.org/"
+
+
+def draft_of(schema: Json, default: int = 2020) -> int:
+    """Draft named by `$schema`; an unknown name means the default."""
+    name = schema.get("$schema") if isinstance(schema, dict) else None
+    if isinstance(name, str):
+        for part, draft in _DRAFTS.items():
+            if part in name:
+                return draft
+    return default
+
+
+class Node:
+    """One subschema at one place. `scope`: resources passed through on the way here that have dynamic anchors,
+    outermost first; it decides what `$dynamicRef` means. Interned by the document, so `is` compares."""
+
+    __slots__ = ("base", "document", "draft", "pointer", "scope", "value")
+
+    def __init__(
+        self, document: Document, value: Json, base: str, pointer: str, draft: int, scope: tuple[str, ...]
+    ) -> None:
+        self.document = document
+        self.value = value
+        self.base = base
+        self.pointer = pointer
+        self.draft = draft
+        self.scope = scope
+
+    def child(self, *keys: str | int) -> Node:
+        """Subschema below."""
+        value, pointer = self.value, self.pointer
+        for key in keys:
+            value = value[key]
+            pointer += "/" + str(key).replace("~", "~0").replace("/", "~1")
+        return self.document.node(value, self.base, pointer, self.draft, self.scope)
+
+    def at(self, *keys: str | int) -> str:
+        """Pointer below, for messages."""
+        return self.pointer + "".join("/" + str(key).replace("~", "~0").replace("/", "~1") for key in keys)
+
+    def __repr__(self) -> str:
+        return f"Node({self.pointer!r})"
+
+
+class Document:
+    """Resolves `$ref`, `$anchor`, `$dynamicRef`, `$recursiveRef` and bundled `$id`s. Never fetches anything."""
+
+    def __init__(self, schema: Json, root_uri: str = "") -> None:
+        self.schema = schema
+        self._nodes: dict[tuple[int, str, tuple[str, ...]], Node] = {}
+        self.resources: dict[str, tuple[Json, str, int]] = {}
+        """URI -> (schema, pointer, draft)."""
+        self.anchors: dict[tuple[str, str], tuple[Json, str]] = {}
+        self.dynamic: dict[tuple[str, str], tuple[Json, str]] = {}
+        self._indexed: set[int] = set()
+        draft = draft_of(schema)
+        self._index(schema, root_uri, "", draft)
+        self.resources.setdefault(root_uri, (schema, "", draft))
+        base = self._base(schema, root_uri, draft)
+        self.root = self.node(schema, root_uri, "", draft, ())
+        self.root_base = base
+
+    def _base(self, schema: Json, base: str, draft: int) -> str:
+        name = identifier(schema, draft)
+        return base if name is None else urldefrag(urljoin(base, name))[0]
+
+    def _index(self, schema: Json, base: str, pointer: str, draft: int) -> None:
+        """Find every `$id` and anchor of the document; iterative, so that depth is the reader's limit, not ours."""
+        pending = [(schema, base, pointer, draft, True)]
+        while pending:
+            value, base, pointer, draft, is_schema = pending.pop()
+            if isinstance(value, dict):
+                if is_schema:
+                    if "$schema" in value:
+                        draft = draft_of(value, draft)
+                    name = identifier(value, draft)
+                    if name is not None:
+                        full, fragment = urldefrag(urljoin(base, name))
+                        if fragment and not fragment.startswith("/"):
+                            self.anchors.setdefault((full or base, fragment), (value, pointer))
+                        if full != base or not pointer:
+                            base = full
+                            self.resources.setdefault(base, (value, pointer, draft))
+                    self._index_anchors(value, base, pointer)
+                for key, below in value.items():
+                    if is_schema and key in DATA:
+                        continue
+                    if isinstance(below, dict | list):
+                        inner = not is_schema or key not in _MAPPINGS
+                        escaped = str(key).replace("~", "~0").replace("/", "~1")
+                        pending.append((below, base, f"{pointer}/{escaped}", draft, inner))
+            elif isinstance(value, list):
+                for i, below in enumerate(value):
+                    if isinstance(below, dict | list):
+                        pending.append((below, base, f"{pointer}/{i}", draft, True))
+
+    def _index_anchors(self, value: dict[str, Json], base: str, pointer: str) -> None:
+        for key in ("$anchor", "$dynamicAnchor"):
+            if isinstance(value.get(key), str):
+                self.anchors.setdefault((base, value[key]), (value, pointer))
+        if isinstance(value.get("$dynamicAnchor"), str):
+            self.dynamic.setdefault((base, value["$dynamicAnchor"]), (value, pointer))
+        if value.get("$recursiveAnchor") is True:
+            self.dynamic.setdefault((base, ""), (value, pointer))
+
+    def node(self, value: Json, base: str, pointer: str, draft: int, scope: tuple[str, ...]) -> Node:
+        if isinstance(value, dict):
+            draft = draft_of(value, draft) if "$schema" in value else draft
+            name = identifier(value, draft)
+            if name is not None:
+                full = urldefrag(urljoin(base, name))[0]
+                if full in self.resources:
+                    base = full
+            if self.dynamic and base not in scope and any(owner == base for owner, _ in self.dynamic):
+                scope = (*scope, base)
+        key = (id(value), pointer, scope)
+        found = self._nodes.get(key)
+        if found is None:
+            found = self._nodes[key] = Node(self, value, base, pointer, draft, scope)
+        return found
+
+    def resolve(self, node: Node, keyword: str) -> Node:
+        """The target of `node`'s reference. Raises `UnsupportedGrammar` for another document, `InvalidGrammar` for a
+        place that does not exist; both point at the keyword."""
+        reference = node.value[keyword]
+        if not isinstance(reference, str):
+            raise InvalidGrammar(f"{keyword} must be a string, not {reference!r}", pointer=node.at(keyword))
+        if keyword == "$recursiveRef":
+            return self._dynamic(node, self._static(node, "#", keyword), "", node.scope)
+        target = self._static(node, reference, keyword)
+        if keyword == "$dynamicRef":
+            fragment = urldefrag(urljoin(node.base, reference))[1]
+            if isinstance(target.value, dict) and target.value.get("$dynamicAnchor") == fragment and fragment:
+                return self._dynamic(node, target, fragment, node.scope)
+        return target
+
+    def _dynamic(self, node: Node, target: Node, name: str, scope: tuple[str, ...]) -> Node:
+        if (target.base, name) not in self.dynamic:
+            return target
+        for uri in scope:
+            found = self.dynamic.get((uri, name))
+            if found is not None:
+                return self.node(found[0], uri, found[1], target.draft, scope)
+        return target
+
+    def _static(self, node: Node, reference: str, keyword: str) -> Node:
+        uri, fragment = urldefrag(urljoin(node.base, reference))
+        fragment = unquote(fragment)
+        if uri not in self.resources:
+            if reference.startswith("#"):
+                uri = node.base if node.base in self.resources else ""
+            else:
+                self._refuse_remote(node, uri, keyword)
+        schema, pointer, draft = self.resources[uri]
+        if fragment and not fragment.startswith("/"):
+            if (uri, fragment) not in self.anchors:
+                raise InvalidGrammar(f"{keyword} {reference!r} names no anchor", pointer=node.at(keyword))
+            schema, pointer = self.anchors[uri, fragment]
+            return self.node(schema, uri, pointer, draft, node.scope)
+        base = uri
+        for part in fragment.split("/")[1:]:
+            key = part.replace("~1", "/").replace("~0", "~")
+            schema = self._below(schema, key, node, keyword, reference)
+            pointer = f"{pointer}/{part}"
+            if isinstance(schema, dict):
+                draft = draft_of(schema, draft)
+                name = identifier(schema, draft)
+                full = urldefrag(urljoin(base, name))[0] if name is not None else base
+                base = full if full in self.resources else base
+        if not isinstance(schema, dict | bool):
+            raise InvalidGrammar(f"{keyword} {reference!r} does not lead to a schema", pointer=node.at(keyword))
+        return self.node(schema, base, pointer, draft, node.scope)
+
+    def _below(self, schema: Json, key: str, node: Node, keyword: str, reference: str) -> Json:
+        if isinstance(schema, dict) and key in schema:
+            return schema[key]
+        if isinstance(schema, list) and key.isdigit() and int(key) < len(schema):
+            return schema[int(key)]
+        raise InvalidGrammar(f"{keyword} {reference!r} leads nowhere: there is no {key!r}", pointer=node.at(keyword))
+
+    def _refuse_remote(self, node: Node, uri: str, keyword: str) -> None:
+        kind = "the meta-schema" if _METASCHEMA in uri else "another document"
+        raise UnsupportedGrammar(
+            f"{keyword} leads to {kind} {uri!r}, and nothing is ever fetched; put it into this document under $defs "
+            "with its $id",
+            pointer=node.at(keyword),
+        )
+
+
+def identifier(schema: Json, draft: int) -> str | None:
+    """`$id` (draft 4: `id`); beside `$ref` older drafts ignore it."""
+    if not isinstance(schema, dict) or (draft <= 7 and "$ref" in schema):
+        return None
+    name = schema.get("id" if draft <= 4 else "$id")
+    return name if isinstance(name, str) else None
+
+
+def subschemas(node: Node, one: frozenset[str], many: frozenset[str], named: frozenset[str]) -> Iterator[Node]:
+    """Direct subschemas: under keywords that hold one, a list of them, or a mapping to them."""
+    for key, value in node.value.items():
+        if key in one and isinstance(value, dict | bool):
+            yield node.child(key)
+        elif key in many and isinstance(value, list):
+            yield from (node.child(key, i) for i in range(len(value)))
+        elif key in named and isinstance(value, dict):
+            yield from (node.child(key, name) for name, below in value.items() if isinstance(below, dict | bool))

@@ -1,0 +1,184 @@
+"""Sets of JSON values by type, with union, intersection and complement.
+
+Scalars are exact sets. Objects and arrays are lists of alternatives, each a conjunction; what a conjunction cannot
+say is left to a check of the finished value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from grammar.schema import numbers, strings
+from grammar.schema.containers import Array, Fact, Object, Term, complement_array, complement_object, negated
+from grammar.schema.document import Node
+from grammar.schema.numbers import NumberSet
+from grammar.schema.strings import StringSet
+from plugins.errors import GrammarLimit
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Domain:
+    null: bool = True
+    booleans: frozenset[bool] = frozenset({True, False})
+    numbers: NumberSet = numbers.EVERY
+    strings: StringSet = strings.EVERY
+    arrays: tuple[Array, ...] = (Array(),)
+    objects: tuple[Object, ...] = (Object(),)
+
+
+EVERYTHING = Domain()
+NOTHING = Domain(False, frozenset(), numbers.NOTHING, strings.NOTHING, (), ())
+
+
+class Algebra:
+    """Operations with a bound on how many alternatives they may make. `pointer` names the place in errors."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+
+    def intersect(self, a: Domain, b: Domain, pointer: str = "") -> Domain:
+        if a is EVERYTHING:
+            return b
+        if b is EVERYTHING:
+            return a
+        return Domain(
+            a.null and b.null,
+            a.booleans & b.booleans,
+            numbers.intersect(a.numbers, b.numbers),
+            strings.intersect(a.strings, b.strings),
+            self._products(a.arrays, b.arrays, Array.meet, Array(), pointer),
+            self._products(a.objects, b.objects, Object.meet, Object(), pointer),
+        )
+
+    def _products(
+        self, a: tuple[T, ...], b: tuple[T, ...], meet: Callable[[T, T], T | None], top: T, pointer: str
+    ) -> tuple[T, ...]:
+        if a == (top,):
+            return b
+        if b == (top,):
+            return a
+        if len(a) * len(b) > self.limit:
+            raise GrammarLimit(
+                f"the alternatives multiply to more than {self.limit}; name a `const` property that tells them apart, "
+                "or raise limits.alternatives",
+                pointer=pointer,
+            )
+        met = (meet(x, y) for x in a for y in b)
+        return tuple(dict.fromkeys(m for m in met if m is not None))
+
+    def union(self, a: Domain, b: Domain) -> Domain:
+        if a is NOTHING:
+            return b
+        if b is NOTHING:
+            return a
+        return Domain(
+            a.null or b.null,
+            a.booleans | b.booleans,
+            numbers.union(a.numbers, b.numbers),
+            strings.union(a.strings, b.strings),
+            _either(a.arrays, b.arrays, Array()),
+            _either(a.objects, b.objects, Object()),
+        )
+
+    def complement(self, domain: Domain, origin: Fact) -> Domain:
+        """Values outside. Where containers are beyond conjunctions, a check that `origin` fails stands in."""
+        failing = frozenset({negated(origin)})
+        return Domain(
+            not domain.null,
+            frozenset({True, False}) - domain.booleans,
+            numbers.complement(domain.numbers),
+            strings.complement(domain.strings),
+            self._outside(domain.arrays, complement_array, Array.meet, Array(), Array(checks=failing)),
+            self._outside(domain.objects, complement_object, Object.meet, Object(), Object(checks=failing)),
+        )
+
+    def _outside(
+        self,
+        alternatives: tuple[T, ...],
+        complement_one: Callable[[T], list[T] | None],
+        meet: Callable[[T, T], T | None],
+        top: T,
+        failing: T,
+    ) -> tuple[T, ...]:
+        result: tuple[T, ...] = (top,)
+        for alternative in alternatives:
+            outside = complement_one(alternative)
+            if outside is None or len(result) * len(outside) > min(self.limit, 64):
+                return (failing,)
+            result = self._products(result, tuple(outside), meet, top, "")
+        return result
+
+    def exactly_one(self, domains: list[Domain], origin: Node) -> Domain:
+        """Values in just one of `domains`, the branches of `origin`'s `oneOf`."""
+        result = NOTHING
+        outsides: dict[int, Domain] = {}
+        for i, domain in enumerate(domains):
+            only = domain
+            for j, other in enumerate(domains):
+                if i == j:
+                    continue
+                if j not in outsides:
+                    outsides[j] = self.complement(other, Term(origin.child("oneOf", j)))
+                only = self._without(only, other, outsides[j])
+            result = self.union(result, only)
+        return result
+
+    def _without(self, domain: Domain, other: Domain, outside: Domain) -> Domain:
+        """`domain` less `other`; alternatives that cannot meet `other` stay as they are."""
+        return Domain(
+            domain.null and outside.null,
+            domain.booleans & outside.booleans,
+            numbers.intersect(domain.numbers, outside.numbers),
+            strings.intersect(domain.strings, outside.strings),
+            self._less(domain.arrays, other.arrays, outside.arrays, Array.meet, Array()),
+            self._less(domain.objects, other.objects, outside.objects, Object.meet, Object()),
+        )
+
+    def _less(
+        self,
+        alternatives: tuple[T, ...],
+        others: tuple[T, ...],
+        outside: tuple[T, ...],
+        meet: Callable[[T, T], T | None],
+        top: T,
+    ) -> tuple[T, ...]:
+        kept: list[T] = []
+        for alternative in alternatives:
+            if all(self.apart(alternative, other) for other in others):
+                kept.append(alternative)
+            else:
+                kept.extend(self._products((alternative,), outside, meet, top, ""))
+        return tuple(dict.fromkeys(kept))
+
+    def apart(self, a: object, b: object) -> bool:
+        """Surely no value is in both; the meaning of nested schemas is asked through `scalar_domain`."""
+        if isinstance(a, Object) and isinstance(b, Object):
+            return self._objects_apart(a, b)
+        if isinstance(a, Array) and isinstance(b, Array):
+            return a.meet(b) is None
+        return False
+
+    def _objects_apart(self, a: Object, b: Object) -> bool:
+        met = a.meet(b)
+        if met is None:
+            return True
+        return any(self.hopeless_member(met, name) for name in met.required)
+
+    def hopeless_member(self, spec: Object, name: str) -> bool:
+        """Property `name` of `spec` can surely have no value; overridden where schemas are known."""
+        return False
+
+
+def _either(a: tuple[T, ...], b: tuple[T, ...], top: T) -> tuple[T, ...]:
+    if top in a or top in b:
+        return (top,)
+    return tuple(dict.fromkeys(a + b))
+
+
+def only(**kept: object) -> Domain:
+    """Nothing but the given types."""
+    return replace(NOTHING, **kept)  # type: ignore[arg-type]

@@ -1,0 +1,398 @@
+"""From subschemas to the sets of values they allow, one keyword after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+from grammar.automata import CharDfa
+from grammar.options import GrammarLimits
+from grammar.schema import numbers, strings
+from grammar.schema.constants import json_text, literal_domain
+from grammar.schema.containers import (
+    Array,
+    Conj,
+    Contains,
+    Fact,
+    Items,
+    Literal,
+    Members,
+    Object,
+    Term,
+    conj,
+)
+from grammar.schema.document import Node
+from grammar.schema.domain import EVERYTHING, NOTHING, Algebra, Domain, only
+from grammar.schema.numbers import Numbers
+from grammar.schema.strings import Strings, StringSet
+from plugins.errors import GrammarError, InvalidGrammar, UnsupportedGrammar
+
+_TYPES: dict[str, Domain] = {
+    "null": only(null=True),
+    "boolean": only(booleans=frozenset({True, False})),
+    "number": only(numbers=numbers.EVERY),
+    "integer": only(numbers=(Numbers(step=Fraction(1)),)),
+    "string": only(strings=strings.EVERY),
+    "array": only(arrays=(Array(),)),
+    "object": only(objects=(Object(),)),
+}
+_SUBSETS = 5
+
+
+class Circular(Exception):
+    """A schema refers to itself without a value in between."""
+
+
+def exact(number: int | float) -> Fraction:
+    """The decimal that the schema's author wrote."""
+    return Fraction(number) if isinstance(number, int) else Fraction(repr(number))
+
+
+class Meaning(Algebra):
+    """Domains of facts, each worked out once. One per compiled grammar."""
+
+    def __init__(self, limits: GrammarLimits) -> None:
+        super().__init__(limits.alternatives)
+        self.limits = limits
+        self._domains: dict[tuple[Fact, bool], Domain] = {}
+        self._met: dict[Conj, Domain] = {}
+        self._open: set[tuple[Fact, bool]] = set()
+        self.notes: dict[str, None] = {}
+
+    def of_conj(self, facts: Conj) -> Domain:
+        """Values that satisfy all of `facts`."""
+        if len(facts) == 1:
+            return self.of(facts[0])
+        known = self._met.get(facts)
+        if known is None:
+            known = EVERYTHING
+            for fact in facts:
+                known = self.intersect(known, self.of(fact))
+            self._met[facts] = known
+        return known
+
+    def of(self, fact: Fact, thorough: bool = False) -> Domain:
+        """`thorough`: keep apart which branches hold, for an `unevaluated*` keyword outside.
+
+        Raises `Circular` where a schema means itself.
+        """
+        if isinstance(fact, Literal):
+            return self._of_literal(fact)
+        key = (fact, thorough)
+        known = self._domains.get(key)
+        if known is None:
+            if key in self._open:
+                raise Circular
+            self._open.add(key)
+            try:
+                known = self._of_node(fact.node, thorough) if fact.positive else self._outside_of(fact)
+            finally:
+                self._open.discard(key)
+            self._domains[key] = known
+        return known
+
+    def _of_literal(self, fact: Literal) -> Domain:
+        domain = literal_domain(fact.json)
+        return domain if fact.positive else self.complement(domain, Literal(fact.json))
+
+    def _outside_of(self, fact: Term) -> Domain:
+        inside = Term(fact.node)
+        return self.complement(self.of(inside), inside)
+
+    def hopeless_member(self, spec: Object, name: str) -> bool:
+        try:
+            return is_empty(self.of_conj(member(spec, name)))
+        except (Circular, GrammarError):
+            return False
+
+    # --- one schema ---------------------------------------------------------------------------------------------
+
+    def _of_node(self, node: Node, thorough: bool) -> Domain:
+        schema = node.value
+        if schema is True or schema == {}:
+            return EVERYTHING
+        if schema is False:
+            return NOTHING
+        if not isinstance(schema, dict):
+            raise InvalidGrammar(f"a schema must be an object or a boolean, not {schema!r}", pointer=node.pointer)
+        if "$ref" in schema and node.draft <= 7:
+            return self.of(Term(node.document.resolve(node, "$ref")), thorough)
+        thorough = thorough or "unevaluatedProperties" in schema or "unevaluatedItems" in schema
+        domain = self._own(node)
+        for part in self._applicators(node, thorough):
+            domain = self.intersect(domain, part, node.pointer)
+        if thorough:
+            domain = self._unevaluated(node, domain)
+        return domain
+
+    def _own(self, node: Node) -> Domain:
+        """Keywords that look at the value itself."""
+        schema = node.value
+        domain = self._typed(node)
+        domain = self.intersect(
+            domain,
+            Domain(
+                numbers=self._numbers(node),
+                strings=self._strings(node),
+                arrays=(self._array(node),),
+                objects=(self._object(node),),
+            ),
+            node.pointer,
+        )
+        if "const" in schema:
+            domain = self.intersect(domain, self.of(Literal(json_text(schema["const"]))), node.pointer)
+        if "enum" in schema:
+            domain = self.intersect(domain, self._enum(node), node.pointer)
+        return domain
+
+    def _typed(self, node: Node) -> Domain:
+        names = node.value.get("type")
+        if names is None:
+            return EVERYTHING
+        names = [names] if isinstance(names, str) else names
+        domain = NOTHING
+        for name in names:
+            domain = self.union(domain, _TYPES[name])
+        return domain
+
+    def _enum(self, node: Node) -> Domain:
+        domain = NOTHING
+        words: list[str] = []
+        values: list[Fraction] = []
+        others: list[str] = []
+        for value in node.value["enum"]:
+            if isinstance(value, str):
+                words.append(value)
+            elif isinstance(value, int | float) and not isinstance(value, bool):
+                values.append(exact(value))
+            else:
+                others.append(json_text(value))
+        domain = only(
+            strings=(Strings(words=frozenset(words)),),
+            numbers=(Numbers(values=frozenset(values)),) if values else numbers.NOTHING,
+        )
+        for text in others:
+            domain = self.union(domain, literal_domain(text))
+        return domain
+
+    def _numbers(self, node: Node) -> numbers.NumberSet:
+        schema = node.value
+        low: list[numbers.Bound] = []
+        high: list[numbers.Bound] = []
+        for bounds, plain, strict in ((low, "minimum", "exclusiveMinimum"), (high, "maximum", "exclusiveMaximum")):
+            if plain in schema:
+                bounds.append((exact(schema[plain]), schema.get(strict) is True))
+            if strict in schema and not isinstance(schema[strict], bool):
+                bounds.append((exact(schema[strict]), True))
+        steps = [schema[key] for key in ("multipleOf", "divisibleBy") if key in schema]
+        result = numbers.EVERY
+        for bound in low:
+            result = numbers.intersect(result, (Numbers(low=bound),))
+        for bound in high:
+            result = numbers.intersect(result, (Numbers(high=bound),))
+        for step in steps:
+            result = numbers.intersect(result, (Numbers(step=exact(step)),))
+        return result
+
+    def _strings(self, node: Node) -> StringSet:
+        schema = node.value
+        found = Strings(low=_count(schema, "minLength") or 0, high=_count(schema, "maxLength"))
+        result: StringSet = strings.EVERY if found == Strings() else (found,)
+        if "pattern" in schema:
+            result = strings.intersect(result, (Strings(dfa=self.pattern(schema["pattern"], node.at("pattern"))),))
+        if "format" in schema:
+            dfa = self._format(node)
+            if dfa is not None:
+                result = strings.intersect(result, (Strings(dfa=dfa),))
+        return result
+
+    def pattern(self, text: str, pointer: str) -> CharDfa:
+        try:
+            return strings.pattern(text, self.limits.string_states)
+        except GrammarError as error:
+            raise type(error)(f"pattern {_shown(text)}: {error.reason}", pointer=pointer) from error
+
+    def _format(self, node: Node) -> CharDfa | None:
+        name = node.value["format"]
+        try:
+            return CharDfa.from_format(name)
+        except UnsupportedGrammar:
+            self.notes[f"format {name!r} at {node.at('format')!r} is not a format of JSON Schema; it annotates"] = None
+            return None
+
+    def _object(self, node: Node) -> Object:
+        schema = node.value
+        named = tuple((name, (Term(node.child("properties", name)),)) for name in schema.get("properties", ()))
+        patterns = tuple(
+            (text, (Term(node.child("patternProperties", text)),)) for text in schema.get("patternProperties", ())
+        )
+        rest = (Term(node.child("additionalProperties")),) if "additionalProperties" in schema else None
+        members = Members(named, patterns, rest)
+        names = strings.EVERY
+        if "propertyNames" in schema:
+            names = self.of(Term(node.child("propertyNames"))).strings
+        required = schema.get("required", ())
+        return Object(
+            parts=() if members == Members() else (members,),
+            required=tuple(dict.fromkeys(required)) if isinstance(required, list) else (),
+            low=_count(schema, "minProperties") or 0,
+            high=_count(schema, "maxProperties"),
+            names=names,
+        )
+
+    def _array(self, node: Node) -> Array:
+        schema = node.value
+        prefix: tuple[Conj, ...] = ()
+        rest: Conj | None = None
+        if "prefixItems" in schema:
+            prefix = tuple((Term(node.child("prefixItems", i)),) for i in range(len(schema["prefixItems"])))
+        if isinstance(schema.get("items"), list):
+            prefix = tuple((Term(node.child("items", i)),) for i in range(len(schema["items"])))
+            if "additionalItems" in schema:
+                rest = (Term(node.child("additionalItems")),)
+        elif "items" in schema:
+            rest = (Term(node.child("items")),)
+        items = Items(prefix, rest)
+        return Array(
+            parts=() if items == Items() else (items,),
+            low=_count(schema, "minItems") or 0,
+            high=_count(schema, "maxItems"),
+            unique=schema.get("uniqueItems") is True,
+            contains=_contains(node),
+        )
+
+    # --- schemas inside schemas, for the same value ----------------------------------------------------------------
+
+    def _applicators(self, node: Node, thorough: bool) -> Iterable[Domain]:
+        schema = node.value
+        for keyword in ("$ref", "$dynamicRef", "$recursiveRef"):
+            if keyword in schema:
+                yield self.of(Term(node.document.resolve(node, keyword)), thorough)
+        for i in range(len(schema.get("allOf", ()))):
+            yield self.of(Term(node.child("allOf", i)), thorough)
+        if "anyOf" in schema:
+            yield self._any_of(node, thorough)
+        if "oneOf" in schema:
+            branches = [self.of(Term(node.child("oneOf", i)), thorough) for i in range(len(schema["oneOf"]))]
+            yield self.exactly_one(branches, node)
+        if "not" in schema:
+            yield self.of(Term(node.child("not"), False))
+        if "if" in schema:
+            yield self._conditional(node, thorough)
+        yield from self._dependent(node, thorough)
+
+    def _any_of(self, node: Node, thorough: bool) -> Domain:
+        branches = [self.of(Term(node.child("anyOf", i)), thorough) for i in range(len(node.value["anyOf"]))]
+        result = NOTHING
+        for branch in branches:
+            result = self.union(result, branch)
+        if thorough and len(branches) <= _SUBSETS:
+            for chosen in range(1, 1 << len(branches)):
+                if chosen & (chosen - 1):
+                    met = EVERYTHING
+                    for i, branch in enumerate(branches):
+                        if chosen >> i & 1:
+                            met = self.intersect(met, branch, node.pointer)
+                    result = self.union(result, met)
+        return result
+
+    def _conditional(self, node: Node, thorough: bool) -> Domain:
+        schema = node.value
+        condition = node.child("if")
+        if "then" not in schema and "else" not in schema and not thorough:
+            return EVERYTHING
+        holds = self.of(Term(condition), thorough)
+        fails = self.of(Term(condition, False))
+        if "then" in schema:
+            holds = self.intersect(holds, self.of(Term(node.child("then")), thorough), node.pointer)
+        if "else" in schema:
+            fails = self.intersect(fails, self.of(Term(node.child("else")), thorough), node.pointer)
+        return self.union(holds, fails)
+
+    def _dependent(self, node: Node, thorough: bool) -> Iterable[Domain]:
+        for keyword in ("dependentRequired", "dependentSchemas", "dependencies"):
+            for name, wanted in node.value.get(keyword, {}).items():
+                if isinstance(wanted, str):
+                    wanted = [wanted]
+                if isinstance(wanted, list):
+                    met: tuple[Object, ...] = (Object(required=tuple(dict.fromkeys([name, *wanted]))),)
+                else:
+                    inner = self.of(Term(node.child(keyword, name)), thorough).objects
+                    met = self._products((Object(required=(name,)),), inner, Object.meet, Object(), node.pointer)
+                yield replace(EVERYTHING, objects=(Object(absent=frozenset({name})), *met))
+
+    # --- unevaluated ----------------------------------------------------------------------------------------------
+
+    def _unevaluated(self, node: Node, domain: Domain) -> Domain:
+        schema = node.value
+        if schema.get("unevaluatedProperties", True) is not True:
+            rest = (Term(node.child("unevaluatedProperties")),)
+            objects = (self._objects_without(spec, rest, node) for spec in domain.objects)
+            domain = replace(domain, objects=tuple(o for o in objects if o is not None))
+        if schema.get("unevaluatedItems", True) is not True:
+            rest = (Term(node.child("unevaluatedItems")),)
+            arrays = (self._arrays_without(spec, rest, node) for spec in domain.arrays)
+            domain = replace(domain, arrays=tuple(a for a in arrays if a is not None))
+        return domain
+
+    def _objects_without(self, spec: Object, rest: Conj, node: Node) -> Object | None:
+        if any(isinstance(check, Term) and check.positive for check in spec.checks):
+            return replace(spec, checks=spec.checks | {Term(node)})
+        heard = [part for part in spec.parts if not part.silent]
+        if any(part.rest is not None for part in heard):
+            return spec
+        named = dict.fromkeys(name for part in heard for name, _ in part.named)
+        patterns = dict.fromkeys(text for part in heard for text, _ in part.patterns)
+        members = Members(tuple((n, ()) for n in named), tuple((p, ()) for p in patterns), rest)
+        return spec.meet(Object(parts=(members,)))
+
+    def _arrays_without(self, spec: Array, rest: Conj, node: Node) -> Array | None:
+        if spec.contains or any(isinstance(check, Term) and check.positive for check in spec.checks):
+            return replace(spec, checks=spec.checks | {Term(node)})
+        heard = [part for part in spec.parts if not part.silent]
+        if any(part.rest is not None for part in heard):
+            return spec
+        size = max((len(part.prefix) for part in heard), default=0)
+        return spec.meet(Array(parts=(Items(((),) * size, rest),)))
+
+
+def member(spec: Object, name: str) -> Conj:
+    """What the value of property `name` must satisfy, patterns left out (they only narrow it further)."""
+    facts: list[Fact] = []
+    for part in spec.parts:
+        named = dict(part.named)
+        if name in named:
+            facts.extend(named[name])
+        elif not part.patterns and part.rest is not None:
+            facts.extend(part.rest)
+    return conj(facts)
+
+
+def is_empty(domain: Domain) -> bool:
+    """No value at all, as far as a glance tells."""
+    return not (
+        domain.null
+        or domain.booleans
+        or domain.numbers
+        or domain.arrays
+        or domain.objects
+        or not strings.is_empty(domain.strings)
+    )
+
+
+def _contains(node: Node) -> tuple[Contains, ...]:
+    if "contains" not in node.value:
+        return ()
+    low = _count(node.value, "minContains")
+    return (Contains(Term(node.child("contains")), 1 if low is None else low, _count(node.value, "maxContains")),)
+
+
+def _count(schema: dict[str, Any], keyword: str) -> int | None:
+    value = schema.get(keyword)
+    return None if value is None else int(value)
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= 60 else text[:57] + "...")

@@ -1,0 +1,206 @@
+"""Sets of numbers, closed under union, intersection and complement. Values are exact fractions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from math import lcm
+from typing import Final
+
+from grammar.automata import ByteDfa, byte_difference, byte_union, number_dfa
+
+Bound = tuple[Fraction, bool]
+"""A limit, and whether it is excluded."""
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Numbers in `values` (None: all) and within the bounds; `step`: multiples of it; `not_steps`: of none of these.
+
+    Integers are the multiples of 1.
+    """
+
+    values: frozenset[Fraction] | None = None
+    low: Bound | None = None
+    high: Bound | None = None
+    step: Fraction | None = None
+    not_steps: frozenset[Fraction] = frozenset()
+    minus: frozenset[Fraction] = frozenset()
+
+    def has(self, number: Fraction) -> bool:
+        if self.values is not None and number not in self.values:
+            return False
+        if self.low is not None and (number < self.low[0] or (self.low[1] and number == self.low[0])):
+            return False
+        if self.high is not None and (number > self.high[0] or (self.high[1] and number == self.high[0])):
+            return False
+        if self.step is not None and (number / self.step).denominator != 1:
+            return False
+        return number not in self.minus and all((number / step).denominator != 1 for step in self.not_steps)
+
+
+NumberSet = tuple[Numbers, ...]
+EVERY: Final[NumberSet] = (Numbers(),)
+NOTHING: Final[NumberSet] = ()
+
+
+def _tighter(a: Bound | None, b: Bound | None, upper: bool) -> Bound | None:
+    if a is None or b is None:
+        return a or b
+    if a[0] == b[0]:
+        return (a[0], a[1] or b[1])
+    return min(a, b) if upper else max(a, b)
+
+
+def _common_step(a: Fraction | None, b: Fraction | None) -> Fraction | None:
+    if a is None or b is None:
+        return a or b
+    scale = lcm(a.denominator, b.denominator)
+    return Fraction(lcm(int(a * scale), int(b * scale)), scale)
+
+
+def _intersect(a: Numbers, b: Numbers) -> Numbers:
+    if a.values is not None or b.values is not None:
+        values = a.values if a.values is not None else b.values
+        assert values is not None
+        return Numbers(values=frozenset(n for n in values if a.has(n) and b.has(n)))
+    return Numbers(
+        None,
+        _tighter(a.low, b.low, False),
+        _tighter(a.high, b.high, True),
+        _common_step(a.step, b.step),
+        a.not_steps | b.not_steps,
+        a.minus | b.minus,
+    )
+
+
+def _hopeless(part: Numbers) -> bool:
+    """Empty at a glance."""
+    if part.values is not None:
+        return not any(part.has(n) for n in part.values)
+    if part.step is not None and any((part.step / step).denominator == 1 for step in part.not_steps):
+        return True
+    if part.low is None or part.high is None:
+        return False
+    if part.low[0] == part.high[0]:
+        return part.low[1] or part.high[1] or not part.has(part.low[0])
+    if part.low[0] > part.high[0]:
+        return True
+    if part.step is None:
+        return False
+    first = -(-part.low[0] // part.step) * part.step
+    if part.low[1] and first == part.low[0]:
+        first += part.step
+    return first > part.high[0] or (part.high[1] and first == part.high[0])
+
+
+def simplified(parts: NumberSet) -> NumberSet:
+    kept: list[Numbers] = []
+    values: frozenset[Fraction] = frozenset()
+    for part in parts:
+        if _hopeless(part):
+            continue
+        if part.values is not None:
+            values |= frozenset(n for n in part.values if part.has(n))
+        elif part == Numbers():
+            return EVERY
+        elif part not in kept:
+            kept.append(part)
+    values = frozenset(n for n in values if not any(part.has(n) for part in kept))
+    if values:
+        kept.append(Numbers(values=values))
+    return tuple(kept)
+
+
+def intersect(a: NumberSet, b: NumberSet) -> NumberSet:
+    if a == EVERY:
+        return b
+    if b == EVERY:
+        return a
+    return simplified(tuple(_intersect(x, y) for x in a for y in b))
+
+
+def union(a: NumberSet, b: NumberSet) -> NumberSet:
+    return simplified(a + b)
+
+
+def complement(parts: NumberSet) -> NumberSet:
+    result = EVERY
+    for part in parts:
+        result = intersect(result, _complement_one(part))
+    return result
+
+
+def _complement_one(part: Numbers) -> NumberSet:
+    if part.values is not None:
+        return (Numbers(minus=frozenset(n for n in part.values if part.has(n))),)
+    found: list[Numbers] = []
+    if part.low is not None:
+        found.append(Numbers(high=(part.low[0], not part.low[1])))
+    if part.high is not None:
+        found.append(Numbers(low=(part.high[0], not part.high[1])))
+    if part.step is not None:
+        found.append(Numbers(not_steps=frozenset({part.step})))
+    found.extend(Numbers(step=step) for step in part.not_steps)
+    if part.minus:
+        found.append(Numbers(values=part.minus))
+    return simplified(tuple(found))
+
+
+def contains(parts: NumberSet, number: Fraction) -> bool:
+    return any(part.has(number) for part in parts)
+
+
+def finite_values(parts: NumberSet) -> frozenset[Fraction] | None:
+    """All of them where they are listed or a short run of integers, else None."""
+    found: frozenset[Fraction] = frozenset()
+    for part in parts:
+        values = part.values
+        if values is None:
+            if part.low is None or part.high is None or part.step is None:
+                return None
+            if (part.high[0] - part.low[0]) / part.step > 64:
+                return None
+            first = -(-part.low[0] // part.step)
+            last = part.high[0] // part.step
+            values = frozenset(part.step * k for k in range(int(first), int(last) + 1))
+        found |= frozenset(n for n in values if part.has(n))
+    return found
+
+
+@lru_cache(maxsize=500)
+def automaton(parts: NumberSet) -> ByteDfa | None:
+    """All JSON spellings; None if there are none. Raises `GrammarLimit` past the automata's limits."""
+    union_of: ByteDfa | None = None
+    for part in parts:
+        one = _automaton_of(part)
+        union_of = one if union_of is None else byte_union(union_of, one)
+    return None if union_of is None or union_of.is_empty() else union_of
+
+
+def _automaton_of(part: Numbers) -> ByteDfa:
+    if part.values is not None:
+        return _of_values(sorted(part.values))
+    low, high, step = part.low, part.high, part.step
+    # A step of 1/k or coarser than 1 is told apart because the automaton of integers also reads exponents.
+    found = number_dfa(
+        minimum=low[0] if low is not None and not low[1] else None,
+        exclusive_minimum=low[0] if low is not None and low[1] else None,
+        maximum=high[0] if high is not None and not high[1] else None,
+        exclusive_maximum=high[0] if high is not None and high[1] else None,
+        integer=step == 1,
+        multiple_of=None if step == 1 else step,
+    )
+    for other in sorted(part.not_steps):
+        found = byte_difference(found, number_dfa(integer=other == 1, multiple_of=None if other == 1 else other))
+    if part.minus:
+        found = byte_difference(found, _of_values(sorted(part.minus)))
+    return found
+
+
+def _of_values(values: list[Fraction]) -> ByteDfa:
+    found = number_dfa(minimum=values[0], maximum=values[0])
+    for value in values[1:]:
+        found = byte_union(found, number_dfa(minimum=value, maximum=value))
+    return found

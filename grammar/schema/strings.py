@@ -1,0 +1,202 @@
+"""Sets of strings, closed under union, intersection and complement.
+
+Lengths stay numbers (never unrolled into states) and finite sets stay lists for as long as possible; everything else is
+an automaton over characters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Final
+
+from grammar.automata import Budget, CharDfa
+from plugins.errors import GrammarLimit
+
+_FEW = 64
+_UNROLLED = 200
+
+
+@dataclass(frozen=True)
+class Strings:
+    """Strings in `words` (None: all) and in `dfa` (None: all), of `low` to `high` characters, not in `minus`."""
+
+    words: frozenset[str] | None = None
+    dfa: CharDfa | None = None
+    low: int = 0
+    high: int | None = None
+    minus: frozenset[str] = frozenset()
+
+    def has(self, text: str) -> bool:
+        return (
+            (self.words is None or text in self.words)
+            and self.low <= len(text)
+            and (self.high is None or len(text) <= self.high)
+            and text not in self.minus
+            and (self.dfa is None or _accepts(self.dfa, text))
+        )
+
+    @cached_property
+    def reduced(self) -> Strings:
+        """The same set: a list if it is small and finite, bounds that the automaton implies already left out."""
+        if self.words is not None:
+            return Strings(words=frozenset(word for word in self.words if self.has(word)))
+        if self.dfa is None:
+            return self._without_automaton()
+        span = self.dfa.length_range()
+        if span is None:
+            return NOTHING[0]
+        low, high = span
+        if high is not None and self.dfa.count(_FEW) is not None:
+            return Strings(words=frozenset(w for w in self.dfa.enumerate(_FEW) if self.has(w)))
+        if (self.high is not None and self.high < low) or (high is not None and high < self.low):
+            return NOTHING[0]
+        keep_low = self.low if self.low > low else 0
+        keep_high = self.high if self.high is not None and (high is None or self.high < high) else None
+        dfa = self.dfa
+        if self.minus:
+            dfa = dfa.difference(CharDfa.from_literals(self.minus))
+        if (keep_low or keep_high is not None) and max(keep_low, keep_high or 0) * dfa.state_count <= 4_000:
+            dfa = dfa.intersection(CharDfa.length_between(keep_low, keep_high))
+            keep_low, keep_high = 0, None
+        if dfa.is_empty():
+            return NOTHING[0]
+        return Strings(dfa=dfa, low=keep_low, high=keep_high)
+
+    def _without_automaton(self) -> Strings:
+        if self.high is not None and self.high < self.low:
+            return NOTHING[0]
+        if self.high == 0:
+            return Strings(words=frozenset({""} - self.minus))
+        if not self.minus:
+            return self
+        dfa = CharDfa.from_literals(self.minus).complement()
+        return Strings(dfa=dfa, low=self.low, high=self.high).reduced
+
+    def is_empty(self) -> bool:
+        return self.reduced.words == frozenset()
+
+    def automaton(self) -> CharDfa:
+        """All of it as one automaton. Raises `GrammarLimit` where that takes counting to a large length."""
+        if self.words is not None:
+            return CharDfa.from_literals(sorted(self.reduced.words or ()))
+        dfa = self.dfa or CharDfa.any_string()
+        if self.low or self.high is not None:
+            if max(self.low, self.high or 0) > _UNROLLED:
+                raise GrammarLimit(f"a length of {max(self.low, self.high or 0)} cannot be combined with other sets")
+            dfa = dfa.intersection(CharDfa.length_between(self.low, self.high))
+        return dfa.difference(CharDfa.from_literals(self.minus)) if self.minus else dfa
+
+
+StringSet = tuple[Strings, ...]
+"""A union."""
+
+EVERY: Final[StringSet] = (Strings(),)
+NOTHING: Final[StringSet] = (Strings(words=frozenset()),)
+
+
+def _accepts(dfa: CharDfa, text: str) -> bool:
+    return not any("\ud800" <= c <= "\udfff" for c in text) and dfa.accepts(text)
+
+
+@lru_cache(maxsize=2_000)
+def pattern(text: str, states: int) -> CharDfa:
+    """ECMA 262 pattern, found anywhere."""
+    return CharDfa.from_pattern(text, budget=Budget(max_states=states))
+
+
+@lru_cache(maxsize=500)
+def _meet(a: CharDfa, b: CharDfa) -> CharDfa:
+    return a.intersection(b)
+
+
+@lru_cache(maxsize=500)
+def _complement(a: CharDfa) -> CharDfa:
+    return a.complement()
+
+
+def _intersect(a: Strings, b: Strings) -> Strings:
+    if a.words is not None:
+        return Strings(words=frozenset(w for w in a.words if b.has(w) and a.has(w)))
+    if b.words is not None:
+        return _intersect(b, a)
+    dfa = a.dfa if b.dfa is None else b.dfa if a.dfa is None or a.dfa == b.dfa else _meet(a.dfa, b.dfa)
+    high = a.high if b.high is None else b.high if a.high is None else min(a.high, b.high)
+    return Strings(None, dfa, max(a.low, b.low), high, a.minus | b.minus)
+
+
+def intersect(a: StringSet, b: StringSet) -> StringSet:
+    if a == EVERY:
+        return b
+    if b == EVERY:
+        return a
+    return simplified(tuple(_intersect(x, y) for x in a for y in b))
+
+
+def union(a: StringSet, b: StringSet) -> StringSet:
+    if EVERY in (a, b):
+        return EVERY
+    return simplified(a + b)
+
+
+def simplified(parts: StringSet) -> StringSet:
+    """Lists merged into one, empty parts dropped; more than a few parts become one automaton."""
+    words = frozenset(w for part in parts if part.words is not None for w in part.words if part.has(w))
+    rest: list[Strings] = []
+    for part in parts:
+        if part.words is None and part not in rest and not (part.high is not None and part.high < part.low):
+            rest.append(part)
+    if any(part == Strings() for part in rest):
+        return EVERY
+    words = frozenset(w for w in words if not any(part.has(w) for part in rest))
+    if len(rest) > 8:
+        dfa = rest[0].automaton()
+        for part in rest[1:]:
+            dfa = dfa.union(part.automaton())
+        rest = [Strings(dfa=dfa)]
+    if words or not rest:
+        rest.append(Strings(words=words))
+    return tuple(rest)
+
+
+def complement(parts: StringSet) -> StringSet:
+    result = EVERY
+    for part in parts:
+        result = intersect(result, _complement_one(part))
+    return result
+
+
+def _complement_one(part: Strings) -> StringSet:
+    if part.words is not None:
+        return (Strings(minus=frozenset(w for w in part.words if part.has(w))),)
+    found: list[Strings] = []
+    if part.dfa is not None:
+        found.append(Strings(dfa=_complement(part.dfa)))
+    if part.low:
+        found.append(Strings(high=part.low - 1))
+    if part.high is not None:
+        found.append(Strings(low=part.high + 1))
+    if part.minus:
+        found.append(Strings(words=part.minus))
+    return simplified(tuple(found))
+
+
+def is_empty(parts: StringSet) -> bool:
+    return all(part.is_empty() for part in parts)
+
+
+def finite_words(parts: StringSet) -> frozenset[str] | None:
+    """All of them where they are few, else None."""
+    found: frozenset[str] = frozenset()
+    for part in parts:
+        if part.words is None and part.dfa is None and part.high != 0:
+            return None
+        words = part.reduced.words
+        if words is None:
+            return None
+        found |= words
+    return found
+
+
+def contains(parts: StringSet, text: str) -> bool:
+    return any(part.has(text) for part in parts)

@@ -1,0 +1,111 @@
+"""The grammar package's door: the stage of slot `constrain`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from grammar.compile import compile_choices, compile_json_object, compile_json_schema, compile_regex
+from grammar.lark import compile_lark
+from grammar.matcher import CompiledGrammar
+from grammar.options import GrammarOptions
+from grammar.vocabulary import Vocabulary
+from plugins.contract import Constraint, RegistryLike, ServedModel
+from plugins.errors import InvalidGrammar
+
+_SETTINGS = ("threads", "cache_entries", "options")
+
+
+def register(registry: RegistryLike) -> None:
+    registry.add("constrain", "grammar", build)
+
+
+def build(settings: Mapping[str, Any]) -> GrammarConstrainer:
+    """Settings: `threads` (2), `cache_entries` (256), `options` (defaults of `GrammarOptions`)."""
+    for name in settings:
+        if name not in _SETTINGS:
+            raise ValueError(f"unknown setting {name!r}; the settings are {', '.join(_SETTINGS)}")
+    return GrammarConstrainer(
+        threads=int(settings.get("threads", 2)),
+        cache_entries=int(settings.get("cache_entries", 256)),
+        options=dict(settings.get("options", {})),
+    )
+
+
+class GrammarConstrainer:
+    """Compiles on a small thread pool and keeps the `cache_entries` grammars used last.
+
+    Two requests for the same grammar share one compilation; a failed one is not kept.
+    """
+
+    def __init__(self, *, threads: int, cache_entries: int, options: Mapping[str, Any]) -> None:
+        if threads < 1 or cache_entries < 1:
+            raise ValueError("threads and cache_entries must be at least 1")
+        self._options = dict(options)
+        GrammarOptions.from_mapping(self._options)
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="grammar")
+        self._cache_entries = cache_entries
+        self._grammars: OrderedDict[tuple[str, str], asyncio.Future[CompiledGrammar]] = OrderedDict()
+        self._vocabularies: dict[tuple[str, str], Vocabulary] = {}
+        self._lock = threading.Lock()
+
+    async def compile(self, constraint: Constraint, model: ServedModel) -> CompiledGrammar:
+        """Raises a `GrammarError`; never blocks the event loop."""
+        key = (f"{model.name}\0{model.version}", _canonical(constraint))
+        found = self._grammars.get(key)
+        if found is None or (found.done() and (found.cancelled() or found.exception() is not None)):
+            loop = asyncio.get_running_loop()
+            found = loop.run_in_executor(self._pool, self._compile, constraint, model)
+            self._grammars[key] = found
+            while len(self._grammars) > self._cache_entries:
+                self._grammars.popitem(last=False)
+        self._grammars.move_to_end(key)
+        return await asyncio.shield(found)
+
+    async def warm(self, model: ServedModel) -> None:
+        """Prepare the vocabulary of `model` and the compiled loops before the first request."""
+        await self.compile(Constraint("json_object"), model)
+
+    async def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    async def start(self) -> None:
+        """Nothing to do: vocabularies are prepared with their first grammar, or by `warm`."""
+
+    def _vocabulary(self, model: ServedModel) -> Vocabulary:
+        with self._lock:
+            key = (model.name, model.version)
+            found = self._vocabularies.get(key)
+            if found is None:
+                found = Vocabulary.from_tokenizer(model.tokenizer, model.vocab_size, eos_token_ids=model.eos_token_ids)
+                self._vocabularies[key] = found.warm()
+            return found
+
+    def _compile(self, constraint: Constraint, model: ServedModel) -> CompiledGrammar:
+        compiler = _KINDS.get(constraint.kind)
+        if compiler is None:
+            raise InvalidGrammar(f"unknown kind of constraint {constraint.kind!r}; there are {', '.join(_KINDS)}")
+        options = GrammarOptions.from_mapping({**self._options, **constraint.options})
+        return compiler(constraint.value, self._vocabulary(model), options)
+
+
+_KINDS: dict[str, Callable[[Any, Vocabulary, GrammarOptions], CompiledGrammar]] = {
+    "json_schema": lambda value, vocabulary, options: compile_json_schema(value, vocabulary, options=options),
+    "json_object": lambda value, vocabulary, options: compile_json_object(vocabulary, options=options),
+    "regex": lambda value, vocabulary, options: compile_regex(value, vocabulary),
+    "choice": lambda value, vocabulary, options: compile_choices(value, vocabulary),
+    "lark": lambda value, vocabulary, options: compile_lark(value, vocabulary),
+}
+
+
+def _canonical(constraint: Constraint) -> str:
+    """Same text, same grammar. Property order is kept: by default it is part of what a schema means."""
+    try:
+        return json.dumps([constraint.kind, constraint.value, dict(constraint.options)], ensure_ascii=False)
+    except (TypeError, ValueError) as error:
+        raise InvalidGrammar(f"the constraint is not JSON: {error}") from error

@@ -1,0 +1,112 @@
+"""The text so far, and how its brackets nest: what guards look back at.
+
+All readings of a text share its bytes, so one tape per matcher is enough; threads hold no text and can be shared.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+
+class Open(NamedTuple):
+    """An open bracket: where it stands, and the decoded property names of its object so far."""
+
+    start: int
+    keys: frozenset[str]
+    outer: Open | None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a tape stands; immutable, so that going back is an assignment."""
+
+    size: int = 0
+    mode: int = 0
+    """0 outside strings, 1 inside one, 2 after a backslash."""
+    open: Open | None = None
+    string: tuple[int, int] = (0, 0)
+    """Begin and end of the last string, quotes included; the end is meaningless while it is open."""
+    closed: tuple[int, int] = (0, 0)
+    """Begin and end of the last object or array that was closed."""
+
+
+class Tape:
+    """Mutable; one per matcher. `text` holds every accepted byte."""
+
+    __slots__ = ("closed", "mode", "open", "string", "text")
+
+    def __init__(self) -> None:
+        self.text = bytearray()
+        self.restore(Place())
+
+    def place(self) -> Place:
+        return Place(len(self.text), self.mode, self.open, self.string, self.closed)
+
+    def restore(self, place: Place) -> None:
+        del self.text[place.size :]
+        self.mode, self.open, self.string, self.closed = place.mode, place.open, place.string, place.closed
+
+    def copy(self) -> Tape:
+        other = Tape()
+        place = self.place()
+        other.text[:] = self.text
+        other.restore(replace(place))
+        return other
+
+    def push(self, byte: int) -> None:
+        at = len(self.text)
+        self.text.append(byte)
+        if self.mode:
+            self._in_string(byte, at)
+        elif byte == 0x22:
+            self.mode, self.string = 1, (at, at)
+        elif byte in b"{[":
+            self.open = Open(at, frozenset(), self.open)
+        elif byte in b"}]" and self.open is not None:
+            self.closed = (self.open.start, at + 1)
+            self.open = self.open.outer
+        elif byte == 0x3A and self.open is not None:
+            self.open = self.open._replace(keys=self.open.keys | {self.last_string()})
+
+    def push_all(self, word: bytes) -> None:
+        if self.mode == 1 and b'"' not in word and b"\\" not in word:
+            self.text += word
+            return
+        for byte in word:
+            self.push(byte)
+
+    def _in_string(self, byte: int, at: int) -> None:
+        if self.mode == 2:
+            self.mode = 1
+        elif byte == 0x5C:
+            self.mode = 2
+        elif byte == 0x22:
+            self.mode, self.string = 0, (self.string[0], at + 1)
+
+    def last_string(self) -> str:
+        """The string that was closed last, decoded."""
+        begin, end = self.string
+        text: str = json.loads(self.text[begin:end])
+        return text
+
+    def begun_string(self) -> str | None:
+        """What the open string spells so far, decoded; None where the last character is not whole or none is open."""
+        if self.mode != 1:
+            return None
+        try:
+            text: str = json.loads(bytes(self.text[self.string[0] :]) + b'"')
+        except ValueError:
+            return None
+        return text
+
+    def closed_value(self) -> Any:
+        begin, end = self.closed
+        return json.loads(self.text[begin:end])
+
+    def items(self, end: int) -> list[Any]:
+        """Items of the innermost open array, the last one ending before offset `end`."""
+        assert self.open is not None
+        items: list[Any] = json.loads(bytes(self.text[self.open.start : end]) + b"]")
+        return items

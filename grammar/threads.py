@@ -1,0 +1,300 @@
+"""Threads: one reading of the text so far, and where it can go on.
+
+A thread is immutable and knows its whole stack through its continuation. Several readings (`anyOf`) are several
+threads. Threads of one grammar are interned, so that equal situations are the same object and their masks are worked
+out once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+import numpy as np
+
+from grammar import classify
+from grammar.lexemes import Lexeme, State
+from grammar.tape import Tape
+from grammar.trie import I32, Branch
+from grammar.vocabulary import Vocabulary
+
+
+class Guard(Protocol):
+    """A condition that needs the text: asked when a value ends, before what follows is allowed."""
+
+    def allows(self, tape: Tape, end: int) -> bool:
+        """`end` = offset just after the value that ends."""
+
+    def refused(self, tape: Tape) -> frozenset[str] | None:
+        """What the open string must not go on to spell before it is closed; None = ask for each token."""
+
+
+class Run:
+    """One stepping of threads over bytes. `asked`: a guard was asked, so the outcome must not be remembered."""
+
+    __slots__ = ("asked", "tape")
+
+    def __init__(self, tape: Tape | None) -> None:
+        self.tape = tape
+        self.asked = False
+
+    def passes(self, guard: Guard, end_offset: int) -> bool:
+        """`end_offset`: 0 if the value ended with the last byte, 1 if that byte is already the next one's."""
+        self.asked = True
+        assert self.tape is not None
+        return guard.allows(self.tape, len(self.tape.text) - end_offset)
+
+
+class Gather:
+    """Collects the tokens of a mask: `sure` ones, and those that hang on guards."""
+
+    __slots__ = ("doubtful", "guards", "rows", "sure", "vocabulary")
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self.vocabulary = vocabulary
+        self.rows: list[I32] = []
+        self.sure: list[I32] = []
+        self.doubtful: dict[tuple[Guard, ...], list[I32]] = {}
+        self.guards: tuple[Guard, ...] = ()
+
+    def add(self, ids: I32 | None) -> None:
+        if ids is not None and ids.size:
+            if self.guards:
+                self.doubtful.setdefault(self.guards, []).append(ids)
+            else:
+                self.sure.append(ids)
+
+
+class Continuation:
+    """What comes after a lexeme or a value. `guard`: asked first."""
+
+    __slots__ = ("_viable", "guard")
+    is_end = False
+
+    def __init__(self, guard: Guard | None = None) -> None:
+        self.guard = guard
+        self._viable: dict[int, Viable] = {}
+
+    def after(self, outcome: int) -> tuple[Thread, ...]:
+        raise NotImplementedError
+
+    def finish(self, outcome: int, run: Run, end_offset: int) -> tuple[Thread, ...]:
+        if self.guard is not None and not run.passes(self.guard, end_offset):
+            return ()
+        return self.after(outcome)
+
+    def viable(self, outcome: int, vocabulary: Vocabulary) -> Viable:
+        """Which remainders of the vocabulary this continuation can read."""
+        found = self._viable.get(outcome)
+        if found is None:
+            found = self._viable[outcome] = Viable.of(self.after(outcome), vocabulary)
+        return found
+
+
+class Viable:
+    """Remainders that some threads can read: `sure` bool[remainders] (None: none can), `doubtful` by guards."""
+
+    __slots__ = ("doubtful", "sure")
+
+    def __init__(self, sure: Any, doubtful: list[tuple[tuple[Guard, ...], Any]]) -> None:
+        self.sure = sure
+        self.doubtful = doubtful
+
+    @classmethod
+    def of(cls, threads: tuple[Thread, ...], vocabulary: Vocabulary) -> Viable:
+        gather = Gather(vocabulary)
+        for thread in threads:
+            thread.walk(vocabulary.remainders, gather)
+        return cls(
+            _flags(gather.sure, vocabulary),
+            [(guards, _flags(ids, vocabulary)) for guards, ids in gather.doubtful.items()],
+        )
+
+
+def _flags(numbers: list[I32], vocabulary: Vocabulary) -> Any:
+    if not numbers:
+        return None
+    flags = np.zeros(vocabulary.remainder_count, np.bool_)
+    flags[classify.join(numbers)] = True
+    return flags
+
+
+class Thread(Protocol):
+    def step(self, byte: int, run: Run) -> tuple[Thread, ...]:
+        """Threads after `byte`, which is already on the tape."""
+
+    def root(self, gather: Gather) -> None:
+        """Collect the tokens of the whole vocabulary."""
+
+    def walk(self, branch: Branch, gather: Gather) -> None:
+        """Collect the subtree of `branch`, without `branch` itself."""
+
+    def firsts(self) -> Iterable[int]:
+        """Bytes that `step` may accept; a superset is allowed."""
+
+
+class InLexeme:
+    """Inside `lexeme`, in `state`."""
+
+    __slots__ = ("follow", "lexeme", "state")
+
+    def __init__(self, lexeme: Lexeme, state: State, follow: Continuation) -> None:
+        self.lexeme = lexeme
+        self.state = state
+        self.follow = follow
+
+    def step(self, byte: int, run: Run) -> tuple[Thread, ...]:
+        lexeme, follow = self.lexeme, self.follow
+        after = lexeme.next(self.state, byte)
+        ended = lexeme.outcome(self.state)
+        threads: tuple[Thread, ...] = ()
+        if after is not None:
+            if lexeme.grows(after):
+                threads = (InLexeme(lexeme, after, follow),)
+            else:
+                outcome = lexeme.outcome(after)
+                assert outcome is not None
+                threads = follow.finish(outcome, run, 0)
+        if ended is not None:
+            for thread in follow.finish(ended, run, 1):
+                threads += thread.step(byte, run)
+        return threads
+
+    def run(self, text: bytes) -> InLexeme | None:
+        """After all of `text`, if that stays inside without ever being able to end."""
+        if self.lexeme.outcome(self.state) is not None:
+            return None
+        after = self.lexeme.run(self.state, text)
+        return None if after is None else InLexeme(self.lexeme, after, self.follow)
+
+    def root(self, gather: Gather) -> None:
+        found = classify.at_root(gather.vocabulary, self.lexeme, self.state)
+        if found.row is not None:
+            gather.rows.append(found.row)
+        gather.add(found.ids)
+        follow = self.follow
+        outer = gather.guards
+        if follow.guard is not None:
+            gather.guards = (*outer, follow.guard)
+        for ending in found.endings:
+            gather.add(ending.closers)
+            if ending.numbers.size:
+                _add_remainders(gather, follow.viable(ending.outcome, gather.vocabulary), ending)
+        ended = self.lexeme.outcome(self.state)
+        if ended is not None:
+            for thread in follow.after(ended):
+                thread.root(gather)
+        gather.guards = outer
+
+    def walk(self, branch: Branch, gather: Gather) -> None:
+        found = classify.in_branch(gather.vocabulary, self.lexeme, self.state, branch)
+        gather.add(found.ids)
+        follow = self.follow
+        outer = gather.guards
+        if follow.guard is not None:
+            gather.guards = (*outer, follow.guard)
+        for outcome, end in found.ends:
+            threads = follow.after(outcome)
+            if threads:
+                gather.add(end.ids)
+            if end.children:
+                for thread in threads:
+                    thread.walk(end, gather)
+        ended = self.lexeme.outcome(self.state)
+        if ended is not None:
+            for thread in follow.after(ended):
+                thread.walk(branch, gather)
+        gather.guards = outer
+
+    def firsts(self) -> Iterable[int]:
+        return range(256)
+
+
+def _add_remainders(gather: Gather, viable: Viable, ending: classify.Ending) -> None:
+    if viable.sure is not None:
+        gather.add(ending.tokens[viable.sure[ending.numbers]])
+    outer = gather.guards
+    for guards, flags in viable.doubtful:
+        gather.guards = (*outer, *guards)
+        gather.add(ending.tokens[flags[ending.numbers]])
+    gather.guards = outer
+
+
+Move = Callable[[], tuple[Thread, ...]]
+
+
+class Choice:
+    """At punctuation: one byte out of a few, each with its own way on. `guards[byte]` is asked after that byte."""
+
+    __slots__ = ("_known", "guards", "moves")
+
+    def __init__(self, moves: dict[int, Move], guards: dict[int, Guard] | None = None) -> None:
+        self.moves = moves
+        self.guards = guards
+        self._known: dict[int, tuple[Thread, ...]] = {}
+
+    def go(self, byte: int) -> tuple[Thread, ...]:
+        known = self._known.get(byte)
+        if known is None:
+            move = self.moves.get(byte)
+            known = self._known[byte] = move() if move is not None else ()
+        return known
+
+    def step(self, byte: int, run: Run) -> tuple[Thread, ...]:
+        if self.guards is not None and byte in self.guards and not run.passes(self.guards[byte], 0):
+            return ()
+        return self.go(byte) if byte in self.moves else ()
+
+    def root(self, gather: Gather) -> None:
+        self.walk(gather.vocabulary.structural, gather)
+
+    def walk(self, branch: Branch, gather: Gather) -> None:
+        for byte in self.moves:
+            below = branch.children.get(byte)
+            if below is None:
+                continue
+            threads = self.go(byte)
+            if not threads:
+                continue
+            outer = gather.guards
+            if self.guards is not None and byte in self.guards:
+                gather.guards = (*outer, self.guards[byte])
+            gather.add(below.ids)
+            if below.children:
+                for thread in threads:
+                    thread.walk(below, gather)
+            gather.guards = outer
+
+    def firsts(self) -> Iterable[int]:
+        return self.moves
+
+
+class AtEnd:
+    """The whole text was read; nothing but the end may follow."""
+
+    __slots__ = ()
+
+    def step(self, byte: int, run: Run) -> tuple[Thread, ...]:
+        return ()
+
+    def root(self, gather: Gather) -> None:
+        pass
+
+    def walk(self, branch: Branch, gather: Gather) -> None:
+        pass
+
+    def firsts(self) -> Iterable[int]:
+        return ()
+
+
+AT_END = AtEnd()
+
+
+class End(Continuation):
+    """Continuation of the whole answer."""
+
+    __slots__ = ()
+    is_end = True
+
+    def after(self, outcome: int) -> tuple[Thread, ...]:
+        return (AT_END,)

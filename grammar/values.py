@@ -1,0 +1,336 @@
+"""From conjunctions of facts to threads: objects and arrays made ready, and what can have no value left out."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from grammar.arrays import ArrayPlan, ArrayState
+from grammar.frames import Layout
+from grammar.guards import Checked, together
+from grammar.leaves import number_lexemes, spellings, string_lexemes, word_lexeme
+from grammar.lexemes import QUOTE, Lexeme
+from grammar.objects import ObjectPlan, ObjectState, ordered_names
+from grammar.options import GrammarOptions
+from grammar.schema import numbers, strings
+from grammar.schema.checks import Checks
+from grammar.schema.containers import Array, Conj, Fact, Object, Term, conj
+from grammar.schema.document import Document
+from grammar.schema.domain import Domain
+from grammar.schema.meaning import Circular, Meaning
+from grammar.schema.strings import Strings, StringSet
+from grammar.threads import Choice, Continuation, Guard, InLexeme, Thread
+from plugins.errors import GrammarLimit, InvalidGrammar
+
+_State = TypeVar("_State", ObjectState, ArrayState)
+_STATES = 50_000
+"""Object and array states kept for sharing; beyond, the table starts anew and nothing but speed is lost."""
+_PATTERNS = 6
+_FEW_MEMBERS = 64
+
+
+class Values:
+    """One per compiled grammar. Grows lazily, and only by what depends on the schema alone, so threads of different
+    matchers share it; building the same thing twice at once is harmless."""
+
+    def __init__(self, document: Document | None, options: GrammarOptions) -> None:
+        self.options = options
+        self.layout = Layout(options)
+        self.meaning = Meaning(options.limits)
+        self.checks = Checks(document) if document is not None else None
+        self._objects: dict[Object, ObjectPlan | None] = {}
+        self._arrays: dict[Array, ArrayPlan | None] = {}
+        self._satisfiable: dict[Conj, bool] = {}
+        self._asking: set[Conj] = set()
+        self._assumed = False
+        self._states: dict[Any, Any] = {}
+
+    # --- threads ---
+
+    def value(self, terms: Conj, follow: Continuation) -> tuple[Thread, ...]:
+        """Threads at the first byte of a value that satisfies all of `terms`."""
+        domain = self.domain(terms)
+        moves: dict[int, Any] = {}
+        lexemes = string_lexemes(domain.strings)
+        if lexemes:
+            moves[QUOTE] = lambda: tuple(InLexeme(lexeme, lexeme.start, follow) for lexeme in lexemes)
+        objects = [found for spec in domain.objects if (found := self.object_plan(spec)) is not None]
+        if objects:
+            moves[0x7B] = lambda: _joined(self.object_state(plan, 0, 0, follow).opened() for plan in objects)
+        arrays = [ready for spec in domain.arrays if (ready := self.array_plan(spec)) is not None]
+        if arrays:
+            moves[0x5B] = lambda: _joined(
+                self.array_state(plan, 0, (0,) * len(plan.contains), 0, follow).opened() for plan in arrays
+            )
+        threads: list[Thread] = [Choice(moves)] if moves else []
+        threads.extend(InLexeme(lexeme, lexeme.start, follow) for lexeme in number_lexemes(domain.numbers))
+        words = word_lexeme(domain.null, domain.booleans)
+        if words is not None:
+            threads.append(InLexeme(words, words.start, follow))
+        return tuple(threads)
+
+    def object_state(self, plan: ObjectPlan, at: int, count: int, follow: Continuation) -> ObjectState:
+        key = (plan, at, count, follow)
+        found: ObjectState | None = self._states.get(key)
+        if found is None:
+            found = self._keep(key, ObjectState(self, plan, at, count, follow))
+        return found
+
+    def array_state(
+        self, plan: ArrayPlan, index: int, hits: tuple[int, ...], used: int, follow: Continuation
+    ) -> ArrayState:
+        key = (plan, index, hits, used, follow)
+        found: ArrayState | None = self._states.get(key)
+        if found is None:
+            found = self._keep(key, ArrayState(self, plan, index, hits, used, follow))
+        return found
+
+    def _keep(self, key: Any, state: _State) -> _State:
+        if len(self._states) >= _STATES:
+            self._states = {}
+        self._states[key] = state
+        return state
+
+    # --- meaning ---
+
+    def domain(self, terms: Conj) -> Domain:
+        try:
+            return self.meaning.of_conj(terms)
+        except Circular:
+            pointer = next((fact.node.pointer for fact in terms if hasattr(fact, "node")), "")
+            raise InvalidGrammar("this schema refers to itself without a value in between", pointer=pointer) from None
+
+    def satisfiable(self, terms: Conj) -> bool:
+        """Some value satisfies all of `terms`, as far as conjunctions tell.
+
+        A value nested in itself without end is none, so what is still being asked counts as unsatisfiable; an answer
+        that rests on this is not remembered.
+        """
+        known = self._satisfiable.get(terms)
+        if known is not None:
+            return known
+        if _surely(terms):
+            return True
+        if terms in self._asking:
+            self._assumed = True
+            return False
+        outer, self._assumed = self._assumed, False
+        self._asking.add(terms)
+        try:
+            answer = self._has_value(self.domain(terms))
+        finally:
+            self._asking.discard(terms)
+        if answer or not self._assumed or not self._asking:
+            self._satisfiable[terms] = answer
+        self._assumed = self._assumed or outer
+        return answer
+
+    def _has_value(self, domain: Domain) -> bool:
+        if domain.null or domain.booleans or not strings.is_empty(domain.strings):
+            return True
+        if number_lexemes(domain.numbers):
+            return True
+        return any(self.array_plan(spec) is not None for spec in domain.arrays) or any(
+            self.object_plan(spec) is not None for spec in domain.objects
+        )
+
+    def why_not(self, terms: Conj) -> str:
+        """Pointer to a required part that has no value, as deep as it can be followed."""
+        pointer = next((fact.node.pointer for fact in terms if isinstance(fact, Term)), "")
+        try:
+            for spec in self.domain(terms).objects:
+                for name in spec.required:
+                    below = _member(spec, name, ())
+                    if not self.satisfiable(below) and any(isinstance(fact, Term) for fact in below):
+                        return self.why_not(below)
+        except RecursionError:
+            pass
+        return pointer
+
+    # --- objects ---
+
+    def object_plan(self, spec: Object) -> ObjectPlan | None:
+        """None where no object satisfies `spec`."""
+        if spec not in self._objects:
+            assumed, self._assumed = self._assumed, False
+            plan = self._object_plan(spec)
+            if plan is None and self._assumed:
+                return None
+            self._assumed = self._assumed or assumed
+            self._objects[spec] = plan
+        return self._objects[spec]
+
+    def _object_plan(self, spec: Object) -> ObjectPlan | None:
+        if spec.contradicts():
+            return None
+        named = {name: None for part in spec.parts for name, _ in part.named}
+        listed = tuple(dict.fromkeys([*named, *spec.required]))
+        required = frozenset(spec.required)
+        patterns = tuple(dict.fromkeys(text for part in spec.parts for text, _ in part.patterns))
+        if len(patterns) > 40:
+            raise GrammarLimit(f"{len(patterns)} patterns over property names in one object; at most 40 are followed")
+        matchers = {text: self.meaning.pattern(text, "/patternProperties") for text in patterns}
+        names: list[str] = []
+        values: list[Conj] = []
+        for name in ordered_names(listed, required, self.options.property_order):
+            matched = [text for text in patterns if _matches(matchers[text], name)]
+            terms = _member(spec, name, matched)
+            allowed = name not in spec.absent and strings.contains(spec.names, name)
+            if allowed and self.satisfiable(terms):
+                names.append(name)
+                values.append(terms)
+            elif name in required:
+                return None
+        free: list[tuple[Lexeme, Conj]] = []
+        refused = frozenset(listed) | spec.absent
+        for language, terms in self._classes(spec, patterns):
+            if strings.is_empty(language) or not self.satisfiable(terms):
+                continue
+            few = strings.finite_words(language)
+            if few is None:
+                free.extend((lexeme, terms) for lexeme in string_lexemes(language))
+            else:
+                more = sorted(few - refused)
+                names.extend(more)
+                values.extend([terms] * len(more))
+        if not free and spec.low > len(names):
+            return None
+        return ObjectPlan(
+            tuple(names),
+            tuple(values),
+            tuple(name in required for name in names),
+            tuple(free),
+            refused,
+            spec.low,
+            spec.high,
+            self.options.property_order == "any",
+            self._check(spec.checks),
+        )
+
+    def _classes(self, spec: Object, patterns: tuple[str, ...]) -> list[tuple[StringSet, Conj]]:
+        """Names that are not listed, by which patterns they match."""
+        classes: list[tuple[StringSet, tuple[str, ...]]] = [(spec.names, ())]
+        for text in patterns:
+            match: StringSet = (Strings(dfa=self.meaning.pattern(text, "/patternProperties")),)
+            other = strings.complement(match)
+            split = []
+            for language, matched in classes:
+                for side, texts in ((match, (*matched, text)), (other, matched)):
+                    cut = strings.intersect(language, side)
+                    if not strings.is_empty(cut):
+                        split.append((cut, texts))
+            if len(split) > 2**_PATTERNS:
+                raise GrammarLimit(f"patternProperties overlap in more than {2**_PATTERNS} ways")
+            classes = split
+        return [(language, _member(spec, None, matched)) for language, matched in classes]
+
+    # --- arrays ---
+
+    def array_plan(self, spec: Array) -> ArrayPlan | None:
+        """None where no array satisfies `spec`."""
+        if spec not in self._arrays:
+            assumed, self._assumed = self._assumed, False
+            plan = self._array_plan(spec)
+            if plan is None and self._assumed:
+                return None
+            self._assumed = self._assumed or assumed
+            self._arrays[spec] = plan
+        return self._arrays[spec]
+
+    def _array_plan(self, spec: Array) -> ArrayPlan | None:
+        prefix = []
+        rest: Conj | None = spec.at(spec.prefix_size)
+        high = spec.high
+        for i in range(spec.prefix_size):
+            if (high is not None and i >= high) or not self.satisfiable(spec.at(i)):
+                high = i
+                break
+            prefix.append(spec.at(i))
+        assert rest is not None
+        if (high is not None and high <= len(prefix)) or not self.satisfiable(rest):
+            rest = None
+            high = len(prefix) if high is None else min(high, len(prefix))
+        low = max([spec.low, *(wanted.low for wanted in spec.contains)])
+        if high is not None and low > high:
+            return None
+        members = self._members(spec, rest) if spec.unique and not prefix and rest is not None else None
+        if members is not None:
+            high = len(members) if high is None else min(high, len(members))
+            if low > high:
+                return None
+        for wanted in spec.contains:
+            if wanted.low and not any(
+                self.satisfiable(conj((*terms, wanted.term))) for terms in [*prefix, *([] if rest is None else [rest])]
+            ):
+                return None
+        return ArrayPlan(
+            tuple(prefix), rest, spec.low, high, spec.unique, spec.contains, self._check(spec.checks), members
+        )
+
+    def _members(self, spec: Array, rest: Conj) -> tuple[tuple[bool, str], ...] | None:
+        """All values an item can have, where they are few scalars."""
+        domain = self.domain(rest)
+        if spec.contains or domain.objects or domain.arrays:
+            return None
+        words, values = strings.finite_words(domain.strings), numbers.finite_values(domain.numbers)
+        if words is None or values is None or len(words) + len(values) > _FEW_MEMBERS:
+            return None
+        members = [(True, word) for word in sorted(words)]
+        members += [(False, "|".join(text.decode() for text in spellings(value))) for value in sorted(values)]
+        members += [(False, "true" if value else "false") for value in sorted(domain.booleans)]
+        return tuple(members + ([(False, "null")] if domain.null else []))
+
+    def _check(self, facts: frozenset[Fact]) -> Guard | None:
+        if not facts:
+            return None
+        assert self.checks is not None
+        return together(*(Checked(self.checks.validator(fact), fact.positive) for fact in sorted(facts, key=repr)))
+
+
+_PLAIN = frozenset(
+    {"type", "properties", "additionalProperties", "items", "title", "description", "default", "examples"}
+)
+_SIZED = {"string": "format", "array": "maxItems", "object": "maxProperties", "boolean": "", "null": ""}
+
+
+def _surely(terms: Conj) -> bool:
+    """At a glance: one schema that asks for a type and nothing that its simplest value could miss."""
+    if not terms:
+        return True
+    if len(terms) > 1 or not isinstance(terms[0], Term) or not terms[0].positive:
+        return False
+    schema = terms[0].node.value
+    if schema is True or schema == {}:
+        return True
+    if not isinstance(schema, dict) or "type" not in schema:
+        return False
+    kind = schema["type"]
+    if not isinstance(kind, str):
+        return False
+    extra = schema.keys() - _PLAIN
+    return not extra or extra == {_SIZED.get(kind, "minimum")}
+
+
+def _joined(groups: Any) -> tuple[Thread, ...]:
+    return tuple(thread for group in groups for thread in group)
+
+
+def _matches(dfa: Any, name: str) -> bool:
+    return strings.contains((Strings(dfa=dfa),), name)
+
+
+def _member(spec: Object, name: str | None, matched: tuple[str, ...] | list[str]) -> Conj:
+    """What the value of `name` must satisfy, given the patterns it matches; None = a name that is not listed."""
+    facts: list[Fact] = []
+    for part in spec.parts:
+        found = False
+        for listed, terms in part.named:
+            if listed == name:
+                facts.extend(terms)
+                found = True
+        for text, terms in part.patterns:
+            if text in matched:
+                facts.extend(terms)
+                found = True
+        if not found and part.rest is not None:
+            facts.extend(part.rest)
+    return conj(facts)

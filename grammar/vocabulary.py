@@ -1,0 +1,218 @@
+"""A tokenizer's vocabulary as bytes, prepared once for masks: tries, and what tokens can do around JSON punctuation."""
+
+from __future__ import annotations
+
+import base64
+import bisect
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from grammar.spelling import token_bytes
+from grammar.trie import I32, Branch, FlatTrie, build_branches, build_flat
+from plugins.errors import InvalidGrammar
+
+_STRING = rb'"(?:[^"\\\x00-\x1f]|\\.)*+'
+_LEXEMES = re.compile(
+    rb"(?>[ \t\r\n]++|[{}\[\]:,]|" + _STRING + rb'"|-?[0-9][0-9.eE+-]*+|true|false|null)*+'
+    rb"(?:" + _STRING + rb"\\?|-|t|tr|tru|f|fa|fal|fals|n|nu|nul)?",
+    re.DOTALL,
+)
+_SEAMS = re.compile(rb'(?:(?<=")(?=[ \t\r\n:,}\]])|(?<=[0-9el])(?=[ \t\r\n,}\]])|(?<=[ \t\r\n])(?=[^ \t\r\n]))')
+_SECOND_KEY = re.compile(rb',[ \t\r\n]*"(?:[^"\\]|\\.)*"')
+_CLOSING = re.compile(rb'(?:[^"\\]|\\.)*"', re.DOTALL)
+_FIRST_BYTES = frozenset(b'{}[],:"tfn')
+
+
+def plausible(text: bytes) -> bool:
+    """Could stand in some JSON text where no string is open: whole lexemes, then perhaps the beginning of one.
+
+    Wider than JSON (order is not looked at) but for one thing: a token that spells a comma and then a whole string is
+    left out, because no mask may cross two property names at once (see `tape`).
+    """
+    return _LEXEMES.fullmatch(text) is not None and _SECOND_KEY.search(text) is None
+
+
+class Vocabulary:
+    """Immutable but for caches. `size` = columns of the logits; `words[t]` = bytes of token t, b"" if special.
+
+    Special tokens are never allowed by any mask, except those in `eos_token_ids`, and these only where a grammar may
+    stop.
+    """
+
+    def __init__(
+        self,
+        words: Sequence[bytes],
+        *,
+        eos_token_ids: Iterable[int],
+        size: int | None = None,
+        encode: Callable[[str], list[int]] | None = None,
+    ) -> None:
+        self.size = max(len(words), size or 0)
+        self.eos_token_ids = tuple(sorted(set(eos_token_ids)))
+        if size is not None and size < len(words):
+            raise InvalidGrammar(f"vocab_size {size} is smaller than the vocabulary ({len(words)} tokens)")
+        if not self.eos_token_ids or not all(0 <= t < self.size for t in self.eos_token_ids):
+            raise InvalidGrammar(f"eos_token_ids {self.eos_token_ids} must name tokens below {self.size}")
+        eos = set(self.eos_token_ids)
+        self.words = [b"" if t in eos else bytes(w) for t, w in enumerate(words)]
+        self.encode = encode
+        if max((len(w) for w in self.words), default=0) > 1000:
+            raise InvalidGrammar("the vocabulary has a token of more than 1000 bytes")
+        self.eos = np.array(self.eos_token_ids, np.int32)
+        self.row_words = (self.size + 31) // 32
+        self.classes: dict[Any, Any] = {}
+        """Lexeme states classified so far, see `classify`; shared by all grammars of this vocabulary."""
+
+    @classmethod
+    def from_bytes(
+        cls,
+        words: Sequence[bytes],
+        *,
+        eos_token_ids: Iterable[int],
+        vocab_size: int | None = None,
+        encode: Callable[[str], list[int]] | None = None,
+    ) -> Vocabulary:
+        return cls(words, eos_token_ids=eos_token_ids, size=vocab_size, encode=encode)
+
+    @classmethod
+    def from_tokenizer(
+        cls, tokenizer: Any, vocab_size: int | None = None, *, eos_token_ids: Iterable[int] | None = None
+    ) -> Vocabulary:
+        """From a fast `transformers` tokenizer: byte-level BPE, or SentencePiece with byte fallback.
+
+        Raises `InvalidGrammar` for a tokenizer whose tokens cannot be told as bytes.
+        """
+        words = token_bytes(tokenizer)
+        eos = list(eos_token_ids) if eos_token_ids is not None else [tokenizer.eos_token_id]
+        if any(t is None for t in eos):
+            raise InvalidGrammar("the tokenizer has no end-of-sequence token; pass eos_token_ids")
+
+        def encode(text: str) -> list[int]:
+            return list(tokenizer.encode(text, add_special_tokens=False))
+
+        return cls(words, eos_token_ids=eos, size=vocab_size, encode=encode)
+
+    @classmethod
+    def from_tiktoken(
+        cls, path: str | Path, *, special_tokens: int = 256, eos_offsets: Iterable[int] = (1, 9)
+    ) -> Vocabulary:
+        """From a rank file (lines of base64 and rank). Special tokens follow the ranks; `eos_offsets` count from there
+        (the defaults are those of Llama 3: end_of_text and eot_id)."""
+        ranks = {}
+        for line in Path(path).read_bytes().splitlines():
+            if line.strip():
+                word, rank = line.split()
+                ranks[base64.b64decode(word)] = int(rank)
+        n = max(ranks.values()) + 1
+        words = [b""] * (n + special_tokens)
+        for spelled, number in ranks.items():
+            words[number] = spelled
+        return cls(words, eos_token_ids=[n + offset for offset in eos_offsets])
+
+    @cached_property
+    def trie(self) -> FlatTrie:
+        return build_flat(self.words)
+
+    @cached_property
+    def id_of(self) -> dict[bytes, I32]:
+        """All tokens spelled so, as an int32 array."""
+        found: dict[bytes, list[int]] = {}
+        for token, word in enumerate(self.words):
+            if word:
+                found.setdefault(word, []).append(token)
+        return {word: np.array(tokens, np.int32) for word, tokens in found.items()}
+
+    @cached_property
+    def sorted_words(self) -> list[bytes]:
+        return sorted(self.id_of)
+
+    def with_prefix(self, prefix: bytes) -> list[bytes]:
+        """Words that begin with `prefix` and are longer."""
+        words = self.sorted_words
+        low = bisect.bisect_right(words, prefix)
+        high = low
+        while high < len(words) and words[high].startswith(prefix):
+            high += 1
+        return words[low:high]
+
+    @cached_property
+    def structural(self) -> Branch:
+        """Tokens that can stand where JSON expects punctuation, a literal or a string's opening quote."""
+        return build_branches(
+            (word, token)
+            for token, word in enumerate(self.words)
+            if word and word[0] in _FIRST_BYTES and plausible(word)
+        )
+
+    @cached_property
+    def escapes(self) -> Branch:
+        """Tokens that spell a backslash before any quote: the only ones that can spell a string other than plainly."""
+        pattern = re.compile(rb'[^"\\]*\\')
+        return build_branches((word, token) for token, word in enumerate(self.words) if pattern.match(word))
+
+    @cached_property
+    def closing(self) -> dict[str, I32]:
+        """Tokens that close a string, by what they add to it first, decoded."""
+        found: dict[str, list[int]] = {}
+        for token, word in enumerate(self.words):
+            match = _CLOSING.match(word)
+            if match:
+                try:
+                    text = json.loads(b'"' + match.group(0))
+                except ValueError:
+                    continue
+                found.setdefault(text, []).append(token)
+        return {text: np.array(tokens, np.int32) for text, tokens in found.items()}
+
+    @cached_property
+    def _remainder_numbers(self) -> dict[bytes, int]:
+        numbers: dict[bytes, int] = {}
+        for word in self.words:
+            for seam in _SEAMS.finditer(word, 1):
+                rest = word[seam.start() :]
+                if rest not in numbers and plausible(rest):
+                    numbers[rest] = len(numbers)
+        return numbers
+
+    @cached_property
+    def remainders(self) -> Branch:
+        """What tokens can spell after the end of a lexeme they began inside; `ids` are remainder numbers."""
+        return build_branches(self._remainder_numbers.items())
+
+    @property
+    def remainder_count(self) -> int:
+        return len(self._remainder_numbers)
+
+    def remainder_number(self, rest: bytes) -> int | None:
+        """None where no JSON text goes on with `rest`."""
+        return self._remainder_numbers.get(rest)
+
+    @cached_property
+    def _pairs_at(self) -> dict[int, tuple[I32, I32]]:
+        return {}
+
+    def pairs_at(self, node: int) -> tuple[I32, I32]:
+        """(remainder numbers, tokens) of the subtree at `node` of the flat trie, a remainder beginning with it."""
+        found = self._pairs_at.get(node)
+        if found is None:
+            trie = self.trie
+            cut = int(trie.depth[node]) - 1
+            numbers, tokens = [], []
+            for token in trie.ids[trie.first[node] : trie.first[trie.skip[node]]].tolist():
+                number = self._remainder_numbers.get(self.words[token][cut:])
+                if number is not None:
+                    numbers.append(number)
+                    tokens.append(token)
+            found = self._pairs_at[node] = (np.array(numbers, np.int32), np.array(tokens, np.int32))
+        return found
+
+    def warm(self) -> Vocabulary:
+        """Build what would otherwise be built at the first mask (about a second for 128,000 tokens)."""
+        _ = self.trie, self.structural, self.escapes, self.remainders, self.sorted_words
+        return self
