@@ -62,8 +62,8 @@ class DfaLexeme:
         self.final = self.table.shape[0] - 1 if quoted else -1
         self.start = int(dfa.start)
         self._rows: list[list[int] | None] = [None] * self.table.shape[0]
-        self._accepts = [bool(flag) for flag in self.accepting]
-        self._grows = [bool(flag) for flag in (self.table >= 0).any(axis=1)]
+        self._accepts = [bool(flag) for flag in self.accepting.tolist()]
+        self._grows = [bool(best >= 0) for best in self.table.max(axis=1).tolist()]
         self._names: list[bytes] | None = None
 
     def row(self, state: int) -> list[int]:

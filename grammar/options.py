@@ -31,8 +31,8 @@ class GrammarOptions:
     """`whitespace`: "compact" (none), "flexible" (one space, or one line break and a bounded indent, where
     pretty-printers put them) or a regular expression for what may stand after `{ [ , :` and before `} ]`.
 
-    `property_order`: "schema" (as listed, unlisted ones last), "required_first" (required ones, in schema order, then
-    the others) or "any".
+    `property_order`: "schema" (as listed, unlisted ones last; any order where `allOf`, `anyOf`, `$ref` and the like put
+    several lists together), "required_first" (required ones, in schema order, then the others) or "any".
     """
 
     whitespace: str = "flexible"

@@ -107,6 +107,10 @@ class Tape:
 
     def items(self, end: int) -> list[Any]:
         """Items of the innermost open array, the last one ending before offset `end`."""
-        assert self.open is not None
-        items: list[Any] = json.loads(bytes(self.text[self.open.start : end]) + b"]")
+        if end < len(self.text) and self.text[end] == 0x5D:
+            start = self.closed[0]  # a number ends with the bracket that closes its array
+        else:
+            assert self.open is not None
+            start = self.open.start
+        items: list[Any] = json.loads(bytes(self.text[start:end]) + b"]")
         return items

@@ -169,6 +169,7 @@ class Values:
         if len(patterns) > 40:
             raise GrammarLimit(f"{len(patterns)} patterns over property names in one object; at most 40 are followed")
         matchers = {text: self.meaning.pattern(text, "/patternProperties") for text in patterns}
+        lists = sum(1 for part in spec.parts if part.named) + (len(listed) > len(named))
         names: list[str] = []
         values: list[Conj] = []
         for name in ordered_names(listed, required, self.options.property_order):
@@ -202,7 +203,7 @@ class Values:
             refused,
             spec.low,
             spec.high,
-            self.options.property_order == "any",
+            self.options.property_order == "any" or (lists > 1 and self.options.property_order == "schema"),
             self._check(spec.checks),
         )
 

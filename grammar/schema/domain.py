@@ -70,7 +70,8 @@ class Algebra:
         met = (meet(x, y) for x in a for y in b)
         return tuple(dict.fromkeys(m for m in met if m is not None))
 
-    def union(self, a: Domain, b: Domain) -> Domain:
+    def union(self, a: Domain, b: Domain, thorough: bool = False) -> Domain:
+        """`thorough` keeps every alternative, even one that allows all: each evaluates something else."""
         if a is NOTHING:
             return b
         if b is NOTHING:
@@ -80,8 +81,8 @@ class Algebra:
             a.booleans | b.booleans,
             numbers.union(a.numbers, b.numbers),
             strings.union(a.strings, b.strings),
-            _either(a.arrays, b.arrays, Array()),
-            _either(a.objects, b.objects, Object()),
+            _either(a.arrays, b.arrays, Array(), thorough),
+            _either(a.objects, b.objects, Object(), thorough),
         )
 
     def complement(self, domain: Domain, origin: Fact) -> Domain:
@@ -112,7 +113,7 @@ class Algebra:
             result = self._products(result, tuple(outside), meet, top, "")
         return result
 
-    def exactly_one(self, domains: list[Domain], origin: Node) -> Domain:
+    def exactly_one(self, domains: list[Domain], origin: Node, thorough: bool = False) -> Domain:
         """Values in just one of `domains`, the branches of `origin`'s `oneOf`."""
         result = NOTHING
         outsides: dict[int, Domain] = {}
@@ -124,7 +125,7 @@ class Algebra:
                 if j not in outsides:
                     outsides[j] = self.complement(other, Term(origin.child("oneOf", j)))
                 only = self._without(only, other, outsides[j])
-            result = self.union(result, only)
+            result = self.union(result, only, thorough)
         return result
 
     def _without(self, domain: Domain, other: Domain, outside: Domain) -> Domain:
@@ -173,8 +174,8 @@ class Algebra:
         return False
 
 
-def _either(a: tuple[T, ...], b: tuple[T, ...], top: T) -> tuple[T, ...]:
-    if top in a or top in b:
+def _either(a: tuple[T, ...], b: tuple[T, ...], top: T, thorough: bool) -> tuple[T, ...]:
+    if not thorough and (top in a or top in b):
         return (top,)
     return tuple(dict.fromkeys(a + b))
 

@@ -276,7 +276,7 @@ class Meaning(Algebra):
             yield self._any_of(node, thorough)
         if "oneOf" in schema:
             branches = [self.of(Term(node.child("oneOf", i)), thorough) for i in range(len(schema["oneOf"]))]
-            yield self.exactly_one(branches, node)
+            yield self.exactly_one(branches, node, thorough)
         if "not" in schema:
             yield self.of(Term(node.child("not"), False))
         if "if" in schema:
@@ -287,7 +287,7 @@ class Meaning(Algebra):
         branches = [self.of(Term(node.child("anyOf", i)), thorough) for i in range(len(node.value["anyOf"]))]
         result = NOTHING
         for branch in branches:
-            result = self.union(result, branch)
+            result = self.union(result, branch, thorough)
         if thorough and len(branches) <= _SUBSETS:
             for chosen in range(1, 1 << len(branches)):
                 if chosen & (chosen - 1):
@@ -295,7 +295,7 @@ class Meaning(Algebra):
                     for i, branch in enumerate(branches):
                         if chosen >> i & 1:
                             met = self.intersect(met, branch, node.pointer)
-                    result = self.union(result, met)
+                    result = self.union(result, met, thorough)
         return result
 
     def _conditional(self, node: Node, thorough: bool) -> Domain:
@@ -309,7 +309,7 @@ class Meaning(Algebra):
             holds = self.intersect(holds, self.of(Term(node.child("then")), thorough), node.pointer)
         if "else" in schema:
             fails = self.intersect(fails, self.of(Term(node.child("else")), thorough), node.pointer)
-        return self.union(holds, fails)
+        return self.union(holds, fails, thorough)
 
     def _dependent(self, node: Node, thorough: bool) -> Iterable[Domain]:
         for keyword in ("dependentRequired", "dependentSchemas", "dependencies"):
@@ -327,11 +327,11 @@ class Meaning(Algebra):
 
     def _unevaluated(self, node: Node, domain: Domain) -> Domain:
         schema = node.value
-        if schema.get("unevaluatedProperties", True) is not True:
+        if "unevaluatedProperties" in schema:
             rest = (Term(node.child("unevaluatedProperties")),)
             objects = (self._objects_without(spec, rest, node) for spec in domain.objects)
             domain = replace(domain, objects=tuple(o for o in objects if o is not None))
-        if schema.get("unevaluatedItems", True) is not True:
+        if "unevaluatedItems" in schema:
             rest = (Term(node.child("unevaluatedItems")),)
             arrays = (self._arrays_without(spec, rest, node) for spec in domain.arrays)
             domain = replace(domain, arrays=tuple(a for a in arrays if a is not None))
