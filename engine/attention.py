@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from engine.kernels import attend_in_place
 from engine.kv import KVPool, LayerShape, attend
 
 ATTENTION_NAME = "sluicegate_paged"
@@ -78,14 +79,23 @@ class Stretch:
 
 
 class StepLayout:
-    """The layout of one step: single tokens first, attended to in one padded batch; then chunks, one by one."""
+    """The layout of one step over gathered blocks: single tokens in one padded batch, then chunks, one by one.
 
-    def __init__(self, pool: KVPool, singles: Seq[Stretch], chunks: Seq[Stretch], slots: Tensor) -> None:
+    `stretches` are in the order of the flattened row, shortest first; `slots` [T] int64 is the slot mapping.
+    """
+
+    longest_short: ClassVar[int] = 1
+    """Stretches up to this length are attended to together."""
+
+    def __init__(self, pool: KVPool, stretches: Seq[Stretch], slots: Tensor) -> None:
+        short = sum(stretch.count <= self.longest_short for stretch in stretches)
         self._pool = pool
-        self._singles = singles
-        self._chunks = chunks
+        self._short, self._chunks = stretches[:short], stretches[short:]
+        self._short_tokens = sum(stretch.count for stretch in self._short)
         self._slots = slots
-        self._plans: dict[int | None, _Plan] = {}
+        self._views: dict[int | None, list[View]] = {}
+        self._short_views: dict[int | None, View] = {}
+        self._rows: TokenRows | None = None
 
     def attend(
         self,
@@ -99,60 +109,100 @@ class StepLayout:
         softcap: float | None,
     ) -> Tensor:
         self._pool.write(layer, self._slots, key, value)
-        plan = self._plan(window, query)
         parts = []
-        if plan.singles is not None:
-            keys, values = self._pool.gather(layer, plan.singles.table)
-            rows = query[0, :, : len(self._singles)].transpose(0, 1).unsqueeze(2)  # [B, H, 1, D]
-            parts.append(attend(rows, keys, values, plan.singles.bias, scaling, softcap).squeeze(2))
-        at = len(self._singles)
-        for chunk, view in zip(self._chunks, plan.chunks, strict=True):
+        if self._short:
+            rows = query[0, :, : self._short_tokens].transpose(0, 1)  # [R, H, D]
+            parts.append(self.attend_short(layer, rows, scaling, window, softcap))
+        at = self._short_tokens
+        for chunk, view in zip(self._chunks, self._chunk_views(window, query), strict=True):
             here = slice(at, at := at + chunk.count)
-            keys, values = self._view(layer, view, key[:, :, here], value[:, :, here])
+            keys, values = self._seen(layer, view, key[:, :, here], value[:, :, here])
             out = attend(query[:, :, here], keys, values, view.bias, scaling, softcap)
             parts.append(out[0].transpose(0, 1))
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
-    def _view(self, layer: int, view: _View, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    def attend_short(
+        self, layer: int, query: Tensor, scaling: float | None, window: int | None, softcap: float | None
+    ) -> Tensor:
+        """Attention of the tokens [R, H, D] of all short stretches over what the pool holds: [R, H, D_v]."""
+        view = self._short_view(window, query)
+        keys, values = self._pool.gather(layer, view.table)
+        return attend(query.unsqueeze(2), keys, values, view.bias, scaling, softcap).squeeze(2)
+
+    # Tables and biases are the same in every layer of a window: made once a step.
+
+    def _short_view(self, window: int | None, like: Tensor) -> View:
+        if window not in self._short_views:
+            self._short_views[window] = view_of(self._short, self._pool.block_size, window, like)
+        return self._short_views[window]
+
+    def _chunk_views(self, window: int | None, like: Tensor) -> list[View]:
+        if window not in self._views:
+            self._views[window] = [_view_of_chunk(c, self._pool.block_size, window, like) for c in self._chunks]
+        return self._views[window]
+
+    def _seen(self, layer: int, view: View, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values a chunk sees: its own alone when it is the beginning, else those in the pool."""
         return (key, value) if view.bias is None else self._pool.gather(layer, view.table)
 
-    def _plan(self, window: int | None, like: Tensor) -> _Plan:
-        """Tables and biases are the same in every layer of a window: made once a step."""
-        found = self._plans.get(window)
-        if found is None:
-            found = self._plans[window] = _make_plan(self._singles, self._chunks, self._pool, window, like)
-        return found
+
+class InPlaceLayout(StepLayout):
+    """On a CPU in float32, single tokens and short chunks read the blocks where they are."""
+
+    longest_short = 8
+
+    def attend_short(
+        self, layer: int, query: Tensor, scaling: float | None, window: int | None, softcap: float | None
+    ) -> Tensor:
+        rows = self._rows = self._rows or TokenRows.of(self._short)
+        out = attend_in_place(
+            query.contiguous().numpy(),
+            self._pool.key_arrays[layer],
+            self._pool.value_arrays[layer],
+            rows.tables,
+            rows.starts,
+            rows.positions,
+            scaling if scaling is not None else query.shape[-1] ** -0.5,
+            softcap or 0.0,
+            window or 0,
+        )
+        return torch.from_numpy(out)
 
 
 @dataclass(frozen=True, slots=True)
-class _View:
+class TokenRows:
+    """Block tables for the kernel: one row a token, all tables one after another."""
+
+    tables: npt.NDArray[np.int64]
+    starts: npt.NDArray[np.int64]
+    positions: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, stretches: Seq[Stretch]) -> TokenRows:
+        counts = [stretch.count for stretch in stretches]
+        starts = np.cumsum([0, *(len(stretch.table) for stretch in stretches[:-1])])
+        return cls(
+            np.concatenate([stretch.table for stretch in stretches]),
+            np.repeat(starts, counts),
+            np.concatenate([np.arange(stretch.start, stretch.end) for stretch in stretches]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class View:
     """Blocks [B, N] that rows see, and what of them, as a bias [B, 1, T, N * block_size] (None = causal)."""
 
     table: Tensor
     bias: Tensor | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    singles: _View | None
-    chunks: tuple[_View, ...]
-
-
-def _make_plan(singles: Seq[Stretch], chunks: Seq[Stretch], pool: KVPool, window: int | None, like: Tensor) -> _Plan:
-    return _Plan(
-        singles=_view_of(singles, pool.block_size, window, like) if singles else None,
-        chunks=tuple(_view_of_chunk(chunk, pool.block_size, window, like) for chunk in chunks),
-    )
-
-
-def _view_of_chunk(chunk: Stretch, block_size: int, window: int | None, like: Tensor) -> _View:
+def _view_of_chunk(chunk: Stretch, block_size: int, window: int | None, like: Tensor) -> View:
     if chunk.start == 0 and (window is None or chunk.count <= window):
-        return _View(torch.empty(0), None)
-    return _view_of([chunk], block_size, window, like)
+        return View(torch.empty(0), None)
+    return view_of([chunk], block_size, window, like)
 
 
-def _view_of(rows: Seq[Stretch], block_size: int, window: int | None, like: Tensor) -> _View:
+def view_of(rows: Seq[Stretch], block_size: int, window: int | None, like: Tensor) -> View:
     """Padded over rows of equal `count`, with a row's own last block. Blocks wholly before the window are left out."""
     first = [0 if window is None else max(0, row.start - window + 1) // block_size for row in rows]
     width = max(len(row.table) - skip for row, skip in zip(rows, first, strict=True))
@@ -165,7 +215,7 @@ def _view_of(rows: Seq[Stretch], block_size: int, window: int | None, like: Tens
     distance = queries[:, :, None] - seen[:, None, :]  # [B, T, S]
     hidden = distance < 0 if window is None else (distance < 0) | (distance >= window)
     bias = torch.zeros(hidden.shape, dtype=like.dtype).masked_fill_(torch.from_numpy(hidden), float("-inf"))
-    return _View(torch.from_numpy(table).to(like.device), bias.unsqueeze(1).to(like.device))
+    return View(torch.from_numpy(table).to(like.device), bias.unsqueeze(1).to(like.device))
 
 
 class ShapeProbe:
@@ -185,5 +235,5 @@ class ShapeProbe:
         window: int | None,
         softcap: float | None,
     ) -> Tensor:
-        self.layers[layer] = LayerShape(key.shape[1], key.shape[-1], value.shape[-1], window)
+        self.layers[layer] = LayerShape(key.shape[1], key.shape[-1], value.shape[-1], query.shape[1], window)
         return attend(query, key, value, None, scaling, softcap)[0].transpose(0, 1)

@@ -180,7 +180,7 @@ class Engine:
         num_blocks = settings.num_blocks or _blocks_within(settings, model)
         pool = BlockPool(num_blocks, settings.block_size, reuse=settings.prefix_caching)
         scheduler = Scheduler(pool, max_batch_size=settings.max_batch_size, max_batch_tokens=settings.max_batch_tokens)
-        runner = Runner(model, num_blocks, settings.block_size)
+        runner = Runner(model, num_blocks, settings.block_size, attention=settings.attention)
         return EngineCore(model, runner, scheduler, self._outbox, jump_forward=settings.jump_forward)
 
     def _threads(self) -> int:

@@ -19,6 +19,7 @@ class LayerShape:
     kv_heads: int
     key_dim: int
     value_dim: int
+    query_heads: int
     window: int | None = None
 
     def bytes_per_token(self, dtype: torch.dtype) -> int:
@@ -28,7 +29,8 @@ class LayerShape:
 class KVPool:
     """`keys[i]` is [num_blocks, block_size, H_kv, D_k], `values[i]` [num_blocks, block_size, H_kv, D_v].
 
-    Contents of a block are undefined until written. Memory is untouched, so not resident, until then.
+    Contents of a block are undefined until written. Memory is untouched, so not resident, until then. `key_arrays` and
+    `value_arrays` are the same memory as NumPy sees it, where it can (float32 on a CPU; else they are empty).
     """
 
     def __init__(
@@ -43,6 +45,9 @@ class KVPool:
 
         self.keys = [tensor(layer.kv_heads, layer.key_dim) for layer in layers]
         self.values = [tensor(layer.kv_heads, layer.value_dim) for layer in layers]
+        in_place = dtype == torch.float32 and device.type == "cpu"
+        self.key_arrays = [keys.numpy() for keys in self.keys] if in_place else []
+        self.value_arrays = [values.numpy() for values in self.values] if in_place else []
 
     def write(self, layer: int, slots: Tensor, key: Tensor, value: Tensor) -> None:
         """Store `key` and `value` [1, H_kv, T, D] at `slots` [T] int64 (block * block_size + offset)."""

@@ -119,9 +119,7 @@ def _in_steps(module: Any, ids: Tensor, layers: tuple[LayerShape, ...]) -> Tenso
         stretch = Stretch(start, end - start, table[: -(-end // _BLOCK_SIZE)])
         positions = np.arange(start, end)
         slots = torch.from_numpy(table[positions // _BLOCK_SIZE] * _BLOCK_SIZE + positions % _BLOCK_SIZE)
-        single = [stretch] if stretch.count == 1 else []
-        layout = StepLayout(pool, single, [] if single else [stretch], slots.to(ids.device))
-        parts.append(_forward(module, ids[start:end], start, layout))
+        parts.append(_forward(module, ids[start:end], start, StepLayout(pool, [stretch], slots.to(ids.device))))
     return torch.cat(parts)
 
 

@@ -10,18 +10,25 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from engine.attention import StepLayout, Stretch
+from engine.attention import InPlaceLayout, StepLayout, Stretch
 from engine.kv import KVPool
 from engine.model import LoadedModel
 from engine.scheduler import Batch, Row
+from engine.settings import AttentionKind
 
 
 class Runner:
     """Owns the KV pool of a model. Used by the engine thread alone, under `torch.inference_mode`."""
 
-    def __init__(self, model: LoadedModel, num_blocks: int, block_size: int) -> None:
+    def __init__(
+        self, model: LoadedModel, num_blocks: int, block_size: int, *, attention: AttentionKind = "auto"
+    ) -> None:
         self._model = model
         self.pool = KVPool(model.layers, num_blocks, block_size, model.dtype, model.device)
+        in_place = attention == "auto" and bool(self.pool.key_arrays)
+        self._layout_class = InPlaceLayout if in_place else StepLayout
+        if in_place:
+            self._warm_up()
 
     def run(self, batch: Batch) -> Tensor:
         """Write keys and values of the batch's tokens; return logits [R, V] float32 of its sampled rows, in order.
@@ -35,15 +42,21 @@ class Runner:
             self._layout(batch.rows),
         )
 
+    def _warm_up(self) -> None:
+        """Compile the kernels now, not under the first request."""
+        stretch = Stretch(0, 1, np.zeros(1, np.int64))
+        layout = InPlaceLayout(self.pool, [stretch], torch.zeros(1, dtype=torch.int64))
+        for layer, shape in enumerate(self.pool.layers):
+            layout.attend_short(layer, torch.zeros(1, shape.query_heads, shape.key_dim), None, None, None)
+
     def scrub(self, blocks: Seq[int]) -> None:
         self.pool.scrub(blocks)
 
     def _layout(self, rows: list[Row]) -> StepLayout:
         size = self.pool.block_size
         stretches = [_stretch(row, size) for row in rows]
-        singles = [stretch for stretch in stretches if stretch.count == 1]
         slots = np.concatenate([_slots(stretch, size) for stretch in stretches])
-        return StepLayout(self.pool, singles, stretches[len(singles) :], self._upload(slots))
+        return self._layout_class(self.pool, stretches, self._upload(slots))
 
     def _upload(self, values: npt.NDArray[np.int64]) -> Tensor:
         return torch.from_numpy(values).to(self._model.device)

@@ -39,7 +39,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Rows of one step: those of a single token first, then the chunks."""
+    """Rows of one step, those with the fewest tokens first."""
 
     rows: list[Row] = field(default_factory=list)
 
@@ -96,7 +96,7 @@ class Scheduler:
         self._secure_blocks()
         rows = list(self._share_budget())
         rows += self._admit(self._max_batch_tokens - sum(row.count for row in rows))
-        return Batch([row for row in rows if row.count == 1] + [row for row in rows if row.count > 1])
+        return Batch(sorted(rows, key=lambda row: row.count))
 
     def computed(self, batch: Batch) -> None:
         """The step was run: what its rows hold is now in the cache, and blocks they filled can be reused."""

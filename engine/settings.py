@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Literal, get_args
 
 from plugins import ConfigurationError
+
+AttentionKind = Literal["auto", "reference"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,8 @@ class EngineSettings:
     prefix_caching: bool = True
     jump_forward: bool = True
     """Append tokens that a grammar forces without sampling them."""
+    attention: AttentionKind = "auto"
+    """`auto`: kernels that read blocks in place where there are any; `reference`: gather and SDPA everywhere."""
     drain_s: float = 10.0
     """How long a shutdown waits for running requests before it cancels them."""
 
@@ -62,6 +66,9 @@ class EngineSettings:
                 f"engine: max_batch_tokens ({self.max_batch_tokens}) must be greater than max_batch_size "
                 f"({self.max_batch_size}), or a full batch would leave no room for any prompt"
             )
+        if self.attention not in get_args(AttentionKind):
+            kinds = ", ".join(get_args(AttentionKind))
+            raise ConfigurationError(f"engine: attention is {self.attention!r}; it must be one of {kinds}")
         if not self.models:
             raise ConfigurationError("engine: models is empty; name at least one, such as {path = 'bundled'}")
 

@@ -41,7 +41,7 @@ def test_a_model_knows_what_stages_ask_of_it(tiny: MakeModel) -> None:
     assert (model.name, model.context_length, model.vocab_size) == ("mistral", 512, 266)
     assert model.eos_token_ids == (EOS,)
     assert model.tokenizer.decode(model.tokenizer.encode("hé", add_special_tokens=False)) == "hé"
-    assert model.layers == (LayerShape(2, 16, 16, 9),) * 3
+    assert model.layers == (LayerShape(2, 16, 16, 4, 9),) * 3
     assert model.kv_bytes_per_token == 3 * 2 * (16 + 16) * 4
 
 

@@ -31,7 +31,7 @@ class World:
         batch = self.scheduler.schedule()
         assert sum(row.count for row in batch.rows) <= BUDGET
         assert len(self.scheduler.running) <= SIZE
-        assert [row.count > 1 for row in batch.rows] == sorted(row.count > 1 for row in batch.rows)
+        assert [row.count for row in batch.rows] == sorted(row.count for row in batch.rows)
         for row in batch.rows:
             self._write(row.sequence, row.start, row.count)
         for row in batch.rows:
