@@ -26,8 +26,8 @@ _Masked = dict[int, int]  # condition -> positions
 
 @dataclass(slots=True)
 class _Part:
-    """`empty`: under which condition the part may match nothing; `first`, `last`: positions at its borders, by condition
-    on the place just before, just after them."""
+    """`empty`: under which condition the part may match nothing. `first`, `last`: positions at its borders, by the
+    condition on the place just before, just after them."""
 
     empty: int
     first: _Masked
@@ -167,7 +167,7 @@ def _word_set(tree: Node) -> Ranges | None:
     found = {edge.word: edge for edge in _edges(tree)}
     if len(found) > 1:
         position = max(edge.position for edge in found.values())
-        raise UnsupportedGrammar(f"pattern: not supported: \\b under changing flags (position {position}); use one flag")
+        raise UnsupportedGrammar(f"pattern: not supported: \\b under changing flags (position {position})")
     return next(iter(found), None)
 
 

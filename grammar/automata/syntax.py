@@ -65,7 +65,7 @@ class End(Node):
 
 @dataclass(slots=True, eq=False)
 class Edge(Node):
-    """`\\b`: between a character of `word` and one that is not, or the text's ends; `negative` (`\\B`): anywhere else."""
+    """`\\b`: between a character of `word` and another one or an end of the text; `negative` (`\\B`): anywhere else."""
 
     word: Ranges
     negative: bool

@@ -103,46 +103,30 @@ def _class_sizes(table: Table) -> dict[int, int]:
 
 
 def enumerate_words(table: Table, limit: int) -> Iterator[str]:
-    """Shortest first, then by code point. Every live state leads to a word, so nothing is searched in vain for long."""
+    """Shortest first, then by code point. Only ways that lead to a word of the wanted length are taken."""
     if limit <= 0 or table.is_empty():
         return
-    shortest_left = _distances(table)
     given = 0
-    length = shortest_left[table.start]
     longest_word = longest(table)
-    while longest_word is None or length <= longest_word:
-        for word in _of_length(table, length, shortest_left):
+    ends_after = [{state for state, accepts in enumerate(table.accepting) if accepts}]
+    while longest_word is None or len(ends_after) <= longest_word + 1:
+        for word in _of_length(table, len(ends_after) - 1, ends_after):
             yield word
             given += 1
             if given >= limit:
                 return
-        length += 1
+        next_ends = ends_after[-1]
+        ends_after.append({s for s, row in enumerate(table.rows) if not next_ends.isdisjoint(row.values())})
 
 
-def _distances(table: Table) -> list[int]:
-    before: list[list[int]] = [[] for _ in table.rows]
-    for state, row in enumerate(table.rows):
-        for target in row.values():
-            before[target].append(state)
-    distance = [-1] * len(table.rows)
-    queue = [state for state, accepts in enumerate(table.accepting) if accepts]
-    for state in queue:
-        distance[state] = 0
-    for state in queue:
-        for previous in before[state]:
-            if distance[previous] < 0:
-                distance[previous] = distance[state] + 1
-                queue.append(previous)
-    return distance
-
-
-def _of_length(table: Table, length: int, shortest_left: list[int]) -> Iterator[str]:
-    """Depth-first over exactly `length` characters."""
-    if length == 0:
-        if table.accepting[table.start]:
-            yield ""
+def _of_length(table: Table, length: int, ends_after: list[set[int]]) -> Iterator[str]:
+    """Depth-first; `ends_after[k]` are the states from which some word of exactly `k` characters is left."""
+    if table.start not in ends_after[length]:
         return
-    stack = [_letters(table, table.start)]
+    if length == 0:
+        yield ""
+        return
+    stack = [_letters(table, table.start, ends_after[length - 1])]
     word: list[str] = []
     while stack:
         step = next(stack[-1], None)
@@ -154,14 +138,14 @@ def _of_length(table: Table, length: int, shortest_left: list[int]) -> Iterator[
         letter, target = step
         left = length - len(word) - 1
         if left == 0:
-            if table.accepting[target]:
-                yield "".join(word) + letter
-        elif shortest_left[target] <= left:
+            yield "".join(word) + letter
+        else:
             word.append(letter)
-            stack.append(_letters(table, target))
+            stack.append(_letters(table, target, ends_after[left - 1]))
 
 
-def _letters(table: Table, state: int) -> Iterator[tuple[str, int]]:
+def _letters(table: Table, state: int, wanted: set[int]) -> Iterator[tuple[str, int]]:
     for low, high, target in ranges_of(table, state, _LIMIT):
-        for code_point in range(low, high + 1):
-            yield chr(code_point), target
+        if target in wanted:
+            for code_point in range(low, high + 1):
+                yield chr(code_point), target

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from grammar.automata import CharDfa
 from plugins.errors import GrammarLimit, InvalidGrammar, UnsupportedGrammar
-
 from tests.grammar.automata.strategies import lookaround_patterns, patterns, texts
 
 _SETTINGS = settings(max_examples=400, deadline=None)
@@ -131,7 +130,7 @@ def test_python_constructs(pattern: str, found: list[str], not_found: list[str])
 
 @pytest.mark.parametrize(
     ("pattern", "position"),
-    [("a)", 1), ("(a", 0), ("[a", 0), ("*", 0), ("a**", 2), ("a{3,2}", 1), ("[b-a]", 1), ("\\", 0), (r"\Z", 0), (r"\x1", 0)],
+    [("a)", 1), ("(a", 0), ("[a", 0), ("*", 0), ("a**", 2), ("a{3,2}", 1), ("[b-a]", 1), (r"\Z", 0), (r"\x1", 0)],
 )
 def test_a_syntax_error_points_at_its_place(pattern: str, position: int) -> None:
     with pytest.raises(InvalidGrammar) as caught:
