@@ -83,8 +83,17 @@ class TestApp:
 
     @property
     def outcomes(self) -> list[Outcome]:
-        """What the recorders were given, request by request."""
+        """What the recorders were given, request by request; a moment after the client has its answer."""
         return self.recorder.outcomes
+
+    def wait_for_outcomes(self, count: int = 1, limit_s: float = 5.0) -> list[Outcome]:
+        """`outcomes`, once there are `count` of them. For `with` only: it would keep the caller's event loop busy."""
+        deadline = time.monotonic() + limit_s
+        while len(self.outcomes) < count:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{len(self.outcomes)} requests were recorded in {limit_s:g} s, expected {count}")
+            time.sleep(0.005)
+        return self.outcomes
 
     def ask(self, text: str = "Hello", *, stream: bool = True, **fields: Any) -> Reply:
         """One chat completion; `fields` are those of its JSON body."""

@@ -21,7 +21,8 @@ Outcome = Literal["pass", "redact", "block"]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """After one call: characters fed, the rail's `clear_to`, characters settled (released or replaced), seconds."""
+    """After one call: characters fed, the rail's `clear_to`, characters settled (released, replaced or stopped by a
+    block), seconds."""
 
     fed: int
     clear_to: int
@@ -96,7 +97,8 @@ class ReferenceWindow:
         if fault is not None:
             return self._fail(fault)
         self._obey(verdict)
-        self.driven.trace.append(Step(len(self._text), self._clear_to, self._settled, seconds))
+        settled = self._settled if verdict.block is None else len(self._text)
+        self.driven.trace.append(Step(len(self._text), self._clear_to, settled, seconds))
         return None
 
     def _complaint(self, verdict: Verdict, call: str, *, closing: bool) -> Fault | None:
