@@ -4,22 +4,27 @@ from safety.automaton import Automaton, Match
 from safety.blocklist import compile_phrases
 from safety.credentials import compile_secrets
 from safety.holdback import HoldbackWindow, Limits, Redaction, Released
+from safety.json_text import JsonWindow, Place, Redactor, replace_in_strings
 from safety.patterns import compile_patterns
 from safety.pii import compile_pii
 from safety.rails import MatchRail, MatchScreen, MatchSession, Policy
+from safety.redactable import redactor_for
 from safety.scanner import Scanner, find_all
 from safety.stage import register
 
 __all__ = [
     "Automaton",
     "HoldbackWindow",
+    "JsonWindow",
     "Limits",
     "Match",
     "MatchRail",
     "MatchScreen",
     "MatchSession",
+    "Place",
     "Policy",
     "Redaction",
+    "Redactor",
     "Released",
     "Scanner",
     "compile_patterns",
@@ -27,5 +32,7 @@ __all__ = [
     "compile_pii",
     "compile_secrets",
     "find_all",
+    "redactor_for",
     "register",
+    "replace_in_strings",
 ]

@@ -100,6 +100,8 @@ class HoldbackWindow:
         self._spans: list[Redaction] = []
         self._failures: list[str] = []
         self._escalations: list[str] = []
+        self._refused: Stop | None = None
+        self._closing = False
 
     @property
     def held(self) -> int:
@@ -114,15 +116,15 @@ class HoldbackWindow:
             room = max(1, self._limits.max_hold - self.held)
             piece, text = (text, "") if len(text) <= room else (text[:room], text[room:])
             step = self._step(piece)
-            released = step if released is NOTHING else _joined(released, step)
+            released = step if released is NOTHING else joined(released, step)
         return released
 
     def close(self) -> Released:
         """The text is complete: what is left, or a block."""
         if self.blocked is not None:
             return NOTHING
-        stop = self._ask_all(None)
-        return self._release(stop)
+        self._closing = True
+        return self._release(self._ask_all(None))
 
     def _step(self, piece: str) -> Released:
         before = [guard.clear_to for guard in self._guards]
@@ -134,7 +136,7 @@ class HoldbackWindow:
             stop = self._pinpoint(stop, before, self._fed - len(piece))
         released = self._release(stop)
         if stop is None and self.held > self._limits.max_hold:
-            released = _joined(released, self._release(Stop("max_hold", self._slowest())))
+            released = joined(released, self._release(Stop("max_hold", self._slowest())))
         return released
 
     def _slowest(self) -> str:
@@ -220,6 +222,7 @@ class HoldbackWindow:
     def _release(self, stop: Stop | None) -> Released:
         clear = min((g.clear_to for g in self._guards if not g.dropped), default=self._fed)
         text, redactions = self._take_redacted(clear) if self._spans else (self._take(clear), _NONE)
+        stop = self._refused or stop
         if stop is None and not self._failures and not self._escalations and not redactions:
             return Released(text) if text else NOTHING
         failures, escalations = tuple(self._failures), tuple(self._escalations)
@@ -232,12 +235,20 @@ class HoldbackWindow:
 
     def _take(self, end: int) -> str:
         """Text up to `end`, which is then released."""
-        if end <= self._done:
+        start = self._done
+        if end <= start:
             return ""
-        count = end - self._done
-        text, self._held_text = self._held_text[:count], self._held_text[count:]
+        text, self._held_text = self._held_text[: end - start], self._held_text[end - start :]
         self._done = end
+        return self._written(start, text)
+
+    def _written(self, start: int, text: str) -> str:
+        """How clean text from `start` on is spelled on its way out."""
         return text
+
+    def _replaced(self, redaction: Redaction) -> str | None:
+        """What is written for a span; None where it cannot be replaced, which blocks."""
+        return redaction.replacement
 
     def _take_redacted(self, clear: int) -> tuple[str, tuple[Redaction, ...]]:
         parts: list[str] = []
@@ -252,9 +263,14 @@ class HoldbackWindow:
                 clear = min(clear, first.start)
                 continue
             parts.append(self._take(first.start))
+            redaction = replace(first, end=end)
+            written = self._replaced(redaction)
+            if written is None:
+                self._refused = Stop("redaction_refused", first.rail)
+                return "".join(parts), tuple(redactions)
             self._take(end)
-            parts.append(first.replacement)
-            redactions.append(replace(first, end=end))
+            parts.append(written)
+            redactions.append(redaction)
         self._spans = waiting
         parts.append(self._take(clear))
         return "".join(parts), tuple(redactions)
@@ -279,7 +295,8 @@ def _overlapping(spans: list[Redaction]) -> list[list[Redaction]]:
     return groups
 
 
-def _joined(first: Released, second: Released) -> Released:
+def joined(first: Released, second: Released) -> Released:
+    """Two steps as one."""
     return Released(
         first.text + second.text,
         second.blocked,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from plugins.errors import ConfigurationError
 from safety import text
@@ -276,6 +277,7 @@ class Nfa:
 _POINT = CharSet(ranges=((ord(","), ord(",")), (ord("-"), ord("-")), (ord("."), ord("."))))
 
 
+@lru_cache(maxsize=4096)
 def _written(symbol: str, *, evasions: bool) -> str:
     """The symbols that a phrase's symbol may be found as."""
     if symbol == _SPACE:
