@@ -52,13 +52,13 @@ class PipelineSettings:
     """Which stages run in each slot, in order."""
 
     admit: tuple[str, ...] = ("api-keys",)
-    screen: tuple[str, ...] = ()
+    screen: tuple[str, ...] = ("secrets",)
     route: tuple[str, ...] = ("by-name",)
     assemble: tuple[str, ...] = ("chat-template",)
     recall: tuple[str, ...] = ("memory",)
     constrain: tuple[str, ...] = ("grammar",)
     generate: tuple[str, ...] = ("engine",)
-    moderate: tuple[str, ...] = ()
+    moderate: tuple[str, ...] = ("secrets",)
     record: tuple[str, ...] = ("metrics", "log")
 
 

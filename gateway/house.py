@@ -91,7 +91,18 @@ class House:
                     await stage.start()
                 if hasattr(stage, "stats"):
                     self.metrics.watch(stage.stats, "" if slot == "generate" else f"{slot}_{name.replace('-', '_')}_")
+        await self._warm()
         self.state = "ready"
+
+    async def _warm(self) -> None:
+        """Pay for what the first request would else wait for: the vocabulary's tables and the compiled loops."""
+        [(name, constrainer)] = self._built["constrain"]
+        warm = getattr(constrainer, "warm", None)
+        for model in self.models.values() if warm is not None else ():
+            self.state = f"warming {name} for model {model.name}"
+            started = time.perf_counter()
+            await warm(model)
+            log.info("grammar is warm for model %s after %.1f s", model.name, time.perf_counter() - started)
 
     async def close(self) -> None:
         self.state = "shutting down"
