@@ -76,29 +76,27 @@ def _kernel(dim: int, value_dim: int, group: int) -> Any:
             first = max(0, end - window) if window > 0 else 0
             for index in range(first // block_size, (end + block_size - 1) // block_size):
                 block = keys[tables[starts[row] + index]]
-                for kv in range(kv_heads):
-                    for head in range(kv * group, (kv + 1) * group):
-                        q = query[row, head]
-                        for at in range(block_size):
-                            k = block[at, kv]
+                for at in range(max(first, index * block_size), min(end, (index + 1) * block_size)):
+                    for kv in range(kv_heads):
+                        k = block[at - index * block_size, kv]
+                        for head in range(kv * group, (kv + 1) * group):
+                            q = query[row, head]
                             dot = np.float32(0)
                             for d in range(key_width):
                                 dot += q[d] * k[d]
-                            scores[head, index * block_size + at] = dot * np.float32(scaling)
+                            scores[head, at] = dot * np.float32(scaling)
             for head in range(kv_heads * group):
                 if softcap > 0:
                     _squeeze(scores[head, first:end], np.float32(softcap))
                 _softmax(scores[head, first:end])
             for index in range(first // block_size, (end + block_size - 1) // block_size):
                 block = values[tables[starts[row] + index]]
-                begin = max(first, index * block_size)
-                stop = min(end, (index + 1) * block_size)
-                for kv in range(kv_heads):
-                    for head in range(kv * group, (kv + 1) * group):
-                        o = out[row, head]
-                        for at in range(begin, stop):
+                for at in range(max(first, index * block_size), min(end, (index + 1) * block_size)):
+                    for kv in range(kv_heads):
+                        v = block[at - index * block_size, kv]
+                        for head in range(kv * group, (kv + 1) * group):
+                            o = out[row, head]
                             weight = scores[head, at]
-                            v = block[at - index * block_size, kv]
                             for d in range(value_width):
                                 o[d] += weight * v[d]
 
