@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING
 
-from grammar.frames import Then
-from grammar.guards import DistinctItem, together
+from grammar.frames import Then, closing
+from grammar.guards import DistinctItem
 from grammar.lexemes import QUOTE, Words
 from grammar.literals import Literals
 from grammar.schema.containers import Conj, Fact, conj, negated
@@ -103,9 +103,7 @@ class ArrayState:
         return (*self._close(), *self.values.layout.before_close(Then(self._close)))
 
     def _close(self) -> tuple[Thread, ...]:
-        guard = together(self.plan.check, self.follow.guard)
-        follow = self.follow
-        return (Choice({_BRACKET: lambda: follow.after(0)}, None if guard is None else {_BRACKET: guard}),)
+        return tuple(closing(_BRACKET, self.plan.check, follow) for follow in self.follow.branches)
 
     # --- items ---
 
@@ -118,7 +116,7 @@ class ArrayState:
         assert terms is not None
         threads: list[Thread] = []
         for hit, facts, hits in self._claims(terms):
-            threads.extend(self.values.value(facts, self._done(hit, hits)))
+            threads.append(self.values.start(facts, self._done(hit, hits)))
         return tuple(threads)
 
     def _claims(self, terms: Conj) -> list[tuple[tuple[int, ...], Conj, tuple[int, ...]]]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from grammar import classify, kernels
 from grammar.tape import Tape
-from grammar.threads import AT_END, Gather, Guard, InLexeme, Run, Thread
+from grammar.threads import AT_END, Continuation, Gather, Guard, InLexeme, Run, Start, Thread
 from grammar.trie import I32
 from grammar.vocabulary import Vocabulary
 from plugins.errors import GrammarLimit
@@ -19,9 +19,10 @@ _KEPT = 20_000
 
 
 class Doubt(NamedTuple):
-    """Tokens that are allowed if all of `guards` agree."""
+    """Tokens that are allowed if all of `guards` agree. `direct`: they guard the end of the open lexeme itself."""
 
     guards: tuple[Guard, ...]
+    direct: bool
     ids: I32
 
 
@@ -65,8 +66,14 @@ class Configs:
 
     def intern(self, threads: Iterable[Thread]) -> Config:
         distinct: dict[Any, Thread] = {}
+        starts: list[Start] = []
         for thread in threads:
-            distinct.setdefault(_key(thread), thread)
+            if type(thread) is Start:
+                starts.append(thread)
+            else:
+                distinct.setdefault(_key(thread), thread)
+        for start in starts if len(starts) < 2 else _merged(starts):
+            distinct.setdefault(id(start), start)
         key = tuple(distinct)
         found = self._known.get(key)
         if found is None:
@@ -148,8 +155,23 @@ class Configs:
             kernels.set_bits(row, self.vocabulary.eos)
         words, values = np.empty(row.size, np.int32), np.empty(row.size, np.int32)
         size = kernels.difference(row, base, words, values)
-        doubts = tuple(Doubt(guards, classify.join(ids)) for guards, ids in gather.doubtful.items())
+        doubts = tuple(Doubt(guards, direct, classify.join(ids)) for (guards, direct), ids in gather.doubtful.items())
         return Mask(base, words[:size].copy(), values[:size].copy(), doubts, not gather.rows and not sure.size)
+
+
+def _merged(starts: list[Start]) -> list[Start]:
+    """One start for each set of terms, with all that may follow."""
+    groups: dict[int, list[Start]] = {}
+    for start in starts:
+        groups.setdefault(id(start.terms), []).append(start)
+    found = []
+    for group in groups.values():
+        follows: dict[Continuation, None] = {}
+        for start in group:
+            follows.update(dict.fromkeys(start.follow.branches))
+        source = group[0].source
+        found.append(group[0] if len(group) == 1 else source.start(group[0].terms, source.many(tuple(follows))))
+    return found
 
 
 def _key(thread: Thread) -> Any:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Protocol
 
 from grammar.automata import CharDfa, utf8
-from grammar.lexemes import DfaLexeme, Words
+from grammar.guards import together
+from grammar.lexemes import DfaLexeme
 from grammar.options import GrammarOptions
-from grammar.threads import Choice, Continuation, InLexeme, Thread
+from grammar.threads import Choice, Continuation, Guard, InLexeme, Thread
 from plugins.errors import InvalidGrammar
 
 # Where pretty-printers break lines. Both ends are bounded so that a weak model cannot spin on blanks.
@@ -70,19 +70,7 @@ def _space_lexeme(pattern: str) -> DfaLexeme | None:
     return None if inside.is_empty() else DfaLexeme(utf8(inside))
 
 
-class Meaning(Protocol):
-    """From a schema to threads; `values.Values` is the one implementation."""
-
-    layout: Layout
-    options: GrammarOptions
-
-    def value(self, conj: object, follow: Continuation) -> tuple[Thread, ...]:
-        """Threads at the first byte of a value that satisfies `conj`."""
-
-
-def keyword_lexeme(words: dict[bytes, int]) -> Words:
-    return Words(list(words.items()))
-
-
-def choice_of(byte: int, move: Callable[[], tuple[Thread, ...]]) -> tuple[Thread, ...]:
-    return (Choice({byte: move}),)
+def closing(byte: int, check: Guard | None, follow: Continuation) -> Choice:
+    """A closing bracket, guarded by the `check` of what it closes and by what follows."""
+    guard = together(check, follow.guard)
+    return Choice({byte: lambda: follow.after(0)}, None if guard is None else {byte: guard})

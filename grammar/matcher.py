@@ -84,7 +84,7 @@ class Matcher:
         """Add those of the doubtful tokens that their guards allow."""
         tape = self._tape
         assert tape is not None
-        if len(doubt.guards) == 1:
+        if doubt.direct and len(doubt.guards) == 1:
             refused = doubt.guards[0].refused(tape)
             if refused is not None:
                 self._add_without(doubt.ids, refused, row)

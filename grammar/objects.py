@@ -7,8 +7,8 @@ from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from grammar.frames import Then
-from grammar.guards import DistinctKey, together
+from grammar.frames import Then, closing
+from grammar.guards import DistinctKey
 from grammar.lexemes import QUOTE, Lexeme
 from grammar.literals import Literals
 from grammar.schema.containers import Conj
@@ -145,9 +145,7 @@ class ObjectState:
         return self.offers_free() or bool(self.offered())
 
     def _close(self) -> tuple[Thread, ...]:
-        guard = together(self.plan.check, self.follow.guard)
-        follow = self.follow
-        return (Choice({_BRACE: lambda: follow.after(0)}, None if guard is None else {_BRACE: guard}),)
+        return tuple(closing(_BRACE, self.plan.check, follow) for follow in self.follow.branches)
 
     def name_threads(self) -> tuple[Thread, ...]:
         """At the opening quote of a name."""
@@ -184,7 +182,11 @@ class ObjectState:
         layout, values = self.values.layout, self.values
         return (
             Choice(
-                {_COLON: lambda: layout.optional(layout.colon, Then(lambda: values.value(terms, state.member_done())))}
+                {
+                    _COLON: lambda: layout.optional(
+                        layout.colon, Then(lambda: (values.start(terms, state.member_done()),))
+                    )
+                }
             ),
         )
 

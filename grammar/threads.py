@@ -48,19 +48,21 @@ class Run:
 class Gather:
     """Collects the tokens of a mask: `sure` ones, and those that hang on guards."""
 
-    __slots__ = ("doubtful", "guards", "rows", "sure", "vocabulary")
+    __slots__ = ("direct", "doubtful", "guards", "rows", "sure", "vocabulary")
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.vocabulary = vocabulary
         self.rows: list[I32] = []
         self.sure: list[I32] = []
-        self.doubtful: dict[tuple[Guard, ...], list[I32]] = {}
+        self.doubtful: dict[tuple[tuple[Guard, ...], bool], list[I32]] = {}
+        """By guards, and whether it is the open lexeme itself whose end they guard."""
         self.guards: tuple[Guard, ...] = ()
+        self.direct = False
 
     def add(self, ids: I32 | None) -> None:
         if ids is not None and ids.size:
             if self.guards:
-                self.doubtful.setdefault(self.guards, []).append(ids)
+                self.doubtful.setdefault((self.guards, self.direct), []).append(ids)
             else:
                 self.sure.append(ids)
 
@@ -68,11 +70,12 @@ class Gather:
 class Continuation:
     """What comes after a lexeme or a value. `guard`: asked first."""
 
-    __slots__ = ("_viable", "guard")
+    __slots__ = ("_viable", "branches", "guard")
     is_end = False
 
     def __init__(self, guard: Guard | None = None) -> None:
         self.guard = guard
+        self.branches: tuple[Continuation, ...] = (self,)
         self._viable: dict[int, Viable] = {}
 
     def after(self, outcome: int) -> tuple[Thread, ...]:
@@ -88,6 +91,26 @@ class Continuation:
         found = self._viable.get(outcome)
         if found is None:
             found = self._viable[outcome] = Viable.of(self.after(outcome), vocabulary)
+        return found
+
+
+class Many(Continuation):
+    """Several continuations of the same piece of text: readings that differ only in what surrounds it."""
+
+    __slots__ = ()
+
+    def __init__(self, branches: tuple[Continuation, ...]) -> None:
+        super().__init__()
+        self.branches = branches
+
+    @property
+    def is_end(self) -> bool:  # type: ignore[override]
+        return any(branch.is_end for branch in self.branches)
+
+    def finish(self, outcome: int, run: Run, end_offset: int) -> tuple[Thread, ...]:
+        found: tuple[Thread, ...] = ()
+        for branch in self.branches:
+            found += branch.finish(outcome, run, end_offset)
         return found
 
 
@@ -107,7 +130,7 @@ class Viable:
             thread.walk(vocabulary.remainders, gather)
         return cls(
             _flags(gather.sure, vocabulary),
-            [(guards, _flags(ids, vocabulary)) for guards, ids in gather.doubtful.items()],
+            [(guards, _flags(ids, vocabulary)) for (guards, _), ids in gather.doubtful.items()],
         )
 
 
@@ -172,39 +195,41 @@ class InLexeme:
         if found.row is not None:
             gather.rows.append(found.row)
         gather.add(found.ids)
-        follow = self.follow
-        outer = gather.guards
-        if follow.guard is not None:
-            gather.guards = (*outer, follow.guard)
-        for ending in found.endings:
-            gather.add(ending.closers)
-            if ending.numbers.size:
-                _add_remainders(gather, follow.viable(ending.outcome, gather.vocabulary), ending)
         ended = self.lexeme.outcome(self.state)
-        if ended is not None:
-            for thread in follow.after(ended):
-                thread.root(gather)
-        gather.guards = outer
+        outer = gather.guards
+        for follow in self.follow.branches:
+            if follow.guard is not None:
+                gather.guards = (*outer, follow.guard)
+            for ending in found.endings:
+                gather.direct = True
+                gather.add(ending.closers)
+                if ending.numbers.size:
+                    _add_remainders(gather, follow.viable(ending.outcome, gather.vocabulary), ending)
+                gather.direct = False
+            if ended is not None:
+                for thread in follow.after(ended):
+                    thread.root(gather)
+            gather.guards = outer
 
     def walk(self, branch: Branch, gather: Gather) -> None:
         found = classify.in_branch(gather.vocabulary, self.lexeme, self.state, branch)
         gather.add(found.ids)
-        follow = self.follow
-        outer = gather.guards
-        if follow.guard is not None:
-            gather.guards = (*outer, follow.guard)
-        for outcome, end in found.ends:
-            threads = follow.after(outcome)
-            if threads:
-                gather.add(end.ids)
-            if end.children:
-                for thread in threads:
-                    thread.walk(end, gather)
         ended = self.lexeme.outcome(self.state)
-        if ended is not None:
-            for thread in follow.after(ended):
-                thread.walk(branch, gather)
-        gather.guards = outer
+        outer = gather.guards
+        for follow in self.follow.branches:
+            if follow.guard is not None:
+                gather.guards = (*outer, follow.guard)
+            for outcome, end in found.ends:
+                threads = follow.after(outcome)
+                if threads:
+                    gather.add(end.ids)
+                if end.children:
+                    for thread in threads:
+                        thread.walk(end, gather)
+            if ended is not None:
+                for thread in follow.after(ended):
+                    thread.walk(branch, gather)
+            gather.guards = outer
 
     def firsts(self) -> Iterable[int]:
         return range(256)
@@ -214,6 +239,7 @@ def _add_remainders(gather: Gather, viable: Viable, ending: classify.Ending) -> 
     if viable.sure is not None:
         gather.add(ending.tokens[viable.sure[ending.numbers]])
     outer = gather.guards
+    gather.direct = False
     for guards, flags in viable.doubtful:
         gather.guards = (*outer, *guards)
         gather.add(ending.tokens[flags[ending.numbers]])
@@ -267,6 +293,51 @@ class Choice:
 
     def firsts(self) -> Iterable[int]:
         return self.moves
+
+
+class Start:
+    """Before the first byte of a value that satisfies `terms`. Readings that differ only in `follow` are put together
+    by `Configs.intern`, so that alternatives do not multiply as values nest."""
+
+    __slots__ = ("_threads", "follow", "source", "terms")
+
+    def __init__(self, source: ValueSource, terms: Any, follow: Continuation) -> None:
+        self.source = source
+        self.terms = terms
+        self.follow = follow
+        self._threads: tuple[Thread, ...] | None = None
+
+    def threads(self) -> tuple[Thread, ...]:
+        if self._threads is None:
+            self._threads = self.source.value(self.terms, self.follow)
+        return self._threads
+
+    def step(self, byte: int, run: Run) -> tuple[Thread, ...]:
+        found: tuple[Thread, ...] = ()
+        for thread in self.threads():
+            found += thread.step(byte, run)
+        return found
+
+    def root(self, gather: Gather) -> None:
+        for thread in self.threads():
+            thread.root(gather)
+
+    def walk(self, branch: Branch, gather: Gather) -> None:
+        for thread in self.threads():
+            thread.walk(branch, gather)
+
+    def firsts(self) -> Iterable[int]:
+        return range(256)
+
+
+class ValueSource(Protocol):
+    """What `Start` asks for threads; `values.Values` is the one implementation."""
+
+    def value(self, terms: Any, follow: Continuation) -> tuple[Thread, ...]: ...
+
+    def start(self, terms: Any, follow: Continuation) -> Start: ...
+
+    def many(self, branches: tuple[Continuation, ...]) -> Many: ...
 
 
 class AtEnd:

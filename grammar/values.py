@@ -18,10 +18,10 @@ from grammar.schema.document import Document
 from grammar.schema.domain import Domain
 from grammar.schema.meaning import Circular, Meaning
 from grammar.schema.strings import Strings, StringSet
-from grammar.threads import Choice, Continuation, Guard, InLexeme, Thread
+from grammar.threads import Choice, Continuation, Guard, InLexeme, Many, Start, Thread
 from plugins.errors import GrammarLimit, InvalidGrammar
 
-_State = TypeVar("_State", ObjectState, ArrayState)
+_State = TypeVar("_State", ObjectState, ArrayState, Start, Many)
 _STATES = 50_000
 """Object and array states kept for sharing; beyond, the table starts anew and nothing but speed is lost."""
 _PATTERNS = 6
@@ -42,6 +42,7 @@ class Values:
         self._satisfiable: dict[Conj, bool] = {}
         self._asking: set[Conj] = set()
         self._assumed = False
+        self._terms: dict[Conj, Conj] = {}
         self._states: dict[Any, Any] = {}
 
     # --- threads ---
@@ -67,6 +68,22 @@ class Values:
         if words is not None:
             threads.append(InLexeme(words, words.start, follow))
         return tuple(threads)
+
+    def start(self, terms: Conj, follow: Continuation) -> Start:
+        """The same object for the same arguments, as long as it is kept."""
+        terms = self._terms.setdefault(terms, terms)
+        key = (id(terms), follow)
+        found: Start | None = self._states.get(key)
+        if found is None:
+            found = self._keep(key, Start(self, terms, follow))
+        return found
+
+    def many(self, branches: tuple[Continuation, ...]) -> Many:
+        key = frozenset(branches)
+        found: Many | None = self._states.get(key)
+        if found is None:
+            found = self._keep(key, Many(branches))
+        return found
 
     def object_state(self, plan: ObjectPlan, at: int, count: int, follow: Continuation) -> ObjectState:
         key = (plan, at, count, follow)

@@ -18,6 +18,8 @@ from grammar.schema.strings import StringSet
 from plugins.errors import GrammarLimit
 
 T = TypeVar("T")
+_OUTSIDE = 8
+"""Alternatives of a complement that are followed as readings of their own; beyond, a check stands in."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,16 @@ class Algebra:
             self._products(a.arrays, b.arrays, Array.meet, Array(), pointer),
             self._products(a.objects, b.objects, Object.meet, Object(), pointer),
         )
+
+    def narrow(self, a: Domain, b: Domain, origin: Fact) -> Domain:
+        """`intersect`; where that makes too many alternatives, the meaning of `b`, which is `origin`'s, is left to a
+        check of the finished value."""
+        try:
+            return self.intersect(a, b)
+        except GrammarLimit:
+            check = frozenset({origin})
+            loose = replace(b, arrays=(Array(checks=check),), objects=(Object(checks=check),))
+            return self.intersect(a, loose)
 
     def _products(
         self, a: tuple[T, ...], b: tuple[T, ...], meet: Callable[[T, T], T | None], top: T, pointer: str
@@ -108,7 +120,7 @@ class Algebra:
         result: tuple[T, ...] = (top,)
         for alternative in alternatives:
             outside = complement_one(alternative)
-            if outside is None or len(result) * len(outside) > min(self.limit, 64):
+            if outside is None or len(result) * len(outside) > _OUTSIDE:
                 return (failing,)
             result = self._products(result, tuple(outside), meet, top, "")
         return result

@@ -69,7 +69,7 @@ class Meaning(Algebra):
         if known is None:
             known = EVERYTHING
             for fact in facts:
-                known = self.intersect(known, self.of(fact))
+                known = self.narrow(known, self.of(fact), fact)
             self._met[facts] = known
         return known
 
@@ -122,7 +122,7 @@ class Meaning(Algebra):
         thorough = thorough or "unevaluatedProperties" in schema or "unevaluatedItems" in schema
         domain = self._own(node)
         for part in self._applicators(node, thorough):
-            domain = self.intersect(domain, part, node.pointer)
+            domain = self.narrow(domain, part, Term(node))
         if thorough:
             domain = self._unevaluated(node, domain)
         return domain
