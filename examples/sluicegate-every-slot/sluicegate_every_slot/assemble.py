@@ -1,0 +1,34 @@
+"""Slot `assemble`: the house's rules come before every conversation; another stage renders it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from plugins import Message, Prompt, RegistryLike, Request, ServedModel
+from sluicegate_every_slot.settings import read
+from sluicegate_every_slot.wrapping import Wrapping
+
+
+class HouseRules(Wrapping):
+    """A conversation that begins with a system message of its own keeps it, behind the rules: many chat templates
+    take only one."""
+
+    def __init__(self, inner: Any, text: str) -> None:
+        super().__init__(inner)
+        self._text = text
+
+    @classmethod
+    def of(cls, registry: RegistryLike, table: Mapping[str, Any]) -> HouseRules:
+        found = read("house-rules", table, text="Be brief.", inner="chat-template", settings={})
+        return cls(registry.build("assemble", found["inner"], found["settings"]), found["text"])
+
+    async def assemble(self, request: Request, model: ServedModel) -> Prompt:
+        prompt: Prompt = await self.inner.assemble(replace(request, messages=self._ruled(request.messages)), model)
+        return prompt
+
+    def _ruled(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
+        if messages and messages[0].role == "system":
+            return (replace(messages[0], content=f"{self._text}\n\n{messages[0].content}"), *messages[1:])
+        return (Message("system", self._text), *messages)

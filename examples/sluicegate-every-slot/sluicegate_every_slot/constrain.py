@@ -1,0 +1,34 @@
+"""Slot `constrain`: patterns that the operator named once and callers use by `@name`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from plugins import CompiledGrammar, Constraint, InvalidGrammar, RegistryLike, ServedModel
+from sluicegate_every_slot.settings import read
+from sluicegate_every_slot.wrapping import Wrapping
+
+
+class NamedPatterns(Wrapping):
+    def __init__(self, inner: Any, patterns: Mapping[str, str]) -> None:
+        super().__init__(inner)
+        self._patterns = patterns
+
+    @classmethod
+    def of(cls, registry: RegistryLike, table: Mapping[str, Any]) -> NamedPatterns:
+        found = read("named-patterns", table, patterns={}, inner="grammar", settings={})
+        return cls(registry.build("constrain", found["inner"], found["settings"]), found["patterns"])
+
+    async def compile(self, constraint: Constraint, model: ServedModel) -> CompiledGrammar:
+        if constraint.kind == "regex" and str(constraint.value).startswith("@"):
+            constraint = replace(constraint, value=self._pattern(constraint.value[1:]))
+        grammar: CompiledGrammar = await self.inner.compile(constraint, model)
+        return grammar
+
+    def _pattern(self, name: str) -> str:
+        if name not in self._patterns:
+            known = ", ".join(f"@{known}" for known in sorted(self._patterns)) or "none"
+            raise InvalidGrammar(f"there is no pattern named '@{name}' here; there are: {known}", param="regex")
+        return self._patterns[name]

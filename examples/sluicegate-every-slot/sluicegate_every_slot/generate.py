@@ -1,0 +1,71 @@
+"""Slot `generate`: ends a generation after so many seconds, wherever it is.
+
+Not covered: a structured answer that is cut short is no valid one; its `finish_reason` says `length`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+from plugins import Generation, Job, Piece, RegistryLike, ServedModel, Usage
+from sluicegate_every_slot.settings import read
+from sluicegate_every_slot.wrapping import Wrapping
+
+
+class Deadline(Wrapping):
+    def __init__(self, inner: Any, seconds: float) -> None:
+        super().__init__(inner)
+        self._seconds = seconds
+
+    @classmethod
+    def of(cls, registry: RegistryLike, table: Mapping[str, Any]) -> Deadline:
+        found = read("deadline", table, seconds=60.0, inner="engine", settings={})
+        return cls(registry.build("generate", found["inner"], found["settings"]), found["seconds"])
+
+    @property
+    def models(self) -> Mapping[str, ServedModel]:
+        found: Mapping[str, ServedModel] = self.inner.models
+        return found
+
+    async def generate(self, job: Job) -> Hurried:
+        return Hurried(await self.inner.generate(job), job.n, self._seconds)
+
+    def stats(self) -> Mapping[str, float]:
+        found: Mapping[str, float] = self.inner.stats()
+        return found
+
+
+class Hurried:
+    """The inner generation until its time is up; then every choice that is still open ends with `length`."""
+
+    def __init__(self, inner: Generation, n: int, seconds: float) -> None:
+        self._inner = inner
+        self._open = set(range(n))
+        self._seconds = seconds
+
+    async def __aiter__(self) -> AsyncIterator[Piece]:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._seconds
+        pieces = aiter(self._inner)
+        while self._open:
+            try:
+                piece = await asyncio.wait_for(anext(pieces), deadline - loop.time())
+            except StopAsyncIteration:
+                return
+            except TimeoutError:
+                break
+            if piece.finish_reason is not None:
+                self._open.discard(piece.index)
+            yield piece
+        self.cancel()
+        for index in sorted(self._open):
+            yield Piece(index, finish_reason="length")
+
+    def cancel(self) -> None:
+        self._inner.cancel()
+
+    @property
+    def usage(self) -> Usage:
+        return self._inner.usage

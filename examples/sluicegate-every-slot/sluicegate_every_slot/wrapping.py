@@ -1,0 +1,20 @@
+"""What every stage around another stage needs: the inner one is started before it and closed after it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from plugins import Lifecycle
+
+
+class Wrapping:
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    async def start(self) -> None:
+        if isinstance(self.inner, Lifecycle):
+            await self.inner.start()
+
+    async def close(self) -> None:
+        if isinstance(self.inner, Lifecycle):
+            await self.inner.close()
