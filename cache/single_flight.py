@@ -1,0 +1,127 @@
+"""Identical concurrent requests share one generation.
+
+The first to board a key leads; the others wait. What the leader lands, all get. A leader that fails or goes away passes
+the lead to the one who has waited longest; a leader whose answers are not to be shared (blocked, cut short) releases
+everybody at once, so that they do not queue behind one another for nothing.
+
+Not covered: other processes. Two gateways may generate the same answer at the same time, once each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Generic, Literal, TypeVar
+
+from cache.entries import Counts
+from plugins.contract import CacheKey
+
+T = TypeVar("T")
+Role = Literal["leads", "follows", "alone"]
+
+
+@dataclass(slots=True)
+class _Flight(Generic[T]):
+    waiting: deque[asyncio.Future[Seat[T]]] = field(default_factory=deque)
+
+
+class Seat(Generic[T]):
+    """Whoever has one calls `land`, `release` or `abandon` in the end, however the request ended; all are idempotent
+    and do nothing for seats that do not lead.
+
+    - `leads`: generate, then `land`.
+    - `follows`: `answers` holds what the leader landed.
+    - `alone`: generate; nobody waits for it.
+    """
+
+    def __init__(self, flights: SingleFlight[T], key: CacheKey, role: Role, answers: T | None = None) -> None:
+        self.role = role
+        self.answers = answers
+        self._flights = flights
+        self._key = key
+        self._open = role == "leads"
+
+    def land(self, answers: T) -> None:
+        """Everyone who waits gets `answers`."""
+        for waiter in self._leave():
+            waiter.set_result(Seat(self._flights, self._key, "follows", answers))
+
+    def release(self) -> None:
+        """There is nothing to share: everyone who waits goes on alone."""
+        for waiter in self._leave():
+            waiter.set_result(Seat(self._flights, self._key, "alone"))
+
+    def abandon(self) -> None:
+        """This one failed or went away: the next in line leads."""
+        if self._open:
+            self._open = False
+            self._flights._promote(self._key)
+
+    def _leave(self) -> list[asyncio.Future[Seat[T]]]:
+        if not self._open:
+            return []
+        self._open = False
+        return self._flights._land(self._key)
+
+
+class SingleFlight(Generic[T]):
+    """One per gateway; used from one event loop."""
+
+    def __init__(self, patience_s: float = 30.0) -> None:
+        """A follower that has waited for `patience_s` goes on alone: a leader may be a stream that a slow client reads,
+        or hang."""
+        self._patience_s = patience_s
+        self._flights: dict[CacheKey, _Flight[T]] = {}
+        self._counts = Counts(dict.fromkeys(("led_total", "shared_total", "promoted_total", "impatient_total"), 0))
+
+    async def board(self, key: CacheKey) -> Seat[T]:
+        """Returns at once where nobody flies, else when the leader has landed, released or gone, or patience ends."""
+        flight = self._flights.get(key)
+        if flight is None:
+            self._flights[key] = _Flight()
+            self._counts.add("led_total")
+            return Seat(self, key, "leads")
+        return await self._wait(key, flight)
+
+    def stats(self) -> Mapping[str, float]:
+        waiting = sum(len(flight.waiting) for flight in self._flights.values())
+        return {**self._counts.values, "in_flight": len(self._flights), "followers_waiting": waiting}
+
+    async def _wait(self, key: CacheKey, flight: _Flight[T]) -> Seat[T]:
+        waiter: asyncio.Future[Seat[T]] = asyncio.get_running_loop().create_future()
+        flight.waiting.append(waiter)
+        try:
+            async with asyncio.timeout(self._patience_s):
+                seat = await waiter
+        except TimeoutError:
+            self._counts.add("impatient_total")
+            return self._seat_after(waiter) or Seat(self, key, "alone")
+        except asyncio.CancelledError:
+            seat_unused = self._seat_after(waiter)
+            if seat_unused is not None:
+                seat_unused.abandon()
+            raise
+        self._counts.add(
+            "shared_total" if seat.role == "follows" else "promoted_total" if seat.role == "leads" else "released_total"
+        )
+        return seat
+
+    @staticmethod
+    def _seat_after(waiter: asyncio.Future[Seat[T]]) -> Seat[T] | None:
+        """The seat that was given in the very moment in which waiting ended; without it the lead would be lost."""
+        return waiter.result() if waiter.done() and not waiter.cancelled() else None
+
+    def _land(self, key: CacheKey) -> list[asyncio.Future[Seat[T]]]:
+        flight = self._flights.pop(key)
+        return [waiter for waiter in flight.waiting if not waiter.done()]
+
+    def _promote(self, key: CacheKey) -> None:
+        flight = self._flights[key]
+        while flight.waiting:
+            waiter = flight.waiting.popleft()
+            if not waiter.done():
+                waiter.set_result(Seat(self, key, "leads"))
+                return
+        del self._flights[key]
