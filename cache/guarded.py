@@ -1,0 +1,112 @@
+"""Calls to something that may be slow, full, gone or talking nonsense: bounded in time, counted, and left alone for a
+while when it fails again and again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+from cache.entries import Counts
+
+T = TypeVar("T")
+log = logging.getLogger("sluicegate.cache")
+
+
+class Guarded:
+    """A deadline for each call and a circuit breaker over all.
+
+    A call that runs out of time is not cancelled, only no longer waited for: cancelling would throw its connection away
+    half way through a reply, and let a slow TLS handshake never succeed. At most `max_in_flight` calls are under way.
+    After `failures_to_open` failures in a row nothing is called; a task of its own probes with pauses that double up to
+    `max_pause_s`, and the first probe that succeeds closes the breaker. No request ever pays for probing.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        probe: Callable[[], Awaitable[Any]],
+        counts: Counts,
+        *,
+        deadline_s: float = 0.02,
+        failures_to_open: int = 3,
+        first_pause_s: float = 0.1,
+        max_pause_s: float = 5.0,
+        max_in_flight: int = 256,
+    ) -> None:
+        self._name = name
+        self._probe = probe
+        self._counts = counts
+        self._deadline_s = deadline_s
+        self._failures_to_open = failures_to_open
+        self._first_pause_s = first_pause_s
+        self._max_pause_s = max_pause_s
+        self._max_in_flight = max_in_flight
+        self._failures = 0
+        self._running: set[asyncio.Task[Any]] = set()
+        self._healing: asyncio.Task[None] | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """True: nothing is called until a probe has succeeded."""
+        return self._healing is not None and not self._healing.done()
+
+    async def call(self, make: Callable[[], Coroutine[Any, Any, T]], otherwise: T, deadline_s: float = 0) -> T:
+        """What the call answers within the deadline (`deadline_s`, if not 0, instead of the usual one), else
+        `otherwise`. Cancelling the caller does not cancel the call."""
+        if self.is_open or len(self._running) >= self._max_in_flight:
+            self._counts.add("skipped_total")
+            return otherwise
+        task = asyncio.create_task(make())
+        self._running.add(task)
+        task.add_done_callback(self._ended)
+        done, _ = await asyncio.wait((task,), timeout=deadline_s or self._deadline_s)
+        if not done:
+            self._counts.add("timeouts_total")
+            self._failed(TimeoutError(f"no answer within {(deadline_s or self._deadline_s) * 1000:.0f} ms"))
+            return otherwise
+        if task.cancelled() or task.exception() is not None:
+            return otherwise
+        self._failures = 0
+        return task.result()
+
+    async def close(self) -> None:
+        """Cancels what is under way."""
+        tasks = [*self._running, *([self._healing] if self._healing else [])]
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            with contextlib.suppress(BaseException):
+                await task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._running.discard(task)
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is not None:
+            self._counts.add("errors_total")
+            self._failed(error)
+
+    def _failed(self, error: BaseException) -> None:
+        self._failures += 1
+        if self._failures >= self._failures_to_open and not self.is_open:
+            self._counts.add("opened_total")
+            log.warning("%s is left alone after %d failures, the last: %s", self._name, self._failures, error)
+            self._healing = asyncio.create_task(self._heal())
+
+    async def _heal(self) -> None:
+        pause, opened = self._first_pause_s, time.monotonic()
+        while True:
+            await asyncio.sleep(pause)
+            try:
+                async with asyncio.timeout(1.0):
+                    await self._probe()
+                break
+            except Exception:
+                pause = min(2 * pause, self._max_pause_s)
+        self._failures = 0
+        log.warning("%s answers again after %.1f s", self._name, time.monotonic() - opened)

@@ -1,0 +1,111 @@
+"""A client of one Redis, a Sentinel set or a Cluster, by URL. `redis` is imported here only, and only when asked for.
+
+redis://[user[:password]@]host[:port][/db]               rediss:// for TLS, unix:// for a socket
+redis+sentinel://[user[:password]@]host:port,.../service[/db]
+redis+cluster://[user[:password]@]host:port,...          rediss+sentinel, rediss+cluster for TLS
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+from plugins.errors import ConfigurationError
+
+DEFAULT_PORT = 6379
+SCHEMES = ("redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster")
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """Paths of PEM files; only used by the `rediss` schemes. The server's certificate is always verified."""
+
+    ca_file: str | None = None
+    cert_file: str | None = None
+    key_file: str | None = None
+    check_hostname: bool = True
+
+    def options(self) -> dict[str, Any]:
+        return {
+            "ssl_ca_certs": self.ca_file,
+            "ssl_certfile": self.cert_file,
+            "ssl_keyfile": self.key_file,
+            "ssl_check_hostname": self.check_hostname,
+            "ssl_cert_reqs": "required",
+        }
+
+
+def connect(url: str, tls: Tls, *, patience_s: float = 1.0) -> Any:
+    """An asyncio client; nothing is connected yet. `patience_s` bounds a connect and a reply, and is what ends a call
+    that its caller no longer waits for. Raises `ConfigurationError`."""
+    scheme, _, rest = url.partition("://")
+    if scheme not in SCHEMES or not rest:
+        raise ConfigurationError(f"recall.redis: no such URL {_shown(url)!r}; schemes: {', '.join(SCHEMES)}")
+    library = _library()
+    options = _options(library, patience_s) | (tls.options() if scheme.startswith("rediss") else {})
+    try:
+        if scheme.endswith("+sentinel"):
+            return _sentinel(library, rest, options | ({"ssl": True} if scheme.startswith("rediss") else {}))
+        if scheme.endswith("+cluster"):
+            return _cluster(library, rest, options | ({"ssl": True} if scheme.startswith("rediss") else {}))
+        return library.from_url(url, **options)
+    except ValueError as error:
+        raise ConfigurationError(f"recall.redis: {_shown(url)!r} cannot be read: {error}") from error
+
+
+def _library() -> Any:
+    try:
+        return importlib.import_module("redis.asyncio")
+    except ImportError as error:
+        raise ConfigurationError("recall.redis needs the package redis; pip install 'sluicegate[redis]'") from error
+
+
+def _options(library: Any, patience_s: float) -> dict[str, Any]:
+    """One more try at once, for a pooled connection that the server has closed meanwhile."""
+    backoff = importlib.import_module("redis.backoff")
+    retry = importlib.import_module("redis.asyncio.retry")
+    return {
+        "socket_timeout": patience_s,
+        "socket_connect_timeout": patience_s,
+        "retry": retry.Retry(backoff.NoBackoff(), 1),
+        "protocol": 2,
+    }
+
+
+def _sentinel(library: Any, rest: str, options: dict[str, Any]) -> Any:
+    login, hosts, path = _parts(rest)
+    service, _, db = path.partition("/")
+    if not service:
+        raise ValueError("the name of the service is missing; write redis+sentinel://host:port/service")
+    sentinels = library.Sentinel(hosts, sentinel_kwargs=options, **options, **login)
+    return sentinels.master_for(service, db=int(db or 0))
+
+
+def _cluster(library: Any, rest: str, options: dict[str, Any]) -> Any:
+    login, hosts, _ = _parts(rest)
+    node = importlib.import_module("redis.asyncio.cluster").ClusterNode
+    return library.RedisCluster(startup_nodes=[node(host, port) for host, port in hosts], **options, **login)
+
+
+def _parts(rest: str) -> tuple[dict[str, str], list[tuple[str, int]], str]:
+    """(user and password, hosts, path) of what comes after `://`."""
+    authority, _, path = rest.partition("/")
+    credentials, _, places = authority.rpartition("@")
+    user, _, password = credentials.partition(":")
+    login = {"username": unquote(user)} if user else {}
+    if password:
+        login["password"] = unquote(password)
+    return login, [_place(place) for place in places.split(",")], path.partition("?")[0]
+
+
+def _place(place: str) -> tuple[str, int]:
+    host, colon, port = place.rpartition(":")
+    return (host, int(port)) if colon and not port.endswith("]") else (place, DEFAULT_PORT)
+
+
+def _shown(url: str) -> str:
+    """Without user and password."""
+    scheme, separator, rest = url.partition("://")
+    return scheme + separator + rest.rpartition("@")[2]
