@@ -1,7 +1,40 @@
-"""Answers kept for later: exact matches, in memory."""
+"""Answers kept for later: exact ones always right, by meaning where asked, in memory, a file or Redis."""
 
+from cache.entries import Kept, Look, Store, label, labels_of
 from cache.key import cache_key, canonical, fingerprint
 from cache.memory import MemoryCache
+from cache.memory_store import MemoryStore
+from cache.question import Found, Question, Recall, question_of
+from cache.redis_client import Tls
+from cache.redis_store import RedisStore
+from cache.sealing import TenantSealer
+from cache.single_flight import Seat, SingleFlight
+from cache.sqlite_store import SqliteStore
 from cache.stage import register
+from cache.tiers import TieredCache, front
 
-__all__ = ["MemoryCache", "cache_key", "canonical", "fingerprint", "register"]
+__all__ = [
+    "Found",
+    "Kept",
+    "Look",
+    "MemoryCache",
+    "MemoryStore",
+    "Question",
+    "Recall",
+    "RedisStore",
+    "Seat",
+    "SingleFlight",
+    "SqliteStore",
+    "Store",
+    "TenantSealer",
+    "TieredCache",
+    "Tls",
+    "cache_key",
+    "canonical",
+    "fingerprint",
+    "front",
+    "label",
+    "labels_of",
+    "question_of",
+    "register",
+]

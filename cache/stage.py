@@ -1,33 +1,148 @@
-"""The door of this package: what it adds to the slot `recall`."""
+"""The door of this package: what it adds to the slot `recall`.
+
+[stages.recall.redis]
+url = "rediss://cache.example:6379/0"
+ttl_s = 3600
+[stages.recall.redis.semantic]           # opt-in; without this table exact answers only
+guard = "words"
+"""
 
 from __future__ import annotations
 
+import importlib
+import os
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
-from cache.memory import MemoryCache
+from cache.codec import Sealer
+from cache.entries import Store
+from cache.memory_store import MemoryStore
+from cache.redis_client import Tls
+from cache.redis_store import RedisStore
+from cache.sealing import TenantSealer
+from cache.semantic.embedder import Embedder, HashedNgrams
+from cache.semantic.tier import SemanticTier
+from cache.semantic.verified import Verified
+from cache.sqlite_store import SqliteStore
+from cache.tiers import TieredCache
 from plugins.contract import RegistryLike
 from plugins.errors import ConfigurationError
 
-DEFAULTS: dict[str, float] = {"budget_mb": 64.0, "ttl_s": 3600.0}
+MEMORY: dict[str, Any] = {"budget_mb": 64.0, "ttl_s": 3600.0}
+SQLITE: dict[str, Any] = {"budget_mb": 512.0, "path": "", "secret_env": "", "ttl_s": 86400.0}
+REDIS: dict[str, Any] = {
+    "deadline_ms": 20.0,
+    "prefix": "sluicegate",
+    "secret_env": "",
+    "ttl_s": 3600.0,
+    "tls": {},
+    "url": "redis://localhost:6379/0",
+}
+SEMANTIC: dict[str, Any] = {"embedder": "", "error_bound": 0.0, "guard": "words", "max_rows": 100_000, "threshold": 0.8}
+TLS: dict[str, Any] = {"ca_file": "", "cert_file": "", "check_hostname": True, "key_file": ""}
 
 
 def register(registry: RegistryLike) -> None:
     registry.add("recall", "memory", memory)
+    registry.add("recall", "sqlite", sqlite)
+    registry.add("recall", "redis", redis)
 
 
-def memory(settings: Mapping[str, Any]) -> MemoryCache:
-    """`budget_mb` (64) and `ttl_s` (3600), both positive numbers."""
-    for key in settings:
-        if key not in DEFAULTS:
-            raise ConfigurationError(
-                f"recall.memory: there is no setting {key!r}; valid settings: {', '.join(sorted(DEFAULTS))}"
-            )
-    values = {key: _positive(key, settings.get(key, default)) for key, default in DEFAULTS.items()}
-    return MemoryCache(int(values["budget_mb"] * 1_000_000), values["ttl_s"])
+def memory(settings: Mapping[str, Any]) -> MemoryStore | TieredCache:
+    """`budget_mb` (64) and `ttl_s` (3600), both positive numbers; `semantic`, a table."""
+    own, semantic = _checked("recall.memory", MEMORY, settings)
+    store = MemoryStore(int(own["budget_mb"] * 1_000_000), own["ttl_s"])
+    return store if semantic is None else TieredCache(store, semantic)
 
 
-def _positive(key: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-        raise ConfigurationError(f"recall.memory: {key} must be a number above 0, found {value!r}")
-    return float(value)
+def sqlite(settings: Mapping[str, Any]) -> TieredCache:
+    """`path` of the file, in a folder that exists; `budget_mb` (512), `ttl_s` (86400), `secret_env`, `semantic`."""
+    own, semantic = _checked("recall.sqlite", SQLITE, settings)
+    path = Path(own["path"])
+    if not own["path"] or not path.parent.is_dir():
+        raise ConfigurationError(f"recall.sqlite: path must name a file in a folder that exists, found {own['path']!r}")
+    store = SqliteStore(path, int(own["budget_mb"] * 1_000_000), own["ttl_s"], sealer=_sealer(own["secret_env"]))
+    return TieredCache(store, semantic)
+
+
+def redis(settings: Mapping[str, Any]) -> TieredCache:
+    """`url` (see `cache.redis_client`), `ttl_s` (3600), `prefix`, `deadline_ms` (20), `tls`, `secret_env`,
+    `semantic`."""
+    own, semantic = _checked("recall.redis", REDIS, settings)
+    tls = _values("recall.redis.tls", TLS, own["tls"])
+    store = RedisStore(
+        own["url"],
+        own["ttl_s"],
+        prefix=own["prefix"],
+        tls=Tls(tls["ca_file"] or None, tls["cert_file"] or None, tls["key_file"] or None, tls["check_hostname"]),
+        sealer=_sealer(own["secret_env"]),
+        deadline_s=own["deadline_ms"] / 1000,
+    )
+    return TieredCache(cast(Store, store), semantic)
+
+
+def _checked(
+    where: str, defaults: Mapping[str, Any], settings: Mapping[str, Any]
+) -> tuple[dict[str, Any], SemanticTier | None]:
+    own = {name: value for name, value in settings.items() if name != "semantic"}
+    semantic = settings.get("semantic")
+    return _values(where, defaults, own, "semantic"), None if semantic is None else _semantic(where, semantic)
+
+
+def _semantic(where: str, settings: Mapping[str, Any]) -> SemanticTier:
+    """`guard` (words or facts), `threshold` (cosine), `error_bound` (0 = not in verified mode), `max_rows` a scope,
+    `embedder` ("module:function", called without arguments; the hashed n-grams where empty)."""
+    values = _values(f"{where}.semantic", SEMANTIC, settings)
+    if values["guard"] not in ("words", "facts"):
+        raise ConfigurationError(f"{where}.semantic: guard must be 'words' or 'facts', found {values['guard']!r}")
+    if not values["threshold"] <= 1 or not values["error_bound"] < 1:
+        raise ConfigurationError(f"{where}.semantic: threshold is at most 1 and error_bound below 1")
+    return SemanticTier(
+        _embedder(where, values["embedder"]),
+        threshold=values["threshold"],
+        guard=values["guard"],
+        verified=Verified(values["error_bound"]) if values["error_bound"] else None,
+        max_rows_a_scope=int(values["max_rows"]),
+    )
+
+
+def _embedder(where: str, named: str) -> Embedder:
+    if not named:
+        return HashedNgrams()
+    module, _, function = named.partition(":")
+    try:
+        return cast(Embedder, getattr(importlib.import_module(module), function)())
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        raise ConfigurationError(
+            f"{where}.semantic: embedder {named!r} cannot be made ({error}); write 'module:function'"
+        ) from error
+
+
+def _sealer(secret_env: str) -> Sealer | None:
+    """The secret, in hexadecimal digits, is read from the environment so that it stands in no file of settings."""
+    if not secret_env:
+        return None
+    try:
+        return TenantSealer(bytes.fromhex(os.environ.get(secret_env, "")))
+    except ValueError as error:
+        raise ConfigurationError(f"the cache's secret in ${secret_env} is not in hexadecimal digits") from error
+
+
+def _values(where: str, defaults: Mapping[str, Any], settings: Mapping[str, Any], *more: str) -> dict[str, Any]:
+    for name in settings:
+        if name not in defaults:
+            valid = ", ".join((*sorted(defaults), *more))
+            raise ConfigurationError(f"{where}: there is no setting {name!r}; valid settings: {valid}")
+    return {name: _value(where, name, default, settings.get(name, default)) for name, default in defaults.items()}
+
+
+def _value(where: str, name: str, default: Any, value: Any) -> Any:
+    """Of the default's type; a number above 0, unless its default is 0."""
+    if isinstance(default, float | int) and not isinstance(default, bool):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not (value > 0 or value == default):
+            raise ConfigurationError(f"{where}: {name} must be a number above 0, found {value!r}")
+        return float(value)
+    if not isinstance(value, Mapping if isinstance(default, dict) else type(default)):
+        raise ConfigurationError(f"{where}: {name} must be a {type(default).__name__}, found {value!r}")
+    return value

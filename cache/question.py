@@ -1,0 +1,96 @@
+"""What a request asks of the cache, and what it gets: facts, made once and passed along."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from cache.entries import Kept, labels_of
+from cache.key import cache_key
+from cache.semantic.tier import Probe, Trial
+from plugins.contract import Answer, CacheKey, Caller, Request, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """`text` is compared by meaning; `scope` digests all the rest, which must be equal. No text: exact answers only."""
+
+    key: CacheKey
+    labels: tuple[str, ...] = ()
+    scope: str = ""
+    text: str | None = None
+    threshold: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A kept answer. Whoever serves it re-validates it against this request's schema and runs this key's rails."""
+
+    answers: tuple[Answer, ...]
+    kind: Literal["exact", "semantic"]
+    age_s: float
+    entry: str
+    """Names the entry in a report of a false hit."""
+    score: float = 1.0
+    """Cosine; 1 for an exact hit."""
+    usage: Usage = Usage()  # noqa: RUF009 - frozen
+    """What making it had cost, which is what this hit saves."""
+
+    def headers(self) -> dict[str, str]:
+        scored = f"semantic; score={self.score:.3f}" if self.kind == "semantic" else "exact"
+        return {
+            "x-sluicegate-cache": f"hit; {scored}",
+            "x-sluicegate-cache-entry": self.entry,
+            "age": str(max(0, int(self.age_s))),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """What a look-up found, and what `remember` needs of it when there was nothing."""
+
+    found: Found | None = None
+    epochs: Mapping[str, str] | None = None
+    probe: Probe | None = None
+    trial: Trial | None = None
+
+
+def question_of(
+    request: Request,
+    caller: Caller,
+    *,
+    model: str,
+    model_version: str,
+    template_version: str = "",
+    rails: str = "",
+    scope: Mapping[str, Any] | None = None,
+    tags: Iterable[str] = (),
+    semantic: bool = False,
+    threshold: float | None = None,
+) -> Question:
+    """As `cache_key`; `tags` are what the answer can be withdrawn by later, and no part of the key. `semantic` asks for
+    the semantic tier too; it is heeded for one choice without logprobs and a last message that is the user's. Whether
+    the likeliest token is always taken, the caller must know: text that is drawn has no business there. Raises
+    `ValueError` for too many tags."""
+    parts: dict[str, Any] = {
+        "model": model,
+        "model_version": model_version,
+        "template_version": template_version,
+        "rails": rails,
+        "scope": scope,
+    }
+    key = cache_key(request, caller, **parts)
+    labels = labels_of(model_version, template_version, rails, tags)
+    if not semantic or request.n != 1 or request.sampling.logprobs is not None or not request.messages:
+        return Question(key, labels)
+    last = request.messages[-1]
+    if last.role != "user":
+        return Question(key, labels)
+    rest = replace(request, messages=(*request.messages[:-1], replace(last, content="")))
+    return Question(key, labels, cache_key(rest, caller, **parts).digest, last.content, threshold)
+
+
+def found_in(kept: Kept, now_s: float, entry: str, score: float | None = None) -> Found:
+    kind: Literal["exact", "semantic"] = "exact" if score is None else "semantic"
+    return Found(kept.answers, kind, now_s - kept.stored_at_s, entry, 1.0 if score is None else score, kept.usage)

@@ -1,0 +1,135 @@
+"""The semantic tier: partitions by hard scope, the guard, the threshold and, where asked for, verified mode."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cache.entries import Counts, Feed, Look, Row, Vector
+from cache.semantic.embedder import Embedder
+from cache.semantic.facts import Guard, facts_digest
+from cache.semantic.index import Near, Partition
+from cache.semantic.verified import Judge, Verified, same_answers
+from plugins.contract import Answer
+
+Place = tuple[str, str]
+"""Tenant and scope."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Probe:
+    """What a prompt looks like to this tier."""
+
+    vector: Vector
+    facts: int
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A near answer that was not served, to be compared with the fresh one."""
+
+    near: Near
+    answers: tuple[Answer, ...]
+
+
+class SemanticTier:
+    """Used from one event loop; a search blocks it for well under the 8 ms that 100,000 rows may take."""
+
+    def __init__(
+        self,
+        embedder: Embedder,
+        *,
+        threshold: float = 0.8,
+        guard: Guard = "words",
+        verified: Verified | None = None,
+        judge: Judge = same_answers,
+        max_rows_a_scope: int = 100_000,
+        max_rows: int = 400_000,
+    ) -> None:
+        self.threshold = threshold
+        self._embedder = embedder
+        self._guard = guard
+        self._verified = verified
+        self._judge = judge
+        self._max_rows_a_scope = max_rows_a_scope
+        self._max_rows = max_rows
+        self._partitions: OrderedDict[Place, Partition] = OrderedDict()
+        self._cursors: dict[Place, str] = {}
+        self._counts = Counts(dict.fromkeys(("not_comparable_total", "trials_total", "trials_agreed_total"), 0.0))
+
+    def scope(self, scope: str) -> str:
+        """The scope as stores are to know it: rows of another embedder or guard are another scope's."""
+        return scope_key(scope, self._embedder.name, self._guard)
+
+    async def probe(self, text: str, place: Place) -> Probe | None:
+        """None where the text is nothing to compare by meaning. Raises what the embedder raises."""
+        facts = facts_digest(text, place[1], self._guard)
+        if facts is None:
+            self._counts.add("not_comparable_total")
+            return None
+        return Probe(await self._embedder.embed(text), facts)
+
+    def feed(self, place: Place) -> Feed:
+        return Feed(place[1], self._cursors.get(place, ""))
+
+    def absorb(self, place: Place, look: Look) -> None:
+        """Rows that others have added."""
+        for row in look.rows:
+            self.add(place, row)
+        if look.cursor and place in self._partitions:
+            self._cursors[place] = look.cursor
+
+    def add(self, place: Place, row: Row) -> None:
+        partition = self._partitions.get(place)
+        if partition is None:
+            partition = self._partitions[place] = Partition(self._embedder.dim, self._max_rows_a_scope)
+        partition.add(row)
+        self._partitions.move_to_end(place)
+        while sum(map(len, self._partitions.values())) > self._max_rows and len(self._partitions) > 1:
+            gone, _ = self._partitions.popitem(last=False)
+            self._cursors.pop(gone, None)
+
+    def nearest(self, place: Place, probe: Probe, floor: float, without: list[str]) -> Near | None:
+        partition = self._partitions.get(place)
+        if partition is None:
+            return None
+        self._partitions.move_to_end(place)
+        return partition.nearest(probe.vector, probe.facts, floor, without)
+
+    def trusts(self, near: Near) -> bool:
+        if self._verified is None or self._verified.trusts(near.digest, near.score):
+            return True
+        self._counts.add("trials_total")
+        return False
+
+    def learn(self, trial: Trial, fresh: tuple[Answer, ...]) -> bool:
+        """Whether the fresh answer was the kept one."""
+        right = self._judge(trial.answers, fresh)
+        self._counts.add("trials_agreed_total", right)
+        if self._verified is not None:
+            self._verified.learn(trial.near.digest, trial.near.score, right)
+        return right
+
+    def forget(self, tenant: str, digest: str, scope: str | None = None) -> None:
+        """The row of one entry, in one scope or all of a tenant's."""
+        for place, partition in self._partitions.items():
+            if place[0] == tenant and scope in (None, place[1]):
+                partition.remove(digest)
+        if self._verified is not None:
+            self._verified.forget(digest)
+
+    def clear(self, tenant: str | None) -> None:
+        for place in [place for place in self._partitions if tenant in (None, place[0])]:
+            del self._partitions[place]
+            self._cursors.pop(place, None)
+
+    def stats(self) -> Mapping[str, float]:
+        rows = sum(map(len, self._partitions.values()))
+        size = sum(partition.nbytes for partition in self._partitions.values())
+        return {**self._counts.values, "rows": rows, "scopes": len(self._partitions), "row_bytes": size}
+
+
+def scope_key(*parts: str) -> str:
+    return hashlib.blake2b("\x1f".join(parts).encode(), digest_size=16).hexdigest()

@@ -1,0 +1,92 @@
+"""Verified mode: how often a near answer is let out is learned, entry by entry, and held to an error bound.
+
+After the idea of vCache (arXiv 2502.03771), with a bound that assumes less. For each entry we keep what became of
+samples that were let through to the model: the cosine, and whether the fresh answer was the kept one. Assumed is only
+that an entry's answer is not right less often for nearer prompts. Then of n samples no nearer than this prompt, of
+which k were right, the lower Clopper-Pearson limit p of k/n at confidence 1 - e bounds the chance of being right from
+below, and the chance of being wrong is at most w = 1 - (1 - e) p. Serving with probability min(1, d / w), else letting
+through, keeps the share of wrong answers among all prompts that found this entry at or under d.
+
+Not covered: answers that are right in other words count as wrong (unless a judge is given), which costs hits, not
+truth; samples are kept in this process and are lost with it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from functools import lru_cache
+from math import comb
+from random import Random
+from typing import Any
+
+from plugins.contract import Answer
+
+Judge = Callable[[tuple[Answer, ...], tuple[Answer, ...]], bool]
+SAMPLES = 200
+"""Of an entry; older ones are forgotten."""
+
+
+class Verified:
+    """`error_bound`: share of wrong answers allowed, 0 < d < 1. Used from one thread."""
+
+    def __init__(self, error_bound: float, *, max_entries: int = 20_000, random: Random | None = None) -> None:
+        self._bound = error_bound
+        self._max_entries = max_entries
+        self._random = random or Random()
+        self._samples: OrderedDict[str, deque[tuple[float, bool]]] = OrderedDict()
+
+    def trusts(self, entry: str, score: float) -> bool:
+        """Draws: serve (True) or let the model answer and call `learn` with what it said."""
+        return self._random.random() < self.chance(entry, score)
+
+    def chance(self, entry: str, score: float) -> float:
+        """Of being served."""
+        outcomes = [right for at, right in self._samples.get(entry, ()) if at <= score]
+        wrong = 1.0 - confident_share(sum(outcomes), len(outcomes))
+        return 1.0 if wrong <= self._bound else self._bound / wrong
+
+    def learn(self, entry: str, score: float, right: bool) -> None:
+        samples = self._samples.setdefault(entry, deque(maxlen=SAMPLES))
+        samples.append((score, right))
+        self._samples.move_to_end(entry)
+        if len(self._samples) > self._max_entries:
+            self._samples.popitem(last=False)
+
+    def forget(self, entry: str) -> None:
+        self._samples.pop(entry, None)
+
+
+@lru_cache(maxsize=4096)
+def confident_share(right: int, n: int) -> float:
+    """(1 - e) times the lower limit of right/n at confidence 1 - e, where e = 1 / (n + 2): it depends on nothing but n,
+    so that it is not chosen to please the sample."""
+    if right == 0:
+        return 0.0
+    e = 1 / (n + 2)
+    low, high = 0.0, right / n
+    for _ in range(40):
+        middle = (low + high) / 2
+        if _at_least(right, n, middle) > e:
+            high = middle
+        else:
+            low = middle
+    return (1 - e) * low
+
+
+def _at_least(right: int, n: int, p: float) -> float:
+    """P(X >= right) of X ~ Binomial(n, p)."""
+    return sum(comb(n, wrong) * (1 - p) ** wrong * p ** (n - wrong) for wrong in range(n - right + 1))
+
+
+def same_answers(one: tuple[Answer, ...], other: tuple[Answer, ...]) -> bool:
+    """The judge unless another is given: equal as JSON values or, failing that, but for case and white space."""
+    return len(one) == len(other) and all(_meant(a.text) == _meant(b.text) for a, b in zip(one, other, strict=True))
+
+
+def _meant(text: str) -> Any:
+    try:
+        return "json", json.dumps(json.loads(text), sort_keys=True)
+    except ValueError:
+        return "text", " ".join(text.casefold().split())

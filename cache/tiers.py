@@ -1,0 +1,251 @@
+"""The response cache as the gateway uses it: exact first, then by meaning if asked, one generation for equal requests.
+
+recall = await cache.recall(question)        found: serve it, after validation and rails
+seat = await cache.flights.board(key)        not found: lead, or get what the leader makes
+await cache.remember(question, answers, recall)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+from cache.entries import Counts, Feed, Kept, Look, Row, Store, label
+from cache.memory import keepable
+from cache.question import Found, Question, Recall, found_in
+from cache.semantic.tier import Place, Probe, SemanticTier, Trial
+from cache.single_flight import SingleFlight
+from plugins.contract import Answer, CacheKey, Caller, Lifecycle, ResponseCache, Usage
+from plugins.errors import NotFound, PermissionDenied
+
+log = logging.getLogger("sluicegate.cache")
+ADMIN_SCOPE = "admin"
+CANDIDATES = 3
+"""Near rows tried in one look-up; a row may outlive its entry."""
+NAMES = ("exact_hits", "semantic_hits", "misses", "stored", "refused", "embedder_errors", "false_hit_reports")
+
+
+class TieredCache:
+    """A `ResponseCache` too, for callers that know nothing but keys. Used from one event loop."""
+
+    def __init__(
+        self,
+        store: Store,
+        semantic: SemanticTier | None = None,
+        *,
+        patience_s: float = 30.0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.flights: SingleFlight[tuple[Answer, ...]] = SingleFlight(patience_s)
+        self._store = store
+        self._semantic = semantic
+        self._clock = clock
+        self._counts = Counts({f"{name}_total": 0.0 for name in (*NAMES, "saved_tokens")})
+        self._catching_up: dict[Place, asyncio.Task[None]] = {}
+
+    @property
+    def is_semantic(self) -> bool:
+        return self._semantic is not None
+
+    async def recall(self, question: Question) -> Recall:
+        """Never raises into a request."""
+        place = self._place(question)
+        look = await self._store.get(question.key, self._feed(place))
+        self._absorb(place, look, question.key)
+        if look.kept is not None:
+            return self._hit(Recall(found_in(look.kept, self._clock(), question.key.digest), look.epochs))
+        recalled = Recall(None, look.epochs)
+        if place is not None and look.epochs is not None:
+            recalled = await self._by_meaning(question, place, recalled)
+        return self._hit(recalled)
+
+    async def remember(
+        self, question: Question, answers: tuple[Answer, ...], recall: Recall, usage: Usage | None = None
+    ) -> bool:
+        """Keeps complete answers only: blocked, refused or cut ones are not kept, nor any that was made while a purge
+        of one of its labels ran. `usage` is what they cost. False: not kept."""
+        if not keepable(answers) or recall.epochs is None or recall.found is not None:
+            self._counts.add("refused_total")
+            return False
+        place, row = self._place(question), None
+        agreed = recall.trial is not None and self._semantic is not None and self._semantic.learn(recall.trial, answers)
+        if recall.probe is not None and not agreed:
+            row = Row(question.key.digest, recall.probe.facts, recall.probe.vector)
+        kept = Kept(answers, self._clock(), question.labels, usage or Usage())
+        stored = await self._store.put(question.key, kept, recall.epochs, place[1] if place else "", row)
+        self._counts.add("stored_total" if stored else "refused_total")
+        if stored and row is not None and place is not None and self._semantic is not None:
+            self._semantic.add(place, row)
+        return stored
+
+    async def purge(self, by: Caller, *, tenant: str | None, label: str | None = None) -> int:
+        """Withdraw entries of `tenant` (None: of all) with `label` (as `cache.label` writes it; None: all of them).
+        A tenant may withdraw its own; anything else takes the scope `admin`. Returns how many were deleted at once;
+        raises `PermissionDenied`, and `Overloaded` where the store did not take it."""
+        _check_may(by, tenant)
+        deleted = await self._store.purge(tenant, label)
+        if self._semantic is not None and label is None:
+            self._semantic.clear(tenant)
+        return deleted
+
+    async def report(self, by: Caller, key: CacheKey) -> None:
+        """A hit was wrong: the entry goes, and is counted. `key.digest` is the hit's `entry`."""
+        _check_may(by, key.tenant)
+        self._counts.add("false_hit_reports_total")
+        log.warning("a false hit was reported: tenant %s, entry %s", key.tenant, key.digest)
+        await self._store.drop(key)
+        if self._semantic is not None:
+            self._semantic.forget(key.tenant, key.digest)
+
+    async def look_up(self, key: CacheKey) -> tuple[Answer, ...] | None:
+        found = (await self.recall(Question(key))).found
+        return None if found is None else found.answers
+
+    async def store(self, key: CacheKey, answers: tuple[Answer, ...]) -> None:
+        await self._store.put(key, Kept(answers, self._clock()), None)
+
+    def stats(self) -> Mapping[str, float]:
+        flights = {f"flights_{name}": value for name, value in self.flights.stats().items()}
+        semantic = self._semantic.stats() if self._semantic is not None else {}
+        return {
+            **{f"store_{name}": value for name, value in self._store.stats().items()},
+            **{f"semantic_{name}": value for name, value in semantic.items()},
+            **flights,
+            **self._counts.values,
+        }
+
+    async def start(self) -> None:
+        if isinstance(self._store, Lifecycle):
+            await self._store.start()
+
+    async def close(self) -> None:
+        for task in list(self._catching_up.values()):
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+        if isinstance(self._store, Lifecycle):
+            await self._store.close()
+
+    # --- by meaning --------------------------------------------------------------------------------------------
+
+    async def _by_meaning(self, question: Question, place: Place, recalled: Recall) -> Recall:
+        probe = await self._probe(question, place)
+        if probe is None or self._semantic is None:
+            return recalled
+        recalled = replace(recalled, probe=probe)
+        floor = self._semantic.threshold if question.threshold is None else question.threshold
+        tried: list[str] = []
+        for _ in range(CANDIDATES):
+            near = self._semantic.nearest(place, probe, floor, tried)
+            if near is None:
+                break
+            tried.append(near.digest)
+            look = await self._store.get(replace(question.key, digest=near.digest))
+            if look.kept is not None:
+                if self._semantic.trusts(near):
+                    return replace(recalled, found=found_in(look.kept, self._clock(), near.digest, near.score))
+                return replace(recalled, trial=Trial(near, look.kept.answers))
+            if look.epochs is not None:  # the store answered: the entry is gone
+                self._semantic.forget(place[0], near.digest, place[1])
+        return recalled
+
+    async def _probe(self, question: Question, place: Place) -> Probe | None:
+        try:
+            assert self._semantic is not None
+            return await self._semantic.probe(question.text or "", place)
+        except Exception:
+            self._counts.add("embedder_errors_total")
+            log.exception("the embedder of the semantic cache failed; the request goes on")
+            return None
+
+    def _place(self, question: Question) -> Place | None:
+        if self._semantic is None or question.text is None:
+            return None
+        return question.key.tenant, self._semantic.scope(question.scope)
+
+    def _feed(self, place: Place | None) -> Feed | None:
+        return None if place is None or self._semantic is None else self._semantic.feed(place)
+
+    def _absorb(self, place: Place | None, look: Look, key: CacheKey) -> None:
+        """Rows of other gateways; a long backlog is read on in the background."""
+        if place is None or self._semantic is None:
+            return
+        self._semantic.absorb(place, look)
+        if look.more and place not in self._catching_up:
+            task = asyncio.create_task(self._catch_up(place, key))
+            self._catching_up[place] = task
+            task.add_done_callback(lambda _: self._catching_up.pop(place, None))
+
+    async def _catch_up(self, place: Place, key: CacheKey) -> None:
+        assert self._semantic is not None
+        more = True
+        while more:
+            look = await self._store.get(key, self._semantic.feed(place))
+            self._semantic.absorb(place, look)
+            more = look.more
+            await asyncio.sleep(0)
+
+    def _hit(self, recalled: Recall) -> Recall:
+        if recalled.found is None:
+            self._counts.add("misses_total")
+        else:
+            self._counts.add(f"{recalled.found.kind}_hits_total")
+            usage = recalled.found.usage
+            self._counts.add("saved_tokens_total", usage.prompt_tokens + usage.completion_tokens)
+        return recalled
+
+
+def front(stage: Any) -> TieredCache:
+    """Whatever fills the slot `recall`, as a `TieredCache`: ours as it is, a store as exact answers only, and a
+    stranger's `ResponseCache` without ages, labels and purges."""
+    if isinstance(stage, TieredCache):
+        return stage
+    if all(hasattr(stage, name) for name in ("get", "put", "drop", "purge")):
+        return TieredCache(cast(Store, stage))
+    return TieredCache(_Stranger(stage))
+
+
+class _Stranger:
+    def __init__(self, cache: ResponseCache) -> None:
+        self._cache = cache
+
+    async def get(self, key: CacheKey, feed: Feed | None = None) -> Look:
+        answers = await self._cache.look_up(key)
+        return Look(None if answers is None else Kept(answers, time.time()), {})
+
+    async def put(
+        self, key: CacheKey, kept: Kept, epochs: Mapping[str, str] | None, scope: str = "", row: Row | None = None
+    ) -> bool:
+        await self._cache.store(key, kept.answers)
+        return True
+
+    async def drop(self, key: CacheKey) -> None:
+        raise NotFound("this cache cannot withdraw single entries; wait for its time to live")
+
+    async def purge(self, tenant: str | None, label: str | None) -> int:
+        raise NotFound("this cache cannot withdraw entries; wait for its time to live")
+
+    def stats(self) -> Mapping[str, float]:
+        return {}
+
+    async def start(self) -> None:
+        if isinstance(self._cache, Lifecycle):
+            await self._cache.start()
+
+    async def close(self) -> None:
+        if isinstance(self._cache, Lifecycle):
+            await self._cache.close()
+
+
+def _check_may(by: Caller, tenant: str | None) -> None:
+    if tenant != by.tenant and ADMIN_SCOPE not in by.scopes:
+        whose = "every tenant's" if tenant is None else f"tenant {tenant!r}'s"
+        raise PermissionDenied(f"{by.tenant!r} may withdraw its own entries, not {whose}; ask an operator")
+
+
+__all__ = ["Found", "TieredCache", "front", "label"]
