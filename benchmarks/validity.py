@@ -22,7 +22,7 @@ import jsonschema_rs
 from benchmarks import common
 from benchmarks.random_model import save_random_model
 from gateway import House, load
-from plugins import Constraint, GrammarError, Message, Request, Sampling
+from plugins import Constraint, GrammarError, Message, Request, Sampling, ServiceError
 
 
 async def measure(path: Path, limit: int, max_tokens: int) -> dict[str, Any]:
@@ -64,7 +64,12 @@ async def _ask(
             counts[f"refused: {refusal.code}"] += 1
             return
         counts["accepted"] += 1
-        [answer] = await house.pipeline.collect(exchange)
+        try:
+            [answer] = await house.pipeline.collect(exchange)
+        except ServiceError as failure:
+            counts["failed"] += 1
+            print(f"failed: schema {i}: {failure.message}")
+            return
     if answer.finish_reason == "stop":
         counts["finished"] += 1
         counts["invalid"] += not _valid(schema, answer.text)

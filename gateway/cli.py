@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from gateway.plugin_commands import add_plugins
 from plugins import ConfigurationError, PluginError
 
 
@@ -33,9 +34,7 @@ def _parser() -> argparse.ArgumentParser:
     serve.set_defaults(run=_serve)
     demo = commands.add_parser("demo", help="start a gateway, extract from a document, show every step, stop")
     demo.set_defaults(run=_demo)
-    stages = commands.add_parser("plugins", help="list every installed stage by slot, and whether it is enabled")
-    _add_settings(stages)
-    stages.set_defaults(run=_plugins)
+    add_plugins(commands)
     return parser
 
 
@@ -62,18 +61,6 @@ def _demo(parsed: argparse.Namespace) -> int:
     from gateway.demo import demo
 
     return demo()
-
-
-def _plugins(parsed: argparse.Namespace) -> int:
-    from gateway.config import load
-    from gateway.house import registry_of
-    from gateway.telemetry import Metrics
-
-    settings = load(parsed.config, os.environ)
-    for stage in registry_of(settings, Metrics()).all():
-        enabled = "enabled" if stage.name in getattr(settings.pipeline, stage.slot) else "-"
-        print(f"{stage.slot:10} {stage.name:20} {enabled:8} {stage.source}")
-    return 0
 
 
 if __name__ == "__main__":

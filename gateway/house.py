@@ -30,14 +30,20 @@ SHAPING: tuple[SlotName, ...] = ("screen", "assemble", "constrain", "moderate")
 
 def registry_of(settings: Settings, metrics: Metrics, registers: Sequence[Register] = ()) -> Registry:
     """Built-ins, then `registers`, then installed plug-ins; one of these that is broken is logged, the others stay."""
-    registry = Registry()
-    for package in (safety.stage, grammar.stage, engine.stage, cache.stage):
-        registry.register_from(package.__name__, package.register)
-    registry.register_from("gateway.stage", lambda r: gateway.stage.register(r, settings, metrics))
+    registry = built_ins(settings, metrics)
     for register in registers:
         registry.register_from(register.__module__, register)
     for complaint in discover(registry):
         log.warning("plug-in ignored: %s", complaint)
+    return registry
+
+
+def built_ins(settings: Settings, metrics: Metrics) -> Registry:
+    """Only what the house brings itself."""
+    registry = Registry()
+    for package in (safety.stage, grammar.stage, engine.stage, cache.stage):
+        registry.register_from(package.__name__, package.register)
+    registry.register_from("gateway.stage", lambda r: gateway.stage.register(r, settings, metrics))
     return registry
 
 
@@ -98,7 +104,9 @@ class House:
         """Pay for what the first request would else wait for: the vocabulary's tables and the compiled loops."""
         [(name, constrainer)] = self._built["constrain"]
         warm = getattr(constrainer, "warm", None)
-        for model in self.models.values() if warm is not None else ():
+        if warm is None:
+            return
+        for model in self.models.values():
             self.state = f"warming {name} for model {model.name}"
             started = time.perf_counter()
             await warm(model)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from gateway.exchange import Delta
 from plugins import Answer, Caller, Decision, FinishReason, OutputRail, Piece, Request, TokenLogprob
-from safety import HoldbackWindow, Redaction, Released
+from safety import HoldbackWindow, JsonWindow, Redaction, Released, redactor_for
 
 REFUSAL = "The answer was stopped by a safety rail."
 GRAVITY = ("pass", "redact", "escalate", "block", "failed")
@@ -31,7 +31,7 @@ class _Held:
 @dataclass(slots=True)
 class _Choice:
     index: int
-    window: HoldbackWindow
+    window: HoldbackWindow | JsonWindow
     fed: int = 0
     text: list[str] = field(default_factory=list)
     logprobs: list[TokenLogprob] = field(default_factory=list)
@@ -49,8 +49,7 @@ class Moderation:
         self._seconds = 0.0
         self._outcomes = dict.fromkeys(self._names, "pass")
         self._labels: Counter[str] = Counter()
-        sessions = [rail for _, rail in rails]
-        self._choices = [_Choice(i, HoldbackWindow(sessions, request, caller)) for i in range(request.n)]
+        self._choices = [_Choice(i, _window([rail for _, rail in rails], request, caller)) for i in range(request.n)]
 
     @property
     def finished(self) -> bool:
@@ -115,6 +114,15 @@ class Moderation:
         choice.text.append(text)
         choice.logprobs.extend(logprobs)
         return Delta(choice.index, text, logprobs, choice.finish_reason, choice.refusal)
+
+
+def _window(rails: Sequence[OutputRail], request: Request, caller: Caller) -> HoldbackWindow | JsonWindow:
+    """Rails see the strings of a JSON answer decoded, and what replaces one still satisfies the schema."""
+    constraint = request.constraint
+    if constraint is None or constraint.kind not in ("json_schema", "json_object"):
+        return HoldbackWindow(rails, request, caller)
+    schema = constraint.value if constraint.kind == "json_schema" else {}
+    return JsonWindow(rails, request, caller, redactor=redactor_for(schema))
 
 
 def _cleared(choice: _Choice) -> tuple[TokenLogprob, ...]:

@@ -207,6 +207,12 @@ def _sampling(wire: ChatRequest) -> Sampling:
 
 def _constraint(wire: ChatRequest) -> Constraint | None:
     found = [c for c in (_from_response_format(wire), _from_structured_outputs(wire)) if c is not None]
+    if found and wire.stop:
+        raise RequestError(
+            "`stop` would cut a constrained answer in the middle; leave it out: the constraint says where it ends",
+            param="stop",
+            code="unsupported_parameter",
+        )
     if len(found) > 1:
         raise RequestError(
             "`response_format` and `structured_outputs` both constrain the answer; send one", param="structured_outputs"

@@ -202,10 +202,18 @@ def test_the_same_seed_gives_the_same_answer(gateway: RunningGateway) -> None:
 
 
 def test_stop_strings_end_the_answer_before_them(gateway: RunningGateway) -> None:
-    answer = gateway.client().chat.completions.create(
-        model="bundled", messages=MESSAGES, response_format=schema_format(SCHEMAS[0]), stop=['"city"']
-    )
-    assert '"city"' not in (answer.choices[0].message.content or "")
+    """The stop string itself is not part of the answer; a constrained answer is never cut."""
+    client = gateway.client()
+    whole = client.chat.completions.create(model="bundled", messages=MESSAGES, max_tokens=30)
+    text = whole.choices[0].message.content or ""
+    stop = text[5:8]
+    answer = client.chat.completions.create(model="bundled", messages=MESSAGES, max_tokens=30, stop=[stop])
+    assert answer.choices[0].message.content == text[: text.index(stop)]
+    assert answer.choices[0].finish_reason == "stop"
+    with pytest.raises(openai.BadRequestError, match="constrained answer"):
+        client.chat.completions.create(
+            model="bundled", messages=MESSAGES, response_format=schema_format(SCHEMAS[0]), stop=['"city"']
+        )
 
 
 def test_max_tokens_says_length(gateway: RunningGateway) -> None:
