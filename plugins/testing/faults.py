@@ -25,6 +25,7 @@ FaultKind = Literal[
     "looks-back",  # more of the past counts than declared
     "other-channel",  # it changes a channel that it does not declare
     "untrue",  # another promise of the contract is not kept
+    "not-built",  # its factory refused the settings, so nothing was tried
 ]
 
 
