@@ -7,33 +7,55 @@ from collections.abc import Sequence as Seq
 import numpy as np
 
 from engine.delivery import as_failure
-from engine.masks import forbid, words_for
+from engine.masks import Bitmask, forbid, words_for
 from engine.sampler import MaskRows
-from engine.sequence import Sequence
-from plugins import SluicegateError
+from engine.sequence import DrawRow
+from plugins import Matcher, SluicegateError
 
 
 def fill_masks(
-    rows: Seq[Sequence], vocab_size: int, eos_token_ids: tuple[int, ...]
+    rows: Seq[DrawRow], vocab_size: int, eos_token_ids: tuple[int, ...]
 ) -> tuple[MaskRows, dict[int, SluicegateError]]:
-    """What the rows may not draw, and the rows whose matcher threw: those have no mask and must not be sampled."""
-    constrained = [i for i, row in enumerate(rows) if row.matcher is not None]
+    """What the rows may not draw, and the rows whose matcher threw: those have no mask and must not be sampled.
+
+    Rows of one sequence follow each other, by how far they are ahead; matchers walk along the draft and come back.
+    """
+    constrained = [i for i, row in enumerate(rows) if row.is_constrained]
     bitmask = np.zeros((len(constrained), words_for(vocab_size)), np.int32)
     masked: list[int] = []
     free: set[int] = set()
     failures: dict[int, SluicegateError] = {}
     for index in constrained:
+        if index in failures:
+            continue
         try:
-            filled = rows[index].matcher.fill_mask(bitmask[len(masked)])  # type: ignore[union-attr]
-        except Exception as error:
-            failures[index] = as_failure(error, "filling the token mask")
+            filled = _fill(rows[index], bitmask, len(masked))
+        except Exception as error:  # the matcher may stand anywhere on the draft now: no row of it can be used
+            same = [i for i, row in enumerate(rows) if row.sequence is rows[index].sequence]
+            failures |= dict.fromkeys(same, as_failure(error, "filling the token mask"))
             continue
         if filled:
             masked.append(index)
         else:
             free.add(index)
-    unending = [i for i, row in enumerate(rows) if row.generated < row.sampling.min_tokens]
-    for index in set(unending) & set(masked):
-        forbid(bitmask[masked.index(index)], eos_token_ids)
-    unmasked = [index for index in unending if index not in masked]
-    return MaskRows(masked, bitmask[: len(masked)], frozenset(free), unmasked), failures
+    for at, index in enumerate(masked):
+        if not rows[index].may_end:
+            forbid(bitmask[at], eos_token_ids)
+    unending = [i for i, row in enumerate(rows) if not row.may_end and i not in masked]
+    return MaskRows(masked, bitmask[: len(masked)], frozenset(free), unending), failures
+
+
+def _fill(row: DrawRow, bitmask: Bitmask, at: int) -> bool:
+    """Fill one row; the matcher is moved one token along the draft, and back after the draft's last."""
+    matcher, draft = row.sequence.matcher, row.sequence.draft
+    assert matcher is not None
+    filled = matcher.fill_mask(bitmask[at])
+    _walk(matcher, draft, row.ahead)
+    return filled
+
+
+def _walk(matcher: Matcher, draft: list[int], ahead: int) -> None:
+    if ahead < len(draft):
+        matcher.accept(draft[ahead])
+    elif draft:
+        matcher.rollback(len(draft))

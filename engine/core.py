@@ -12,6 +12,7 @@ from torch import Tensor
 
 from engine.constraints import fill_masks
 from engine.delivery import LiveGeneration, Outbox, as_failure
+from engine.drafting import PromptLookup, draft
 from engine.model import LoadedModel
 from engine.noise import seed_of_choice
 from engine.output import ChoiceText
@@ -19,7 +20,7 @@ from engine.params import DrawRule
 from engine.runner import Runner
 from engine.sampler import Drawn, Sampler
 from engine.scheduler import Batch, Row, Scheduler
-from engine.sequence import Sequence, State
+from engine.sequence import DrawRow, Sequence, State
 from engine.stopping import StopWatch
 from plugins import FinishReason, SluicegateError, TokenLogprob
 
@@ -33,6 +34,16 @@ class CoreCounters:
     forward_s: float = 0.0
     tokens: int = 0
     forced_tokens: int = 0
+    drafted: int = 0
+    accepted: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Speculation:
+    """`longest`: guesses for one sequence in a step (0 = none); `tokens_per_step`: for all of them together."""
+
+    longest: int = 0
+    tokens_per_step: int = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +58,14 @@ class Submission:
 
 class EngineCore:
     def __init__(
-        self, model: LoadedModel, runner: Runner, scheduler: Scheduler, outbox: Outbox, *, jump_forward: bool = True
+        self,
+        model: LoadedModel,
+        runner: Runner,
+        scheduler: Scheduler,
+        outbox: Outbox,
+        *,
+        jump_forward: bool = True,
+        speculation: Speculation | None = None,
     ) -> None:
         self.model = model
         self.scheduler = scheduler
@@ -56,6 +74,7 @@ class EngineCore:
         self._sampler = Sampler(model.usable_vocab, model.eos_token_ids)
         self._outbox = outbox
         self._jump_forward = jump_forward
+        self._speculation = speculation or Speculation()
         self._live: dict[LiveGeneration, list[Sequence]] = {}
         self._followers: dict[Sequence, list[Sequence]] = {}
 
@@ -119,6 +138,7 @@ class EngineCore:
             owner=submission.generation,
             output=ChoiceText(index, self.model.detokenizer.stream(), StopWatch(job.sampling.stop)),
             matcher=None if job.grammar is None else job.grammar.matcher(),
+            drafter=PromptLookup() if self._speculation.longest > 0 else None,
         )
 
     def _open(self, sequence: Sequence) -> None:
@@ -158,20 +178,36 @@ class EngineCore:
 
     def _sample(self, rows: list[Row], logits: Tensor) -> None:
         """Draw, advance and deliver every row; what throws, or cannot be sampled, fails its request alone."""
-        sequences = [row.sequence for row in rows]
-        masks, failures = fill_masks(sequences, self.model.vocab_size, self.model.eos_token_ids)
-        outcomes = self._sampler.draw(logits, sequences, masks)
-        for index, (sequence, outcome) in enumerate(zip(sequences, outcomes, strict=True)):
-            if index in failures:
-                self._fail(sequence.owner, failures[index])
-            elif not isinstance(outcome, Drawn):
-                self._fail(sequence.owner, outcome)
-            elif sequence.state is not State.ENDED:
-                self._guarded(sequence, partial(self._advance, sequence, outcome))
+        draws = [DrawRow(row.sequence, ahead) for row in rows for ahead in range(row.drafted + 1)]
+        masks, failures = fill_masks(draws, self.model.vocab_size, self.model.eos_token_ids)
+        outcomes = self._sampler.draw(logits, draws, masks)
+        at = 0
+        for row in rows:
+            mine = [failures.get(i) or outcomes[i] for i in range(at, at + row.drafted + 1)]
+            at += len(mine)
+            if row.sequence.state is not State.ENDED:
+                self._guarded(row.sequence, partial(self._advance, row.sequence, mine))
 
-    def _advance(self, sequence: Sequence, drawn: Drawn) -> None:
-        reason = self._append(sequence, drawn.token_id, self._describe(drawn))
-        self._conclude(sequence, reason or self._jump(sequence))
+    def _advance(self, sequence: Sequence, outcomes: list[Drawn | SluicegateError]) -> None:
+        """Append what was drawn, as long as the draft was right; what was drawn after a wrong guess means nothing."""
+        draft, right, reason = sequence.draft, 0, None
+        sequence.draft = []
+        while reason is None and right < len(outcomes):
+            drawn = outcomes[right]
+            if not isinstance(drawn, Drawn):
+                raise drawn
+            before = len(sequence.tokens)
+            reason = self._append(sequence, drawn.token_id, self._describe(drawn)) or self._jump(sequence)
+            new = sequence.tokens[before:]
+            matched = _common(new, draft[right:])
+            right += matched
+            if matched < len(new):
+                break
+        sequence.computed += right
+        sequence.pace.record(len(draft), right)
+        self.counters.drafted += len(draft)
+        self.counters.accepted += right
+        self._conclude(sequence, reason)
         self._release_followers(sequence)
 
     def _append(self, sequence: Sequence, token: int, logprob: TokenLogprob | None) -> FinishReason | None:
@@ -218,8 +254,19 @@ class EngineCore:
         sequence.owner.cached_tokens = max(sequence.owner.cached_tokens, sequence.cached_tokens or 0)
         if reason is not None:
             self._end(sequence, reason)
-        elif piece := sequence.output.piece():
+            return
+        if piece := sequence.output.piece():
             self._outbox.add(sequence.owner, piece)
+        sequence.draft = self._guess(sequence)
+
+    def _guess(self, sequence: Sequence) -> list[int]:
+        """Fewer guesses the more sequences share the step: a place in a full batch is better used by them."""
+        if sequence.drafter is None:
+            return []
+        share = self._speculation.tokens_per_step // max(1, len(self.scheduler.running))
+        room = sequence.max_length - len(sequence.tokens) - 1
+        longest = min(share, room, sequence.pace.length(self._speculation.longest))
+        return draft(sequence.drafter, sequence.tokens, sequence.matcher, longest)
 
     def _end(self, sequence: Sequence, reason: FinishReason) -> None:
         if sequence.state is not State.ENDED:
@@ -249,3 +296,8 @@ class EngineCore:
             act()
         except Exception as error:
             self._fail(sequence.owner, as_failure(error, "advancing the sequence"))
+
+
+def _common(left: list[int], right: list[int]) -> int:
+    """Length of the common beginning."""
+    return next((at for at, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))

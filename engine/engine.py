@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 
 from engine.blocks import BlockPool
-from engine.core import EngineCore, Submission
+from engine.core import EngineCore, Speculation, Submission
 from engine.delivery import LiveGeneration, Outbox, as_failure
 from engine.model import LoadedModel, load_model
 from engine.params import draw_rule
@@ -90,6 +90,8 @@ class Engine:
             "preemptions_total": float(sum(core.scheduler.counters.preemptions for core in cores)),
             "tokens_generated_total": float(sum(core.counters.tokens for core in cores)),
             "tokens_forced_total": float(sum(core.counters.forced_tokens for core in cores)),
+            "tokens_drafted_total": float(sum(core.counters.drafted for core in cores)),
+            "tokens_accepted_total": float(sum(core.counters.accepted for core in cores)),
             "steps_total": float(sum(core.counters.steps for core in cores)),
             "step_seconds_total": sum(core.counters.step_s for core in cores),
             "forward_seconds_total": sum(core.counters.forward_s for core in cores),
@@ -181,7 +183,9 @@ class Engine:
         pool = BlockPool(num_blocks, settings.block_size, reuse=settings.prefix_caching)
         scheduler = Scheduler(pool, max_batch_size=settings.max_batch_size, max_batch_tokens=settings.max_batch_tokens)
         runner = Runner(model, num_blocks, settings.block_size, attention=settings.attention)
-        return EngineCore(model, runner, scheduler, self._outbox, jump_forward=settings.jump_forward)
+        speculation = Speculation(settings.draft_tokens, settings.drafts_per_step)
+        jump = settings.jump_forward
+        return EngineCore(model, runner, scheduler, self._outbox, jump_forward=jump, speculation=speculation)
 
     def _threads(self) -> int:
         largest = max((core.model.parameter_count for core in self._cores.values()), default=0)

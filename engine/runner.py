@@ -31,7 +31,8 @@ class Runner:
             self._warm_up()
 
     def run(self, batch: Batch) -> Tensor:
-        """Write keys and values of the batch's tokens; return logits [R, V] float32 of its sampled rows, in order.
+        """Write keys and values of the batch's tokens; return logits [R, V] float32 of its sampled rows, in order: for
+        each the next token's, and one more after every token of its draft.
 
         Running the same batch again writes the same values to the same places.
         """
@@ -63,7 +64,8 @@ class Runner:
 
 
 def _ids(row: Row) -> npt.NDArray[np.int64]:
-    return np.array(row.sequence.tokens[row.start : row.start + row.count], np.int64)
+    end = row.start + row.count - row.drafted
+    return np.array(row.sequence.tokens[row.start : end] + row.sequence.draft[: row.drafted], np.int64)
 
 
 def _stretch(row: Row, block_size: int) -> Stretch:
@@ -78,6 +80,7 @@ def _slots(stretch: Stretch, block_size: int) -> npt.NDArray[np.int64]:
 
 
 def _last_of_sampled(rows: list[Row]) -> npt.NDArray[np.int64]:
-    """Places in the flattened row whose logits are needed."""
-    ends = accumulate(row.count for row in rows)
-    return np.array([end - 1 for end, row in zip(ends, rows, strict=True) if row.is_last], np.int64)
+    """Places in the flattened row whose logits are needed: a row's last token, and before it those of its draft."""
+    ends = list(accumulate(row.count for row in rows))
+    wanted = [np.arange(end - 1 - r.drafted, end) for end, r in zip(ends, rows, strict=True) if r.is_last]
+    return np.concatenate(wanted) if wanted else np.zeros(0, np.int64)

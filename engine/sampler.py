@@ -22,7 +22,7 @@ from torch import Tensor
 from engine.masks import Bitmask, apply_bitmask
 from engine.noise import uniform
 from engine.params import DrawRule
-from engine.sequence import Sequence
+from engine.sequence import DrawRow
 from plugins import GenerationFailed
 
 _FORBIDDEN = float("-inf")
@@ -62,7 +62,7 @@ class Sampler:
         self._usable = usable_vocab
         self._eos = list(eos_token_ids)
 
-    def draw(self, logits: Tensor, rows: Seq[Sequence], masks: MaskRows) -> list[Outcome]:
+    def draw(self, logits: Tensor, rows: Seq[DrawRow], masks: MaskRows) -> list[Outcome]:
         """One outcome per row of `logits` [R, V] float32, which is overwritten. Rows that cannot be sampled (no finite
         logit is left, or a constrained row without a mask) fail alone."""
         raw = _RawLogprobs(logits, rows)
@@ -81,8 +81,8 @@ class Sampler:
             apply_bitmask(logits, masks.masked, masks.bitmask)
 
 
-def _check(index: int, row: Sequence, best: float, masks: MaskRows) -> GenerationFailed | None:
-    if row.matcher is not None and not masks.covers(index):
+def _check(index: int, row: DrawRow, best: float, masks: MaskRows) -> GenerationFailed | None:
+    if row.is_constrained and not masks.covers(index):
         return GenerationFailed("a constrained request reached sampling without a mask; it was stopped, not sampled")
     if math.isfinite(best):
         return None
@@ -91,7 +91,7 @@ def _check(index: int, row: Sequence, best: float, masks: MaskRows) -> Generatio
     return GenerationFailed(f"the model computed {best} logits; check the checkpoint and its dtype")
 
 
-def _choose(logits: Tensor, rows: Seq[Sequence]) -> tuple[list[float], list[int]]:
+def _choose(logits: Tensor, rows: Seq[DrawRow]) -> tuple[list[float], list[int]]:
     """(largest logit, chosen token) of each row. A NaN anywhere in a row makes its largest logit NaN."""
     best, argmax = logits.max(-1)
     largest, tokens = best.tolist(), argmax.tolist()
@@ -103,10 +103,10 @@ def _choose(logits: Tensor, rows: Seq[Sequence]) -> tuple[list[float], list[int]
     return largest, tokens
 
 
-def _draw(logits: Tensor, rows: Seq[Sequence]) -> list[int]:
+def _draw(logits: Tensor, rows: Seq[DrawRow]) -> list[int]:
     rules = [row.rule for row in rows]
     scaled = logits / _column([rule.temperature for rule in rules], logits)
-    at = _column([uniform(row.seed, row.generated) for row in rows], logits, torch.float64)
+    at = _column([uniform(row.seed, row.position) for row in rows], logits, torch.float64)
     if not any(rule.is_cut for rule in rules):
         return _invert(torch.softmax(scaled, -1), at).tolist()
     narrow = [i for i, rule in enumerate(rules) if rule.is_cut]
@@ -145,17 +145,18 @@ def _column(values: Seq[float], like: Tensor, dtype: torch.dtype = torch.float32
     return torch.tensor(values, dtype=dtype, device=like.device).unsqueeze(1)
 
 
-def _penalise(logits: Tensor, rows: Seq[Sequence]) -> None:
+def _penalise(logits: Tensor, rows: Seq[DrawRow]) -> None:
     """Repetition (divides positive, multiplies negative logits of tokens in prompt or output), then frequency and
     presence (subtract for tokens in the output). Only the columns of tokens seen are touched."""
     for index, row in enumerate(rows):
         rule = row.rule
         if not rule.penalises:
             continue
-        seen = torch.from_numpy(np.unique(np.asarray(row.tokens)))
+        tokens = row.tokens
+        seen = torch.from_numpy(np.unique(np.asarray(tokens)))
         values = logits[index, seen]
         values = torch.where(values > 0, values / rule.repetition, values * rule.repetition)
-        counts = torch.from_numpy(_counts(row.tokens[row.prompt_length :], seen.numpy())).to(values.dtype)
+        counts = torch.from_numpy(_counts(tokens[row.prompt_length :], seen.numpy())).to(values.dtype)
         logits[index, seen] = values - rule.frequency * counts - rule.presence * (counts > 0)
 
 
@@ -166,7 +167,7 @@ def _counts(output: list[int], of: npt.NDArray[np.int64]) -> npt.NDArray[np.int6
     return found
 
 
-def _add_bias(logits: Tensor, rows: Seq[Sequence]) -> None:
+def _add_bias(logits: Tensor, rows: Seq[DrawRow]) -> None:
     for index, row in enumerate(rows):
         if row.rule.bias is not None:
             logits[index].index_add_(0, row.rule.bias.columns, row.rule.bias.values)
@@ -175,7 +176,7 @@ def _add_bias(logits: Tensor, rows: Seq[Sequence]) -> None:
 class _RawLogprobs:
     """Log-softmax of the rows that report logprobs, taken before the logits are changed."""
 
-    def __init__(self, logits: Tensor, rows: Seq[Sequence]) -> None:
+    def __init__(self, logits: Tensor, rows: Seq[DrawRow]) -> None:
         self._count = len(rows)
         self._rows = [i for i, row in enumerate(rows) if row.rule.logprobs is not None]
         self._wanted = [rows[i].rule.logprobs or 0 for i in self._rows]

@@ -1,6 +1,6 @@
 """Continuous batching: which tokens of which sequences the next forward pass computes.
 
-    yield to the urgent  ->  secure blocks for what runs  ->  share the token budget  ->  admit what waits
+    yield to the urgent -> secure blocks for what runs -> share the token budget -> admit what waits -> add drafts
 
 Order of service is start-time fair queueing: a sequence's tag is its tenant's turn (one a sequence), plus an offset
 for its priority. Tenants take turns, an interactive request passes a batch request, and since turns only grow, whoever
@@ -25,16 +25,18 @@ PRIORITY_TURNS = 16
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Tokens [start, start + count) of a sequence, to be computed in this step."""
+    """Tokens [start, start + count) of a sequence and its draft, to be computed in this step."""
 
     sequence: Sequence
     start: int
     count: int
+    drafted: int = 0
+    """How many of `count` are the beginning of the sequence's draft."""
 
     @property
     def is_last(self) -> bool:
-        """Nothing is pending after this row: the next token is sampled from its last logits."""
-        return self.start + self.count == len(self.sequence.tokens)
+        """Nothing is pending after this row: the next token is sampled from its logits."""
+        return self.start + self.count - self.drafted == len(self.sequence.tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,16 +98,17 @@ class Scheduler:
         self._secure_blocks()
         rows = list(self._share_budget())
         rows += self._admit(self._max_batch_tokens - sum(row.count for row in rows))
+        rows = list(self._add_drafts(rows, self._max_batch_tokens - sum(row.count for row in rows)))
         return Batch(sorted(rows, key=lambda row: row.count))
 
     def computed(self, batch: Batch) -> None:
         """The step was run: what its rows hold is now in the cache, and blocks they filled can be reused."""
         for row in batch.rows:
             if row.sequence.state is State.RUNNING:
-                row.sequence.computed = row.start + row.count
+                row.sequence.computed = row.start + row.count - row.drafted
                 self._publish(row.sequence)
 
-    # --- the four parts of a step, in order --------------------------------------------------------------------
+    # --- the five parts of a step, in order --------------------------------------------------------------------
 
     def _yield_to_urgent(self) -> None:
         """While the head of the queue does not fit, what runs with a lower priority and a later turn makes way."""
@@ -137,6 +140,15 @@ class Scheduler:
             count = min(sequence.pending, budget)
             budget -= count
             yield Row(sequence, sequence.computed, count)
+
+    def _add_drafts(self, rows: list[Row], budget: int) -> Iterator[Row]:
+        """Drafts take what is left of the budget and of the pool; they never displace anything."""
+        for row in rows:
+            sequence = row.sequence
+            wanted = sequence.draft if row.is_last else []
+            sequence.draft = wanted[:budget] if self._reserve(sequence, ahead=len(wanted[:budget])) else []
+            budget -= len(sequence.draft)
+            yield Row(sequence, row.start, row.count + len(sequence.draft), len(sequence.draft))
 
     # --- below them --------------------------------------------------------------------------------------------
 
@@ -188,8 +200,8 @@ class Scheduler:
             self.pool.counters.found += (found := min(cached, sequence.prompt_length))
             sequence.cached_tokens = found
 
-    def _reserve(self, sequence: Sequence) -> bool:
-        missing = self.pool.blocks_for(len(sequence.tokens)) - len(sequence.blocks)
+    def _reserve(self, sequence: Sequence, ahead: int = 0) -> bool:
+        missing = max(0, self.pool.blocks_for(len(sequence.tokens) + ahead) - len(sequence.blocks))
         if missing > self.pool.free_count:
             return False
         sequence.hold(self.pool.take(missing))

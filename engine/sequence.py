@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.blocks import BlockPool, Digest
+from engine.drafting import Drafter, Pace
 from engine.params import DrawRule
 from plugins import Matcher, Sampling
 
@@ -61,6 +62,11 @@ class Sequence:
     """Names of the full blocks of `tokens`, as far as they were asked for; tokens never change, so they stay valid."""
     published: int = 0
 
+    draft: list[int] = field(default_factory=list)
+    """Guesses for the tokens after `tokens`, to be confirmed by the next step."""
+    drafter: Drafter | None = None
+    pace: Pace = field(default_factory=Pace)
+
     @property
     def pending(self) -> int:
         """Tokens whose keys and values are not computed yet; at least one in every running sequence."""
@@ -85,3 +91,40 @@ class Sequence:
             parent = self.digests[-1] if self.digests else self.root
             self.digests.append(pool.name(parent, self.tokens[at * size : (at + 1) * size]))
         return self.digests[: tokens // size]
+
+
+@dataclass(frozen=True, slots=True)
+class DrawRow:
+    """One row of a step's logits: the next token of a sequence, if the first `ahead` tokens of its draft are right."""
+
+    sequence: Sequence
+    ahead: int = 0
+
+    @property
+    def rule(self) -> DrawRule:
+        return self.sequence.rule
+
+    @property
+    def seed(self) -> int:
+        return self.sequence.seed
+
+    @property
+    def position(self) -> int:
+        """Place of the drawn token in the output."""
+        return self.sequence.generated + self.ahead
+
+    @property
+    def prompt_length(self) -> int:
+        return self.sequence.prompt_length
+
+    @property
+    def tokens(self) -> list[int]:
+        return self.sequence.tokens + self.sequence.draft[: self.ahead]
+
+    @property
+    def is_constrained(self) -> bool:
+        return self.sequence.matcher is not None
+
+    @property
+    def may_end(self) -> bool:
+        return self.position >= self.sequence.sampling.min_tokens

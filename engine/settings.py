@@ -41,6 +41,10 @@ class EngineSettings:
     prefix_caching: bool = True
     jump_forward: bool = True
     """Append tokens that a grammar forces without sampling them."""
+    draft_tokens: int = 6
+    """Longest guess (prompt lookup) to be confirmed in one step; 0 = none. Answers do not change, only their speed."""
+    drafts_per_step: int = 16
+    """Guesses of all sequences together; more sequences than this leave none."""
     attention: AttentionKind = "auto"
     """`auto`: kernels that read blocks in place where there are any; `reference`: gather and SDPA everywhere."""
     drain_s: float = 10.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from engine.params import draw_rule
-from engine.sequence import Sequence
+from engine.sequence import DrawRow, Sequence
 from plugins import Sampling
 
 
@@ -38,3 +38,8 @@ def a_sequence(
         output=unused,
         matcher=matcher,
     )
+
+
+def a_row(tokens: list[int], **fields: Any) -> DrawRow:
+    """The next token of such a sequence."""
+    return DrawRow(a_sequence(tokens, **fields))

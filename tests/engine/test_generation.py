@@ -177,7 +177,7 @@ async def test_forced_tokens_change_nothing_but_the_number_of_steps(model: Loade
     script = [{5}, {6}, {7, 8, 9}, {10}, {11}, {12}, set(range(20, 200)), {13}, {14}]
 
     async def answer(*, forced: bool) -> tuple[list[list[int]], float]:
-        async with serving(model) as engine:
+        async with serving(model, draft_tokens=0) as engine:
             job = a_job(model, "the", grammar=ScriptedGrammar(script, EOS, forced=forced), max_tokens=40)
             return (await run(engine, job))[0].tokens, engine.stats()["steps_total"]
 

@@ -22,11 +22,11 @@ async def test_every_way_of_batching_gives_the_answer_of_transformers(
     family: str, tiny: MakeModel, tiny_folder: Folder
 ) -> None:
     """Alone; mixed with others; prompts in chunks of at most 10 tokens; blocks so scarce that sequences are preempted;
-    and a second time, from the prefix cache."""
+    and a second time, from the prefix cache; with and without drafts."""
     model, asked = tiny(family), prompts(LENGTHS)
     expected = [greedy_by_transformers(tiny_folder(family), prompt, TOKENS) for prompt in asked]
     jobs = [a_job(model, prompt, max_tokens=TOKENS) for prompt in asked]
-    async with serving(model, max_batch_tokens=512) as engine:
+    async with serving(model, max_batch_tokens=512, draft_tokens=0) as engine:
         alone = [(await run(engine, job))[0].tokens[0] for job in jobs]
     async with serving(model, max_batch_size=8, max_batch_tokens=512) as engine:
         mixed = [result.tokens[0] for result in await run(engine, *jobs)]
@@ -34,7 +34,7 @@ async def test_every_way_of_batching_gives_the_answer_of_transformers(
         assert engine.stats()["prefix_cache_hit_tokens_total"] > 0
     async with serving(model, max_batch_size=6, max_batch_tokens=10) as engine:
         chunked = [result.tokens[0] for result in await run(engine, *jobs)]
-    async with serving(model, max_batch_size=6, num_blocks=18, prefix_caching=False) as engine:
+    async with serving(model, max_batch_size=6, num_blocks=16, prefix_caching=False) as engine:
         scarce = [result.tokens[0] for result in await run(engine, *jobs)]
         assert engine.stats()["preemptions_total"] > 0
         assert engine.stats()["kv_cache_usage_ratio"] == 0

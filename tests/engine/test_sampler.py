@@ -16,7 +16,7 @@ from engine.params import draw_rule
 from engine.sampler import Drawn, MaskRows, Sampler
 from plugins import GenerationFailed, RequestError, Sampling
 from tests.engine.driving import ScriptedGrammar
-from tests.engine.rows import a_sequence
+from tests.engine.rows import a_row
 
 V = 40
 
@@ -72,11 +72,11 @@ def test_draws_follow_the_reference_distribution(case: dict[str, object]) -> Non
     tokens, prompt_length, count = [3, 3, 7, 9, 3, 11, 9], 3, 20_000
     logits = some_logits(1)[0]
     expected = slow_distribution(logits.tolist(), tokens, prompt_length, Sampling(**fields))  # type: ignore[arg-type]
-    row = a_sequence(tokens, prompt_length=prompt_length, vocab_size=V, **fields)
+    row = a_row(tokens, prompt_length=prompt_length, vocab_size=V, **fields)
     drawn = np.zeros(V)
     for chunk in range(20):
         rows = [
-            a_sequence(tokens, prompt_length=prompt_length, vocab_size=V, seed=chunk * 1000 + i, **fields)
+            a_row(tokens, prompt_length=prompt_length, vocab_size=V, seed=chunk * 1000 + i, **fields)
             for i in range(count // 20)
         ]
         for outcome in Sampler(V).draw(logits.repeat(len(rows), 1), rows, MaskRows()):
@@ -90,7 +90,7 @@ def test_draws_follow_the_reference_distribution(case: dict[str, object]) -> Non
 def test_each_row_is_drawn_as_if_it_were_alone() -> None:
     """Rows of all kinds in one batch: the same tokens as one by one."""
     rows = [
-        a_sequence(
+        a_row(
             [3, 3, 7, i], prompt_length=2, vocab_size=V, seed=i, **{"temperature": 0.0 if i % 4 == 0 else 1.0, **case}
         )
         for i, case in enumerate(CASES * 3)
@@ -104,8 +104,8 @@ def test_each_row_is_drawn_as_if_it_were_alone() -> None:
 def test_greedy_takes_the_likeliest_after_penalties_and_bias() -> None:
     logits = torch.zeros(1, V)
     logits[0, 3], logits[0, 5] = 2.0, 1.5
-    plain = a_sequence([3, 3], prompt_length=0, vocab_size=V)
-    penalised = a_sequence([3, 3], prompt_length=0, vocab_size=V, frequency_penalty=0.5)
+    plain = a_row([3, 3], prompt_length=0, vocab_size=V)
+    penalised = a_row([3, 3], prompt_length=0, vocab_size=V, frequency_penalty=0.5)
     assert Sampler(V).draw(logits.clone(), [plain], MaskRows()) == [Drawn(3)]
     assert Sampler(V).draw(logits.clone(), [penalised], MaskRows()) == [Drawn(5)]
 
@@ -114,8 +114,8 @@ def test_logprobs_are_of_the_model_itself() -> None:
     """Neither temperature nor bias nor mask changes what is reported."""
     logits = some_logits(2)
     rows = [
-        a_sequence([1], vocab_size=V, logprobs=3, temperature=0.3, seed=1, logit_bias={4: 50.0}),
-        a_sequence([1], vocab_size=V),
+        a_row([1], vocab_size=V, logprobs=3, temperature=0.3, seed=1, logit_bias={4: 50.0}),
+        a_row([1], vocab_size=V),
     ]
     first, second = Sampler(V).draw(logits.clone(), rows, MaskRows())
     expected = torch.log_softmax(logits[0], -1)
@@ -131,7 +131,7 @@ def test_padding_is_never_sampled() -> None:
     logits = torch.zeros(1, V)
     logits[0, V - 1] = 50.0
     for seed in range(200):
-        row = a_sequence([1], vocab_size=V, temperature=1.0, seed=seed)
+        row = a_row([1], vocab_size=V, temperature=1.0, seed=seed)
         (outcome,) = Sampler(V - 8).draw(logits.clone(), [row], MaskRows())
         assert isinstance(outcome, Drawn)
         assert outcome.token_id < V - 8
@@ -140,7 +140,7 @@ def test_padding_is_never_sampled() -> None:
 def test_a_row_with_a_nan_fails_alone() -> None:
     logits = some_logits(3)
     logits[1, 17] = float("nan")
-    rows = [a_sequence([1], vocab_size=V, temperature=t, seed=4) for t in (1.0, 1.0, 0.0)]
+    rows = [a_row([1], vocab_size=V, temperature=t, seed=4) for t in (1.0, 1.0, 0.0)]
     alone = Sampler(V).draw(logits[[0, 2]].clone(), [rows[0], rows[2]], MaskRows())
     first, second, third = Sampler(V).draw(logits, rows, MaskRows())
     assert [first, third] == alone
@@ -150,7 +150,7 @@ def test_a_row_with_a_nan_fails_alone() -> None:
 
 def test_a_constrained_row_without_a_mask_fails_closed() -> None:
     matcher = ScriptedGrammar([{1}], eos=0).matcher()
-    rows = [a_sequence([1], vocab_size=V, matcher=matcher), a_sequence([1], vocab_size=V)]
+    rows = [a_row([1], vocab_size=V, matcher=matcher), a_row([1], vocab_size=V)]
     first, second = Sampler(V).draw(some_logits(2), rows, MaskRows())
     assert isinstance(first, GenerationFailed)
     assert isinstance(second, Drawn)
@@ -160,7 +160,7 @@ def test_a_constrained_row_without_a_mask_fails_closed() -> None:
 def test_a_mask_that_allows_nothing_fails_the_row() -> None:
     matcher = ScriptedGrammar([{1}], eos=0).matcher()
     masks = MaskRows([0], np.zeros((1, words_for(V)), np.int32))
-    (outcome,) = Sampler(V).draw(some_logits(1), [a_sequence([1], vocab_size=V, matcher=matcher)], masks)
+    (outcome,) = Sampler(V).draw(some_logits(1), [a_row([1], vocab_size=V, matcher=matcher)], masks)
     assert isinstance(outcome, GenerationFailed)
     assert "no token is allowed" in outcome.message
 
@@ -168,7 +168,7 @@ def test_a_mask_that_allows_nothing_fails_the_row() -> None:
 def test_rows_that_may_not_end_yet_never_draw_the_end() -> None:
     logits = torch.zeros(1, V)
     logits[0, 2] = 60.0
-    row = a_sequence([1], vocab_size=V)
+    row = a_row([1], vocab_size=V)
     assert Sampler(V, (2,)).draw(logits.clone(), [row], MaskRows()) == [Drawn(2)]
     assert Sampler(V, (2,)).draw(logits.clone(), [row], MaskRows(unending=[0])) != [Drawn(2)]
 

@@ -1,0 +1,74 @@
+"""Our engine behind the peers' harness: `baseline.py --engines adapter --adapter benchmarks/adapter_engine.py`.
+
+The harness calls `load(folder, args)` once and `run(engine, prompts, output_len)` per measurement; stamps are taken
+where a caller of the engine would see the tokens, on the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import torch
+from tokenizers import Tokenizer, decoders, models
+from transformers import AutoConfig, PreTrainedTokenizerFast
+
+from engine import Engine, EngineSettings, LoadedModel, load_model
+from plugins import Job, Prompt, Sampling
+
+Stamps = list[tuple[float, int]]
+
+
+def load(folder: str, args: Any) -> tuple[Engine, LoadedModel]:
+    """`args`: the harness's own, of which `dtype`, `device`, `c`, `prompt_len`, `output_len` and `threads` are read."""
+    model = load_model(with_tokenizer(Path(folder)), name="bench", dtype=args.dtype, device=args.device)
+    longest = args.prompt_len + args.output_len + 16
+    settings = EngineSettings(
+        max_batch_size=max(args.c),
+        max_batch_tokens=max(512, 2 * max(args.c)),
+        num_blocks=max(args.c) * -(-longest // 16) + 16,
+        prefix_caching=False,  # the harness sends the same prompts again
+        threads=args.threads or torch.get_num_threads(),
+    )
+    return Engine(settings, [model]), model
+
+
+def run(
+    served: tuple[Engine, LoadedModel], prompts: Sequence[Sequence[int]], output_len: int
+) -> tuple[float, list[Stamps]]:
+    return asyncio.run(_run(*served, prompts, output_len))
+
+
+async def _run(
+    engine: Engine, model: LoadedModel, prompts: Sequence[Sequence[int]], output_len: int
+) -> tuple[float, list[Stamps]]:
+    await engine.start()
+    t0 = time.perf_counter()
+    return t0, await asyncio.gather(*[_consume(engine, model, prompt, output_len) for prompt in prompts])
+
+
+async def _consume(engine: Engine, model: LoadedModel, prompt: Sequence[int], output_len: int) -> Stamps:
+    sampling = Sampling(max_tokens=output_len, temperature=0.0, ignore_eos=True)
+    generation = await engine.generate(Job("bench", model.name, Prompt("", tuple(prompt)), sampling))
+    return [(time.perf_counter(), len(piece.token_ids)) async for piece in generation if piece.token_ids]
+
+
+def with_tokenizer(folder: Path) -> Path:
+    """A folder of links to `folder` with a tokenizer of numbered words, for checkpoints that have none."""
+    if (folder / "tokenizer.json").exists():
+        return folder
+    made = Path(tempfile.mkdtemp(prefix="sluicegate-bench-"))
+    for path in folder.iterdir():
+        (made / path.name).symlink_to(path)
+    size = AutoConfig.from_pretrained(folder).vocab_size
+    tokenizer = Tokenizer(models.WordLevel({f"w{i}": i for i in range(size)}, unk_token="w0"))
+    tokenizer.decoder = decoders.ByteLevel()
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer).save_pretrained(made)
+    return made

@@ -1,0 +1,106 @@
+"""Guessing a sequence's next tokens from what it has already seen, so that one forward pass can confirm several.
+
+A guess costs nothing but its place in the step: every position is still drawn from the model's own distribution, with
+the number that belongs to that position, and a guess counts only where it is the token that was drawn. So the answer is
+the one that would have come without guessing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from plugins import Matcher, TokenRejected
+
+LONGEST_GRAM = 3
+
+
+class Drafter(Protocol):
+    """One sequence's source of guesses."""
+
+    def propose(self, tokens: list[int], ahead: list[int]) -> int | None:
+        """The token that may follow `tokens` + `ahead`; None = no idea. `tokens` only grows from call to call."""
+
+
+@dataclass(slots=True)
+class PromptLookup:
+    """Guess that what followed the last one to three tokens earlier follows them again: answers copy from prompts.
+
+    The index is kept up with the sequence: per token one entry for each length.
+    """
+
+    _after: dict[tuple[int, ...], int] = field(default_factory=dict)
+    """A gram -> the place after its latest occurrence that has a place after it."""
+    _indexed: int = 1
+
+    def propose(self, tokens: list[int], ahead: list[int]) -> int | None:
+        self._catch_up(tokens)
+        tail = (tokens[-LONGEST_GRAM:] + ahead)[-LONGEST_GRAM:]
+        for start in range(len(tail)):
+            place = self._after.get(tuple(tail[start:]))
+            if place is not None:
+                return tokens[place]
+        return None
+
+    def _catch_up(self, tokens: list[int]) -> None:
+        for place in range(self._indexed, len(tokens)):
+            for length in range(1, min(LONGEST_GRAM, place) + 1):
+                self._after[tuple(tokens[place - length : place])] = place
+        self._indexed = max(self._indexed, len(tokens))
+
+
+@dataclass(slots=True)
+class Pace:
+    """How far to guess: as far as it paid lately. After a run of misses, a short try now and then."""
+
+    rate: float = 0.6
+    """Share of guesses that came true, recent ones weighing more."""
+    _idle: int = 0
+
+    def length(self, longest: int) -> int:
+        if self.rate >= 0.25:
+            return max(1, round(self.rate * longest))
+        self._idle = (self._idle + 1) % 8
+        return 1 if self._idle == 0 else 0
+
+    def record(self, guessed: int, right: int) -> None:
+        if guessed:
+            self.rate += 0.3 * (right / guessed - self.rate)
+
+
+def draft(drafter: Drafter, tokens: list[int], matcher: Matcher | None, longest: int) -> list[int]:
+    """At most `longest` guesses that the grammar allows one after another; what it forces comes before any guess.
+
+    The matcher is left as it was.
+    """
+    found: list[int] = []
+    try:
+        while len(found) < longest and (guesses := _next(drafter, tokens, found, matcher)):
+            for guess in guesses[: longest - len(found)]:
+                if not _accepts(matcher, guess):
+                    return found
+                found.append(guess)
+    finally:
+        if matcher is not None and found:
+            matcher.rollback(len(found))
+    return found
+
+
+def _next(drafter: Drafter, tokens: list[int], ahead: list[int], matcher: Matcher | None) -> list[int]:
+    if matcher is not None:
+        if matcher.is_finished:
+            return []
+        if forced := matcher.forced_tokens():
+            return forced
+    guess = drafter.propose(tokens, ahead)
+    return [] if guess is None else [guess]
+
+
+def _accepts(matcher: Matcher | None, token: int) -> bool:
+    if matcher is None:
+        return True
+    try:
+        matcher.accept(token)
+    except TokenRejected:
+        return False
+    return True
