@@ -7,7 +7,6 @@ vocabulary costs about as much as looking the answer up.
 
 from __future__ import annotations
 
-import bisect
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,80 +108,97 @@ def _of_automaton(vocabulary: Vocabulary, lexeme: DfaLexeme, state: int) -> Root
 
 
 def _of_words(vocabulary: Vocabulary, lexeme: Any, start: State) -> RootClass:
-    """Follow the usual spellings through the sorted vocabulary, and the unusual ones through the tokens that have a
-    backslash."""
+    """Follow the usual spellings down the vocabulary, and the unusual ones through the tokens with a backslash."""
     inside: list[I32] = []
-    ended: dict[int, tuple[list[I32], list[I32], list[I32]]] = {}
-    words, id_of = vocabulary.sorted_words, vocabulary.id_of
-    pending: list[tuple[State, bytes]] = [(start, b"")]
-    while pending:
-        state, path = pending.pop()
-        for spelled, after in lexeme.continuations(state):
-            text = path + spelled
-            at = bisect.bisect_left(words, text)
-            if len(spelled) > 1:
-                for size in range(1, len(spelled)):
-                    if path + spelled[:size] in id_of:
-                        inside.append(id_of[path + spelled[:size]])
-            if at == len(words) or not words[at].startswith(text):
-                continue
-            ids = id_of.get(text)
-            outcome = lexeme.outcome(after)
-            grows = lexeme.grows(after)
-            if ids is not None and grows:
-                inside.append(ids)
-            if outcome is not None:
-                closers, numbers, tokens = ended.setdefault(outcome, ([], [], []))
-                if ids is not None and not grows:
-                    closers.append(ids)
-                more_numbers, more_tokens = _pairs_after(vocabulary, text)
-                numbers.append(more_numbers)
-                tokens.append(more_tokens)
-            if grows:
-                pending.append((after, text))
-    if hasattr(lexeme, "root"):
-        _escaped(vocabulary, lexeme, start, inside, ended)
-    endings = tuple(Ending(o, join(c), join(n), join(t)) for o, (c, n, t) in ended.items())
+    ended: dict[int, _Ended] = {}
+    window = lexeme.window(start)
+    if window is None:
+        _by_steps(vocabulary, lexeme, start, inside, ended)
+    else:
+        _by_spelling(vocabulary, lexeme, window, inside, ended)
+        if lexeme.is_string:
+            _escaped(vocabulary, lexeme, start, inside, ended)
+    endings = tuple(Ending(o, join(e.closers), join(e.numbers), join(e.tokens)) for o, e in ended.items())
     return RootClass(None, join(inside), endings)
 
 
-def _pairs_after(vocabulary: Vocabulary, text: bytes) -> tuple[I32, I32]:
-    """Remainders of the tokens that begin with `text`."""
-    key = ("after", text)
-    found = vocabulary.classes.get(key)
-    if found is None:
-        numbers, tokens = [], []
-        for word in vocabulary.with_prefix(text):
-            number = vocabulary.remainder_number(word[len(text) :])
-            if number is not None:
-                for token in vocabulary.id_of[word].tolist():
-                    numbers.append(number)
-                    tokens.append(token)
-        found = (np.array(numbers, np.int32), np.array(tokens, np.int32))
-        remember(vocabulary, key, found)
-    return found
+class _Ended:
+    """Parts of an `Ending`."""
+
+    __slots__ = ("closers", "numbers", "tokens")
+
+    def __init__(self) -> None:
+        self.closers: list[I32] = []
+        self.numbers: list[I32] = []
+        self.tokens: list[I32] = []
 
 
-def _escaped(vocabulary: Vocabulary, lexeme: Any, start: State, inside: list[I32], ended: dict[int, Any]) -> None:
+def _by_spelling(
+    vocabulary: Vocabulary, lexeme: Any, window: tuple[int, int, int], inside: list[I32], ended: dict[int, _Ended]
+) -> None:
+    low, high, at = window
+    trie, words = vocabulary.trie, lexeme.spelled
+    room = int(words.ends[high - 1] - words.starts[low] - at * (high - low)) if high > low else 0
+    nodes, whole = np.empty(room + 1, np.int32), np.empty((high - low + 1, 2), np.int32)
+    n_nodes, n_whole = kernels.follow_words(
+        trie.byte, trie.skip, trie.roots, words.data, words.starts, words.ends, low, high, at, nodes, whole
+    )
+    out = np.empty(n_nodes * trie.most, np.int32)
+    n_ids = kernels.ids_at(trie.first, trie.exact, trie.ids, nodes, n_nodes, out)
+    inside.append(out[:n_ids])
+    for word, node in whole[:n_whole].tolist():
+        end = ended.setdefault(lexeme.outcome_of(word), _Ended())
+        end.closers.append(trie.at(node))
+        if trie.skip[node] > node + 1:
+            numbers, tokens = vocabulary.pairs_after(node)
+            end.numbers.append(numbers)
+            end.tokens.append(tokens)
+
+
+def _by_steps(vocabulary: Vocabulary, lexeme: Any, start: State, inside: list[I32], ended: dict[int, _Ended]) -> None:
+    """Inside a character: plain steps down the vocabulary, for the few bytes that are possible."""
+    trie = vocabulary.trie
+    pending: list[tuple[State, int]] = [(start, -1)]
+    while pending:
+        state, parent = pending.pop()
+        for byte in lexeme.firsts(state):
+            node = trie.child(parent, byte)
+            after = lexeme.next(state, byte) if node >= 0 else None
+            if after is None:
+                continue
+            outcome = lexeme.outcome(after)
+            if outcome is None:
+                inside.append(trie.at(node))
+                pending.append((after, node))
+                continue
+            end = ended.setdefault(outcome, _Ended())
+            end.closers.append(trie.at(node))
+            numbers, tokens = vocabulary.pairs_after(node)
+            end.numbers.append(numbers)
+            end.tokens.append(tokens)
+
+
+def _escaped(vocabulary: Vocabulary, lexeme: Any, start: State, inside: list[I32], ended: dict[int, _Ended]) -> None:
     """Add tokens that spell part of a literal with a backslash escape."""
     pending: list[tuple[State, Branch]] = [(start, vocabulary.escapes)]
     while pending:
         state, branch = pending.pop()
-        for byte, below in branch.children.items():
-            after = lexeme.next(state, byte)
-            if after is None:
+        for byte in lexeme.firsts(state):
+            below = branch.children.get(byte)
+            after = lexeme.next(state, byte) if below is not None else None
+            if below is None or after is None:
                 continue
             if lexeme.grows(after):
                 if below.ids is not None:
                     inside.append(below.ids)
                 pending.append((after, below))
                 continue
-            closers, numbers, tokens = ended.setdefault(lexeme.outcome(after), ([], [], []))
+            end = ended.setdefault(lexeme.outcome(after), _Ended())
             if below.ids is not None:
-                closers.append(below.ids)
-            more_numbers, more_tokens = _pairs_after(vocabulary, below.path)
-            numbers.append(more_numbers)
-            tokens.append(more_tokens)
+                end.closers.append(below.ids)
+            numbers, tokens = vocabulary.pairs_after(vocabulary.trie.find(below.path))
+            end.numbers.append(numbers)
+            end.tokens.append(tokens)
 
 
 def in_branch(vocabulary: Vocabulary, lexeme: Lexeme, state: State, branch: Branch) -> BranchClass:
@@ -198,15 +214,17 @@ def in_branch(vocabulary: Vocabulary, lexeme: Lexeme, state: State, branch: Bran
     return known
 
 
-def _in_branch(lexeme: Lexeme, state: State, branch: Branch) -> BranchClass:
+def _in_branch(lexeme: Any, state: State, branch: Branch) -> BranchClass:
     inside: list[I32] = []
     ends: list[tuple[int, Branch]] = []
     pending = [(state, branch)]
+    by_bytes = lexeme.key(state) is None
     while pending:
         at, node = pending.pop()
-        for byte, below in node.children.items():
-            after = lexeme.next(at, byte)
-            if after is None:
+        for byte in lexeme.firsts(at) if by_bytes and len(node.children) > 2 else node.children:
+            below = node.children.get(byte)
+            after = lexeme.next(at, byte) if below is not None else None
+            if below is None or after is None:
                 continue
             outcome = lexeme.outcome(after)
             if outcome is not None:
@@ -214,5 +232,6 @@ def _in_branch(lexeme: Lexeme, state: State, branch: Branch) -> BranchClass:
             if lexeme.grows(after):
                 if below.ids is not None:
                     inside.append(below.ids)
-                pending.append((after, below))
+                if below.children:
+                    pending.append((after, below))
     return BranchClass(join(inside), tuple(ends))

@@ -29,6 +29,8 @@ class Count(NamedTuple):
 class Counted:
     """`inner` (a quoted lexeme) cut down to `low` to `high` characters. `every`: the lexeme of all strings."""
 
+    is_string = True
+
     def __init__(self, inner: DfaLexeme, every: DfaLexeme, low: int, high: int | None) -> None:
         self.inner = inner
         self.every = every

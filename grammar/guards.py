@@ -25,7 +25,8 @@ class DistinctKey:
 
     def refused(self, tape: Tape) -> frozenset[str] | None:
         assert tape.open is not None
-        return _rests(tape, self.listed | tape.open.keys)
+        names = self.listed | tape.open.keys
+        return names if tape.mode == 0 else _rests(tape, names)
 
 
 class DistinctItem:
@@ -37,13 +38,13 @@ class DistinctItem:
         return all(canonical(item) != last for item in items)
 
     def refused(self, tape: Tape) -> frozenset[str] | None:
-        if tape.mode != 1 or tape.open is None:
+        if tape.mode == 2 or tape.open is None:
             return None
-        before = bytes(tape.text[tape.open.start : tape.string[0]]).rstrip(b" \t\r\n,")
-        if before[-1:] == b":":
-            return None
+        end = tape.string[0] if tape.mode else len(tape.text)
+        before = bytes(tape.text[tape.open.start : end]).rstrip(b" \t\r\n,")
         items = json.loads(before + b"]")
-        return _rests(tape, frozenset(item for item in items if isinstance(item, str)))
+        words = frozenset(item for item in items if isinstance(item, str))
+        return words if tape.mode == 0 else _rests(tape, words)
 
 
 class Checked:

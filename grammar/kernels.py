@@ -90,10 +90,78 @@ def set_bits(row, ids):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def clear_bits(row, ids):  # type: ignore[no-untyped-def]
+def set_bits_except(row, ids, others):  # type: ignore[no-untyped-def]
+    """`set_bits` for those of `ids` that are not in `others`, a short array."""
     for k in range(ids.size):
         token = ids[k]
-        row[token >> 5] &= ~(np.int32(1) << np.int32(token & 31))
+        wanted = True
+        for j in range(others.size):
+            if others[j] == token:
+                wanted = False
+                break
+        if wanted:
+            row[token >> 5] |= np.int32(1) << np.int32(token & 31)
+
+
+@njit(cache=True, nogil=True)
+def follow_words(  # type: ignore[no-untyped-def]
+    byte, skip, roots, data, starts, ends, low, high, at, nodes, whole
+):
+    """Follow words `low` to `high` of a sorted list, from their byte `at` on, down the vocabulary.
+
+    `roots` int32[256]: node of depth 1 by byte, or -1. Writes to `nodes` every node that spells a proper beginning of
+    a word, and to `whole` pairs (word, node) for words that are in the trie as a whole. Returns both counts.
+    """
+    path = np.empty(1024, np.int32)
+    reached = 0
+    n_nodes = 0
+    n_whole = 0
+    for w in range(low, high):
+        begin = starts[w] + at
+        size = ends[w] - begin
+        common = 0
+        if w > low:
+            before = starts[w - 1] + at
+            limit = min(reached, min(size, ends[w - 1] - before))
+            while common < limit and data[begin + common] == data[before + common]:
+                common += 1
+        reached = common
+        while reached < size:
+            wanted = data[begin + reached]
+            if reached == 0:
+                node = roots[wanted]
+            else:
+                parent = path[reached - 1]
+                node = parent + 1
+                end = skip[parent]
+                while node < end and byte[node] < wanted:
+                    node = skip[node]
+                if node >= end or byte[node] != wanted:
+                    node = -1
+            if node < 0:
+                break
+            path[reached] = node
+            reached += 1
+            if reached < size:
+                nodes[n_nodes] = node
+                n_nodes += 1
+            else:
+                whole[n_whole, 0] = w
+                whole[n_whole, 1] = node
+                n_whole += 1
+    return n_nodes, n_whole
+
+
+@njit(cache=True, nogil=True)
+def ids_at(first, exact, ids, nodes, count, out):  # type: ignore[no-untyped-def]
+    """Tokens spelled exactly by the first `count` of `nodes`; returns how many were written to `out`."""
+    n = 0
+    for k in range(count):
+        node = nodes[k]
+        for j in range(first[node], first[node] + exact[node]):
+            out[n] = ids[j]
+            n += 1
+    return n
 
 
 @njit(cache=True, nogil=True)

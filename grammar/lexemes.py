@@ -6,7 +6,7 @@ follows; one that cannot go on (a string after its closing quote) is over at onc
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,6 +24,8 @@ class Lexeme(Protocol):
     """What the threads of a grammar need of a lexeme. `outcome` tells which of several readings ended, if any did."""
 
     start: State
+    is_string: bool
+    """It ends with the closing quote of a JSON string."""
 
     def next(self, state: State, byte: int) -> State | None: ...
 
@@ -56,7 +58,7 @@ class DfaLexeme:
             accepting = np.zeros(final + 1, np.bool_)
             accepting[final] = True
         self.dfa = dfa
-        self.quoted = quoted
+        self.quoted = self.is_string = quoted
         self.table: I32 = np.ascontiguousarray(table, np.int32)
         self.accepting = accepting
         self.final = self.table.shape[0] - 1 if quoted else -1
@@ -99,24 +101,49 @@ class DfaLexeme:
 
 
 class WordNode:
-    """Node of a trie of byte strings; `word` = number of the word that ends here, or None."""
+    """Node of a trie of byte strings; `word` = number of the word that ends here, or None. Words `low` to `high` of
+    the sorted list begin with the `at` bytes that lead here."""
 
-    __slots__ = ("below", "word")
+    __slots__ = ("at", "below", "high", "low", "word")
 
-    def __init__(self) -> None:
+    def __init__(self, low: int, high: int, at: int) -> None:
+        self.low = low
+        self.high = high
+        self.at = at
         self.below: dict[int, WordNode] = {}
         self.word: int | None = None
+
+
+class SortedWords:
+    """Byte strings in order, as arrays for the compiled loops: word w is `data[starts[w]:ends[w]]`."""
+
+    __slots__ = ("data", "ends", "starts")
+
+    def __init__(self, words: list[bytes]) -> None:
+        sizes = np.array([len(word) for word in words], np.int64)
+        self.ends = np.cumsum(sizes)
+        self.starts = self.ends - sizes
+        self.data = np.frombuffer(b"".join(words) or b"\0", np.uint8)
 
 
 class Words:
     """One of a few byte strings, spelled exactly; states are trie nodes. `outcome` = index of the word."""
 
+    is_string = False
+
     def __init__(self, words: list[tuple[bytes, int]]) -> None:
-        self.start = WordNode()
-        for word, number in words:
+        words = sorted(words)
+        self.spelled = SortedWords([word for word, _ in words])
+        self.outcomes = [number for _, number in words]
+        self.start = WordNode(0, len(words), 0)
+        for k, (word, number) in enumerate(words):
             node = self.start
-            for byte in word:
-                node = node.below.setdefault(byte, WordNode())
+            for at, byte in enumerate(word):
+                below = node.below.get(byte)
+                if below is None:
+                    below = node.below[byte] = WordNode(k, k, at + 1)
+                below.high = k + 1
+                node = below
             node.word = number
 
     def next(self, state: WordNode, byte: int) -> WordNode | None:
@@ -140,6 +167,14 @@ class Words:
     def key(self, state: WordNode) -> None:
         return None
 
-    def continuations(self, state: WordNode) -> list[tuple[bytes, WordNode]]:
-        """Usual spellings of what may come next, and where they lead."""
-        return [(bytes([byte]), node) for byte, node in state.below.items()]
+    def window(self, state: WordNode) -> tuple[int, int, int]:
+        """(low, high, at): what may follow is what the sorted words `low` to `high` have from byte `at` on."""
+        return state.low, state.high, state.at
+
+    def outcome_of(self, word: int) -> int:
+        """Outcome of a sorted word."""
+        return self.outcomes[word]
+
+    def firsts(self, state: WordNode) -> Iterable[int]:
+        """Bytes that may come next."""
+        return state.below

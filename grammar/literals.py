@@ -6,20 +6,25 @@ import json
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from grammar.lexemes import SortedWords
+
 _SHORT = {'"': b'"', "\\": b"\\", "/": b"/", "\b": b"b", "\f": b"f", "\n": b"n", "\r": b"r", "\t": b"t"}
 _HEX = b"0123456789abcdefABCDEF"
 
 
 class CharNode:
-    """Node of a trie of characters. `word` = index of the literal that ends here."""
+    """Node of a trie of characters. `word` = index of the literal that ends here. Literals `low` to `high` of the sorted
+    spellings begin with the `at` bytes that usually spell the way here."""
 
-    __slots__ = ("below", "closes", "spellings", "word")
+    __slots__ = ("at", "below", "high", "low", "spellings", "word")
 
-    def __init__(self) -> None:
+    def __init__(self, low: int, at: int) -> None:
+        self.low = low
+        self.high = low
+        self.at = at
         self.below: dict[str, CharNode] = {}
         self.word: int | None = None
         self.spellings: dict[bytes, CharNode | None] | None = None
-        self.closes: CharNode | None = None
 
 
 class Spelling(NamedTuple):
@@ -29,9 +34,13 @@ class Spelling(NamedTuple):
     begun: bytes
 
 
-def plain(char: str) -> bytes:
+def plain(text: str) -> bytes:
     """The spelling that `json.dumps(ensure_ascii=False)` gives; a lone surrogate has only its escape."""
-    return json.dumps(char, ensure_ascii=_is_surrogate(char))[1:-1].encode()
+    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
+        return text.encode()
+    if not any(map(_is_surrogate, text)):
+        return json.dumps(text, ensure_ascii=False)[1:-1].encode()
+    return b"".join(json.dumps(char, ensure_ascii=_is_surrogate(char))[1:-1].encode() for char in text)
 
 
 def _is_surrogate(char: str) -> bool:
@@ -61,17 +70,24 @@ def _lowered(begun: bytes, byte: int) -> bytes:
 class Literals:
     """One of `words`, from after the opening quote to the closing one. `outcome` = index of the word."""
 
+    is_string = True
+
     def __init__(self, words: Iterable[str]) -> None:
-        self.root = CharNode()
-        for number, word in enumerate(words):
-            node = self.root
+        spelled = sorted((plain(word) + b'"', word, number) for number, word in enumerate(words))
+        self.spelled = SortedWords([text for text, _, _ in spelled])
+        self.outcomes = [number for _, _, number in spelled]
+        root = CharNode(0, 0)
+        for k, (_, word, number) in enumerate(spelled):
+            node = root
+            node.high = k + 1
             for char in word:
                 below = node.below.get(char)
                 if below is None:
-                    below = node.below[char] = CharNode()
+                    below = node.below[char] = CharNode(k, node.at + len(plain(char)))
+                below.high = k + 1
                 node = below
             node.word = number
-        self.start = Spelling(self.root, b"")
+        self.start = Spelling(root, b"")
 
     def next(self, state: Spelling, byte: int) -> Spelling | None:
         node, begun = state
@@ -82,9 +98,7 @@ class Literals:
                 below = node.below.get(chr(byte))
                 return None if below is None or byte < 0x20 else Spelling(below, b"")
         begun = _lowered(begun, byte)
-        spellings = node.spellings
-        if spellings is None:
-            spellings = node.spellings = _spellings_of(node)
+        spellings = _known(node)
         if begun not in spellings:
             return None
         reached = spellings[begun]
@@ -107,15 +121,34 @@ class Literals:
     def key(self, state: Spelling) -> None:
         return None
 
-    def continuations(self, state: Spelling) -> list[tuple[bytes, Spelling]]:
-        """Usual spellings of what may come next, and where they lead."""
+    def window(self, state: Spelling) -> tuple[int, int, int] | None:
+        """(low, high, at): what may usually follow is what the sorted spellings `low` to `high` have from byte `at` on.
+
+        None inside a character: its spelling may be an unusual one.
+        """
         node, begun = state
-        found = [] if node.word is None or begun else [(b'"', Spelling(node, b'"'))]
-        for char, below in node.below.items():
-            spelled = plain(char)
-            if spelled.startswith(begun):
-                found.append((spelled[len(begun) :], Spelling(below, b"")))
+        return None if begun else (node.low, node.high, node.at)
+
+    def outcome_of(self, word: int) -> int:
+        """Outcome of a sorted spelling."""
+        return self.outcomes[word]
+
+    def firsts(self, state: Spelling) -> Iterable[int]:
+        """Bytes that may come next."""
+        node, begun = state
+        size = len(begun)
+        found = {spelling[size] for spelling in _known(node) if spelling[:size] == begun and len(spelling) > size}
+        if begun[:2] == b"\\u":
+            found |= {ord(chr(byte).upper()) for byte in found}
+        if not begun and node.word is not None:
+            found.add(0x22)
         return found
+
+
+def _known(node: CharNode) -> dict[bytes, CharNode | None]:
+    if node.spellings is None:
+        node.spellings = _spellings_of(node)
+    return node.spellings
 
 
 def _closed(node: CharNode) -> Spelling | None:

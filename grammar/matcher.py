@@ -94,14 +94,14 @@ class Matcher:
             kernels.set_bits(row, np.array(allowed, np.int32))
 
     def _add_without(self, ids: I32, refused: frozenset[str], row: Mask) -> None:
-        closing = self._grammar.vocabulary.closing
-        out = [closing[text] for text in refused if text in closing]
+        assert self._tape is not None
+        vocabulary = self._grammar.vocabulary
+        known = vocabulary.closing if self._tape.mode else vocabulary.quoted
+        out = [known[text] for text in refused if text in known]
         if not out:
             kernels.set_bits(row, ids)
-            return
-        bad = np.concatenate(out)
-        kept = ids[~np.isin(ids, bad)]
-        kernels.set_bits(row, kept)
+        else:
+            kernels.set_bits_except(row, ids, np.concatenate(out))
 
     def _try(self, token: int) -> bool:
         tape = self._tape

@@ -88,18 +88,16 @@ class Tape:
     def last_string(self) -> str:
         """The string that was closed last, decoded."""
         begin, end = self.string
-        text: str = json.loads(self.text[begin:end])
-        return text
+        return _decoded(self.text[begin + 1 : end - 1])
 
     def begun_string(self) -> str | None:
         """What the open string spells so far, decoded; None where the last character is not whole or none is open."""
         if self.mode != 1:
             return None
         try:
-            text: str = json.loads(bytes(self.text[self.string[0] :]) + b'"')
+            return _decoded(self.text[self.string[0] + 1 :])
         except ValueError:
             return None
-        return text
 
     def closed_value(self) -> Any:
         begin, end = self.closed
@@ -114,3 +112,11 @@ class Tape:
             start = self.open.start
         items: list[Any] = json.loads(bytes(self.text[start:end]) + b"]")
         return items
+
+
+def _decoded(body: bytearray) -> str:
+    """The string whose spelling between the quotes is `body`. Raises `ValueError` where it breaks off inside one."""
+    if 0x5C not in body:
+        return body.decode()
+    text: str = json.loads(b'"' + body + b'"')
+    return text

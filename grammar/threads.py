@@ -26,7 +26,8 @@ class Guard(Protocol):
         """`end` = offset just after the value that ends."""
 
     def refused(self, tape: Tape) -> frozenset[str] | None:
-        """What the open string must not go on to spell before it is closed; None = ask for each token."""
+        """What the open string must not go on to spell before it is closed; where none is open, what the next string
+        must not be. None = ask for each token."""
 
 
 class Run:
@@ -48,16 +49,18 @@ class Run:
 class Gather:
     """Collects the tokens of a mask: `sure` ones, and those that hang on guards."""
 
-    __slots__ = ("direct", "doubtful", "guards", "rows", "sure", "vocabulary")
+    __slots__ = ("direct", "doubtful", "flat", "guards", "rows", "sure", "vocabulary")
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.vocabulary = vocabulary
         self.rows: list[I32] = []
         self.sure: list[I32] = []
         self.doubtful: dict[tuple[tuple[Guard, ...], bool], list[I32]] = {}
-        """By guards, and whether it is the open lexeme itself whose end they guard."""
+        """By guards, and whether these are asked about the open string, or about the next one if none is open."""
         self.guards: tuple[Guard, ...] = ()
         self.direct = False
+        self.flat = True
+        """Walking whole tokens, not remainders of tokens."""
 
     def add(self, ids: I32 | None) -> None:
         if ids is not None and ids.size:
@@ -94,6 +97,9 @@ class Continuation:
         return found
 
 
+_BRACKETS = frozenset(b"{}[]")
+
+
 class Many(Continuation):
     """Several continuations of the same piece of text: readings that differ only in what surrounds it."""
 
@@ -126,6 +132,7 @@ class Viable:
     @classmethod
     def of(cls, threads: tuple[Thread, ...], vocabulary: Vocabulary) -> Viable:
         gather = Gather(vocabulary)
+        gather.flat = False
         for thread in threads:
             thread.walk(vocabulary.remainders, gather)
         return cls(
@@ -201,7 +208,7 @@ class InLexeme:
             if follow.guard is not None:
                 gather.guards = (*outer, follow.guard)
             for ending in found.endings:
-                gather.direct = True
+                gather.direct = self.lexeme.is_string
                 gather.add(ending.closers)
                 if ending.numbers.size:
                     _add_remainders(gather, follow.viable(ending.outcome, gather.vocabulary), ending)
@@ -214,6 +221,8 @@ class InLexeme:
     def walk(self, branch: Branch, gather: Gather) -> None:
         found = classify.in_branch(gather.vocabulary, self.lexeme, self.state, branch)
         gather.add(found.ids)
+        path = branch.path
+        flat = gather.flat and self.lexeme.is_string and path.count(b'"') == 1 and not _BRACKETS.intersection(path)
         ended = self.lexeme.outcome(self.state)
         outer = gather.guards
         for follow in self.follow.branches:
@@ -222,7 +231,9 @@ class InLexeme:
             for outcome, end in found.ends:
                 threads = follow.after(outcome)
                 if threads:
+                    gather.direct = flat
                     gather.add(end.ids)
+                    gather.direct = False
                 if end.children:
                     for thread in threads:
                         thread.walk(end, gather)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ I32 = npt.NDArray[np.int32]
 U8 = npt.NDArray[np.uint8]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FlatTrie:
     """Nodes in depth-first order, children by ascending byte.
 
@@ -29,10 +30,40 @@ class FlatTrie:
     first: I32
     exact: I32
     ids: I32
+    roots: I32
+    """int32[256]: the node of depth 1 for each byte, or -1."""
 
     @property
     def size(self) -> int:
         return int(self.byte.shape[0])
+
+    @cached_property
+    def most(self) -> int:
+        """No word is spelled by more tokens than this."""
+        return max(1, int(self.exact.max(initial=0)))
+
+    def at(self, node: int) -> I32:
+        """Tokens spelled exactly by `node`."""
+        first = self.first[node]
+        return self.ids[first : first + self.exact[node]]
+
+    def child(self, node: int, byte: int) -> int:
+        """Node below `node` (-1: the root) for `byte`, or -1."""
+        if node < 0:
+            return int(self.roots[byte])
+        below, end = node + 1, int(self.skip[node])
+        while below < end and self.byte[below] < byte:
+            below = int(self.skip[below])
+        return below if below < end and self.byte[below] == byte else -1
+
+    def find(self, word: bytes) -> int:
+        """Node that spells `word`, or -1."""
+        node = -1
+        for byte in word:
+            node = self.child(node, byte)
+            if node < 0:
+                return -1
+        return node
 
 
 @njit(cache=True)
@@ -83,7 +114,12 @@ def build_flat(words: list[bytes]) -> FlatTrie:
     n = _build(data, starts, ends, byte, depth, skip, first, exact) if order else 0
     ids = np.array([token for _, token in order], np.int32)
     first[n] = len(order)
-    return FlatTrie(byte[:n].copy(), depth[:n].copy(), skip[:n].copy(), first[: n + 1].copy(), exact[:n].copy(), ids)
+    roots = np.full(256, -1, np.int32)
+    for node in np.flatnonzero(depth[:n] == 1).tolist():
+        roots[byte[node]] = node
+    return FlatTrie(
+        byte[:n].copy(), depth[:n].copy(), skip[:n].copy(), first[: n + 1].copy(), exact[:n].copy(), ids, roots
+    )
 
 
 @dataclass(slots=True, eq=False)

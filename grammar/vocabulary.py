@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import bisect
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -25,7 +24,9 @@ _LEXEMES = re.compile(
 )
 _SEAMS = re.compile(rb'(?:(?<=")(?=[ \t\r\n:,}\]])|(?<=[0-9el])(?=[ \t\r\n,}\]])|(?<=[ \t\r\n])(?=[^ \t\r\n]))')
 _SECOND_KEY = re.compile(rb',[ \t\r\n]*"(?:[^"\\]|\\.)*"')
-_CLOSING = re.compile(rb'(?:[^"\\]|\\.)*"', re.DOTALL)
+_CLOSING = re.compile(rb'((?:[^"\\]|\\.)*")', re.DOTALL)
+_QUOTED = re.compile(rb'[^"]*"((?:[^"\\]|\\.)*")', re.DOTALL)
+_NO_IDS = np.empty(0, np.int32)
 _FIRST_BYTES = frozenset(b'{}[],:"tfn')
 
 
@@ -120,28 +121,6 @@ class Vocabulary:
         return build_flat(self.words)
 
     @cached_property
-    def id_of(self) -> dict[bytes, I32]:
-        """All tokens spelled so, as an int32 array."""
-        found: dict[bytes, list[int]] = {}
-        for token, word in enumerate(self.words):
-            if word:
-                found.setdefault(word, []).append(token)
-        return {word: np.array(tokens, np.int32) for word, tokens in found.items()}
-
-    @cached_property
-    def sorted_words(self) -> list[bytes]:
-        return sorted(self.id_of)
-
-    def with_prefix(self, prefix: bytes) -> list[bytes]:
-        """Words that begin with `prefix` and are longer."""
-        words = self.sorted_words
-        low = bisect.bisect_right(words, prefix)
-        high = low
-        while high < len(words) and words[high].startswith(prefix):
-            high += 1
-        return words[low:high]
-
-    @cached_property
     def structural(self) -> Branch:
         """Tokens that can stand where JSON expects punctuation, a literal or a string's opening quote."""
         return build_branches(
@@ -159,12 +138,20 @@ class Vocabulary:
     @cached_property
     def closing(self) -> dict[str, I32]:
         """Tokens that close a string, by what they add to it first, decoded."""
+        return self._by_string(_CLOSING)
+
+    @cached_property
+    def quoted(self) -> dict[str, I32]:
+        """Tokens that spell a whole string outside others, by the first one's decoded text."""
+        return self._by_string(_QUOTED)
+
+    def _by_string(self, pattern: re.Pattern[bytes]) -> dict[str, I32]:
         found: dict[str, list[int]] = {}
         for token, word in enumerate(self.words):
-            match = _CLOSING.match(word)
+            match = pattern.match(word)
             if match:
                 try:
-                    text = json.loads(b'"' + match.group(0))
+                    text = json.loads(b'"' + match.group(1))
                 except ValueError:
                     continue
                 found.setdefault(text, []).append(token)
@@ -212,7 +199,23 @@ class Vocabulary:
             found = self._pairs_at[node] = (np.array(numbers, np.int32), np.array(tokens, np.int32))
         return found
 
+    def pairs_after(self, node: int) -> tuple[I32, I32]:
+        """The same for what follows `node`: its subtree without itself. -1: nothing follows."""
+        key = -2 - node
+        found = self._pairs_at.get(key)
+        if found is None:
+            parts = []
+            below, end = node + 1, int(self.trie.skip[node]) if node >= 0 else 0
+            while below < end:
+                parts.append(self.pairs_at(below))
+                below = int(self.trie.skip[below])
+            found = self._pairs_at[key] = (
+                np.concatenate([_NO_IDS, *(numbers for numbers, _ in parts)]),
+                np.concatenate([_NO_IDS, *(tokens for _, tokens in parts)]),
+            )
+        return found
+
     def warm(self) -> Vocabulary:
         """Build what would otherwise be built at the first mask (about a second for 128,000 tokens)."""
-        _ = self.trie, self.structural, self.escapes, self.remainders, self.sorted_words
+        _ = self.trie, self.structural, self.escapes, self.remainders, self.closing, self.quoted
         return self
