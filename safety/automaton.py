@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from safety import text
 from safety.nfa import Accept, Nfa, Rule
+from safety.prefilter import Prefilter
 
 MAX_STATES = 20_000
 """Deterministic states kept; past it all are forgotten and built again as texts need them."""
@@ -46,11 +47,11 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What a character does to the registers: report; then group n begins where group `keep[n]` did; pin the starts
-    of groups that have stopped sliding (group, limit); and open `opened` new groups."""
+    """What a character does to the registers: report; then group n begins where group `keep[n]` did (None: all stay as
+    they were); pin the starts of groups that have stopped sliding (group, limit); and open `opened` new groups."""
 
     events: tuple[Event, ...]
-    keep: tuple[int, ...]
+    keep: tuple[int, ...] | None
     pins: tuple[tuple[int, int], ...]
     opened: int
 
@@ -84,14 +85,21 @@ class Automaton:
         self._moves: dict[tuple[int, str], frozenset[int]] = {}
         self._begins: dict[tuple[str, str], frozenset[int]] = {}
         self.start = State(self, (), "edge")
+        self.prefilter = None if nfa.has_phrases else Prefilter(nfa.shapes, fold)
+
+    def idle_after(self, before: str) -> State:
+        """The state with nothing live after the text `before`, of which a few characters are enough."""
+        context = "edge"
+        for symbol in "".join(map(self.fold, before)):
+            context = _context(context, symbol)
+        return self._intern((), context)
 
     def step(self, state: State, char: str) -> State:
         """The arrow for `char`; an arrow that changes no register is the next state itself."""
         at, actions = state, []
         for n, symbol in enumerate(self.fold(char)):
-            before = len(at.groups)
             action, at = self._read(at, symbol, inside=n > 0)
-            if action != _unchanged(before):
+            if action != _NO_ACTION:
                 actions.append(action)
         if not actions:
             return at
@@ -117,7 +125,8 @@ class Automaton:
                 groups.append(group)
                 keep.append(index)
         fresh = list(self._parted(self._begin(state.context, symbol), seen))
-        action = Action(tuple(events), tuple(keep), tuple(pins), len(fresh))
+        kept = None if keep == list(range(len(state.groups))) else tuple(keep)
+        action = Action(tuple(events), kept, tuple(pins), len(fresh))
         return action, self._intern((*groups, *fresh), _context(state.context, symbol))
 
     def _accepted(self, state: State, symbol: str, *, inside: bool = False) -> list[Event]:
@@ -170,8 +179,7 @@ class Automaton:
         self.start.clear()
 
 
-def _unchanged(groups: int) -> Action:
-    return Action((), tuple(range(groups)), (), 0)
+_NO_ACTION = Action((), None, (), 0)
 
 
 def _slide_order(limit: int | None) -> int:

@@ -121,9 +121,11 @@ def international_phone(text: str) -> bool:
 
 
 def national_phone(text: str) -> bool:
-    """With a trunk prefix 0: 9 to 11 digits, separated by one kind of mark after the first group; no date."""
+    """With a trunk prefix 0: ten or eleven digits; nine in three groups or more (postcode and house number are two);
+    separated by one kind of mark after the first group; no date."""
     marks = {c for c in text.replace(")", "").lstrip("(0123456789") if not c.isdigit()}
-    return 9 <= len(digits(text)) <= 11 and len(marks - {"/"}) <= 1 and not _is_date(text)
+    groups = len("".join(c if c.isdigit() else " " for c in text).split())
+    return (10 if groups < 3 else 9) <= len(digits(text)) <= 11 and len(marks - {"/"}) <= 1 and not _is_date(text)
 
 
 def north_american_phone(text: str) -> bool:

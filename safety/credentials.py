@@ -25,7 +25,6 @@ _HOST = "[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?"
 PATTERNS: tuple[tuple[str, str], ...] = (
     ("private_key", _PEM + _PEM_BODY + _PEM_END),
     ("private_key", "AGE-SECRET-KEY-1[02-9AC-HJ-NP-Z]{40,}"),
-    ("url_basic_auth", f"(?i)\\b[a-z][a-z0-9+.-]{{1,20}}://[^\\s/:@?#]{{0,64}}:[^\\s/@?#]{{1,128}}@(?:{_HOST}|\\[[0-9a-f:]+\\])(?::\\d{{1,5}})?"),
     ("aws_access_key_id", "(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16,}"),
     ("github_token", f"gh[pousr]_{_T}{{36,}}"),
     ("github_token", "github_pat_[A-Za-z0-9_]{60,}"),
@@ -65,11 +64,14 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     ("azure_storage_key", "AccountKey=[A-Za-z0-9+/]{86}=="),
 )  # fmt: skip
 
+# After a scheme of up to twenty characters, which is part of what is replaced.
+_URL = f"://[^\\s/:@?#]{{0,64}}:[^\\s/@?#]{{1,128}}@(?:{_HOST}|\\[[0-9a-f:]{{2,39}}\\])(?::\\d{{1,5}})?"
+
 CUED: tuple[tuple[str, str, str], ...] = (
     ("aws_secret_access_key", "[A-Za-z0-9/+]{40}", "(?i)aws.?secret.?(?:access.?)?key[\"' ]{0,3}[=:][\"' ]{0,3}"),
 )
 
-TYPES = tuple(dict.fromkeys(label for label, *_ in (*PATTERNS, *CUED)))
+TYPES = tuple(dict.fromkeys(["private_key", "url_basic_auth", *(label for label, *_ in (*PATTERNS, *CUED))]))
 
 
 def compile_secrets(types: Iterable[str] = TYPES) -> Automaton:
@@ -83,6 +85,9 @@ def compile_secrets(types: Iterable[str] = TYPES) -> Automaton:
     for label, pattern in PATTERNS:
         if label in wanted:
             nfa.add_pattern(rules[label], pattern)
+    if "url_basic_auth" in wanted:
+        nothing = "[^\\s\\S]"
+        nfa.add_address(rules["url_basic_auth"], plain="[A-Za-z0-9+.-]", dotted=nothing, rest=_URL, limits=(20, 20))
     for label, pattern, cue in CUED:
         if label in wanted:
             nfa.add_pattern(rules[label], pattern, cue=cue)

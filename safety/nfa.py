@@ -70,6 +70,8 @@ class Nfa:
         self.positions: list[Position] = []
         self.rules: list[Rule] = []
         self.entries: list[Entry] = []
+        self.shapes: list[Node] = []
+        """What a match, with its cue, looks like; for `safety.prefilter`. Phrases are not in it."""
         self._roots: dict[str, int] = {}
         self._children: dict[tuple[int, str], int] = {}
         self._trie_size = 0
@@ -84,25 +86,20 @@ class Nfa:
     ) -> None:
         """`left` and `right` override the anchors written in the pattern (`number`: beside no digit, also not past a
         point or dash). `cue` is a pattern that must come right before, `tails` are texts one of which must follow;
-        neither is part of the match, and a cue alone holds nothing back. A pattern with a cue must not begin with a
-        loop. Raises `ConfigurationError` for what `safety.regex` refuses or a pattern too large."""
+        neither is part of the match, and a cue alone holds nothing back. Raises `ConfigurationError` for what
+        `safety.regex` refuses or a pattern too large."""
         parsed = parse(pattern)
         self._check_bound(rule, pattern, parsed)
-        entry = at = self._position()
-        if cue:
-            led = parse(cue)
-            left = left or led.left
-            at = self._build(led.node, entry)
-            for position in self.positions[entry:]:
-                position.slide = 0
-        first = len(self.positions)
-        body = self._fork(at)
+        body = self._position()
         end = self._build(parsed.node, body)
         for tail in tails:
             self._tail(end, rule, tail)
         if not tails:
             self._accept(end, rule, right or parsed.right)
-        self._mark(first, body, cued=bool(cue), checked=self.rules[rule].valid is not None)
+        for position in self.positions[body:]:
+            position.checked = self.rules[rule].valid is not None
+        entry, left = self._led(cue, body, left) if cue else (body, left)
+        self.shapes.append(Cat((parse(cue).node, parsed.node)) if cue else parsed.node)
         self.entries.append(Entry(left or parsed.left, entry))
 
     def add_address(self, rule: int, *, plain: str, dotted: str, rest: str, limits: tuple[int, int]) -> None:
@@ -121,6 +118,7 @@ class Nfa:
             sign = self._fork(head)
             self.positions[head].slide = self.positions[sign].slide = limit
             self._accept(self._build(parsed.node, sign), rule, parsed.right)
+        self.shapes.append(Cat((one, Repeat(Alt((one, other)), 0, None), parsed.node)))
         self.entries.append(Entry("any", entry))
 
     def add_phrase(self, rule: int, phrase: str, *, borders: bool = True, evasions: bool = True) -> None:
@@ -145,6 +143,10 @@ class Nfa:
             at = self._branch(at, symbol, evasions=evasions, last=n == len(symbols) - 1)
         if accept not in self.positions[at].accepts:
             self.positions[at].accepts += (accept,)
+
+    @property
+    def has_phrases(self) -> bool:
+        return bool(self._roots)
 
     def closure(self, position: int) -> frozenset[int]:
         """Positions reached without reading; only those that read or accept."""
@@ -207,12 +209,16 @@ class Nfa:
             at = target
         self.positions[at].accepts += (Accept(rule, "word", back=len(tail)),)
 
-    def _mark(self, first: int, body: int, *, cued: bool, checked: bool) -> None:
-        for position in self.positions[first:]:
-            position.checked = checked
-        if cued:  # what waits for the first symbol after the cue has not begun either
-            for q in (body, *self._closure(body)):
-                self.positions[q].slide, self.positions[q].checked = 0, False
+    def _led(self, cue: str, body: int, left: str) -> tuple[int, str]:
+        """Positions for `cue`, which end where `body` may begin. All of them slide: a match has not begun there yet."""
+        parsed = parse(cue)
+        entry = self._position()
+        waiting = self._fork(self._build(parsed.node, entry))
+        for q in self._closure(body):
+            self.positions[waiting].sets += self.positions[q].sets
+        for position in self.positions[entry:]:
+            position.slide = 0
+        return entry, left or parsed.left
 
     def _check_bound(self, rule: int, pattern: str, parsed: Parsed) -> None:
         if self.rules[rule].valid is not None and longest(parsed.node) is None:

@@ -17,7 +17,7 @@ from safety.national_ids import SHAPES
 from safety.nfa import Nfa, Rule
 
 _PHONE_CUE = (
-    "(?i)\\b(?:phone|telephone|tel|mobile|cell|fax|call|dial|text|sms|whatsapp|office|hotline|answering at|messages to"
+    "(?i)\\b(?:phone|telephone|tel|mobile|cell|fax|call|dial|text|sms|whatsapp|hotline|answering at|messages to"
     "|reach (?:me|us|him|her|them))[^0-9+]{0,14}"
 )
 _CARD_CUE = "(?i)\\b(?:cards?|cc|visa|mastercard|maestro|amex|discover|diners|jcb)[^0-9]{0,18}"

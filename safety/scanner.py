@@ -8,9 +8,19 @@ from __future__ import annotations
 from safety import text
 from safety.automaton import Action, Automaton, Match, State
 
+SHORT = 64
+"""Texts below this are read as they are; looking first would cost more."""
+
 
 def find_all(automaton: Automaton, whole: str) -> list[Match]:
     """Every match, in order; overlapping ones are joined, and carry the label of the rule that was added first."""
+    if automaton.prefilter is not None and len(whole) >= SHORT:
+        return Scanner(automaton).search(whole)
+    return scan_all(automaton, whole)
+
+
+def scan_all(automaton: Automaton, whole: str) -> list[Match]:
+    """The same, by reading every character: what `find_all` must equal."""
     scanner = Scanner(automaton)
     return [*scanner.feed(whole), *scanner.close()]
 
@@ -48,15 +58,43 @@ class Scanner:
         self._starts, self._state = [], self._automaton.start
         return self._settle(self._end)
 
+    def search(self, whole: str) -> list[Match]:
+        """All matches of a text that comes as a whole. Reads only from where the automaton's prefilter points until
+        nothing is live; there, the state depends on the characters just before alone."""
+        assert self._automaton.prefilter is not None
+        self._text = whole
+        candidates, at = self._automaton.prefilter.candidates(whole), 0
+        while (found := candidates.next(at)) is not None:
+            start, end = found
+            self._state = self._automaton.idle_after(_visible_before(self._automaton, whole, start))
+            at = self._read_until_idle(start, end)
+        self._end = len(whole)
+        return self.close()
+
+    def _read_until_idle(self, start: int, end: int) -> int:
+        """From `start` to `end` and on while anything is live; where it stopped."""
+        state, at = self._state, start
+        while at < len(self._text) and (at < end or state.groups):
+            state = state[self._text[at]]
+            if state.actions is not None:
+                for action in state.actions:
+                    self._run(action, at)
+                state = state.target
+            at += 1
+        self._state = state
+        return at
+
     def _run(self, action: Action, at: int) -> None:
         for event in action.events:
             end = at + 1 if event.inside else at
             self._report(self._starts[event.group], end, event.rule, event.back)
-        self._starts = [self._starts[i] for i in action.keep]
+        if action.keep is not None:
+            starts = self._starts
+            self._starts = [starts[i] for i in action.keep]
         for group, limit in action.pins:
             self._starts[group] = self._bounded(self._starts[group], at, limit)
         if action.opened:
-            self._starts += [at] * action.opened
+            self._starts.extend([at] * action.opened)
 
     def _report(self, start: int, end: int, rule: int, back: int) -> None:
         end = self._trimmed(start, end, back)
@@ -66,13 +104,16 @@ class Scanner:
             self._add(start, end, rule)
 
     def _add(self, start: int, end: int, rule: int) -> None:
-        apart = []
-        for other in self._found:
-            if other[0] < end and start < other[1]:
-                start, end, rule = min(start, other[0]), max(end, other[1]), min(rule, other[2])
-            else:
-                apart.append(other)
-        self._found = sorted([*apart, (start, end, rule)])
+        """`_found` stays in order and apart; what is new overlaps its last ones, if any."""
+        found, later = self._found, []
+        while found and found[-1][1] > start:
+            other = found.pop()
+            if other[0] >= end:
+                later.append(other)
+                continue
+            start, end, rule = min(start, other[0]), max(end, other[1]), min(rule, other[2])
+        found.append((start, end, rule))
+        found.extend(reversed(later))
 
     def _trimmed(self, start: int, end: int, back: int) -> int:
         """`end` moved before `back` symbols and what is invisible before it; marks stay with their character."""
@@ -130,3 +171,12 @@ class Scanner:
                 earliest = min(earliest, start)
         self._found = waiting
         return settled, earliest
+
+
+def _visible_before(automaton: Automaton, whole: str, at: int) -> str:
+    """Characters before `at` with two symbols or more, as far as there are any."""
+    start, symbols = at, 0
+    while start > 0 and symbols < 2:
+        start -= 1
+        symbols += len(automaton.fold(whole[start]))
+    return whole[start:at]
