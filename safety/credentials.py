@@ -19,7 +19,8 @@ _PEM = "-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
 _BREAK = "(?:\\s|\\\\n|\\\\r)"  # a line break, also as a JSON or shell string spells it
 # Headers (`Proc-Type: ...`), then long lines, then a short one and the footer, as far as there is any.
 _PEM_BODY = f"(?:{_BREAK}{{1,4}}[A-Za-z-]{{1,24}}: [^\\n\\\\]{{1,80}}){{0,6}}(?:{_BREAK}{{1,6}}[A-Za-z0-9+/=]{{16,}})+"
-_PEM_END = f"(?:{_BREAK}{{1,4}}[A-Za-z0-9+/=]{{1,76}})?(?:{_BREAK}{{0,4}}-----END [A-Z0-9 ]{{3,40}}-----)?"
+_PEM_FOOTER = f"(?:{_BREAK}{{1,4}}[A-Za-z0-9+/=]{{1,76}})?{_BREAK}{{0,4}}-----END [A-Z0-9 ]{{3,40}}-----"
+_PEM_END = f"(?:{_PEM_FOOTER}|(?:[\\n\\r]|\\\\n|\\\\r)+[A-Za-z0-9+/=]{{1,76}})?"
 _HOST = "[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?"
 
 PATTERNS: tuple[tuple[str, str], ...] = (
@@ -41,8 +42,8 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     ("slack_webhook", "hooks\\.slack\\.com/(?:services|workflows)/[A-Z0-9]{6,}/[A-Z0-9]{6,}/[A-Za-z0-9/]{16,}"),
     ("stripe_key", f"[srp]k_(?:test|live)_{_T}{{16,}}"),
     ("stripe_key", f"whsec_{_T}{{24,}}"),
-    ("openai_key", "sk-(?:proj-|svcacct-|admin-|None-)?[A-Za-z0-9_-]{31,}[A-Za-z0-9]"),
     ("anthropic_key", f"sk-ant-{_U}{{32,}}"),
+    ("openai_key", "sk-(?:proj-|svcacct-|admin-|None-)?[A-Za-z0-9_-]{31,}[A-Za-z0-9]"),
     ("huggingface_token", f"hf_{_T}{{34,}}"),
     ("sendgrid_key", f"SG\\.{_U}{{22}}\\.{_U}{{43,}}"),
     ("twilio_key", "SK[0-9a-f]{32}"),
