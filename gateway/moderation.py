@@ -108,6 +108,7 @@ class Moderation:
     def _delta(self, choice: _Choice, text: str, last: Released, ended: FinishReason | None) -> Delta:
         if last.blocked is not None:
             choice.finish_reason, choice.refusal = "content_filter", REFUSAL
+            choice.held.clear()
         else:
             choice.finish_reason = ended
         logprobs = _cleared(choice)
