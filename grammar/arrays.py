@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from grammar.frames import Then, closing
 from grammar.guards import DistinctItem
 from grammar.lexemes import QUOTE, Words
-from grammar.literals import Literals
+from grammar.literals import literals
 from grammar.schema.containers import Conj, Fact, conj, negated
 from grammar.threads import Choice, Continuation, Guard, InLexeme, Thread
 
@@ -156,7 +156,7 @@ class ArrayState:
         others = [i for i in left if not members[i][0]]
         threads: list[Thread] = []
         if words:
-            lexeme = Literals([members[i][1] for i in words])
+            lexeme = literals([members[i][1] for i in words])
             taken = Taken(self, words)
             threads.append(Choice({QUOTE: lambda: (InLexeme(lexeme, lexeme.start, taken),)}))
         if others:

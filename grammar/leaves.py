@@ -8,7 +8,7 @@ from functools import lru_cache
 from grammar.automata import CharDfa, json_string_body
 from grammar.counted import Counted
 from grammar.lexemes import DfaLexeme, Lexeme, Words
-from grammar.literals import Literals
+from grammar.literals import literals
 from grammar.schema import numbers, strings
 from grammar.schema.numbers import Numbers, NumberSet
 from grammar.schema.strings import Strings, StringSet
@@ -28,7 +28,7 @@ def every_string() -> DfaLexeme:
 def _string_lexeme(part: Strings) -> Lexeme | None:
     part = part.reduced
     if part.words is not None:
-        return Literals(sorted(part.words)) if part.words else None
+        return literals(sorted(part.words)) if part.words else None
     inner = every_string() if part.dfa is None else string_automaton(part.dfa)
     if part.low or part.high is not None:
         return Counted(inner, every_string(), part.low, part.high)

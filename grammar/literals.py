@@ -6,32 +6,22 @@ import json
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from grammar.lexemes import SortedWords
+from grammar.lexemes import BACKSLASH, QUOTE, SortedWords
 
 _SHORT = {'"': b'"', "\\": b"\\", "/": b"/", "\b": b"b", "\f": b"f", "\n": b"n", "\r": b"r", "\t": b"t"}
 _HEX = b"0123456789abcdefABCDEF"
 
 
-class CharNode:
-    """Node of a trie of characters. `word` = index of the literal that ends here. Literals `low` to `high` of the sorted
-    spellings begin with the `at` bytes that usually spell the way here."""
+class Window(NamedTuple):
+    """The sorted words `low` to `high` are still possible; their first `at` bytes were spelled, however.
 
-    __slots__ = ("at", "below", "high", "low", "spellings", "word")
+    `begun`: bytes so far of a character spelled with a backslash (hex digits in lower case). `at` is -1 once closed.
+    """
 
-    def __init__(self, low: int, at: int) -> None:
-        self.low = low
-        self.high = low
-        self.at = at
-        self.below: dict[str, CharNode] = {}
-        self.word: int | None = None
-        self.spellings: dict[bytes, CharNode | None] | None = None
-
-
-class Spelling(NamedTuple):
-    """Where in the trie, and the bytes so far of the next character's spelling (hex digits in lower case)."""
-
-    node: CharNode
-    begun: bytes
+    low: int
+    high: int
+    at: int
+    begun: bytes = b""
 
 
 def plain(text: str) -> bytes:
@@ -47,17 +37,142 @@ def _is_surrogate(char: str) -> bool:
     return "\ud800" <= char <= "\udfff"
 
 
-def _all_spellings(char: str) -> Iterable[bytes]:
-    code = ord(char)
-    if code >= 0x20 and char not in '"\\' and not _is_surrogate(char):
-        yield char.encode()
-    if char in _SHORT:
-        yield b"\\" + _SHORT[char]
-    if code < 0x10000:
-        yield b"\\u%04x" % code
+class Literals:
+    """One of a few strings, from after the opening quote to the closing one.
+
+    `words`: pairs (usual spelling, outcome) in ascending order, see `sorted_spellings`. Nothing is built per character.
+    """
+
+    is_string = True
+
+    def __init__(self, words: list[tuple[bytes, int]]) -> None:
+        self.words = [text for text, _ in words]
+        self.outcomes = [number for _, number in words]
+        self.start = Window(0, len(words), 0)
+        self._spelled: SortedWords | None = None
+
+    @property
+    def spelled(self) -> SortedWords:
+        if self._spelled is None:
+            self._spelled = SortedWords(self.words)
+        return self._spelled
+
+    def next(self, state: Window, byte: int) -> Window | None:
+        low, high, at, begun = state
+        if begun:
+            return self._next_escaped(state, byte)
+        if byte == BACKSLASH:
+            return Window(low, high, at, b"\\") if self._between(state) else None
+        words = self.words
+        while low < high and words[low][at] < byte:
+            low += 1
+        end = low
+        while end < high and words[end][at] == byte:
+            end += 1
+        if low == end:
+            return None
+        if byte != QUOTE:
+            return Window(low, end, at + 1)
+        return Window(low, end, -1)
+
+    def _between(self, state: Window) -> bool:
+        """At the beginning of a character."""
+        return not 0x80 <= self.words[state.low][state.at] < 0xC0
+
+    def _next_escaped(self, state: Window, byte: int) -> Window | None:
+        low, high, at, _ = state
+        begun = _lowered(state.begun, byte)
+        found = False
+        for k in range(low, high):
+            size, spellings = _escapes_at(self.words[k], at)
+            if begun in spellings:
+                end = k + 1
+                character = self.words[k][at : at + size]
+                while end < high and self.words[end][at : at + size] == character:
+                    end += 1
+                return Window(k, end, at + size)
+            found = found or any(spelling.startswith(begun) for spelling in spellings)
+        return Window(low, high, at, begun) if found else None
+
+    def outcome(self, state: Window) -> int | None:
+        return self.outcomes[state.low] if state.at < 0 else None
+
+    def grows(self, state: Window) -> bool:
+        return state.at >= 0
+
+    def run(self, state: Window, text: bytes) -> Window | None:
+        low, high, at, begun = state
+        if high - low == 1 and not begun and QUOTE not in text and BACKSLASH not in text:
+            return Window(low, high, at + len(text)) if self.words[low].startswith(text, at) else None
+        after: Window | None = state
+        for byte in text:
+            assert after is not None
+            after = self.next(after, byte)
+            if after is None or after.at < 0:
+                return None
+        return after
+
+    def key(self, state: Window) -> None:
+        return None
+
+    def window(self, state: Window) -> tuple[int, int, int] | None:
+        """(low, high, at): what may usually follow is what the sorted words `low` to `high` have from byte `at` on.
+
+        None inside a character spelled with a backslash.
+        """
+        return None if state.begun else (state.low, state.high, state.at)
+
+    def outcome_of(self, word: int) -> int:
+        """Outcome of a sorted word."""
+        return self.outcomes[word]
+
+    def firsts(self, state: Window) -> Iterable[int]:
+        """Bytes that may come next."""
+        low, high, at, begun = state
+        if not begun:
+            found = {self.words[k][at] for k in range(low, high)}
+            return found | {BACKSLASH} if self._between(state) and found != {QUOTE} else found
+        found = set()
+        for k in range(low, high):
+            for spelling in _escapes_at(self.words[k], at)[1]:
+                if spelling.startswith(begun) and len(spelling) > len(begun):
+                    byte = spelling[len(begun)]
+                    found |= {byte, ord(chr(byte).upper())} if begun[:2] == b"\\u" else {byte}
+        return found
+
+
+def sorted_spellings(words: Iterable[str]) -> list[tuple[bytes, int]]:
+    """Usual spellings with the closing quote, each with its index in `words`, sorted."""
+    return sorted((plain(word) + b'"', number) for number, word in enumerate(words))
+
+
+def literals(words: Iterable[str]) -> Literals:
+    """The lexeme of `words`; outcomes are indices."""
+    return Literals(sorted_spellings(words))
+
+
+def _escapes_at(word: bytes, at: int) -> tuple[int, tuple[bytes, ...]]:
+    """The character spelled at offset `at`: how many bytes its usual spelling takes, and its spellings with `\\`."""
+    lead = word[at]
+    if lead == QUOTE:
+        return 1, ()
+    if lead == BACKSLASH:
+        size = 6 if word[at + 1] == 0x75 else 2
+        char: str = json.loads(b'"' + word[at : at + size] + b'"')
     else:
+        size = 1 if lead < 0x80 else 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
+        char = word[at : at + size].decode()
+    return size, _escapes_of(char)
+
+
+def _escapes_of(char: str) -> tuple[bytes, ...]:
+    code = ord(char)
+    if code >= 0x10000:
         high, low = 0xD800 + ((code - 0x10000) >> 10), 0xDC00 + ((code - 0x10000) & 0x3FF)
-        yield b"\\u%04x\\u%04x" % (high, low)
+        return (b"\\u%04x\\u%04x" % (high, low),)
+    if char in _SHORT:
+        return (b"\\" + _SHORT[char], b"\\u%04x" % code)
+    return (b"\\u%04x" % code,)
 
 
 def _lowered(begun: bytes, byte: int) -> bytes:
@@ -65,102 +180,3 @@ def _lowered(begun: bytes, byte: int) -> bytes:
     if begun[:2] == b"\\u" and len(begun) not in (6, 7) and byte in _HEX:
         return begun + bytes([byte]).lower()
     return begun + bytes([byte])
-
-
-class Literals:
-    """One of `words`, from after the opening quote to the closing one. `outcome` = index of the word."""
-
-    is_string = True
-
-    def __init__(self, words: Iterable[str]) -> None:
-        spelled = sorted((plain(word) + b'"', word, number) for number, word in enumerate(words))
-        self.spelled = SortedWords([text for text, _, _ in spelled])
-        self.outcomes = [number for _, _, number in spelled]
-        root = CharNode(0, 0)
-        for k, (_, word, number) in enumerate(spelled):
-            node = root
-            node.high = k + 1
-            for char in word:
-                below = node.below.get(char)
-                if below is None:
-                    below = node.below[char] = CharNode(k, node.at + len(plain(char)))
-                below.high = k + 1
-                node = below
-            node.word = number
-        self.start = Spelling(root, b"")
-
-    def next(self, state: Spelling, byte: int) -> Spelling | None:
-        node, begun = state
-        if not begun:
-            if byte == 0x22:
-                return _closed(node)
-            if byte < 0x80 and byte != 0x5C:
-                below = node.below.get(chr(byte))
-                return None if below is None or byte < 0x20 else Spelling(below, b"")
-        begun = _lowered(begun, byte)
-        spellings = _known(node)
-        if begun not in spellings:
-            return None
-        reached = spellings[begun]
-        return Spelling(node, begun) if reached is None else Spelling(reached, b"")
-
-    def outcome(self, state: Spelling) -> int | None:
-        return state.node.word if state.begun == b'"' else None
-
-    def grows(self, state: Spelling) -> bool:
-        return state.begun != b'"'
-
-    def run(self, state: Spelling, text: bytes) -> Spelling | None:
-        for byte in text:
-            after = self.next(state, byte)
-            if after is None or after.begun == b'"':
-                return None
-            state = after
-        return state
-
-    def key(self, state: Spelling) -> None:
-        return None
-
-    def window(self, state: Spelling) -> tuple[int, int, int] | None:
-        """(low, high, at): what may usually follow is what the sorted spellings `low` to `high` have from byte `at` on.
-
-        None inside a character: its spelling may be an unusual one.
-        """
-        node, begun = state
-        return None if begun else (node.low, node.high, node.at)
-
-    def outcome_of(self, word: int) -> int:
-        """Outcome of a sorted spelling."""
-        return self.outcomes[word]
-
-    def firsts(self, state: Spelling) -> Iterable[int]:
-        """Bytes that may come next."""
-        node, begun = state
-        size = len(begun)
-        found = {spelling[size] for spelling in _known(node) if spelling[:size] == begun and len(spelling) > size}
-        if begun[:2] == b"\\u":
-            found |= {ord(chr(byte).upper()) for byte in found}
-        if not begun and node.word is not None:
-            found.add(0x22)
-        return found
-
-
-def _known(node: CharNode) -> dict[bytes, CharNode | None]:
-    if node.spellings is None:
-        node.spellings = _spellings_of(node)
-    return node.spellings
-
-
-def _closed(node: CharNode) -> Spelling | None:
-    return None if node.word is None else Spelling(node, b'"')
-
-
-def _spellings_of(node: CharNode) -> dict[bytes, CharNode | None]:
-    """Every beginning of a spelling of the next character; whole spellings lead to the node below."""
-    found: dict[bytes, CharNode | None] = {}
-    for char, below in node.below.items():
-        for spelled in _all_spellings(char):
-            for size in range(1, len(spelled)):
-                found.setdefault(spelled[:size], None)
-            found[spelled] = below
-    return found

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from grammar.frames import Then, closing
 from grammar.guards import DistinctKey
 from grammar.lexemes import QUOTE, Lexeme
-from grammar.literals import Literals
+from grammar.literals import Literals, sorted_spellings
 from grammar.schema.containers import Conj
 from grammar.threads import Choice, Continuation, Guard, InLexeme, Thread
 
@@ -42,6 +42,11 @@ class ObjectPlan:
     @cached_property
     def counts(self) -> bool:
         return bool(self.low > sum(self.required)) or self.high is not None
+
+    @cached_property
+    def spelled(self) -> list[tuple[bytes, int]]:
+        """Usual spellings of the names, sorted, with their indices."""
+        return sorted_spellings(self.names)
 
     @cached_property
     def distinct(self) -> DistinctKey:
@@ -158,8 +163,9 @@ class ObjectState:
         offered = self.offered()
         threads: list[Thread] = []
         if offered:
-            lexeme = Literals([plan.names[i] for i in offered])
-            threads.append(InLexeme(lexeme, lexeme.start, Named(self, offered)))
+            chosen = set(offered)
+            lexeme = Literals([pair for pair in plan.spelled if pair[1] in chosen])
+            threads.append(InLexeme(lexeme, lexeme.start, Named(self)))
         if self.offers_free():
             threads.extend(InLexeme(lexeme, lexeme.start, Free(self, i)) for i, (lexeme, _) in enumerate(plan.free))
         return tuple(threads)
@@ -198,22 +204,21 @@ class ObjectState:
 
 
 class Named(Continuation):
-    """After a listed name; outcome k = `offered[k]`."""
+    """After a listed name; the outcome is its index."""
 
-    __slots__ = ("_known", "offered", "state")
+    __slots__ = ("_known", "state")
 
-    def __init__(self, state: ObjectState, offered: list[int]) -> None:
+    def __init__(self, state: ObjectState) -> None:
         super().__init__()
         self.state = state
-        self.offered = offered
         self._known: dict[int, tuple[Thread, ...]] = {}
 
     def after(self, outcome: int) -> tuple[Thread, ...]:
         known = self._known.get(outcome)
         if known is None:
-            i = self.offered[outcome]
             state = self.state
-            known = self._known[outcome] = state.value_after(state.plan.values[i], state.after_listed(i))
+            terms = state.plan.values[outcome]
+            known = self._known[outcome] = state.value_after(terms, state.after_listed(outcome))
         return known
 
 

@@ -49,7 +49,7 @@ class Run:
 class Gather:
     """Collects the tokens of a mask: `sure` ones, and those that hang on guards."""
 
-    __slots__ = ("direct", "doubtful", "flat", "guards", "rows", "sure", "vocabulary")
+    __slots__ = ("direct", "doubtful", "guards", "rows", "sure", "vocabulary")
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.vocabulary = vocabulary
@@ -59,8 +59,6 @@ class Gather:
         """By guards, and whether these are asked about the open string, or about the next one if none is open."""
         self.guards: tuple[Guard, ...] = ()
         self.direct = False
-        self.flat = True
-        """Walking whole tokens, not remainders of tokens."""
 
     def add(self, ids: I32 | None) -> None:
         if ids is not None and ids.size:
@@ -125,19 +123,18 @@ class Viable:
 
     __slots__ = ("doubtful", "sure")
 
-    def __init__(self, sure: Any, doubtful: list[tuple[tuple[Guard, ...], Any]]) -> None:
+    def __init__(self, sure: Any, doubtful: list[tuple[tuple[Guard, ...], bool, Any]]) -> None:
         self.sure = sure
         self.doubtful = doubtful
 
     @classmethod
     def of(cls, threads: tuple[Thread, ...], vocabulary: Vocabulary) -> Viable:
         gather = Gather(vocabulary)
-        gather.flat = False
         for thread in threads:
             thread.walk(vocabulary.remainders, gather)
         return cls(
             _flags(gather.sure, vocabulary),
-            [(guards, _flags(ids, vocabulary)) for (guards, _), ids in gather.doubtful.items()],
+            [(guards, direct, _flags(ids, vocabulary)) for (guards, direct), ids in gather.doubtful.items()],
         )
 
 
@@ -211,7 +208,9 @@ class InLexeme:
                 gather.direct = self.lexeme.is_string
                 gather.add(ending.closers)
                 if ending.numbers.size:
-                    _add_remainders(gather, follow.viable(ending.outcome, gather.vocabulary), ending)
+                    _add_remainders(
+                        gather, follow.viable(ending.outcome, gather.vocabulary), ending, self.lexeme.is_string
+                    )
                 gather.direct = False
             if ended is not None:
                 for thread in follow.after(ended):
@@ -222,18 +221,18 @@ class InLexeme:
         found = classify.in_branch(gather.vocabulary, self.lexeme, self.state, branch)
         gather.add(found.ids)
         path = branch.path
-        flat = gather.flat and self.lexeme.is_string and path.count(b'"') == 1 and not _BRACKETS.intersection(path)
+        flat = self.lexeme.is_string and path.count(b'"') == 1 and not _BRACKETS.intersection(path)
         ended = self.lexeme.outcome(self.state)
         outer = gather.guards
+        before = gather.direct
         for follow in self.follow.branches:
             if follow.guard is not None:
                 gather.guards = (*outer, follow.guard)
+                gather.direct = flat
             for outcome, end in found.ends:
                 threads = follow.after(outcome)
                 if threads:
-                    gather.direct = flat
                     gather.add(end.ids)
-                    gather.direct = False
                 if end.children:
                     for thread in threads:
                         thread.walk(end, gather)
@@ -241,20 +240,22 @@ class InLexeme:
                 for thread in follow.after(ended):
                     thread.walk(branch, gather)
             gather.guards = outer
+            gather.direct = before
 
     def firsts(self) -> Iterable[int]:
         return range(256)
 
 
-def _add_remainders(gather: Gather, viable: Viable, ending: classify.Ending) -> None:
+def _add_remainders(gather: Gather, viable: Viable, ending: classify.Ending, in_string: bool) -> None:
     if viable.sure is not None:
         gather.add(ending.tokens[viable.sure[ending.numbers]])
     outer = gather.guards
-    gather.direct = False
-    for guards, flags in viable.doubtful:
+    for guards, direct, flags in viable.doubtful:
         gather.guards = (*outer, *guards)
+        gather.direct = direct and not in_string
         gather.add(ending.tokens[flags[ending.numbers]])
     gather.guards = outer
+    gather.direct = False
 
 
 Move = Callable[[], tuple[Thread, ...]]
