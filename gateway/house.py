@@ -114,10 +114,10 @@ class House:
 
     async def close(self) -> None:
         self.state = "shutting down"
-        for stages in reversed(self._built.values()):
-            for _, stage in stages:
+        for slot, stages in reversed(self._built.items()):
+            for name, stage in stages:
                 if isinstance(stage, Lifecycle):
-                    await stage.close()
+                    await _closed(slot, name, stage)
         shutdown = getattr(self._provider, "shutdown", None)
         if shutdown is not None:
             await asyncio.to_thread(shutdown)
@@ -133,6 +133,14 @@ class House:
                 f"installed: {', '.join(registry.names(slot)) or 'none'}"
             )
         return [(name, registry.build(slot, name, self.settings.of_stage(slot, name))) for name in names]
+
+
+async def _closed(slot: str, name: str, stage: Lifecycle) -> None:
+    """One stage that cannot close must not keep the others from closing."""
+    try:
+        await stage.close()
+    except Exception:
+        log.exception("stage %s of slot %s did not close", name, slot)
 
 
 def _stages(built: Mapping[SlotName, list[tuple[str, Any]]], fingerprint: str) -> Stages:

@@ -22,13 +22,14 @@ from opentelemetry import trace
 
 from gateway.exchange import Delta, Exchange
 from gateway.moderation import Moderation
-from gateway.recall import Replay, key_of
+from gateway.recall import Replay, key_of, look_up, store
 from gateway.telemetry import Metrics, request_attributes, semconv
 from gateway.validation import Validator
 from plugins import (
     Admitter,
     Answer,
     Assembler,
+    CompiledGrammar,
     Constrainer,
     ContentBlocked,
     Decision,
@@ -143,8 +144,9 @@ class Pipeline:
     async def _admit(self, exchange: Exchange) -> None:
         for name, stage in self.stages.admit:
             with self._timed(exchange, "admit", name) as note:
-                exchange.caller = await stage.admit(exchange.request, exchange.caller)
-                note.outcome = exchange.caller.key_id or exchange.caller.tenant
+                caller = await stage.admit(exchange.request, exchange.caller)
+                note.outcome = caller.key_id or caller.tenant
+                exchange.caller = caller
 
     async def _screen(self, exchange: Exchange) -> None:
         for name, rail in self.stages.screen:
@@ -153,6 +155,8 @@ class Pipeline:
                 note.outcome = result.action
                 if result.action not in ("pass", "redact"):  # escalate blocks until a person can be asked
                     raise ContentBlocked(name, result.reason)
+                if result.action == "redact" and result.messages is None:
+                    raise TypeError("redact without messages")
                 if result.messages is not None:
                     exchange.request = dataclasses.replace(exchange.request, messages=result.messages)
 
@@ -175,7 +179,7 @@ class Pipeline:
         exchange.cache_key = key
         for name, cache in self.stages.recall if key else ():
             with self._timed(exchange, "recall", name) as note:
-                found = await cache.look_up(key) if key else None
+                found = await look_up(name, cache, key) if key else None
                 if found is not None and self._all_valid(exchange.request, found):
                     exchange.cached = found
                 note.outcome = "miss" if exchange.cached is None else "hit"
@@ -189,6 +193,8 @@ class Pipeline:
         name, constrainer = self.stages.constrain
         with self._timed(exchange, "constrain", name) as note:
             exchange.grammar = await constrainer.compile(constraint, exchange.served)
+            if not isinstance(exchange.grammar, CompiledGrammar):  # None would mean that everything is allowed
+                raise TypeError(f"compile() answered {exchange.grammar!r}")
             self._validator.prepare(constraint)
             note.outcome = constraint.kind
             if exchange.not_enforced:
@@ -290,8 +296,8 @@ class Pipeline:
         whole = all(a.finish_reason == "stop" and a.refusal is None for a in exchange.answers)
         if key is None or exchange.cached is not None or not exchange.answers or not whole:
             return
-        for _, cache in self.stages.recall:
-            await cache.store(key, tuple(exchange.answers))
+        for name, cache in self.stages.recall:
+            await store(name, cache, key, tuple(exchange.answers))
 
     def _exchange(self, request: Request, parent: otel.Context | None) -> Exchange:
         span = self._tracer.start_span(

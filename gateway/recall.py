@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 
 from cache import cache_key
-from plugins import Answer, CacheKey, Caller, Piece, Request, ServedModel, Usage
+from plugins import Answer, CacheKey, Caller, Piece, Request, ResponseCache, ServedModel, Usage
+
+log = logging.getLogger("sluicegate.recall")
 
 
 def key_of(request: Request, caller: Caller, model: ServedModel, fingerprint: str) -> CacheKey | None:
@@ -20,6 +23,26 @@ def _repeatable(request: Request, model: ServedModel) -> bool:
     asked = request.sampling.temperature
     temperature = getattr(model, "default_temperature", 1.0) if asked is None else asked
     return temperature == 0 or request.sampling.seed is not None
+
+
+async def look_up(name: str, cache: ResponseCache, key: CacheKey) -> tuple[Answer, ...] | None:
+    """A cache that fails or answers nonsense is a miss: no request is worse off for it."""
+    try:
+        found = await cache.look_up(key)
+        if found is None or all(isinstance(answer, Answer) for answer in found):
+            return found
+        log.error("cache %s answered %s; taken as a miss", name, type(found).__name__)
+    except Exception:
+        log.exception("cache %s failed to look up; taken as a miss", name)
+    return None
+
+
+async def store(name: str, cache: ResponseCache, key: CacheKey, answers: tuple[Answer, ...]) -> None:
+    """The client has its answer already, so a failure is only logged."""
+    try:
+        await cache.store(key, answers)
+    except Exception:
+        log.exception("cache %s failed to store; the request is unharmed", name)
 
 
 class Replay:

@@ -121,6 +121,11 @@ def _check_methods(found: Registered, stage: Any) -> None:
             f"{found.source}: the factory of stage {found.name!r} made {type(stage).__name__}, which has no "
             f"{missing[0]}(); a stage of slot {found.slot!r} needs {', '.join(f'{m}()' for m in METHODS[found.slot])}"
         )
+    if found.slot == "moderate" and getattr(stage, "name", None) != found.name:  # verdicts are told apart by it
+        raise PluginError(
+            f"{found.source}: the rail calls itself {getattr(stage, 'name', None)!r}, but is registered as "
+            f"{found.name!r}; set its `name` to {found.name!r}"
+        )
 
 
 def _load(entry: EntryPoint) -> Callable[[Registry], None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
@@ -12,6 +13,7 @@ from prometheus_client.registry import Collector
 from gateway.telemetry import semconv
 from plugins import Outcome
 
+log = logging.getLogger("sluicegate.metrics")
 Stats = Callable[[], Mapping[str, float]]
 
 
@@ -95,9 +97,17 @@ class _Gauges(Collector):
         self._prefix = prefix
 
     def collect(self) -> Iterable[Metric]:
-        for name, value in self._stats().items():
+        for name, value in self._read().items():
             family = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
             yield family(f"sluicegate_{self._prefix}{name}", f"{name.replace('_', ' ').capitalize()}.", value=value)
+
+    def _read(self) -> Mapping[str, float]:
+        """One stage that cannot count must not take every other number with it."""
+        try:
+            return {name: float(value) for name, value in self._stats().items()}
+        except Exception:
+            log.exception("the numbers of %s cannot be read", self._prefix or "the generator")
+            return {}
 
 
 class MetricsRecorder:

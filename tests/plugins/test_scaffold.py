@@ -1,0 +1,68 @@
+"""`sluicegate plugins new` writes packages that install, pass their own tests, and are found."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from plugins import SLOTS, ConfigurationError, Registry
+from plugins.scaffold import scaffold
+from plugins.testing import ScriptedModel, Unconstrained, check_stage
+from tests.plugins.conftest import Workplace
+
+
+def loaded(folder: Path, name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, folder / name / "__init__.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("slot", SLOTS)
+def test_what_is_scaffolded_keeps_the_contract_of_its_slot(slot: Any, tmp_path: Path) -> None:
+    """Registered through its own door and made with default settings, it has no fault."""
+    folder = scaffold(f"new-{slot}", slot, tmp_path)
+    registry = Registry()
+    registry.add("constrain", "grammar", lambda settings: Unconstrained())
+    registry.add("generate", "engine", lambda settings: ScriptedModel())
+    registry.register_from("new", loaded(folder, f"sluicegate_new_{slot}").register)
+    assert check_stage(slot, registry.build(slot, f"new-{slot}", {})) == []
+
+
+@pytest.mark.parametrize("name", ["", "Tickets", "tickets!", "../tickets", "2fast", "a--b", "a-", "a_b"])
+def test_a_name_that_no_package_can_have_is_refused(name: str, tmp_path: Path) -> None:
+    """Before anything is written."""
+    with pytest.raises(ConfigurationError, match="cannot be a plug-in's name"):
+        scaffold(name, "moderate", tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_nothing_is_ever_overwritten(tmp_path: Path) -> None:
+    """A second run is refused and leaves the author's work alone."""
+    readme = scaffold("tickets", "moderate", tmp_path) / "README.md"
+    readme.write_text("mine")
+    with pytest.raises(ConfigurationError, match="File exists"):
+        scaffold("tickets", "moderate", tmp_path)
+    assert readme.read_text() == "mine"
+
+
+def test_a_new_rail_installs_passes_its_tests_and_is_found(workplace: Workplace) -> None:
+    """From the command to the check, with what the terminal says on the way."""
+    made = workplace.run("sluicegate plugins new code-names --slot moderate")
+    assert made.returncode == 0, made.stderr
+    steps = [line.strip() for line in made.stdout.splitlines()[1:]]
+    assert steps[0] == "cd sluicegate-code-names"
+    done = workplace.run("\n".join(steps))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " passed" in done.stdout
+    assert done.stdout.splitlines()[-1].startswith("moderate   code-names           ok       (version 1, 2 examples")
+    listed = workplace.run("sluicegate plugins list").stdout.splitlines()
+    assert ["moderate", "code-names", "-", "code-names"] in [line.split() for line in listed]
