@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from grammar import kernels
-from grammar.lexemes import DfaLexeme, Lexeme, State
+from grammar.lexemes import BACKSLASH, DfaLexeme, Lexeme, State
 from grammar.trie import I32, Branch
 from grammar.vocabulary import Vocabulary
 
@@ -179,14 +179,25 @@ def _by_steps(vocabulary: Vocabulary, lexeme: Any, start: State, inside: list[I3
 
 
 def _escaped(vocabulary: Vocabulary, lexeme: Any, start: State, inside: list[I32], ended: dict[int, _Ended]) -> None:
-    """Add tokens that spell part of a literal with a backslash escape."""
+    """Add tokens that spell part of a literal with a backslash escape.
+
+    Most such tokens are part of one escape, which depends on the next character alone.
+    """
+    first = vocabulary.escapes.children.get(BACKSLASH)
+    simple = first is not None
+    for char in lexeme.characters(start):
+        ids, alone = vocabulary.escape_of(char)
+        inside.append(ids)
+        simple = simple and alone
     pending: list[tuple[State, Branch]] = [(start, vocabulary.escapes)]
     while pending:
         state, branch = pending.pop()
         for byte in lexeme.firsts(state):
             below = branch.children.get(byte)
-            after = lexeme.next(state, byte) if below is not None else None
-            if below is None or after is None:
+            if below is None or (simple and below is first):
+                continue
+            after = lexeme.next(state, byte)
+            if after is None:
                 continue
             if lexeme.grows(after):
                 if below.ids is not None:

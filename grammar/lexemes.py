@@ -16,6 +16,8 @@ from grammar.trie import I32
 
 QUOTE = 0x22
 BACKSLASH = 0x5C
+_NAMED = 100
+"""Larger automata share by their whole language only: naming each residual language would take longer than it saves."""
 State = Any
 """Small hashable values; each lexeme has its own kind."""
 
@@ -93,10 +95,12 @@ class DfaLexeme:
         return state if self._grows[state] else None
 
     def key(self, state: int) -> Hashable:
-        if self._names is None:
-            self._names = residual_digests(self.dfa)
         if state == self.final:
             return b"closed"
+        if self.dfa.state_count > _NAMED:
+            return (self.quoted, self.dfa.digest, state)
+        if self._names is None:
+            self._names = residual_digests(self.dfa)
         return (self.quoted, self._names[state])
 
 

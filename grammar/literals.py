@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
 from grammar.lexemes import BACKSLASH, QUOTE, SortedWords
@@ -122,6 +123,10 @@ class Literals:
         """
         return None if state.begun else (state.low, state.high, state.at)
 
+    def characters(self, state: Window) -> set[str]:
+        """What may come next, between characters."""
+        return {_character(word, state.at) for word in self.words[state.low : state.high]} - {""}
+
     def outcome_of(self, word: int) -> int:
         """Outcome of a sorted word."""
         return self.outcomes[word]
@@ -153,19 +158,24 @@ def literals(words: Iterable[str]) -> Literals:
 
 def _escapes_at(word: bytes, at: int) -> tuple[int, tuple[bytes, ...]]:
     """The character spelled at offset `at`: how many bytes its usual spelling takes, and its spellings with `\\`."""
+    char = _character(word, at)
+    return len(plain(char)) or 1, escapes_of(char) if char else ()
+
+
+def _character(word: bytes, at: int) -> str:
+    """The character spelled at offset `at`; "" at the closing quote."""
     lead = word[at]
     if lead == QUOTE:
-        return 1, ()
+        return ""
     if lead == BACKSLASH:
-        size = 6 if word[at + 1] == 0x75 else 2
-        char: str = json.loads(b'"' + word[at : at + size] + b'"')
-    else:
-        size = 1 if lead < 0x80 else 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
-        char = word[at : at + size].decode()
-    return size, _escapes_of(char)
+        char: str = json.loads(b'"' + word[at : at + (6 if word[at + 1] == 0x75 else 2)] + b'"')
+        return char
+    return chr(lead) if lead < 0x80 else word[at : at + (2 if lead < 0xE0 else 3 if lead < 0xF0 else 4)].decode()
 
 
-def _escapes_of(char: str) -> tuple[bytes, ...]:
+@lru_cache(maxsize=4_000)
+def escapes_of(char: str) -> tuple[bytes, ...]:
+    """Spellings of one character with a backslash, hex digits in lower case."""
     code = ord(char)
     if code >= 0x10000:
         high, low = 0xD800 + ((code - 0x10000) >> 10), 0xDC00 + ((code - 0x10000) & 0x3FF)

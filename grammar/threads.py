@@ -98,6 +98,11 @@ class Continuation:
 _BRACKETS = frozenset(b"{}[]")
 
 
+def _first_string(path: bytes) -> bool:
+    """A token's string that begins at the end of `path` is its first, and in the bracket that is open before it."""
+    return path.count(b'"') == 1 and not _BRACKETS.intersection(path)
+
+
 class Many(Continuation):
     """Several continuations of the same piece of text: readings that differ only in what surrounds it."""
 
@@ -220,15 +225,13 @@ class InLexeme:
     def walk(self, branch: Branch, gather: Gather) -> None:
         found = classify.in_branch(gather.vocabulary, self.lexeme, self.state, branch)
         gather.add(found.ids)
-        path = branch.path
-        flat = self.lexeme.is_string and path.count(b'"') == 1 and not _BRACKETS.intersection(path)
         ended = self.lexeme.outcome(self.state)
         outer = gather.guards
         before = gather.direct
         for follow in self.follow.branches:
             if follow.guard is not None:
                 gather.guards = (*outer, follow.guard)
-                gather.direct = flat
+                gather.direct = self.lexeme.is_string and _first_string(branch.path)
             for outcome, end in found.ends:
                 threads = follow.after(outcome)
                 if threads:
@@ -264,12 +267,13 @@ Move = Callable[[], tuple[Thread, ...]]
 class Choice:
     """At punctuation: one byte out of a few, each with its own way on. `guards[byte]` is asked after that byte."""
 
-    __slots__ = ("_known", "guards", "moves")
+    __slots__ = ("_known", "_walked", "guards", "moves")
 
     def __init__(self, moves: dict[int, Move], guards: dict[int, Guard] | None = None) -> None:
         self.moves = moves
         self.guards = guards
         self._known: dict[int, tuple[Thread, ...]] = {}
+        self._walked: dict[int, tuple[I32, dict[Any, list[I32]]]] = {}
 
     def go(self, byte: int) -> tuple[Thread, ...]:
         known = self._known.get(byte)
@@ -287,6 +291,21 @@ class Choice:
         self.walk(gather.vocabulary.structural, gather)
 
     def walk(self, branch: Branch, gather: Gather) -> None:
+        """Remembered, because every member of an object walks what may follow the object."""
+        known = self._walked.get(id(branch))
+        if known is None:
+            inner = Gather(gather.vocabulary)
+            self._walk(branch, inner)
+            known = self._walked[id(branch)] = (classify.join(inner.sure), inner.doubtful)
+        gather.add(known[0])
+        if known[1]:
+            outer, before = gather.guards, gather.direct
+            for (guards, direct), parts in known[1].items():
+                gather.guards, gather.direct = (*outer, *guards), direct or before
+                gather.add(classify.join(parts))
+            gather.guards, gather.direct = outer, before
+
+    def _walk(self, branch: Branch, gather: Gather) -> None:
         for byte in self.moves:
             below = branch.children.get(byte)
             if below is None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from grammar.literals import escapes_of
 from grammar.spelling import token_bytes
 from grammar.trie import I32, Branch, FlatTrie, build_branches, build_flat
 from plugins.errors import InvalidGrammar
@@ -37,6 +38,11 @@ def plausible(text: bytes) -> bool:
     left out, because no mask may cross two property names at once (see `tape`).
     """
     return _LEXEMES.fullmatch(text) is not None and _SECOND_KEY.search(text) is None
+
+
+def _mixed(spelling: bytes) -> bool:
+    """Some hex digit is a letter: tokens may spell it in either case, digit by digit."""
+    return any(0x61 <= byte <= 0x66 for byte in spelling[2:])
 
 
 class Vocabulary:
@@ -134,6 +140,28 @@ class Vocabulary:
         """Tokens that spell a backslash before any quote: the only ones that can spell a string other than plainly."""
         pattern = re.compile(rb'[^"\\]*\\')
         return build_branches((word, token) for token, word in enumerate(self.words) if pattern.match(word))
+
+    def escape_of(self, char: str) -> tuple[I32, bool]:
+        """Tokens that spell a beginning of one escape of `char`, or the whole of it; and whether no token goes on after
+        such an escape."""
+        known = self._escapes_of.get(char)
+        if known is None:
+            ids, alone = [_NO_IDS], True
+            for spelling in escapes_of(char):
+                for variant in {spelling, spelling[:2] + spelling[2:].upper()}:
+                    node: Branch | None = self.escapes
+                    for byte in variant:
+                        node = node.children.get(byte) if node is not None else None
+                        if node is not None and node.ids is not None:
+                            ids.append(node.ids)
+                    alone = alone and (node is None or not node.children)
+                alone = alone and (len(spelling) < 6 or not _mixed(spelling))
+            known = self._escapes_of[char] = (np.unique(np.concatenate(ids)), alone)
+        return known
+
+    @cached_property
+    def _escapes_of(self) -> dict[str, tuple[I32, bool]]:
+        return {}
 
     @cached_property
     def closing(self) -> dict[str, I32]:
