@@ -52,7 +52,7 @@ def number_lexemes(parts: NumberSet) -> tuple[Lexeme, ...]:
     found: list[Lexeme] = []
     for part in listed:
         assert part.values is not None
-        words = [(spelling, 0) for value in sorted(part.values) for spelling in spellings(value)]
+        words = [(spelling, 0) for value in sorted(part.values) for spelling in spellings(value, part.plain)]
         if words:
             found.append(Words(words))
     if others:
@@ -62,9 +62,11 @@ def number_lexemes(parts: NumberSet) -> tuple[Lexeme, ...]:
     return tuple(found)
 
 
-def spellings(value: Fraction) -> list[bytes]:
+def spellings(value: Fraction, only_plain: bool = False) -> list[bytes]:
     """The usual JSON spellings of a constant: `1`, `1.0`; `0.001`, `1e-3`, `1e-03`. Not trailing zeros without end."""
     plain = _decimal(value)
+    if only_plain:
+        return [plain.encode()]
     found = {plain}
     if value.denominator == 1:
         found.add(plain + ".0")

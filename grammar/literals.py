@@ -63,7 +63,8 @@ class Literals:
         if begun:
             return self._next_escaped(state, byte)
         if byte == BACKSLASH:
-            return Window(low, high, at, b"\\") if self._between(state) else None
+            more = self._between(state) and any(word[at] != QUOTE for word in self.words[low:high])
+            return Window(low, high, at, b"\\") if more else None
         words = self.words
         while low < high and words[low][at] < byte:
             low += 1

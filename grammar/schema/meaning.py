@@ -38,6 +38,7 @@ _TYPES: dict[str, Domain] = {
     "array": only(arrays=(Array(),)),
     "object": only(objects=(Object(),)),
 }
+_PLAIN_INTEGER = only(numbers=(Numbers(step=Fraction(1), plain=True),))
 _SUBSETS = 5
 
 
@@ -154,7 +155,7 @@ class Meaning(Algebra):
         names = [names] if isinstance(names, str) else names
         domain = NOTHING
         for name in names:
-            domain = self.union(domain, _TYPES[name])
+            domain = self.union(domain, _PLAIN_INTEGER if name == "integer" and node.draft <= 4 else _TYPES[name])
         return domain
 
     def _enum(self, node: Node) -> Domain:

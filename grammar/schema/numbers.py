@@ -18,7 +18,7 @@ Bound = tuple[Fraction, bool]
 class Numbers:
     """Numbers in `values` (None: all) and within the bounds; `step`: multiples of it; `not_steps`: of none of these.
 
-    Integers are the multiples of 1.
+    Integers are the multiples of 1. `plain`: without fraction or exponent, as draft 4 wants integers to be.
     """
 
     values: frozenset[Fraction] | None = None
@@ -27,6 +27,7 @@ class Numbers:
     step: Fraction | None = None
     not_steps: frozenset[Fraction] = frozenset()
     minus: frozenset[Fraction] = frozenset()
+    plain: bool = False
 
     def has(self, number: Fraction) -> bool:
         if self.values is not None and number not in self.values:
@@ -64,7 +65,7 @@ def _intersect(a: Numbers, b: Numbers) -> Numbers:
     if a.values is not None or b.values is not None:
         values = a.values if a.values is not None else b.values
         assert values is not None
-        return Numbers(values=frozenset(n for n in values if a.has(n) and b.has(n)))
+        return Numbers(values=frozenset(n for n in values if a.has(n) and b.has(n)), plain=a.plain or b.plain)
     return Numbers(
         None,
         _tighter(a.low, b.low, False),
@@ -72,6 +73,7 @@ def _intersect(a: Numbers, b: Numbers) -> Numbers:
         _common_step(a.step, b.step),
         a.not_steps | b.not_steps,
         a.minus | b.minus,
+        a.plain or b.plain,
     )
 
 
@@ -101,7 +103,9 @@ def simplified(parts: NumberSet) -> NumberSet:
     for part in parts:
         if _hopeless(part):
             continue
-        if part.values is not None:
+        if part.values is not None and part.plain:
+            kept.append(part)
+        elif part.values is not None:
             values |= frozenset(n for n in part.values if part.has(n))
         elif part == Numbers():
             return EVERY
@@ -191,6 +195,7 @@ def _automaton_of(part: Numbers) -> ByteDfa:
         exclusive_maximum=high[0] if high is not None and high[1] else None,
         integer=step == 1,
         multiple_of=None if step == 1 else step,
+        plain=part.plain,
     )
     for other in sorted(part.not_steps):
         found = byte_difference(found, number_dfa(integer=other == 1, multiple_of=None if other == 1 else other))
