@@ -1,4 +1,4 @@
-"""`sluicegate plugins new` writes packages that install, pass their own tests, and are found."""
+"""`sluicegate plugins new` writes a stage that works, for every slot; test_docs.py installs one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import pytest
 from plugins import SLOTS, ConfigurationError, Registry
 from plugins.scaffold import scaffold
 from plugins.testing import ScriptedModel, Unconstrained, check_stage
-from tests.plugins.conftest import Workplace
 
 
 def loaded(folder: Path, name: str) -> ModuleType:
@@ -52,17 +51,3 @@ def test_nothing_is_ever_overwritten(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="File exists"):
         scaffold("tickets", "moderate", tmp_path)
     assert readme.read_text() == "mine"
-
-
-def test_a_new_rail_installs_passes_its_tests_and_is_found(workplace: Workplace) -> None:
-    """From the command to the check, with what the terminal says on the way."""
-    made = workplace.run("sluicegate plugins new code-names --slot moderate")
-    assert made.returncode == 0, made.stderr
-    steps = [line.strip() for line in made.stdout.splitlines()[1:]]
-    assert steps[0] == "cd sluicegate-code-names"
-    done = workplace.run("\n".join(steps))
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert " passed" in done.stdout
-    assert done.stdout.splitlines()[-1].startswith("moderate   code-names           ok       (version 1, 2 examples")
-    listed = workplace.run("sluicegate plugins list").stdout.splitlines()
-    assert ["moderate", "code-names", "-", "code-names"] in [line.split() for line in listed]
