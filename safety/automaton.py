@@ -117,7 +117,8 @@ class Automaton:
         keep: list[int] = []
         pins: list[tuple[int, int]] = []
         seen: set[int] = set()
-        for index, (positions, limit) in enumerate(state.groups):
+        for index in _by_age(state.groups):
+            positions, limit = state.groups[index]
             reached = frozenset[int]().union(*(self._move(q, symbol) for q in positions))
             for group in self._parted(reached, seen):
                 if limit is not None and group[1] is None:
@@ -180,6 +181,12 @@ class Automaton:
 
 
 _NO_ACTION = Action((), None, (), 0)
+
+
+def _by_age(groups: tuple[Group, ...]) -> list[int]:
+    """Sliding groups last: what they let go now has begun later than what stands fixed. (Or earlier, for the head of an
+    address; but nothing else holds positions of its rest.)"""
+    return sorted(range(len(groups)), key=lambda index: groups[index][1] is not None)
 
 
 def _slide_order(limit: int | None) -> int:

@@ -99,7 +99,7 @@ class Nfa:
         for position in self.positions[body:]:
             position.checked = self.rules[rule].valid is not None
         entry, left = self._led(cue, body, left) if cue else (body, left)
-        self.shapes.append(Cat((parse(cue).node, parsed.node)) if cue else parsed.node)
+        self.shapes.append(Cat((*([parse(cue).node] if cue else []), parsed.node, *_following(tails))))
         self.entries.append(Entry(left or parsed.left, entry))
 
     def add_address(self, rule: int, *, plain: str, dotted: str, rest: str, limits: tuple[int, int]) -> None:
@@ -290,3 +290,8 @@ def _written(symbol: str, *, evasions: bool) -> str:
         return _SPACERS
     tables = (AMBIGUOUS, LEET) if evasions else (AMBIGUOUS,)
     return symbol + "".join(other for table in tables for other, letters in table.items() if symbol in letters)
+
+
+def _following(tails: tuple[str, ...]) -> list[Node]:
+    spelled = [Cat(tuple(CharSet(((ord(c), ord(c)),), fold=True) for c in tail)) for tail in tails]
+    return [Alt(tuple(spelled))] if tails else []

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+import phonenumbers
+
 from plugins.errors import ConfigurationError
 from safety import checks, text
 from safety.automaton import Automaton
@@ -123,6 +125,7 @@ def compile_pii(types: Iterable[str] = TYPES) -> Automaton:
     unknown = wanted.difference(TYPES)
     if unknown:
         raise ConfigurationError(f"there is no kind of personal data {min(unknown)!r}; known: {', '.join(TYPES)}")
+    phonenumbers.PhoneMetadata.load_all()  # else the first number of each country would wait for its import
     nfa = Nfa()
     for label in TYPES:
         if label in wanted:

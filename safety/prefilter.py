@@ -22,7 +22,7 @@ from safety.text import narrow
 
 _WORD, _OTHER, _UNEVEN = "\xaa", "\x81", "\x00"
 _SAMPLES = {_WORD: "\u0436", _OTHER: "\u2603"}  # a letter and a sign, for asking what a set holds
-_SQUEEZABLE = re.compile(r"[^\n\x20-\x7e]")  # what does not stand for itself
+_SQUEEZABLE = re.compile(r"[^\n\x20-\x7e]+")  # what does not stand for itself
 _MAX_MEMORY = 64 << 20
 
 
@@ -40,9 +40,7 @@ class Prefilter:
         self._fold = fold
 
     def candidates(self, text: str) -> Candidates:
-        if self._fold is narrow and not _SQUEEZABLE.search(text):
-            return Candidates(self._pattern, text.encode("latin-1"), [0], [0])
-        squeezed = text.translate(self._table)
+        squeezed = self._squeezed(text)
         uneven = [found.start() for found in re.finditer(_UNEVEN, squeezed)]
         if not uneven:
             return Candidates(self._pattern, squeezed.encode("latin-1"), [0], [0])
@@ -57,6 +55,11 @@ class Prefilter:
             places.append(length)
         parts.append(squeezed[last:])
         return Candidates(self._pattern, "".join(parts).encode("latin-1"), raw, places)
+
+    def _squeezed(self, text: str) -> str:
+        if self._fold is narrow:  # most characters stand for themselves
+            return _SQUEEZABLE.sub(lambda run: run[0].translate(self._table), text)
+        return text.translate(self._table)
 
 
 class Candidates:

@@ -143,7 +143,7 @@ class Scanner:
         if not self._starts:
             return self._end
         if not self._state.slides:
-            return self._starts[0]
+            return min(self._starts)
         return min(
             start if limit is None else self._bounded(start, self._end, limit)
             for start, (_, limit) in zip(self._starts, self._state.groups, strict=True)

@@ -18,7 +18,7 @@ from tests.safety.driving import CALLER, REQUEST, cuts, cuttings
 
 PII = MatchRail("pii", compile_pii(), Policy())
 ZEBRA = MatchRail("words", compile_phrases(["zebra", "über uns"], borders=False), Policy())
-STRICT = MatchRail("words", compile_phrases(["zebra"]), Policy("block"))
+STRICT = MatchRail("words", compile_phrases(["zebra"], borders=False), Policy("block"))
 
 
 def run(

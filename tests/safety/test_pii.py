@@ -165,6 +165,19 @@ def test_only_the_types_asked_for_are_found() -> None:
         compile_secrets(["jot"])
 
 
+def test_a_long_head_after_a_short_address_stays_whole() -> None:
+    """Two heads are alive at the sign, and the one that was opened last reaches back furthest."""
+    text = "jane@mail.example.co.uk" + "x" * 90 + "@example.com"
+    rail = MatchRail("pii", PII, Policy())
+    assert run([text], rail) == run(by_character(text), rail)
+    assert run([text], rail)[0] == "[REDACTED].[REDACTED]"
+
+
+def test_a_date_after_two_cues_is_found_from_its_first_digit() -> None:
+    text = "born, date of birth 03-04-1980"
+    assert [text[m.start : m.end] for m in find_all(PII, text)] == ["03-04-1980"]
+
+
 PARTS = [value for _, value in PERSONAL + KEYS] + [cue + value for _, cue, value in CUED] + NEAR_MISSES
 texts = st.lists(st.sampled_from(PARTS) | st.sampled_from([" ", ", ", "\n", "a", "7", "\u200b", "@", "-"]), max_size=6)
 
