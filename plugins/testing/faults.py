@@ -12,6 +12,7 @@ FaultKind = Literal[
     "crashing",  # it raised
     "hanging",  # it did not come back
     "slow",  # over the declared (or the default) budget, or slower the longer the text is
+    "growing",  # it keeps text that, by its own words, no longer counts
     "leaking",  # characters that must never leave were released
     "too-strict",  # harmless text was changed or blocked
     "chunk-dependent",  # the outcome depends on how the text was cut

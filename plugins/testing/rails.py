@@ -6,6 +6,7 @@ reported but its thread cannot be stopped.
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Iterator, Sequence
 from itertools import pairwise, zip_longest
 from time import thread_time
@@ -21,6 +22,7 @@ CHANNELS: tuple[Channel, ...] = ("content", "reasoning", "tool_arguments")
 BUDGET_S = 0.05
 """For one call of a rail that promises nothing: rails run on the event loop, everyone waits for the slowest."""
 LIMIT_S = 20.0
+LONG = 4000
 GROWTH = 4.0
 """Time per character may at most grow so much when a text gets eight times as long; quadratic work grows by eight."""
 ORDINARY = (
@@ -81,6 +83,7 @@ def _all(rail: OutputRail, declared: RailProperties, given: Sequence[RailExample
     yield from _other_channels(rail, declared, texts)
     yield from _past(rail, declared, texts)
     yield from _growth(rail, declared)
+    yield from _memory(rail, declared)
 
 
 def _shape(rail: OutputRail) -> Iterator[Fault]:
@@ -229,10 +232,10 @@ def _tail(found: Driven, offset: int, after: int) -> tuple[list[tuple[int, int, 
 
 def _growth(rail: OutputRail, declared: RailProperties) -> Iterator[Fault]:
     """Feeding by character must cost the same per character however long the text has become."""
-    channel = sorted(declared.channels)[0] if declared.channels else "content"
+    channel = _first(declared)
     ratio = GROWTH + 1
     for _ in range(3):
-        short_s, long_s = (_seconds_per_character(rail, n, channel) for n in (500, 4000))
+        short_s, long_s = (_seconds_per_character(rail, n, channel) for n in (LONG // 8, LONG))
         ratio = min(ratio, long_s / max(short_s, 1e-7))
         if ratio <= GROWTH:
             return
@@ -243,14 +246,42 @@ def _growth(rail: OutputRail, declared: RailProperties) -> Iterator[Fault]:
     )
 
 
+def _first(declared: RailProperties) -> Channel:
+    return min(declared.channels, default="content")
+
+
+def _long_text(length: int) -> str:
+    return (ORDINARY[1] * (length // len(ORDINARY[1]) + 1))[:length]
+
+
 def _seconds_per_character(rail: OutputRail, length: int, channel: Channel) -> float:
-    text = (ORDINARY[1] * (length // len(ORDINARY[1]) + 1))[:length]
+    text = _long_text(length)
     session = rail.open(make_request(), Caller(), channel)
     started = thread_time()
     for character in text:
         if getattr(session.feed(character), "block", None) is not None:
             break
     return (thread_time() - started) / length
+
+
+def _memory(rail: OutputRail, declared: RailProperties) -> Iterator[Fault]:
+    """Where the past is declared not to count, a session must not keep it: answers are many and long."""
+    if declared.look_back is None or declared.hold_back is None:
+        return
+    session = rail.open(make_request(), Caller(), _first(declared))
+    tracing = tracemalloc.is_tracing()
+    tracemalloc.start()
+    kept = []
+    for length in (LONG // 2, LONG // 2):
+        for character in _long_text(length):
+            if getattr(session.feed(character), "block", None) is not None:
+                break
+        kept.append(tracemalloc.get_traced_memory()[0])
+    if not tracing:
+        tracemalloc.stop()
+    if kept[1] - kept[0] >= LONG // 2:
+        grown = f"{kept[1] - kept[0]} bytes more after {LONG // 2} more characters"
+        yield Fault("growing", f"a session keeps {grown}, though look_back and hold_back say that they do not count")
 
 
 def _told(found: Driven) -> str:

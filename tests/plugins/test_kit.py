@@ -51,6 +51,7 @@ def test_a_wrong_rail_is_named_by_what_is_wrong_with_it(session: str, kind: str)
     [
         ("Slow", {"budget_s": 0.001}, "slow"),
         ("Whole", {"hold_back": 8}, "holds-too-much"),
+        ("Good", {"hold_back": 8, "look_back": 0}, "growing"),
         ("Remembering", {"look_back": 3}, "looks-back"),
         ("Bounded", {"channels": frozenset({"reasoning"})}, "other-channel"),
     ],
