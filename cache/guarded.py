@@ -14,13 +14,15 @@ from cache.entries import Counts
 
 T = TypeVar("T")
 log = logging.getLogger("sluicegate.cache")
+LAST_TURNS = 6
 
 
 class Guarded:
     """A deadline for each call and a circuit breaker over all.
 
     A call that runs out of time is not cancelled, only no longer waited for: cancelling would throw its connection away
-    half way through a reply, and let a slow TLS handshake never succeed. At most `max_in_flight` calls are under way.
+    half way through a reply, and let a slow TLS handshake never succeed. At most `max_in_flight` calls are under way;
+    more wait for their turn, within their deadline.
     After `failures_to_open` failures in a row nothing is called; a task of its own probes with pauses that double up to
     `max_pause_s`, and the first probe that succeeds closes the breaker. No request ever pays for probing.
     """
@@ -35,7 +37,7 @@ class Guarded:
         failures_to_open: int = 3,
         first_pause_s: float = 0.1,
         max_pause_s: float = 5.0,
-        max_in_flight: int = 256,
+        max_in_flight: int = 64,
     ) -> None:
         self._name = name
         self._probe = probe
@@ -44,7 +46,7 @@ class Guarded:
         self._failures_to_open = failures_to_open
         self._first_pause_s = first_pause_s
         self._max_pause_s = max_pause_s
-        self._max_in_flight = max_in_flight
+        self._places = asyncio.Semaphore(max_in_flight)
         self._failures = 0
         self._running: set[asyncio.Task[Any]] = set()
         self._healing: asyncio.Task[None] | None = None
@@ -57,16 +59,24 @@ class Guarded:
     async def call(self, make: Callable[[], Coroutine[Any, Any, T]], otherwise: T, deadline_s: float = 0) -> T:
         """What the call answers within the deadline (`deadline_s`, if not 0, instead of the usual one), else
         `otherwise`. Cancelling the caller does not cancel the call."""
-        if self.is_open or len(self._running) >= self._max_in_flight:
+        if self.is_open:
+            self._counts.add("skipped_total")
+            return otherwise
+        limit_s = deadline_s or self._deadline_s
+        ends = time.monotonic() + limit_s
+        try:
+            async with asyncio.timeout(limit_s):
+                await self._places.acquire()
+        except TimeoutError:
             self._counts.add("skipped_total")
             return otherwise
         task = asyncio.create_task(make())
         self._running.add(task)
         task.add_done_callback(self._ended)
-        done, _ = await asyncio.wait((task,), timeout=deadline_s or self._deadline_s)
-        if not done:
+        done, _ = await asyncio.wait((task,), timeout=max(0.0, ends - time.monotonic()))
+        if not done and not await _settles(task):
             self._counts.add("timeouts_total")
-            self._failed(TimeoutError(f"no answer within {(deadline_s or self._deadline_s) * 1000:.0f} ms"))
+            self._failed(TimeoutError(f"no answer within {limit_s * 1000:.0f} ms"))
             return otherwise
         if task.cancelled() or task.exception() is not None:
             return otherwise
@@ -84,6 +94,7 @@ class Guarded:
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._running.discard(task)
+        self._places.release()
         if task.cancelled():
             return
         error = task.exception()
@@ -110,3 +121,13 @@ class Guarded:
                 pause = min(2 * pause, self._max_pause_s)
         self._failures = 0
         log.warning("%s answers again after %.1f s", self._name, time.monotonic() - opened)
+
+
+async def _settles(task: asyncio.Task[Any]) -> bool:
+    """Whether a task ends within a few turns of the event loop: after the loop itself was held up, the reply may have
+    been lying in the socket all the while, and is not to be held against the other side."""
+    for _ in range(LAST_TURNS):
+        if task.done():
+            break
+        await asyncio.sleep(0)
+    return task.done()

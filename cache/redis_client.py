@@ -15,6 +15,8 @@ from urllib.parse import unquote
 from plugins.errors import ConfigurationError
 
 DEFAULT_PORT = 6379
+MAX_CONNECTIONS = 100
+"""More than calls are ever under way."""
 SCHEMES = ("redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster")
 
 
@@ -71,6 +73,7 @@ def _options(library: Any, patience_s: float) -> dict[str, Any]:
         "socket_connect_timeout": patience_s,
         "retry": retry.Retry(backoff.NoBackoff(), 1),
         "protocol": 2,
+        "max_connections": MAX_CONNECTIONS,
     }
 
 

@@ -39,7 +39,7 @@ REDIS: dict[str, Any] = {
     "tls": {},
     "url": "redis://localhost:6379/0",
 }
-SEMANTIC: dict[str, Any] = {"embedder": "", "error_bound": 0.0, "guard": "words", "max_rows": 100_000, "threshold": 0.8}
+SEMANTIC: dict[str, Any] = {"embedder": "", "error_bound": 0.0, "guard": "words", "max_rows": 100_000, "threshold": 0.0}
 TLS: dict[str, Any] = {"ca_file": "", "cert_file": "", "check_hostname": True, "key_file": ""}
 
 
@@ -91,8 +91,8 @@ def _checked(
 
 
 def _semantic(where: str, settings: Mapping[str, Any]) -> SemanticTier:
-    """`guard` (words or facts), `threshold` (cosine), `error_bound` (0 = not in verified mode), `max_rows` a scope,
-    `embedder` ("module:function", called without arguments; the hashed n-grams where empty)."""
+    """`guard` (words or facts), `threshold` (cosine; 0 = the embedder's own), `error_bound` (0 = not in verified
+    mode), `max_rows` a scope, `embedder` ("module:function", called without arguments; empty = hashed n-grams)."""
     values = _values(f"{where}.semantic", SEMANTIC, settings)
     if values["guard"] not in ("words", "facts"):
         raise ConfigurationError(f"{where}.semantic: guard must be 'words' or 'facts', found {values['guard']!r}")
@@ -100,7 +100,7 @@ def _semantic(where: str, settings: Mapping[str, Any]) -> SemanticTier:
         raise ConfigurationError(f"{where}.semantic: threshold is at most 1 and error_bound below 1")
     return SemanticTier(
         _embedder(where, values["embedder"]),
-        threshold=values["threshold"],
+        threshold=values["threshold"] or None,
         guard=values["guard"],
         verified=Verified(values["error_bound"]) if values["error_bound"] else None,
         max_rows_a_scope=int(values["max_rows"]),

@@ -33,6 +33,10 @@ class Embedder(Protocol):
     @property
     def dim(self) -> int: ...
 
+    @property
+    def threshold(self) -> float:
+        """A cosine below which texts are not worth comparing, unless something else is configured."""
+
     async def embed(self, text: str) -> Vector:
         """float32 [dim], of length 1."""
 
@@ -48,6 +52,7 @@ class HashedNgrams:
     def __init__(self, dim: int = 384) -> None:
         self.dim = dim
         self.name = f"hashed-ngrams-1-{dim}"
+        self.threshold = 0.4  # rewordings of one question begin there (benchmarks/pairs.txt); the guard decides
 
     async def embed(self, text: str) -> Vector:
         return self.vector(text)
@@ -81,9 +86,18 @@ class CallableEmbedder:
     """Any function from text to vector: an engine's pooled hidden states, a local sentence-transformers folder
     (`lambda text: model.encode(text)`), a client of an embeddings upstream. It runs in a thread unless it is quick."""
 
-    def __init__(self, name: str, dim: int, call: Callable[[str], npt.ArrayLike], *, in_thread: bool = True) -> None:
+    def __init__(
+        self,
+        name: str,
+        dim: int,
+        call: Callable[[str], npt.ArrayLike],
+        *,
+        threshold: float = 0.9,
+        in_thread: bool = True,
+    ) -> None:
         self.name = name
         self.dim = dim
+        self.threshold = threshold
         self._call = call
         self._in_thread = in_thread
 

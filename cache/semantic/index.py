@@ -1,28 +1,31 @@
 """Rows of one scope, packed, and the exact nearest among them.
 
-The guard is an equality of 64-bit digests, so it goes first: one vector comparison leaves the rows that may be served
-at all. Where many pass, their cosines are bounded before they are computed. Rows are rotated by one fixed random
-rotation, which spreads any embedding's energy evenly over the axes; of the first quarter of the axes the inner product
-is exact, and of the rest it is at most the product of the lengths (Cauchy-Schwarz). Only rows whose bound reaches the
-threshold (or the best found) are computed in full. The answer is the same as a full scan's.
+The guard is an equality of 64-bit digests, so it goes first: a row of other facts costs one comparison. Of the others,
+the cosine is estimated from 8-bit codes, the first third of the axes first: together with the lengths of what remains
+(Cauchy-Schwarz) that often tells already that the row cannot win. Every estimate comes with its largest possible error,
+so the rows that may be nearest are known for certain; only those are computed from the float16 rows. Rows are rotated
+by one fixed random rotation beforehand, which spreads any embedding's energy evenly over the axes and the codes.
+
+The answer is a full scan's, with one exception: where more than `MOST` rows are within the error of the best, the best
+`MOST` by estimate are computed. The cosine found is then at most that error, about 0.025, below the highest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
+import numba
 import numpy as np
 import numpy.typing as npt
 
 from cache.entries import Row, Vector
 
-ROUNDING = 2e-3
-"""More than float16 rows can be off in a cosine; bounds are widened by it."""
-FEW = 2048
-"""So many rows are computed in full at once."""
+ROUNDING = 1e-3
+"""More than float16 rows can be off in a cosine; estimates are given that much more room."""
+MOST = 1024
 FIRST_CAPACITY = 16
 
 
@@ -38,16 +41,17 @@ class Partition:
 
     def __init__(self, dim: int, max_rows: int) -> None:
         self._dim = dim
-        self._head_dim = max(8, dim // 4)
+        self._head = dim // 3
         self._max_rows = max_rows
         self._count = 0
         self._oldest = 0
         self._digests: list[str] = []
         self._places: dict[str, int] = {}
         self._facts = np.zeros(0, np.uint64)  # [capacity]
-        self._heads = np.zeros((0, self._head_dim), np.float32)  # [capacity, head_dim]
-        self._tails = np.zeros((0, dim - self._head_dim), np.float16)  # [capacity, dim - head_dim]
-        self._tail_lengths = np.zeros(0, np.float32)  # [capacity]
+        self._rows = np.zeros((0, dim), np.float16)  # [capacity, dim], rotated
+        self._codes = np.zeros((0, dim), np.int8)  # [capacity, dim]; code * step is within step / 2 of the row
+        self._steps = np.zeros(0, np.float32)  # [capacity]
+        self._tails = np.zeros(0, np.float32)  # [capacity], length of a row's axes after the head
 
     def __len__(self) -> int:
         return self._count
@@ -55,8 +59,7 @@ class Partition:
     @property
     def nbytes(self) -> int:
         """Of the arrays, and about 150 bytes a row for its digest."""
-        arrays = (self._facts, self._heads, self._tails, self._tail_lengths)
-        return sum(array.nbytes for array in arrays) + 150 * self._count
+        return sum(array.nbytes for array in self._arrays()) + 150 * self._count
 
     def add(self, row: Row) -> None:
         """The row of a digest that is there already replaces it; a vector of another dimension is ignored."""
@@ -68,10 +71,12 @@ class Partition:
             self._digests[place] = row.digest
             self._places[row.digest] = place
         rotated = row.vector @ rotation(self._dim)
+        step = max(float(np.abs(rotated).max()), 1e-9) / 127
         self._facts[place] = row.facts
-        self._heads[place] = rotated[: self._head_dim]
-        self._tails[place] = rotated[self._head_dim :]
-        self._tail_lengths[place] = np.linalg.norm(self._tails[place].astype(np.float32))
+        self._rows[place] = rotated
+        self._codes[place] = np.rint(rotated / step)
+        self._steps[place] = step
+        self._tails[place] = np.linalg.norm(rotated[self._head :])
 
     def remove(self, digest: str) -> None:
         """The last row takes its place."""
@@ -80,7 +85,7 @@ class Partition:
             return
         last = self._count - 1
         if place != last:
-            for array in (self._facts, self._heads, self._tails, self._tail_lengths):
+            for array in self._arrays():
                 array[place] = array[last]
             self._digests[place] = self._digests[last]
             self._places[self._digests[place]] = place
@@ -90,48 +95,37 @@ class Partition:
 
     def nearest(self, vector: Vector, facts: int, floor: float, without: Iterable[str] = ()) -> Near | None:
         """The row of the highest cosine among those whose facts are equal and whose cosine is at least `floor`."""
-        places = np.flatnonzero(self._facts[: self._count] == np.uint64(facts))
-        if excluded := [self._places[digest] for digest in without if digest in self._places]:
-            places = np.setdiff1d(places, excluded)
+        query = (vector @ rotation(self._dim)).astype(np.float32)
+        upper = self._upper_bounds(query, facts, floor, [self._places[d] for d in without if d in self._places])
+        places = np.flatnonzero(upper > -2.0)
+        if len(places) > MOST:
+            places = places[np.argpartition(upper[places], -MOST)[-MOST:]]
         if not len(places):
             return None
-        query = vector @ rotation(self._dim)
-        everything = len(places) == self._count
-        if len(places) > FEW:
-            places = self._within_reach(query, places, everything, floor)
-        return self._best(query, places, floor)
-
-    def _within_reach(
-        self, query: Vector, places: npt.NDArray[np.intp], everything: bool, floor: float
-    ) -> npt.NDArray[np.intp]:
-        """Places whose cosine may reach the floor, and the best lower bound found so far; see the module."""
-        head, tail_length = query[: self._head_dim], np.linalg.norm(query[self._head_dim :])
-        heads = self._heads[: self._count] if everything else self._heads[places]
-        lengths = self._tail_lengths[: self._count] if everything else self._tail_lengths[places]
-        products = heads @ head
-        bounds = products + lengths * tail_length
-        promising = int(bounds.argmax())
-        best = float(self._cosines(query, places[promising : promising + 1])[0])
-        within: npt.NDArray[np.intp] = places[bounds >= max(floor, best) - ROUNDING]
-        return within
-
-    def _best(self, query: Vector, places: npt.NDArray[np.intp], floor: float) -> Near | None:
-        best, where = -2.0, -1
-        for start in range(0, len(places), FEW):
-            some = places[start : start + FEW]
-            cosines = self._cosines(query, some)
-            place = int(cosines.argmax())
-            if float(cosines[place]) > best:
-                best, where = float(cosines[place]), int(some[place])
-        if best < floor:
+        cosines = self._rows[places].astype(np.float32) @ query
+        best = int(cosines.argmax())
+        if float(cosines[best]) < floor:
             return None
-        return Near(self._digests[where], min(best, 1.0))
+        return Near(self._digests[int(places[best])], min(float(cosines[best]), 1.0))
 
-    def _cosines(self, query: Vector, places: npt.NDArray[np.intp]) -> Vector:
-        heads = self._heads[places] @ query[: self._head_dim]
-        tails = self._tails[places].astype(np.float32) @ query[self._head_dim :]
-        summed: Vector = heads + tails
-        return summed
+    def _upper_bounds(self, query: Vector, facts: int, floor: float, excluded: list[int]) -> Vector:
+        """Of every row that may be the nearest; -2 for all others."""
+        upper = np.empty(self._count, np.float32)
+        if not self._count:
+            return upper
+        facts_of = self._facts[: self._count]
+        if excluded:
+            facts_of = facts_of.copy()
+            facts_of[excluded] = np.uint64(facts ^ 1)
+        error = np.float32(np.abs(query).sum() / 2)
+        tail = np.float32(np.linalg.norm(query[self._head :]))
+        scales = (self._codes, self._steps, self._tails)
+        best = _bound(*scales, facts_of, np.uint64(facts), query, tail, error, np.float32(floor), self._head, upper)
+        upper[upper < best] = -2.0
+        return upper
+
+    def _arrays(self) -> tuple[npt.NDArray[Any], ...]:
+        return self._facts, self._rows, self._codes, self._steps, self._tails
 
     def _new_place(self) -> int:
         if self._count == self._max_rows:
@@ -148,10 +142,17 @@ class Partition:
     def _grow(self) -> None:
         """By a half: at most a third of the memory lies idle."""
         capacity = min(max(FIRST_CAPACITY, self._count + self._count // 2), self._max_rows)
-        self._facts = _resized(self._facts, capacity)
-        self._heads = _resized(self._heads, capacity)
-        self._tails = _resized(self._tails, capacity)
-        self._tail_lengths = _resized(self._tail_lengths, capacity)
+        grown = (_resized(array, capacity) for array in self._arrays())
+        self._facts, self._rows, self._codes, self._steps, self._tails = grown
+
+
+def warm_up(dim: int) -> None:
+    """Compiles what a search runs and makes the rotation: up to a second, once, and then from numba's cache."""
+    partition = Partition(dim, 1)
+    vector = np.zeros(dim, np.float32)
+    vector[0] = 1.0
+    partition.add(Row("", 0, vector))
+    partition.nearest(vector, 0, 0.0)
 
 
 def _resized(array: npt.NDArray[Any], rows: int) -> npt.NDArray[Any]:
@@ -167,3 +168,32 @@ def rotation(dim: int) -> npt.NDArray[np.float32]:
     q, r = np.linalg.qr(gaussian)
     turned: npt.NDArray[np.float32] = (q * np.sign(np.diag(r))).astype(np.float32)
     return turned
+
+
+def _bound_rows(  # type: ignore[no-untyped-def]
+    codes, steps, tails, facts, wanted, query, tail, error, floor, head, upper
+):
+    """Fills `upper` and returns the highest lower bound, or `floor`. A row of which the head alone shows that it stays
+    below gets -2."""
+    best = floor
+    for row in range(len(upper)):
+        upper[row] = -2.0
+        if facts[row] != wanted:
+            continue
+        room = steps[row] * error + ROUNDING
+        product = np.float32(0)
+        for axis in range(head):
+            product += np.float32(codes[row, axis]) * query[axis]
+        estimate = product * steps[row]
+        if estimate + tails[row] * tail + room < best:
+            continue
+        product = np.float32(0)
+        for axis in range(head, len(query)):
+            product += np.float32(codes[row, axis]) * query[axis]
+        estimate += product * steps[row]
+        upper[row] = estimate + room
+        best = max(best, estimate - room)
+    return best
+
+
+_bound = cast(Callable[..., Any], numba.njit(cache=True, nogil=True, fastmath=True)(_bound_rows))

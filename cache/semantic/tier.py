@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from cache.entries import Counts, Feed, Look, Row, Vector
 from cache.semantic.embedder import Embedder
 from cache.semantic.facts import Guard, facts_digest
-from cache.semantic.index import Near, Partition
+from cache.semantic.index import Near, Partition, warm_up
 from cache.semantic.verified import Judge, Verified, same_answers
 from plugins.contract import Answer
 
@@ -41,20 +41,21 @@ class SemanticTier:
         self,
         embedder: Embedder,
         *,
-        threshold: float = 0.8,
+        threshold: float | None = None,
         guard: Guard = "words",
         verified: Verified | None = None,
         judge: Judge = same_answers,
         max_rows_a_scope: int = 100_000,
         max_rows: int = 400_000,
     ) -> None:
-        self.threshold = threshold
+        self.threshold = embedder.threshold if threshold is None else threshold
         self._embedder = embedder
         self._guard = guard
         self._verified = verified
         self._judge = judge
         self._max_rows_a_scope = max_rows_a_scope
         self._max_rows = max_rows
+        warm_up(embedder.dim)
         self._partitions: OrderedDict[Place, Partition] = OrderedDict()
         self._cursors: dict[Place, str] = {}
         self._counts = Counts(dict.fromkeys(("not_comparable_total", "trials_total", "trials_agreed_total"), 0.0))

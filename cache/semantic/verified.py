@@ -3,9 +3,10 @@
 After the idea of vCache (arXiv 2502.03771), with a bound that assumes less. For each entry we keep what became of
 samples that were let through to the model: the cosine, and whether the fresh answer was the kept one. Assumed is only
 that an entry's answer is not right less often for nearer prompts. Then of n samples no nearer than this prompt, of
-which k were right, the lower Clopper-Pearson limit p of k/n at confidence 1 - e bounds the chance of being right from
-below, and the chance of being wrong is at most w = 1 - (1 - e) p. Serving with probability min(1, d / w), else letting
-through, keeps the share of wrong answers among all prompts that found this entry at or under d.
+which k were right, the lower Chernoff limit p of k/n at confidence 1 - e bounds the chance of being right from below
+(exactly, where all were right), and that of being wrong is at most w = 1 - (1 - e) p. Serving with probability
+min(1, d / w), else letting through, keeps the share of wrong answers among all prompts that found this entry at or
+under d.
 
 Not covered: answers that are right in other words count as wrong (unless a judge is given), which costs hits, not
 truth; samples are kept in this process and are lost with it.
@@ -17,7 +18,7 @@ import json
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from functools import lru_cache
-from math import comb
+from math import inf, log
 from random import Random
 from typing import Any
 
@@ -61,23 +62,27 @@ class Verified:
 @lru_cache(maxsize=4096)
 def confident_share(right: int, n: int) -> float:
     """(1 - e) times the lower limit of right/n at confidence 1 - e, where e = 1 / (n + 2): it depends on nothing but n,
-    so that it is not chosen to please the sample."""
+    so that it is not chosen to please the sample. The limit is the p at which the binomial's Chernoff bound
+    exp(-n KL(right/n || p)) is e."""
     if right == 0:
         return 0.0
-    e = 1 / (n + 2)
-    low, high = 0.0, right / n
-    for _ in range(40):
+    e, share = 1 / (n + 2), right / n
+    low, high = 0.0, share
+    for _ in range(50):
         middle = (low + high) / 2
-        if _at_least(right, n, middle) > e:
-            high = middle
-        else:
+        if n * _divergence(share, middle) > -log(e):
             low = middle
+        else:
+            high = middle
     return (1 - e) * low
 
 
-def _at_least(right: int, n: int, p: float) -> float:
-    """P(X >= right) of X ~ Binomial(n, p)."""
-    return sum(comb(n, wrong) * (1 - p) ** wrong * p ** (n - wrong) for wrong in range(n - right + 1))
+def _divergence(share: float, p: float) -> float:
+    """Kullback-Leibler, of two coins, in nats; p <= share."""
+    if p == 0:
+        return inf
+    rest = (1 - share) * log((1 - share) / (1 - p)) if share < 1 else 0.0
+    return share * log(share / p) + rest
 
 
 def same_answers(one: tuple[Answer, ...], other: tuple[Answer, ...]) -> bool:

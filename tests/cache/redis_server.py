@@ -1,0 +1,107 @@
+"""A real redis-server of its own, on a free port, to be killed, stopped, filled and restarted."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+BINARY = shutil.which("redis-server")
+needs_redis = pytest.mark.skipif(
+    BINARY is None, reason="redis-server is not installed; `apt-get update && apt-get install -y redis-server`"
+)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class RedisServer:
+    def __init__(self, folder: Path, *options: str, port: int | None = None, tls: bool = False) -> None:
+        self.port = port or free_port()
+        self.folder = folder
+        self.options = options
+        self.tls = tls
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    def start(self) -> None:
+        assert BINARY is not None
+        ports = ["--port", "0", "--tls-port", str(self.port)] if self.tls else ["--port", str(self.port)]
+        fixed = ["--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", str(self.folder)]
+        with (self.folder / "redis.log").open("ab") as log:
+            self.process = subprocess.Popen([BINARY, *ports, *fixed, *self.options], stdout=log, stderr=log)
+        self._wait()
+
+    def _wait(self) -> None:
+        for _ in range(500):
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 0.1).close()
+                return
+            except OSError:
+                time.sleep(0.01)
+        raise RuntimeError((self.folder / "redis.log").read_text("utf-8", "replace"))
+
+    def wait_for(self, said: bytes, *command: str) -> None:
+        end = time.monotonic() + 20
+        while said not in self.ask(*command):
+            assert time.monotonic() < end, f"redis-server never said {said!r}"
+            time.sleep(0.05)
+
+    def signal(self, number: signal.Signals) -> None:
+        assert self.process is not None
+        self.process.send_signal(number)
+
+    def freeze(self) -> None:
+        self.signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self.signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+    def ask(self, *command: str | bytes) -> bytes:
+        """One command, as a client of its own; the raw reply."""
+        parts = [part.encode() if isinstance(part, str) else part for part in command]
+        with socket.create_connection(("127.0.0.1", self.port), 2) as connection:
+            connection.sendall(b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(p), p) for p in parts))
+            return connection.recv(1 << 20)
+
+    def keys(self, pattern: str = "*") -> list[bytes]:
+        return [line for line in self.ask("KEYS", pattern).split(b"\r\n") if line and line[:1] not in (b"*", b"$")]
+
+
+def start_sentinel(folder: Path, watched_port: int) -> RedisServer:
+    """One that knows the server as `main`."""
+    assert BINARY is not None
+    sentinel = RedisServer(folder)
+    settings = folder / "sentinel.conf"
+    settings.write_text(f"port {sentinel.port}\nbind 127.0.0.1\nsentinel monitor main 127.0.0.1 {watched_port} 1\n")
+    sentinel.process = subprocess.Popen([BINARY, str(settings), "--sentinel"], stdout=subprocess.DEVNULL)
+    sentinel._wait()
+    return sentinel
+
+
+def self_signed(folder: Path) -> tuple[str, str]:
+    """Paths of a key and of its certificate for 127.0.0.1."""
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed; `apt-get install -y openssl`")
+    key, certificate = str(folder / "key.pem"), str(folder / "cert.pem")
+    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
+    curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+    made = ["openssl", "req", "-x509", "-days", "2", *curve, "-keyout", key, "-out", certificate, *subject]
+    subprocess.run(made, check=True, capture_output=True)
+    return key, certificate

@@ -1,0 +1,291 @@
+"""A Redis that is slow, full, killed, restarted, shared or talks nonsense never hurts a request."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cache import Question, RedisStore, TenantSealer, TieredCache, Tls, label
+from plugins import Caller, ConfigurationError, Overloaded
+from tests.cache.examples import ANSWERS, answer, asked
+from tests.cache.redis_server import RedisServer, free_port, needs_redis, self_signed, start_sentinel
+
+pytestmark = needs_redis
+PATIENCE_S = 0.08
+"""20 ms, and what a loaded machine may add."""
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RedisServer]:
+    running = RedisServer(tmp_path, "--enable-debug-command", "yes")
+    running.start()
+    yield running
+    running.thaw()
+    running.kill()
+
+
+@pytest.fixture
+async def gateways(server: RedisServer) -> AsyncIterator[list[TieredCache]]:
+    """Two, on one Redis."""
+    made = [TieredCache(RedisStore(server.url, 60, deadline_s=0.02)) for _ in range(2)]
+    for one in made:
+        await one.start()
+    yield made
+    for one in made:
+        await one.close()
+
+
+async def keep(cache: TieredCache, question: Question) -> None:
+    """As often as it takes: 20 ms are little on a loaded machine."""
+    for _ in range(50):
+        if await cache.remember(question, ANSWERS, await cache.recall(question)):
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"nothing could be kept: {cache.stats()}")
+
+
+async def comes_back(cache: TieredCache, question: Question, within_s: float = 8.0) -> bool:
+    end = time.monotonic() + within_s
+    while time.monotonic() < end:
+        if (await cache.recall(question)).found is not None:
+            return True
+        await asyncio.sleep(0.05)
+    return False
+
+
+async def hurried(cache: TieredCache, question: Question, times: int = 10) -> list[Any]:
+    """What recalls find, each of them within its time."""
+    found, took = [], []
+    for _ in range(times):
+        started = time.perf_counter()
+        found.append((await cache.recall(question)).found)
+        took.append(time.perf_counter() - started)
+    assert sorted(took)[len(took) // 2] < PATIENCE_S, took
+    assert max(took) < 10 * PATIENCE_S, took
+    return found
+
+
+async def test_two_gateways_see_each_others_answers_and_purges(gateways: list[TieredCache]) -> None:
+    one, other = gateways
+    await keep(one, asked(tags=["t"]))
+    assert await comes_back(other, asked())
+    assert await other.purge(Caller("acme"), tenant="acme", label=label("tag", "t")) == 1
+    assert (await one.recall(asked())).found is None
+
+
+async def test_a_killed_server_costs_nothing_but_hits_and_heals(
+    server: RedisServer, gateways: list[TieredCache]
+) -> None:
+    cache = gateways[0]
+    await keep(cache, asked())
+    server.kill()
+    assert await hurried(cache, asked()) == [None] * 10
+    assert not await cache.remember(asked("new"), ANSWERS, await cache.recall(asked("new")))
+    with pytest.raises(Overloaded, match="nothing was withdrawn"):
+        await cache.purge(Caller("acme"), tenant="acme")
+    stats = cache.stats()
+    assert stats["store_open"] == 1
+    assert stats["store_errors_total"] >= 3
+    assert stats["store_skipped_total"] >= 1
+    server.start()
+    await asyncio.sleep(0.2)
+    for _ in range(40):
+        await cache.remember(asked("again"), ANSWERS, await cache.recall(asked("again")))
+        if (await cache.recall(asked("again"))).found is not None:
+            break
+        await asyncio.sleep(0.1)
+    assert await comes_back(cache, asked("again"))
+    assert cache.stats()["store_open"] == 0
+    assert (await cache.recall(asked())).found is None, "it was restarted empty"
+
+
+async def test_a_stopped_server_is_waited_for_20_ms_and_heals(server: RedisServer, gateways: list[TieredCache]) -> None:
+    cache = gateways[0]
+    await keep(cache, asked())
+    server.freeze()
+    assert await hurried(cache, asked()) == [None] * 10
+    assert cache.stats()["store_timeouts_total"] >= 1
+    server.thaw()
+    assert await comes_back(cache, asked())
+
+
+async def test_late_replies_are_never_taken_for_anothers(server: RedisServer, gateways: list[TieredCache]) -> None:
+    """A connection that was given up in the middle of a reply must not answer the next question with it."""
+    cache = gateways[0]
+    for number in range(20):
+        recall = await cache.recall(asked(f"q{number}"))
+        await cache.remember(asked(f"q{number}"), answer(f"a{number}"), recall)
+    for _ in range(3):
+        server.freeze()
+        await asyncio.gather(*(cache.recall(asked(f"q{number}")) for number in range(20)))
+        server.thaw()
+        recalls = await asyncio.gather(*(cache.recall(asked(f"q{number}")) for number in range(20)))
+        for number, recall in enumerate(recalls):
+            assert recall.found is None or recall.found.answers == answer(f"a{number}")
+        await asyncio.sleep(0.3)
+
+
+async def test_a_cancelled_request_leaves_the_connection_in_order(gateways: list[TieredCache]) -> None:
+    cache = gateways[0]
+    await keep(cache, asked("kept"))
+    for _ in range(30):
+        task = asyncio.create_task(cache.recall(asked("other")))
+        await asyncio.sleep(0)
+        task.cancel()
+        found = (await cache.recall(asked("kept"))).found
+        assert found is None or found.answers == ANSWERS
+    assert await comes_back(cache, asked("kept"))
+
+
+async def test_a_full_server_still_answers_what_it_has(server: RedisServer, gateways: list[TieredCache]) -> None:
+    cache = gateways[0]
+    await keep(cache, asked())
+    server.ask("CONFIG", "SET", "maxmemory-policy", "noeviction")
+    server.ask("CONFIG", "SET", "maxmemory", "1mb")
+    assert b"OOM" in server.ask("SET", "filler", b"x" * 1000)
+    for number in range(5):
+        question = asked(f"new {number}")
+        assert not await cache.remember(question, ANSWERS, await cache.recall(question))
+    assert (await cache.recall(asked("hello", tenant="a-new-tenant"))).found is None
+    assert await comes_back(cache, asked())
+    assert cache.stats()["store_open"] == 0, "a server that can be read is not to be left alone"
+    server.ask("CONFIG", "SET", "maxmemory", "0")
+    await keep(cache, asked("new 1"))
+
+
+async def test_garbage_in_our_keys_is_a_miss_and_mended(server: RedisServer, gateways: list[TieredCache]) -> None:
+    cache = gateways[0]
+    question = asked()
+    for spoil in (b"", b"garbage", b"SG1", b"SG1\xff" + b"\x00" * 90, None):
+        await keep(cache, question)
+        (entry,) = server.keys("*:e:*")
+        if spoil is None:
+            server.ask("DEL", entry)
+            server.ask("LPUSH", entry, "a list")
+        else:
+            server.ask("SET", entry, spoil)
+        assert (await cache.recall(question)).found is None
+    await keep(cache, question)
+    (state,) = server.keys("*:s")
+    server.ask("SET", state, "no hash")
+    assert (await cache.recall(question)).found is None
+    await keep(cache, question)
+    assert await comes_back(cache, question)
+    assert cache.stats()["store_damaged_total"] >= 5
+
+
+async def test_an_entry_moved_to_another_key_is_refused(server: RedisServer, gateways: list[TieredCache]) -> None:
+    cache = gateways[0]
+    await keep(cache, asked("one"))
+    (one,) = server.keys("*:e:*")
+    await keep(cache, asked("two"))
+    (two,) = set(server.keys("*:e:*")) - {one}
+    server.ask("COPY", one, two, "REPLACE")
+    assert (await cache.recall(asked("two"))).found is None
+
+
+async def test_losing_the_epochs_loses_the_entries_not_the_purges(
+    server: RedisServer, gateways: list[TieredCache]
+) -> None:
+    """As an eviction would: an entry that a purge withdrew must not come back."""
+    cache = gateways[0]
+    await keep(cache, asked(tags=["t"]))
+    (entry,) = server.keys("*:e:*")
+    server.ask("COPY", entry, "aside")
+    await cache.purge(Caller("acme"), tenant="acme", label=label("tag", "t"))
+    server.ask("COPY", "aside", entry)
+    assert (await cache.recall(asked())).found is None
+    (state,) = server.keys("*:s")
+    server.ask("DEL", state)
+    assert (await cache.recall(asked())).found is None
+
+
+@pytest.mark.parametrize("talk", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"$99999999999\r\n", b"\x00" * 64, b""])
+async def test_a_server_that_talks_nonsense_is_left_alone(talk: bytes) -> None:
+    async def babble(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(100)
+        writer.write(talk)
+        writer.close()
+
+    port = free_port()
+    async with await asyncio.start_server(babble, "127.0.0.1", port):
+        cache = TieredCache(RedisStore(f"redis://127.0.0.1:{port}/0", 60))
+        assert await hurried(cache, asked()) == [None] * 10
+        assert cache.stats()["store_open"] == 1
+        await cache.close()
+
+
+async def test_what_is_at_rest_can_be_sealed(server: RedisServer) -> None:
+    cache = TieredCache(RedisStore(server.url, 60, sealer=TenantSealer(bytes(32)), deadline_s=1))
+    other = TieredCache(RedisStore(server.url, 60, sealer=TenantSealer(b"x" * 32), deadline_s=1))
+    await cache.remember(asked(), answer("the secret"), await cache.recall(asked()))
+    (entry,) = server.keys("*:e:*")
+    assert b"secret" not in server.ask("GET", entry)
+    assert (await cache.recall(asked())).found is not None
+    assert (await other.recall(asked())).found is None
+    await cache.close()
+    await other.close()
+
+
+async def test_entries_die_of_age(server: RedisServer) -> None:
+    cache = TieredCache(RedisStore(server.url, 0.2, deadline_s=1))
+    await keep(cache, asked())
+    await asyncio.sleep(0.3)
+    assert (await cache.recall(asked())).found is None
+    await cache.close()
+
+
+async def test_tls_with_a_certificate_of_our_own(tmp_path: Path) -> None:
+    key, certificate = self_signed(tmp_path)
+    files = ["--tls-cert-file", certificate, "--tls-key-file", key, "--tls-ca-cert-file", certificate]
+    server = RedisServer(tmp_path, *files, "--tls-auth-clients", "no", tls=True)
+    server.start()
+    url = server.url.replace("redis://", "rediss://")
+    trusting = TieredCache(RedisStore(url, 60, tls=Tls(ca_file=certificate), deadline_s=0.2))
+    doubting = TieredCache(RedisStore(url, 60, deadline_s=0.2))
+    await keep(trusting, asked())
+    assert await comes_back(trusting, asked())
+    assert await hurried(doubting, asked(), 4) == [None] * 4
+    await trusting.close()
+    await doubting.close()
+    server.kill()
+
+
+async def test_a_cluster_of_one(tmp_path: Path) -> None:
+    server = RedisServer(tmp_path, "--cluster-enabled", "yes")
+    server.start()
+    server.ask("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
+    server.wait_for(b"cluster_state:ok", "CLUSTER", "INFO")
+    cache = TieredCache(RedisStore(server.url.replace("redis://", "redis+cluster://"), 60, deadline_s=1))
+    await keep(cache, asked(tags=["t"]))
+    assert await comes_back(cache, asked())
+    assert await cache.purge(Caller("acme"), tenant="acme", label=label("tag", "t")) == 1
+    assert (await cache.recall(asked())).found is None
+    await cache.close()
+    server.kill()
+
+
+async def test_a_sentinel_names_the_server(server: RedisServer, tmp_path: Path) -> None:
+    sentinel = start_sentinel(tmp_path, server.port)
+    cache = TieredCache(RedisStore(f"redis+sentinel://127.0.0.1:{sentinel.port}/main/0", 60, deadline_s=1))
+    await keep(cache, asked())
+    assert await comes_back(cache, asked())
+    await cache.close()
+    sentinel.kill()
+
+
+@pytest.mark.parametrize("url", ["http://x", "redis", "redis+sentinel://host:1", "redis+cluster://host:port"])
+def test_a_url_that_cannot_be_read_is_refused_without_its_password(url: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"recall\.redis"):
+        RedisStore(url, 60)
+
+
+def test_without_the_package_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "redis.asyncio", None)
+    with pytest.raises(ConfigurationError, match=r"sluicegate\[redis\]"):
+        RedisStore("redis://localhost", 60)

@@ -1,0 +1,358 @@
+"""By meaning: the guard against hard negatives, exact nearest rows, the error bound, and what the tier serves."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks.cache import Pair, pairs
+from cache import MemoryStore, RedisStore, SqliteStore, TieredCache
+from cache.entries import Row
+from cache.semantic import CallableEmbedder, HashedNgrams, facts_digest, signature
+from cache.semantic.index import Partition, rotation
+from cache.semantic.tier import SemanticTier
+from cache.semantic.verified import Verified, confident_share, same_answers
+from plugins import Answer, Caller, Usage
+from tests.cache.examples import answer, asked
+from tests.cache.redis_server import RedisServer, needs_redis
+
+PAIRS = pairs()
+
+
+def same(pair: Pair) -> bool:
+    return signature(pair.one) is not None and signature(pair.one) == signature(pair.other)
+
+
+# --- the guard -----------------------------------------------------------------------------------------------------
+
+
+def test_there_are_hard_negatives_of_every_kind() -> None:
+    kinds = {pair.kind for pair in PAIRS if not pair.same}
+    assert len(kinds) >= 20
+    assert sum(not pair.same for pair in PAIRS) >= 300
+
+
+def test_the_guard_lets_at_most_one_false_hit_in_two_hundred_through() -> None:
+    negatives = [pair for pair in PAIRS if not pair.same]
+    false = [pair for pair in negatives if same(pair)]
+    assert len(false) <= 0.005 * len(negatives), false
+
+
+def test_rewordings_pass_the_guard() -> None:
+    missed = [pair for pair in PAIRS if pair.kind == "reworded" and not same(pair)]
+    assert not missed
+
+
+def test_no_word_can_be_dropped_changed_or_moved_unnoticed() -> None:
+    """Every sentence of the set, with each of its words dropped, replaced by another sentence's, or swapped with its
+    neighbour: thousands of near misses that nobody chose. Only a moved courtesy or article may pass."""
+    random = Random(3)
+    sentences = sorted({text for pair in PAIRS for text in (pair.one, pair.other)})
+    vocabulary = sorted({word for text in sentences for word in text.lower().strip(".?!").split()})
+    tried, passed = 0, []
+    for text in sentences:
+        for edited in edits(text.split(), vocabulary, random):
+            tried += 1
+            if signature(edited) == signature(text):
+                passed.append((text, edited))
+    harmless = [found for found in passed if only_differs_by_harmless_words(*found)]
+    assert tried > 10_000
+    assert len(passed) - len(harmless) <= 0.001 * tried, [found for found in passed if found not in harmless]
+
+
+def edits(words: list[str], vocabulary: list[str], random: Random) -> list[str]:
+    made = []
+    for place in range(len(words)):
+        made.append([*words[:place], *words[place + 1 :]])
+        made.append([*words[:place], random.choice(vocabulary), *words[place + 1 :]])
+        if place:
+            made.append([*words[: place - 1], words[place], words[place - 1], *words[place + 1 :]])
+    return [" ".join(one) for one in made if one and one != words]
+
+
+def only_differs_by_harmless_words(one: str, other: str) -> bool:
+    drop = {"the", "please", "kindly", "hi"}
+    bare = [[w for w in re.split(r"[\s,.?!:'\"]+", t.lower()) if w and w not in drop] for t in (one, other)]
+    return bare[0] == bare[1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "   ", "x" * 2001, "def f(x):\n    return x", "```\ncode\n```", "| a | b |\n| - | - |", "int main() {\n}"],
+)
+def test_code_tables_and_long_texts_are_not_compared_by_meaning(text: str) -> None:
+    assert signature(text) is None
+    assert facts_digest(text, "scope") is None
+
+
+@pytest.mark.parametrize("text", ["¿Qué hora es?", "今日は何曜日ですか？", "Wie spät ist es?", "🙂", "?!", "\x00", "“"])
+def test_any_language_and_any_sign_can_be_compared(text: str) -> None:
+    assert signature(text) == signature(f" {text} ")
+
+
+# --- the nearest row -----------------------------------------------------------------------------------------------
+
+
+def unit(rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return (rows / np.linalg.norm(rows, axis=-1, keepdims=True)).astype(np.float32)
+
+
+@pytest.mark.parametrize("count", [1, 50, 5000])
+@pytest.mark.parametrize("spread", [0.05, 0.5, 5.0])
+def test_the_nearest_row_is_that_of_a_full_scan(count: int, spread: float) -> None:
+    """Close clusters, loose ones and noise; against the plain product of all rows."""
+    random = np.random.default_rng(5)
+    centres = random.standard_normal((max(1, count // 20), 64))
+    rows = unit(centres[random.integers(0, len(centres), count)] + spread * random.standard_normal((count, 64)))
+    partition = Partition(64, count)
+    for place, row in enumerate(rows):
+        partition.add(Row(f"{place}", 7, row))
+    for place in random.integers(0, count, 40):
+        query = unit(rows[place] + 0.1 * random.standard_normal(64))
+        cosines = rows @ query
+        for floor in (-1.0, 0.3, 0.9):
+            near = partition.nearest(query, 7, floor)
+            if float(cosines.max()) < floor - 2e-3:
+                assert near is None
+            elif near is not None:
+                assert near.score == pytest.approx(float(cosines.max()), abs=2e-3)
+            else:
+                assert float(cosines.max()) < floor + 2e-3
+    assert partition.nearest(query, 8, -1.0) is None
+
+
+def test_a_partition_replaces_forgets_and_overwrites_its_oldest() -> None:
+    partition = Partition(8, 3)
+    axes = np.eye(8, dtype=np.float32)
+    for place in range(3):
+        partition.add(Row(str(place), 1, axes[place]))
+    partition.add(Row("1", 1, axes[5]))
+    assert len(partition) == 3
+    assert partition.nearest(axes[1], 1, 0.5) is None
+    near = partition.nearest(axes[5], 1, 0.5)
+    assert near is not None
+    assert near.digest == "1"
+    partition.add(Row("3", 1, axes[3]))
+    assert partition.nearest(axes[0], 1, 0.5) is None, "the oldest went"
+    partition.remove("3")
+    partition.remove("nobody")
+    assert len(partition) == 2
+    assert partition.nearest(axes[3], 1, 0.5) is None
+    assert partition.nearest(axes[5], 1, 0.5, without=["1"]) is None
+    partition.add(Row("odd", 1, np.ones(3, np.float32)))
+    assert len(partition) == 2
+
+
+def test_a_partition_behaves_as_a_dictionary_would() -> None:
+    random, partition, known = Random(4), Partition(8, 50), {}
+    axes = unit(np.random.default_rng(1).standard_normal((80, 8)))
+    for _ in range(3000):
+        number = random.randrange(40)
+        if random.random() < 0.5:
+            partition.add(Row(str(number), number, axes[number]))
+            known[number] = True
+        else:
+            partition.remove(str(number))
+            known.pop(number, None)
+        assert len(partition) == len(known)
+        near = partition.nearest(axes[number], number, 0.9)
+        assert (near is not None) is (number in known)
+
+
+def test_the_rotation_keeps_cosines() -> None:
+    turned = rotation(64)
+    assert np.allclose(turned @ turned.T, np.eye(64), atol=1e-5)
+
+
+# --- embedders -----------------------------------------------------------------------------------------------------
+
+
+async def test_the_embedded_default_makes_unit_vectors_of_any_text() -> None:
+    embedder = HashedNgrams()
+    for text in ("", "?", "hello", "héllo wörld", "x" * 5000):
+        vector = await embedder.embed(text)
+        assert vector.shape == (embedder.dim,)
+        assert np.linalg.norm(vector) == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.parametrize("made", [[1.0], [float("nan")] * 4, "text", None])
+async def test_an_embedder_that_answers_nonsense_costs_only_the_hit(made: Any) -> None:
+    tier = SemanticTier(CallableEmbedder("odd", 4, lambda _: made))
+    cache = TieredCache(MemoryStore(1_000_000, 60), tier)
+    recall = await cache.recall(asked(semantic=True))
+    assert recall.found is None
+    assert await cache.remember(asked(semantic=True), answer("x"), recall)
+    assert (await cache.recall(asked(semantic=True))).found is not None, "exact answers go on"
+    assert cache.stats()["embedder_errors_total"] == 1
+
+
+# --- the error bound -----------------------------------------------------------------------------------------------
+
+
+def test_the_lower_limit_is_below_the_share_and_rises_with_evidence() -> None:
+    limits = [confident_share(n, n) for n in (1, 5, 20, 100, 200)]
+    assert limits == sorted(limits)
+    assert confident_share(0, 50) == 0
+    assert confident_share(45, 50) < 0.9
+    assert confident_share(100, 100) > 0.93
+
+
+@pytest.mark.parametrize("right", [0.2, 0.9, 0.97, 1.0])
+@pytest.mark.parametrize("bound", [0.02, 0.1])
+def test_the_share_of_wrong_answers_stays_within_the_bound(right: float, bound: float) -> None:
+    """400 prompts to each of 150 entries that are right with a fixed chance."""
+    random = Random(int(right * 100) + int(bound * 1000))
+    verified = Verified(bound, random=random)
+    wrong = served = 0
+    for entry in range(150):
+        for _ in range(400):
+            is_right = random.random() < right
+            if verified.trusts(str(entry), 0.9):
+                served += 1
+                wrong += not is_right
+            else:
+                verified.learn(str(entry), 0.9, is_right)
+    assert wrong / 60_000 <= bound
+    if right == 1.0:
+        assert served / 60_000 > 0.4
+
+
+def test_samples_of_nearer_prompts_say_nothing_about_farther_ones() -> None:
+    verified = Verified(0.05)
+    for _ in range(200):
+        verified.learn("e", 0.95, True)
+    assert verified.chance("e", 0.96) > 0.9
+    assert verified.chance("e", 0.90) == pytest.approx(0.05)
+
+
+def test_answers_are_the_same_as_json_or_but_for_white_space() -> None:
+    assert same_answers(answer('{"a": 1, "b": 2}'), answer('{"b":2,"a":1}'))
+    assert same_answers(answer("Yes,  it is"), answer("yes, it is"))
+    assert not same_answers(answer("1"), answer("1.5"))
+    assert not same_answers(answer("a"), (Answer(0, "a", "stop"), Answer(1, "a", "stop")))
+
+
+# --- the tier ------------------------------------------------------------------------------------------------------
+
+KINDS = ["memory", "sqlite", pytest.param("redis", marks=needs_redis)]
+
+
+@pytest.fixture(params=KINDS)
+async def gateways(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[list[TieredCache]]:
+    """Two that share a store, or the same one twice."""
+    made, server = [], None
+    if request.param == "memory":
+        made = [TieredCache(MemoryStore(10_000_000, 60), SemanticTier(HashedNgrams()))] * 2
+    elif request.param == "sqlite":
+        stores: list[Any] = [SqliteStore(tmp_path / "a.db", 10_000_000, 60, deadline_s=2) for _ in range(2)]
+        made = [TieredCache(store, SemanticTier(HashedNgrams())) for store in stores]
+    else:
+        server = RedisServer(tmp_path)
+        server.start()
+        stores = [RedisStore(server.url, 60, deadline_s=2) for _ in range(2)]
+        made = [TieredCache(store, SemanticTier(HashedNgrams())) for store in stores]
+    yield made
+    for cache in made:
+        await cache.close()
+    if server is not None:
+        server.kill()
+
+
+async def keep(cache: TieredCache, text: str, said: str, **named: Any) -> None:
+    question = asked(text, semantic=True, **named)
+    assert await cache.remember(question, answer(said), await cache.recall(question), Usage(7, 3))
+
+
+async def found(cache: TieredCache, text: str, **named: Any) -> Any:
+    return (await cache.recall(asked(text, **({"semantic": True} | named)))).found
+
+
+async def test_a_rewording_is_served_with_score_and_age(gateways: list[TieredCache]) -> None:
+    one, other = gateways
+    await keep(one, "How do I reset my password?", "so")
+    hit = await found(other, "Can you tell me how to reset my password, please?")
+    assert hit.answers == answer("so")
+    assert hit.kind == "semantic"
+    assert 0.4 <= hit.score < 1
+    assert hit.headers()["x-sluicegate-cache"].startswith("hit; semantic; score=0.")
+    assert hit.usage == Usage(7, 3)
+    assert await found(other, "Can you tell me how to reset my router, please?") is None
+
+
+async def test_only_within_the_hard_scope(gateways: list[TieredCache]) -> None:
+    cache = gateways[0]
+    await keep(cache, "How do I reset my password?", "so")
+    reworded = "How can I reset my password?"
+    for other in (
+        {"system": "be rude"},
+        {"tenant": "b"},
+        {"model": "n"},
+        {"model_version": "2"},
+        {"rails": "r"},
+        {"template_version": "t"},
+        {"scope": {"tools": ["x"]}},
+        {"semantic": False},
+        {"threshold": 0.99999},
+    ):
+        assert await found(cache, reworded, **other) is None, other
+    assert await found(cache, reworded) is not None
+
+
+async def test_a_withdrawn_answer_is_not_served_by_meaning_either(gateways: list[TieredCache]) -> None:
+    one, other = gateways
+    await keep(one, "How do I reset my password?", "so", tags=["t"])
+    assert await found(other, "How can I reset my password?") is not None
+    await one.purge(Caller("acme"), tenant="acme", label="tag:t")
+    assert await found(other, "How can I reset my password?") is None
+    await keep(one, "How do I reset my password?", "new")
+    assert (await found(other, "How can I reset my password?")).answers == answer("new")
+    await one.purge(Caller("acme"), tenant="acme")
+    assert await found(other, "How can I reset my password?") is None
+
+
+async def test_a_reported_false_hit_is_not_served_again(gateways: list[TieredCache]) -> None:
+    one, other = gateways
+    await keep(one, "How do I reset my password?", "wrong")
+    hit = await found(other, "How can I reset my password?")
+    key = asked("How do I reset my password?").key
+    assert hit.entry == key.digest
+    await other.report(Caller("acme"), key)
+    assert await found(other, "How can I reset my password?") is None
+    assert await found(one, "How can I reset my password?") is None
+
+
+async def test_hundreds_of_rows_of_another_gateway_are_read_on_in_the_background(gateways: list[TieredCache]) -> None:
+    one, other = gateways
+    await asyncio.gather(*(keep(one, f"What is item {number}?", str(number)) for number in range(450)))
+    for _ in range(100):
+        hit = await found(other, "Please tell me what is item 449?")
+        if hit is not None:
+            break
+        await asyncio.sleep(0.02)
+    assert hit.answers == answer("449")
+
+
+async def test_in_verified_mode_near_answers_are_tried_out_before_they_are_trusted() -> None:
+    tier = SemanticTier(HashedNgrams(), verified=Verified(0.2, random=Random(1)))
+    cache = TieredCache(MemoryStore(10_000_000, 60), tier)
+    await keep(cache, "How do I reset my password?", "so")
+    served = 0
+    for number in range(60):
+        question = asked(f"How can I reset my password{'?' * (number + 1)}", semantic=True)
+        recall = await cache.recall(question)
+        if recall.found is not None:
+            served += 1
+        else:
+            assert recall.trial is not None
+            await cache.remember(question, answer("so"), recall)
+    stats = cache.stats()
+    assert stats["semantic_trials_total"] >= 3
+    assert stats["semantic_trials_agreed_total"] == stats["semantic_trials_total"]
+    assert served > 20

@@ -1,0 +1,78 @@
+"""Answers in a file: they survive, are shared between processes, stay within a budget, and a broken file is no end."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from pathlib import Path
+
+import pytest
+
+from cache import SqliteStore, TieredCache, label
+from plugins import Caller, Overloaded
+from tests.cache.examples import ANSWERS, answer, asked
+
+
+def opened(path: Path, budget_bytes: int = 10_000_000, deadline_s: float = 2.0) -> TieredCache:
+    return TieredCache(SqliteStore(path, budget_bytes, 60, deadline_s=deadline_s))
+
+
+async def test_answers_survive_a_restart(tmp_path: Path) -> None:
+    for expected in (False, True):
+        cache = opened(tmp_path / "a.db")
+        recall = await cache.recall(asked())
+        assert (recall.found is not None) is expected
+        await cache.remember(asked(), ANSWERS, recall)
+        await cache.close()
+
+
+async def test_two_stores_on_one_file_see_each_others_answers_and_purges(tmp_path: Path) -> None:
+    one, other = opened(tmp_path / "a.db"), opened(tmp_path / "a.db")
+    await one.remember(asked(tags=["t"]), ANSWERS, await one.recall(asked(tags=["t"])))
+    assert (await other.recall(asked())).found is not None
+    await other.purge(Caller("acme"), tenant="acme", label=label("tag", "t"))
+    assert (await one.recall(asked())).found is None
+    await one.close()
+    await other.close()
+
+
+async def test_the_least_recently_used_go_when_the_budget_is_spent(tmp_path: Path) -> None:
+    clock = [time.time()]
+    store = SqliteStore(tmp_path / "a.db", 100_000, 60_000, deadline_s=2, clock=lambda: clock[0])
+    for number in range(120):
+        await store.store(asked(f"q{number}").key, answer("x" * 2000))
+        clock[0] += 100
+        assert await store.look_up(asked("q0").key) is not None
+    assert await store.look_up(asked("q1").key) is None
+    assert await store.look_up(asked("q119").key) is not None
+    assert store.stats()["evicted_total"] > 50
+    await store.close()
+
+
+@pytest.mark.parametrize("garbage", [b"", b"no database at all" * 100])
+async def test_a_file_that_is_no_database_is_set_aside(tmp_path: Path, garbage: bytes) -> None:
+    path = tmp_path / "a.db"
+    path.write_bytes(garbage)
+    cache = opened(path)
+    await cache.remember(asked(), ANSWERS, await cache.recall(asked()))
+    assert (await cache.recall(asked())).found is not None
+    assert (tmp_path / "a.db.damaged").exists() is bool(garbage)
+    await cache.close()
+
+
+async def test_a_file_that_is_locked_costs_its_deadline_and_heals(tmp_path: Path) -> None:
+    cache = opened(tmp_path / "a.db", deadline_s=0.05)
+    await cache.start()
+    locker = sqlite3.connect(tmp_path / "a.db")
+    locker.execute("begin immediate")
+    recall = await cache.recall(asked())
+    started = time.perf_counter()
+    assert not await cache.remember(asked(), ANSWERS, recall)
+    assert time.perf_counter() - started < 0.5
+    with pytest.raises(Overloaded, match="nothing was withdrawn"):
+        await cache.purge(Caller("acme"), tenant="acme")
+    locker.rollback()
+    locker.close()
+    recall = await cache.recall(asked())
+    assert await cache.remember(asked(), ANSWERS, recall)
+    await cache.close()
