@@ -35,6 +35,7 @@ def load(folder: str, args: Any) -> tuple[Engine, LoadedModel]:
         max_batch_tokens=max(512, 2 * max(args.c)),
         num_blocks=max(args.c) * -(-longest // 16) + 16,
         prefix_caching=False,  # the harness sends the same prompts again
+        draft_tokens=0,  # and random weights repeat themselves, which guessing would profit from
         threads=args.threads or torch.get_num_threads(),
     )
     return Engine(settings, [model]), model

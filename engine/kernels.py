@@ -17,7 +17,7 @@ I64 = npt.NDArray[np.int64]
 
 # Sums may be reordered and products fused, so that loops become vector code. NaN and infinity keep their meaning:
 # a broken model must still be found by its NaN logits.
-_FASTMATH = {"reassoc", "contract", "nsz", "arcp"}
+FASTMATH = {"reassoc", "contract", "nsz", "arcp"}
 
 
 def attend_in_place(
@@ -64,7 +64,7 @@ def _known(width: int) -> int:
 def _kernel(dim: int, value_dim: int, group: int) -> Any:
     """The kernel for rows of these widths (0 = read them from the arrays) and this many query heads to a key head."""
 
-    @njit(cache=True, nogil=True, fastmath=_FASTMATH)
+    @njit(cache=True, nogil=True, fastmath=FASTMATH)
     def attend(  # type: ignore[no-untyped-def]
         query, keys, values, tables, starts, positions, scaling, softcap, window, scores, out
     ):
@@ -103,22 +103,38 @@ def _kernel(dim: int, value_dim: int, group: int) -> Any:
     return attend
 
 
-@njit(cache=True, nogil=True, fastmath=_FASTMATH)
+@njit(cache=True, nogil=True, fastmath=FASTMATH)
 def _squeeze(scores, cap):  # type: ignore[no-untyped-def]
     for at in range(len(scores)):
         scores[at] = cap * np.tanh(scores[at] / cap)
 
 
-@njit(cache=True, nogil=True, fastmath=_FASTMATH)
+@njit(cache=True, nogil=True, fastmath=FASTMATH)
 def _softmax(scores):  # type: ignore[no-untyped-def]
-    """In place. The exponential is 2^n times a polynomial on +-ln(2)/2 (the coefficients of Cephes' expf, relative
-    error below 2e-7): a call of exp() for each score would keep the loop from becoming vector code."""
+    """In place."""
     largest = scores[0]
     for at in range(len(scores)):
         largest = max(largest, scores[at])
-    power = np.empty(len(scores), np.int32)
     for at in range(len(scores)):
-        x = max(scores[at] - largest, np.float32(-87.0))
+        scores[at] -= largest
+    exponentiate(scores)
+    total = np.float32(0)
+    for at in range(len(scores)):
+        total += scores[at]
+    for at in range(len(scores)):
+        scores[at] /= total
+
+
+@njit(cache=True, nogil=True, fastmath=FASTMATH)
+def exponentiate(values):  # type: ignore[no-untyped-def]
+    """e to the power of float32 `values`, all <= 0 (below -87 as -87), in place.
+
+    2^n times a polynomial on +-ln(2)/2, with the coefficients of Cephes' expf: relative error below 2e-7. A call of
+    exp() for each value would keep the loop from becoming vector code.
+    """
+    power = np.empty(len(values), np.int32)
+    for at in range(len(values)):
+        x = max(values[at], np.float32(-87.0))
         n = np.floor(x * np.float32(1.44269504) + np.float32(0.5))
         r = x - n * np.float32(0.693359375) + n * np.float32(2.12194440e-4)
         p = np.float32(1.9875691500e-4)
@@ -127,12 +143,8 @@ def _softmax(scores):  # type: ignore[no-untyped-def]
         p = p * r + np.float32(4.1665795894e-2)
         p = p * r + np.float32(1.6666665459e-1)
         p = p * r + np.float32(5.0000001201e-1)
-        scores[at] = p * r * r + r + np.float32(1)
+        values[at] = p * r * r + r + np.float32(1)
         power[at] = (np.int32(n) + 127) << 23
     factor = power.view(np.float32)
-    total = np.float32(0)
-    for at in range(len(scores)):
-        scores[at] *= factor[at]
-        total += scores[at]
-    for at in range(len(scores)):
-        scores[at] /= total
+    for at in range(len(values)):
+        values[at] *= factor[at]

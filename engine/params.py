@@ -38,6 +38,11 @@ class DrawRule:
     logprobs: int | None = None
 
     @property
+    def numbers(self) -> tuple[float, float, float, float]:
+        """(temperature, top_k, top_p, min_p), temperature 0 = greedy."""
+        return (0.0 if self.greedy else self.temperature, self.top_k, self.top_p, self.min_p)
+
+    @property
     def greedy(self) -> bool:
         return self.temperature < GREEDY_BELOW
 
