@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from plugins import Caller, RailExample, RailProperties, Verdict
 from plugins.testing import Chunking, check_rail, chunkings, drive, make_request, rails
 from tests.plugins import bad_rails
 from tests.plugins.bad_rails import EXAMPLES, WORD, Rail
+from tests.plugins.conftest import ROOT
 
 
 def kinds(rail: Any) -> set[str]:
@@ -166,3 +169,11 @@ def test_a_rail_may_promise_nothing() -> None:
     del rail.properties
     assert check_rail(rail, EXAMPLES) == []
     assert RailProperties().failure_mode == "closed"
+
+
+def test_the_kit_needs_nothing_heavy() -> None:
+    """An author's tests start at once: no torch, no transformers, no web framework, no gateway."""
+    heavy = ("torch", "transformers", "fastapi", "numba", "httpx", "gateway", "safety")
+    code = f"import plugins.testing, plugins.scaffold, sys; print([m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
