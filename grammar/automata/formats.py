@@ -3,14 +3,13 @@
 Each language is a subset of the valid strings, as near to the whole as an automaton of reasonable size gets. Where it
 is smaller than the whole:
 
-- `time`, `date-time`: a leap second only in UTC or with an offset of whole hours.
+- `time`, `date-time`: a leap second only in UTC or with an offset of whole or half hours.
 - `hostname` and all that contain one: up to three labels of 63 characters, or up to twelve of 20 (the true bound, 253
   in total, would cost some ten thousand states); no label with `--` in third place, which is reserved for `xn--`
   encodings.
 - `idn-hostname`: besides ASCII, lower-case letters written left to right that normalisation leaves alone, in labels
   of up to 12 characters; no label mixes in `xn--` encodings; nothing that needs a contextual rule.
-- `email`, `idn-email`: dot-atom local part of up to 64 characters at a host name; no quoted strings, no address
-  literals.
+- `email`, `idn-email`: local part of up to 64 characters, without escapes where it is quoted; host names as above.
 - `regex`: a plain sub-language (literals, classes, groups one level deep, the usual quantifiers).
 """
 
@@ -39,10 +38,13 @@ _OFFSET = r"([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)"
 
 
 def _leap_seconds() -> str:
-    """`23:59:60` of UTC as clocks with an offset of whole hours show it."""
-    east = "|".join(rf"{(23 + h) % 24:02}:59:60(\.\d+)?\+{h:02}:00" for h in range(24))
-    west = "|".join(rf"{23 - h:02}:59:60(\.\d+)?-{h:02}:00" for h in range(24))
-    return rf"(23:59:60(\.\d+)?[Zz]|{east}|{west})"
+    """`23:59:60` of UTC as clocks with an offset of whole or half hours show it."""
+    forms = [r"23:59:60(\.\d+)?[Zz]"]
+    for offset in range(0, 24 * 60, 30):
+        for sign, local in (("+", 23 * 60 + 59 + offset), ("-", 23 * 60 + 59 - offset)):
+            hour, minute = divmod(local % (24 * 60), 60)
+            forms.append(rf"{hour:02}:{minute:02}:60(\.\d+)?[{sign}]{offset // 60:02}:{offset % 60:02}")
+    return f"({'|'.join(forms)})"
 
 
 _TIME = rf"(([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d+)?{_OFFSET}|{_leap_seconds()})"
@@ -110,17 +112,22 @@ def _identifier(ucs: str, private: str, reference: bool) -> str:
 
 _VARCHAR = rf"([A-Za-z0-9_]|{_PCT})"
 _VARSPEC = rf"{_VARCHAR}(\.?{_VARCHAR})*(:[1-9]\d{{0,3}}|\*)?"
-_TEMPLATE_LITERAL = rf"[!#$&(-;=?-\[\]_a-z~{_UCS}{_PRIVATE}]"
+_TEMPLATE_LITERAL = rf"[!#$&'(-;=?-\[\]_a-z~{_UCS}{_PRIVATE}]"
 _URI_TEMPLATE = rf"({_TEMPLATE_LITERAL}|{_PCT}|\{{[+#./;?&]?{_VARSPEC}(,{_VARSPEC})*\}})*"
 
 # The rest
 
 _POINTER = r"(/([^~/]|~[01])*)*"
 _UUID = "[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
-_REGEX_CLASS = r"\[\^?([A-Za-z0-9_ ]|a-z|A-Z|0-9|\\[dws])+\]"
-_REGEX_ATOM = rf"([A-Za-z0-9_ @#%&=:;,<>~!'\"/-]|\\[dDwWsS.+*?()\[\]{{}}^$|\\/]|\.|{_REGEX_CLASS})"
-_REGEX_PIECE = rf"({_REGEX_ATOM}([*+?]|\{{[1-9]\}})?)"
-_REGEX = rf"\^?({_REGEX_PIECE}|\((\?:)?{_REGEX_PIECE}+(\|{_REGEX_PIECE}+)*\)[*+?]?)*\$?"
+_REGEX_CODE = r"x[0-9A-Fa-f]{2}|u[0-9A-Ca-c][0-9A-Fa-f]{3}|[pP]\{(L|Lu|Ll|N|Nd|P)\}"
+_REGEX_ESCAPE = rf"\\([dDwWsSnrtfv.+*?()\[\]{{}}^$|\\/-]|{_REGEX_CODE})"
+_REGEX_CLASS = rf"\[\^?([A-Za-z0-9_ .,:;@#%/+*?()$]|a-z|A-Z|0-9|{_REGEX_ESCAPE})+\]"
+_REGEX_ATOM = rf"([A-Za-z0-9_ @#%&=:;,<>~!'\"/-]|{_REGEX_ESCAPE}|\.|{_REGEX_CLASS})"
+_REGEX_PIECE = rf"({_REGEX_ATOM}(([*+?]|\{{([1-9]|[0-9],|0,[1-9])\}})\??)?|\\b)"
+_REGEX_INNER = rf"{_REGEX_PIECE}+(\|{_REGEX_PIECE}+)*"
+_REGEX_GROUP = rf"(\((\?:)?{_REGEX_INNER}\)([*+?]\??)?|\(\?[=!]{_REGEX_INNER}\))"
+_REGEX_BRANCH = rf"(\^?({_REGEX_PIECE}|{_REGEX_GROUP})*\$?)"
+_REGEX = rf"{_REGEX_BRANCH}(\|{_REGEX_BRANCH})*"
 
 
 def _dfa(pattern: str) -> CharDfa:
@@ -136,12 +143,18 @@ def _local_part(letter: str) -> CharDfa:
 
 
 def _email() -> CharDfa:
-    return _local_part(_ATOM).concat(_dfa("@"), budget=_BUDGET).concat(format_dfa("hostname"), budget=_BUDGET)
+    return _at(_local_part(_ATOM), format_dfa("hostname"))
 
 
 def _idn_email() -> CharDfa:
-    local = _local_part(rf"({_ATOM}|[{_UCS}])")
-    return local.concat(_dfa("@"), budget=_BUDGET).concat(format_dfa("idn-hostname"), budget=_BUDGET)
+    return _at(_local_part(rf"({_ATOM}|[{_UCS}])"), format_dfa("idn-hostname"))
+
+
+def _at(local: CharDfa, host: CharDfa) -> CharDfa:
+    quoted = _dfa(r'"[ !#-;=?-Z^-~]{1,62}"')  # no brackets: validators take `"x <y"@z` for a display name
+    literal = _dfa(rf"\[({_IPV4}|IPv6:{_IPV6})\]")
+    left = local.union(quoted, budget=_BUDGET).concat(_dfa("@"), budget=_BUDGET)
+    return left.concat(host.union(literal, budget=_BUDGET), budget=_BUDGET)
 
 
 def _idn_hostname() -> CharDfa:

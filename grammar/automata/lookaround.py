@@ -53,6 +53,7 @@ class _Builder:
         self.graph = _Graph()
         self.meter = meter
         self.numbers: dict[Ranges, int] = {EVERY: 0}
+        self.shared: dict[object, int] = {}  # (ahead?, identity of the item) -> start, or number of the tracker
 
     def state(self) -> int:
         self.meter.states()
@@ -87,14 +88,14 @@ class _Builder:
         elif isinstance(node, Alt):
             self.graph.free[state] = [self.add(item, target) for item in node.items]
         elif isinstance(node, Look) and node.ahead:
-            self.graph.ahead[state] = (node.negative, self.add(node.item, self.final()), target)
+            self.graph.ahead[state] = (node.negative, self.lookahead(node.item), target)
         elif isinstance(node, Look):
             self.graph.behind[state] = (node.negative, self.tracker(node), target)
         elif isinstance(node, Begin):
-            self.graph.behind[state] = (True, self.track(Chars(EVERY)), target)
+            self.graph.behind[state] = (True, self.track(_ANY_CHARACTER), target)
         else:
             assert isinstance(node, End)
-            self.graph.ahead[state] = (True, self.add(Chars(EVERY), self.final()), target)
+            self.graph.ahead[state] = (True, self.lookahead(_ANY_CHARACTER), target)
         return state
 
     def repeat(self, node: Repeat, target: int) -> int:
@@ -112,6 +113,14 @@ class _Builder:
             start = self.add(node.item, start)
         return start
 
+    def lookahead(self, item: Node) -> int:
+        """Its start. Copies of one lookahead share their states: distinct ones would be distinct obligations, and the
+        sets of obligations that a repetition can pile up would double with each."""
+        key = (True, _identity(item))
+        if key not in self.shared:
+            self.shared[key] = self.add(item, self.final())
+        return self.shared[key]
+
     def tracker(self, node: Look) -> int:
         if has_anchor(node.item, (End,)) or _looks_ahead(node.item):
             raise UnsupportedGrammar(
@@ -121,10 +130,21 @@ class _Builder:
         return self.track(node.item)
 
     def track(self, item: Node) -> int:
-        end = self.state()
-        start = self.add(Seq([ANYTHING, item]), end)
-        self.graph.trackers.append((start, end))
-        return len(self.graph.trackers) - 1
+        key = (False, _identity(item))
+        if key not in self.shared:
+            end = self.state()
+            start = self.add(Seq([ANYTHING, item]), end)
+            self.shared[key] = len(self.graph.trackers)
+            self.graph.trackers.append((start, end))
+        return self.shared[key]
+
+
+_ANY_CHARACTER = Chars(EVERY)
+
+
+def _identity(item: Node) -> object:
+    """The same for equal sets of characters and for one node met again in a copy. The tree outlives the building."""
+    return item.ranges if isinstance(item, Chars) else id(item)
 
 
 def _edge_as_looks(edge: Edge) -> Node:

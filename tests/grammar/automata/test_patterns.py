@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 
+import interegular
 import pytest
 import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grammar.automata import CharDfa
+from grammar.automata import Budget, CharDfa
 from plugins.errors import GrammarLimit, InvalidGrammar, UnsupportedGrammar
 from tests.grammar.automata.strategies import lookaround_patterns, patterns, texts
 
-_SETTINGS = settings(max_examples=400, deadline=None)
+_SETTINGS = settings(max_examples=250, deadline=None)
+_PATIENT = Budget(max_seconds=60.0)  # a busy machine must not fail the comparison
 
 
 def check(pattern: str, found: list[str], not_found: list[str], **options: object) -> None:
@@ -47,7 +49,7 @@ def test_anchors_anywhere_agree_with_re(pattern: str, samples: list[str]) -> Non
 @given(patterns("^", "\\Z", "\\b", "\\B"), st.lists(texts, min_size=5, max_size=10))
 def test_word_edges_agree_with_regex(pattern: str, samples: list[str]) -> None:
     """Python's `re` before 3.14 finds no `\\B` in an empty text; the `regex` module does, as ECMA-262 does."""
-    found = CharDfa.from_pattern(pattern, dialect="python")
+    found = CharDfa.from_pattern(pattern, dialect="python", budget=_PATIENT)
     for text in samples:
         assert found.accepts(text) == (regex.search(pattern, text) is not None), (pattern, text)
 
@@ -55,9 +57,20 @@ def test_word_edges_agree_with_regex(pattern: str, samples: list[str]) -> None:
 @_SETTINGS
 @given(lookaround_patterns(), st.lists(texts, min_size=5, max_size=10))
 def test_lookaround_agrees_with_regex(pattern: str, samples: list[str]) -> None:
-    found = CharDfa.from_pattern(pattern, dialect="python")
+    found = CharDfa.from_pattern(pattern, dialect="python", budget=_PATIENT)
     for text in samples:
         assert found.accepts(text) == (regex.search(pattern, text) is not None), (pattern, text)
+
+
+@_SETTINGS
+@given(patterns(), st.lists(texts, min_size=5, max_size=10))
+def test_whole_matches_agree_with_interegular(pattern: str, samples: list[str]) -> None:
+    """A second automaton library, for the notation it knows (ASCII classes)."""
+    ours = CharDfa.from_pattern(f"(?a){pattern}", dialect="python", anchored=True)
+    theirs = interegular.parse_pattern(pattern).to_fsm()
+    for text in samples:
+        if text.isascii():
+            assert ours.accepts(text) == theirs.accepts(text), (pattern, text)
 
 
 @_SETTINGS

@@ -1,0 +1,11 @@
+"""The package's front door names all that is public, and nothing else."""
+
+from __future__ import annotations
+
+import grammar.automata
+
+
+def test_everything_that_is_exported_exists_and_is_documented() -> None:
+    assert sorted(grammar.automata.__all__, key=lambda name: (not name.isupper(), name)) == grammar.automata.__all__
+    for name in grammar.automata.__all__:
+        assert getattr(grammar.automata, name).__doc__, name
