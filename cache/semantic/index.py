@@ -175,25 +175,28 @@ def _bound_rows(  # type: ignore[no-untyped-def]
 ):
     """Fills `upper` and returns the highest lower bound, or `floor`. A row of which the head alone shows that it stays
     below gets -2."""
+    near, far = query[:head], query[head:]
     best = floor
-    for row in range(len(upper)):
+    for row in range(upper.size):
         upper[row] = -2.0
         if facts[row] != wanted:
             continue
-        room = steps[row] * error + ROUNDING
-        product = np.float32(0)
-        for axis in range(head):
-            product += np.float32(codes[row, axis]) * query[axis]
-        estimate = product * steps[row]
+        room = steps[row] * error + np.float32(ROUNDING)
+        estimate = _product(codes[row, :head], near) * steps[row]
         if estimate + tails[row] * tail + room < best:
             continue
-        product = np.float32(0)
-        for axis in range(head, len(query)):
-            product += np.float32(codes[row, axis]) * query[axis]
-        estimate += product * steps[row]
+        estimate += _product(codes[row, head:], far) * steps[row]
         upper[row] = estimate + room
         best = max(best, estimate - room)
     return best
 
 
+def _code_product(codes, query):  # type: ignore[no-untyped-def]
+    total = np.float32(0)
+    for axis in range(query.size):
+        total += np.float32(codes[axis]) * query[axis]
+    return total
+
+
+_product = cast(Callable[..., Any], numba.njit(cache=True, nogil=True, fastmath=True)(_code_product))
 _bound = cast(Callable[..., Any], numba.njit(cache=True, nogil=True, fastmath=True)(_bound_rows))
