@@ -46,13 +46,18 @@ def _arguments() -> argparse.Namespace:
     made.add_argument("--prompt-len", type=int, default=128)
     made.add_argument("--output-len", type=int, default=64)
     made.add_argument("--threads", type=int)
+    made.add_argument(
+        "--draft-tokens", type=int, default=0, help="guess this far; random prompts do not show its worth"
+    )
     made.add_argument("--kinds", default=",".join(KINDS))
     return made.parse_args()
 
 
 async def _measure_all(model: LoadedModel, args: argparse.Namespace) -> None:
     levels = [int(level) for level in args.c.split(",")]
-    settings = EngineSettings(max_batch_size=max(levels), threads=args.threads, prefix_caching=False)
+    settings = EngineSettings(
+        max_batch_size=max(levels), threads=args.threads, draft_tokens=args.draft_tokens, prefix_caching=False
+    )
     engine = Engine(settings, [model])
     await engine.start()
     for kind in args.kinds.split(","):
