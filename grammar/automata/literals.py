@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from grammar.automata.budget import Budget, Meter
-from grammar.automata.table import Row, Table, empty_table, minimal
+from grammar.automata.table import Row, Table, canonical, empty_table
 from plugins.errors import InvalidGrammar
 
 _LIMIT = Budget(max_states=2_000_000, max_seconds=10.0)  # of trie nodes: 10,000 literals make about 1e5
@@ -22,7 +22,23 @@ def literal_table(texts: Iterable[str], budget: Budget = _LIMIT) -> Table:
     number = {c: n for n, c in enumerate(characters)}
     rows, accepting = _trie(listed, number, Meter(budget, "set of literals"))
     starts, classes = _intervals([ord(c) for c in characters])
-    return minimal(Table(starts, classes, rows, accepting), Meter(budget, "set of literals"))
+    return canonical(_shared(Table(starts, classes, rows, accepting)))
+
+
+def _shared(trie: Table) -> Table:
+    """Equal subtrees become one. A child has a higher number than its parent, so one pass from the end does it."""
+    block = [0] * len(trie.rows)
+    known: dict[tuple[object, ...], int] = {}
+    rows: list[Row] = []
+    accepting: list[bool] = []
+    for state in range(len(trie.rows) - 1, -1, -1):
+        row = {c: block[t] for c, t in trie.rows[state].items()}
+        name = (trie.accepting[state], *row.items())
+        found = block[state] = known.setdefault(name, len(rows))
+        if found == len(rows):
+            rows.append(row)
+            accepting.append(trie.accepting[state])
+    return Table(trie.starts, trie.classes, rows, accepting, block[0])
 
 
 def _trie(texts: list[str], number: dict[str, int], meter: Meter) -> tuple[list[Row], list[bool]]:
