@@ -6,12 +6,16 @@ channels or two choices.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from plugins.contract import Caller, Channel, Message, Request, ScreenResult, Span, Verdict
 from safety.automaton import Automaton, Match
 from safety.scanner import Scanner, find_all
+
+LONG = 20_000
+"""Characters; a few milliseconds of reading."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +96,12 @@ class MatchScreen:
         self._roles = roles
 
     async def screen(self, request: Request, caller: Caller) -> ScreenResult:
+        """Long requests are read in a thread, so that others' streams go on."""
+        if sum(len(message.content) for message in request.messages) > LONG:
+            return await asyncio.to_thread(self._screened, request)
+        return self._screened(request)
+
+    def _screened(self, request: Request) -> ScreenResult:
         screened: list[Message] = []
         labels: list[str] = []
         for message in request.messages:

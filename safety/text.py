@@ -50,7 +50,9 @@ def wide(char: str) -> str:
     """As `narrow`, with case folded and every white space, line breaks too, as a space."""
     if "\x20" <= char < "\x7f":
         return char.lower()
-    return "".join(" " if s.isspace() else s for s in "".join(map(narrow, narrow(char).casefold())))
+    # Twice, since a folded letter may look like a capital (Cherokee).
+    folded = "".join(map(narrow, narrow(char).casefold())).casefold()
+    return "".join(" " if symbol.isspace() else symbol for symbol in folded)
 
 
 def _symbol(char: str) -> str:

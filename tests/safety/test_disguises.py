@@ -1,0 +1,90 @@
+"""However a phrase is disguised, it is found; and a text without it is left alone."""
+
+from __future__ import annotations
+
+import unicodedata
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from plugins import Message, Request
+from safety import MatchRail, MatchScreen, Policy, compile_phrases, find_all
+from safety.confusables import look_alike
+from safety.text import narrow, wide
+from tests.safety.driving import CALLER, cuts, cuttings, run
+
+PHRASE = "operation glass harbour"
+AUTOMATON = compile_phrases([PHRASE])
+INVISIBLE = "\u200b\u200c\u200d\u2060\ufeff\u00ad\u202e\u2066\u2069\ufe0f\u034f\u180e\U000e0061"
+MARKS = "\u0300\u0301\u0336\u0327\u20dd"
+SPACES = " \t\n\r\u00a0\u2003\u3000\u2028\u0085"
+
+
+def variants() -> dict[str, str]:
+    """Every character of Unicode that folds to one letter, by that letter."""
+    found: dict[str, str] = dict.fromkeys(set(PHRASE) - {" "}, "")
+    for code in range(0x20, 0x1F200):
+        char = chr(code)
+        if (folded := wide(char)) in found:
+            found[folded] += char
+    return found
+
+
+VARIANTS = variants()
+DISGUISED = st.tuples(
+    *(
+        st.tuples(
+            st.text(SPACES, min_size=1, max_size=3) if letter == " " else st.sampled_from(VARIANTS[letter]),
+            st.text(INVISIBLE, max_size=1) if letter == " " else st.text(INVISIBLE + MARKS, max_size=2),
+        ).map("".join)
+        for letter in PHRASE
+    )
+).map("".join)
+
+
+def test_there_are_many_ways_to_write_a_letter() -> None:
+    assert min(len(written) for written in VARIANTS.values()) > 15
+
+
+@settings(max_examples=200, deadline=None)
+@given(DISGUISED, cuts)
+def test_a_disguised_phrase_is_found_and_nothing_of_it_leaves(written: str, places: list[int]) -> None:
+    text = f"the {written}, they said"
+    rail = MatchRail("words", AUTOMATON, Policy())
+    visible = written.rstrip(INVISIBLE)
+    for pieces in cuttings(text, places):
+        out, blocked, (redaction,) = run(pieces, rail)
+        assert blocked is None
+        assert text[redaction.start : redaction.end].startswith(visible)
+        assert out.startswith("the [REDACTED]")
+
+
+@given(st.text(max_size=60))
+def test_any_text_can_be_read(text: str) -> None:
+    assert find_all(AUTOMATON, text) == []
+    assert run([text], MatchRail("words", AUTOMATON, Policy()))[0] == text
+
+
+def test_folding_is_idempotent_on_every_code_point() -> None:
+    """So a phrase and a text fold alike, whichever was folded before."""
+    for code in range(0x30000):
+        char = chr(code)
+        for fold in (narrow, wide):
+            once = fold(char)
+            assert "".join(map(fold, once)) == once, (hex(code), once)
+
+
+def test_look_alikes_have_the_case_of_what_they_replace() -> None:
+    for code in range(0x80, 0x2000):
+        latin = look_alike(chr(code))
+        if latin != chr(code) and latin.isalpha() and unicodedata.category(chr(code)) in ("Lu", "Ll"):
+            assert latin.isupper() == chr(code).isupper()
+
+
+async def test_long_messages_are_screened_too() -> None:
+    screen = MatchScreen("words", AUTOMATON, Policy(), frozenset({"user"}))
+    request = Request(id="r", model="m", messages=(Message("user", "word " * 10_000 + PHRASE),))
+    result = await screen.screen(request, CALLER)
+    assert result.action == "redact"
+    assert result.messages is not None
+    assert result.messages[0].content.endswith("word [REDACTED]")
