@@ -1,0 +1,212 @@
+"""How much of the attacks the input rail finds at one false alarm in a hundred harmless texts, and how long it takes.
+
+    python -m benchmarks.detection --data FOLDER --catalogues FOLDER
+
+Two ways of measuring. On the sets that the shipped weights were trained on, by cross-validation: near-duplicates and
+translations stay on one side, and of documents both the document and the kind of planted instruction are new. On any
+other sets, with the shipped weights as they are. `--mode` forces one of the two.
+
+The threshold of a head is the least that keeps the false alarms on the three harmless sets together within 1 %.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks import common
+from safety.detection import Detector, load
+from training.detector import data, recipe
+from training.detector.evaluate import (
+    FALSE_POSITIVES,
+    Calibration,
+    Scored,
+    calibrated,
+    cross_validated,
+    probability,
+    shipped,
+    threshold,
+)
+
+Numbers = npt.NDArray[np.float64]
+
+HEAD_OF = {
+    **dict.fromkeys(data.INJECTION, "injection"),
+    **dict.fromkeys(data.HARM, "harm"),
+    "indirect_bipia_email": "document",
+    "indirect_bipia_table": "document",
+    "indirect_bipia_code": "document",
+}
+
+
+def measure(scored: Sequence[Scored], calibration: Calibration) -> dict[str, Any]:
+    """Recall, AUC and intervals by set; false alarms by set; one threshold for each head."""
+    harmless = {head: _harmless(scored, calibration, head) for head in ("injection", "harm", "document")}
+    limits = {head: threshold(scores, FALSE_POSITIVES) for head, scores in harmless.items() if len(scores)}
+    sets = {}
+    for name, head in HEAD_OF.items():
+        scores = _scores(scored, calibration, head, name, bad=True)
+        if len(scores) and head in limits:
+            sets[name] = {"head": head, **_row(scores, harmless[head], limits[head])}
+    return {
+        "recall": {name: row["recall"] for name, row in sets.items()},
+        "false_positive_rate": _together(harmless, limits),
+        "false_positive_rate_any_head": _either(scored, calibration, limits),
+        "threshold": {head: round(limit, 4) for head, limit in limits.items()},
+        "sets": sets,
+        "false_positives": _false_alarms(scored, calibration, limits),
+    }
+
+
+def _together(harmless: dict[str, Numbers], limits: dict[str, float]) -> float:
+    """The worse of the two heads that read the user's words, on the three harmless sets together."""
+    rates = [float(np.mean(harmless[head] > limits[head])) for head in ("injection", "harm") if head in limits]
+    return round(max(rates, default=0.0), 4)
+
+
+def _either(scored: Sequence[Scored], calibration: Calibration, limits: dict[str, float]) -> float:
+    """Harmless texts that one of the two heads for the user's words flags: what switching both on costs."""
+    heads = [head for head in ("injection", "harm") if head in limits]
+    flagged = [_harmless(scored, calibration, head) > limits[head] for head in heads]
+    return round(float(np.mean(np.any(flagged, axis=0))), 4) if flagged else 0.0
+
+
+def _harmless(scored: Sequence[Scored], calibration: Calibration, head: str) -> Numbers:
+    if head == "document":
+        chosen = [s for s in scored if s.is_document and not s.example.bad and s.example.set.startswith("indirect")]
+    else:
+        chosen = [s for s in scored if not s.is_document and s.example.set in data.BENIGN]
+    return np.array([probability(s, calibration, head) for s in chosen])
+
+
+def _scores(scored: Sequence[Scored], calibration: Calibration, head: str, name: str, *, bad: bool) -> Numbers:
+    chosen = [s for s in scored if s.example.kind == name and s.example.bad == bad]
+    return np.array([probability(s, calibration, head) for s in chosen if s.is_document == (head == "document")])
+
+
+def _row(scores: Numbers, harmless: Numbers, limit: float) -> dict[str, Any]:
+    hits = scores > limit
+    low, high = bootstrap(hits.astype(np.float64))
+    return {
+        "rows": len(scores),
+        "recall": round(float(hits.mean()), 4),
+        "interval": [round(low, 4), round(high, 4)],
+        "auc": round(auc(scores, harmless), 4),
+    }
+
+
+def _false_alarms(scored: Sequence[Scored], calibration: Calibration, limits: dict[str, float]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for name in dict.fromkeys(s.example.kind for s in scored if not s.example.bad):
+        for head, limit in limits.items():
+            scores = _scores(scored, calibration, head, name, bad=False)
+            if len(scores):
+                found[f"{name} ({head})"] = round(float(np.mean(scores > limit)), 4)
+    return found
+
+
+def bootstrap(values: Numbers, draws: int = 2000, seed: int = 0) -> tuple[float, float]:
+    """95 % interval of the mean, by resampling."""
+    rng = np.random.default_rng(seed)
+    means = values[rng.integers(0, len(values), (draws, len(values)))].mean(axis=1)
+    return float(np.quantile(means, 0.025)), float(np.quantile(means, 0.975))
+
+
+def auc(bad: Numbers, harmless: Numbers) -> float:
+    """How often a bad text stands above a harmless one; ties count half."""
+    ordered = np.sort(harmless)
+    below, upto = np.searchsorted(ordered, bad, "left"), np.searchsorted(ordered, bad, "right")
+    return float(np.mean((below + upto) / 2) / len(harmless))
+
+
+def latency(detector: Detector, sets: dict[str, list[data.Example]], most: int = 400) -> dict[str, dict[str, float]]:
+    """Milliseconds of processor time for one text, by reading; all harmless and attack sets mixed."""
+    user = [e.text for name in (*data.BENIGN, *data.INJECTION) for e in sets.get(name, ())]
+    documents = [e.text for name in data.DOCUMENT for e in sets.get(name, ())]
+    readings = (("injection", detector.injection, user), ("harm", detector.harm, user))
+    rows = {name: _timed(read, texts[:: max(len(texts) // most, 1)]) for name, read, texts in readings if texts}
+    if documents:
+        rows["document"] = _timed(detector.document, documents)
+    return rows
+
+
+def _timed(read: Callable[[str], object], texts: Sequence[str]) -> dict[str, float]:
+    spent = []
+    for text in texts:
+        began = time.thread_time()
+        read(text)
+        spent.append((time.thread_time() - began) * 1e3)
+    p50, p99 = np.quantile(spent, [0.5, 0.99])
+    return {
+        "p50_ms": round(float(p50), 3),
+        "p99_ms": round(float(p99), 3),
+        "characters": sum(map(len, texts)) // len(texts),
+    }
+
+
+def run(folder: Path, catalogues: Sequence[Path], mode: str) -> dict[str, Any]:
+    classifier = load()
+    detector = Detector(classifier)
+    sets = data.load(folder)
+    cross = mode == "cross" or (mode == "auto" and data.fingerprint(sets) == classifier.about.get("data"))
+    if cross:
+        scored = cross_validated(sets, recipe.gather(sets, catalogues))
+        calibration = calibrated(scored)
+    else:
+        scored = shipped(sets, detector)
+        calibration = {
+            name: (head.slope, head.midpoint, head.document_midpoint) for name, head in classifier.heads.items()
+        }
+    as_shipped = _false_alarms(scored, calibration, dict.fromkeys(classifier.heads, 0.5))
+    return {
+        "mode": "cross-validated" if cross else "shipped weights",
+        **measure(scored, calibration),
+        "at_default_threshold": {"false_positives": as_shipped, "recall": _recall_at(scored, calibration, 0.5)},
+        "latency": latency(detector, sets),
+        "machine": common.machine(),
+    }
+
+
+def _recall_at(scored: Sequence[Scored], calibration: Calibration, limit: float) -> dict[str, float]:
+    found = {name: _scores(scored, calibration, head, name, bad=True) for name, head in HEAD_OF.items()}
+    return {name: round(float(np.mean(scores > limit)), 4) for name, scores in found.items() if len(scores)}
+
+
+def show(result: dict[str, Any]) -> None:
+    print(f"{result['mode']}; {result['machine']}\n")
+    print(f"{'attack set':<30}{'head':<12}{'rows':>6}{'recall':>9}{'95 % interval':>18}{'AUC':>8}")
+    for name, row in result["sets"].items():
+        low, high = row["interval"]
+        print(
+            f"{name:<30}{row['head']:<12}{row['rows']:>6}{row['recall']:>9.1%}"
+            f"{f'{low:.1%} - {high:.1%}':>18}{row['auc']:>8.3f}"
+        )
+    print(f"\nthresholds: {result['threshold']}; false alarms together: {result['false_positive_rate']:.2%}")
+    for name, rate in result["false_positives"].items():
+        print(f"  {name:<44}{rate:>8.1%}")
+    for name, row in result["latency"].items():
+        print(f"{name:<12} p50 {row['p50_ms']:.2f} ms, p99 {row['p99_ms']:.2f} ms ({row['characters']} characters)")
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--data", type=Path, default=common.DATA / "safety", help="folder of the evaluation sets")
+    options.add_argument("--catalogues", type=Path, nargs="*", default=[], help="as for training.detector.train")
+    options.add_argument("--mode", choices=("auto", "cross", "shipped"), default="auto")
+    options.add_argument("--json", action="store_true", help="print one JSON object as the last line")
+    given = options.parse_args()
+    result = run(given.data, given.catalogues, given.mode)
+    show(result)
+    if given.json:
+        print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()

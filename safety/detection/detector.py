@@ -1,0 +1,105 @@
+"""How likely a text is an attack: rules and classifier, over every view of it, the worst counts.
+
+Two ways of reading. The user's own words may ask for anything but to break the rules. A document is data: whatever in
+it asks the reader to do something is suspect, so it is judged line by line.
+
+Not covered: attacks that need the rest of the conversation, or the operator's instructions, to be seen as such
+("How do I cook an omelette?" to a bank's assistant).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from safety.detection import rules
+from safety.detection.classifier import Classifier
+from safety.detection.features import Features, features
+from safety.detection.normalise import View, views
+from safety.detection.segments import segments
+
+WINDOW = 2_400
+STRIDE = 1_200
+"""Characters. A longer text is read through overlapping windows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """`score` between 0 and 1 (see `classifier`); `because` names the rule or head, and the view unless plain."""
+
+    score: float = 0.0
+    because: str = ""
+
+
+NOTHING = Finding()
+
+
+class Detector:
+    """Immutable and thread-safe: the same text always gets the same finding."""
+
+    def __init__(self, classifier: Classifier) -> None:
+        self.classifier = classifier
+
+    def injection(self, text: str) -> Finding:
+        """Text in the user's own words that tries to overrule the operator."""
+        return self._worst(views(text), ("injection",), document=False)
+
+    def harm(self, text: str) -> Finding:
+        """A request for something harmful."""
+        found = [self._head("harm", view, document=False) for view in views(text)]
+        return max(found, key=lambda finding: finding.score, default=NOTHING)
+
+    def document(self, text: str) -> Finding:
+        """Untrusted text that gives orders."""
+        return self._worst(views(text), ("document", "injection"), document=True)
+
+    def _worst(self, seen: Sequence[View], heads: Sequence[str], *, document: bool) -> Finding:
+        found = [NOTHING]
+        for view in seen:
+            outermost = view.label.split("+")[-1]
+            if outermost in rules.HIDDEN:
+                found.append(Finding(rules.HIDDEN[outermost], f"hidden text ({view.label})"))
+            found += (
+                Finding(certainty, _named(label, view)) for label, certainty in rules.hits(view.text, document=document)
+            )
+            found += (self._head(head, view, document=document) for head in heads)
+        return max(found, key=lambda finding: finding.score)
+
+    def _head(self, name: str, view: View, *, document: bool) -> Finding:
+        score = self.segment_score(view.text) if name == "document" else self.window_score(name, view.text)
+        return Finding(self.classifier.heads[name].probability(score, document=document), _named(name, view))
+
+    def window_score(self, name: str, text: str) -> float:
+        """Raw score of head `name`: the worst window of folded `text`."""
+        return float(self.classifier.heads[name].scores(features(text), windows(len(text))).max())
+
+    def segment_score(self, text: str) -> float:
+        """Raw score of head `document`: the worst line or sentence of folded `text`."""
+        found, cut, context = document_features(text)
+        if not cut:
+            return -30.0
+        return float(self.classifier.heads["document"].scores(found, cut, context).max())
+
+
+def windows(length: int) -> list[tuple[int, int]]:
+    """The whole text if it is short; else windows that overlap by half and reach its end."""
+    if length <= WINDOW:
+        return [(0, max(length, 1))]
+    starts = range(0, length - WINDOW + STRIDE, STRIDE)
+    return [(start, min(start + WINDOW, length)) for start in starts]
+
+
+def document_features(
+    text: str,
+) -> tuple[Features, list[tuple[int, int]], np.ndarray[tuple[int, int], np.dtype[np.float32]]]:
+    """Features that do not cross segments, the segments' bounds, and their context [n, len(CONTEXT)]."""
+    cut = segments(text)
+    edges = sorted({edge for segment in cut for edge in (segment.start, segment.end)})
+    context = np.array([segment.context for segment in cut], dtype=np.float32)
+    return features(text, edges), [(segment.start, segment.end) for segment in cut], context
+
+
+def _named(what: str, view: View) -> str:
+    return what if view.label == "plain" else f"{what} (in {view.label})"

@@ -1,0 +1,154 @@
+"""A text as rows of hashed features, kept by position, so that every window is scored from one pass.
+
+Features are hashes of word n-grams (with one-word gaps and marks for the beginning of a sentence) and of character
+n-grams. No vocabulary exists anywhere: a feature is a bucket number, and many n-grams share a bucket.
+
+Not covered: word order beyond three words, and scripts whose words need a dictionary (their character n-grams count).
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+BITS = 18
+BUCKETS = 1 << BITS
+
+Integers = npt.NDArray[np.int64]
+_Hashes = npt.NDArray[np.uint64]
+
+_BASE = 0x9E3779B97F4A7C15 | 1
+_LONGEST_NGRAM = 5
+_SENTENCE_ENDS = frozenset('.!?:;\n\r|•*>。！？：।؟"“”«»(')
+_LETTER, _OTHER, _END = 1, 0, 2
+
+
+class _Kinds(dict[str, int]):
+    """Part of a word, something else, or the end of a sentence; filled as characters are met."""
+
+    def __missing__(self, char: str) -> int:
+        if char in _SENTENCE_ENDS:
+            kind = _END
+        else:
+            kind = _LETTER if unicodedata.category(char)[0] in "LMN" or char == "'" else _OTHER
+        if len(self) < 20_000:
+            self[char] = kind
+        return kind
+
+
+_KINDS = _Kinds()
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """Positions are in the text as given, ascending. `word_at` [W] and `char_at` [C] say where a feature begins."""
+
+    word_at: Integers
+    words: Integers
+    """Bucket of the feature that begins at `word_at`; several share a position."""
+    char_at: Integers
+    chars: Integers
+    starts: Integers
+    """Where each word begins: what windows are counted in."""
+
+
+def features(text: str, cuts: Sequence[int] = ()) -> Features:
+    """`text` is folded already (`normalise.fold`). No feature crosses an offset of `cuts` (ascending), and a sentence
+    begins at each. Linear in the length of `text`; no limit is applied here."""
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32).astype(np.uint64)
+    kinds = np.fromiter((_KINDS[char] for char in text), dtype=np.uint8, count=len(text))
+    codes[(codes >= 48) & (codes <= 57)] = 48
+    part = np.zeros(len(text) + 1, dtype=np.int64)
+    np.add.at(part, np.asarray(cuts, dtype=np.int64), 1)
+    part = np.cumsum(part)
+    word_at, words, starts = _word_features(codes, kinds, part)
+    char_at, chars = _char_features(codes, part)
+    return Features(word_at, words, char_at, chars, starts)
+
+
+def _bucket(hashes: _Hashes, seed: int) -> Integers:
+    """Finaliser of MurmurHash3 (public domain, Austin Appleby), then the top bits."""
+    mixed = hashes ^ np.uint64(seed * 0xC2B2AE3D27D4EB4F & 0xFFFFFFFFFFFFFFFF)
+    mixed = (mixed ^ (mixed >> np.uint64(33))) * np.uint64(0xFF51AFD7ED558CCD)
+    mixed = (mixed ^ (mixed >> np.uint64(33))) * np.uint64(0xC4CEB9FE1A85EC53)
+    return (mixed >> np.uint64(64 - BITS)).astype(np.int64)
+
+
+def _powers(base: int, n: int) -> _Hashes:
+    table = np.full(n, base & 0xFFFFFFFFFFFFFFFF, dtype=np.uint64)
+    if n:
+        table[0] = 1
+    return np.cumprod(table, dtype=np.uint64)
+
+
+def _word_hashes(codes: _Hashes, begin: Integers, end: Integers) -> _Hashes:
+    """Polynomial hash of each codes[begin:end], from one prefix sum modulo 2**64 (the base is odd, so invertible)."""
+    prefix = np.zeros(len(codes) + 1, dtype=np.uint64)
+    np.cumsum((codes + np.uint64(1)) * _powers(_BASE, len(codes)), out=prefix[1:])
+    back = _powers(pow(_BASE, -1, 1 << 64), len(codes) + 1)
+    hashes: _Hashes = (prefix[end] - prefix[begin]) * back[begin]
+    return hashes
+
+
+def _word_features(codes: _Hashes, kinds: npt.NDArray[np.uint8], part: Integers) -> tuple[Integers, Integers, Integers]:
+    inside = np.concatenate(([False], kinds == _LETTER, [False]))
+    edges = np.flatnonzero(inside[1:] != inside[:-1])
+    begin, end = edges[0::2], edges[1::2]
+    if not len(begin):
+        empty = np.zeros(0, dtype=np.int64)
+        return empty, empty, empty
+    words = _word_hashes(codes, begin, end)
+    ends = np.concatenate(([0], np.cumsum(kinds == _END)))
+    first = np.concatenate(([True], (ends[begin[1:]] > ends[end[:-1]]) | (part[begin[1:]] > part[begin[:-1]])))
+    return *_word_ngrams(words, begin, first, part[begin]), begin
+
+
+def _word_ngrams(
+    words: _Hashes, begin: Integers, first: npt.NDArray[np.bool_], part: Integers
+) -> tuple[Integers, Integers]:
+    """Words, pairs, triples, pairs over a gap; words and pairs that begin a sentence once more under another seed."""
+    k = np.uint64(0x100000001B3)
+    pair = words[:-1] * k + words[1:]
+    triple = pair[:-1] * k + words[2:]
+    gap = words[:-2] * k + words[2:]
+    opener = np.flatnonzero(first)
+    two, three = np.flatnonzero(part[1:] == part[:-1]), np.flatnonzero(part[2:] == part[:-2])
+    opening_pair = two[first[two]]
+    parts = (
+        (begin, _bucket(words, 1)),
+        (begin[two], _bucket(pair[two], 2)),
+        (begin[three], _bucket(triple[three], 3)),
+        (begin[three], _bucket(gap[three], 4)),
+        (begin[opener], _bucket(words[opener], 5)),
+        (begin[opening_pair], _bucket(pair[opening_pair], 6)),
+    )
+    return _sorted(parts)
+
+
+def _char_features(codes: _Hashes, part: Integers) -> tuple[Integers, Integers]:
+    parts = []
+    k = np.uint64(0x100000001B3)
+    rolling = codes.copy()
+    for n in range(2, _LONGEST_NGRAM + 1):
+        if len(codes) < n:
+            break
+        rolling = rolling[: len(codes) - n + 1] * k + codes[n - 1 :]
+        whole = part[n - 1 : len(codes)] == part[: len(rolling)]
+        if n == 2:  # pairs say something only where a character is nearly a word
+            whole &= codes[: len(rolling)] >= 0x2E80
+        at = np.flatnonzero(whole)
+        parts.append((at, _bucket(rolling[at], 10 + n)))
+    return _sorted(tuple(parts))
+
+
+def _sorted(parts: tuple[tuple[Integers, Integers], ...]) -> tuple[Integers, Integers]:
+    if not parts:
+        empty = np.zeros(0, dtype=np.int64)
+        return empty, empty
+    at = np.concatenate([p for p, _ in parts])
+    order = np.argsort(at, kind="stable")
+    return at[order], np.concatenate([b for _, b in parts])[order]

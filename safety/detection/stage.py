@@ -1,0 +1,92 @@
+"""The door of detection: stages `injection` and `harm` of slot `screen`, and the settings they take.
+
+Settings: `escalate`, `block` (scores from 0 to 1; above 1 = never), `document_escalate`, `document_block` (the same
+for untrusted text), `models` (those four by name of the model asked for), `roles`, `document_names`, `document_tags`,
+`shadow`, `time_budget_s`, `fail_open`, `weights` (a file of your own, from `training.detector.train`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from plugins.contract import RegistryLike, StageFactory
+from plugins.errors import ConfigurationError
+from safety.detection import classifier
+from safety.detection.detector import Detector
+from safety.detection.screen import DetectionScreen, HarmJudge, InjectionJudge, Judge, Policy, Thresholds
+from safety.settings import ROLES, check_keys, flag, some_of, strings, table, text
+
+Settings = Mapping[str, Any]
+
+THRESHOLDS = ("escalate", "block", "document_escalate", "document_block")
+KEYS = (*THRESHOLDS, "models", "roles", "document_names", "document_tags", "shadow", "time_budget_s", "fail_open")
+
+_ROLES = {"injection": ("user", "tool"), "harm": ("user",)}
+
+
+def register(registry: RegistryLike) -> None:
+    registry.add("screen", "injection", _stage("injection", InjectionJudge))
+    registry.add("screen", "harm", _stage("harm", HarmJudge))
+
+
+def _stage(name: str, judge: Callable[[Detector], Judge]) -> StageFactory:
+    def build(settings: Settings) -> DetectionScreen:
+        stage = f"screen.{name}"
+        check_keys(stage, settings, (*KEYS, "weights"))
+        path = Path(text(stage, "weights", settings.get("weights", str(classifier.WEIGHTS))))
+        return DetectionScreen(name, judge(_detector(path)), policy(stage, settings, _ROLES[name]))
+
+    return build
+
+
+@cache
+def _detector(path: Path) -> Detector:
+    """One copy in memory, whatever the number of stages; it never changes."""
+    return Detector(classifier.load(path))
+
+
+def policy(stage: str, settings: Settings, roles: tuple[str, ...]) -> Policy:
+    """Reads every setting that rails with a judge share. Raises `ConfigurationError` naming the stage and the key."""
+    plain = Policy()
+    user, document = _thresholds(stage, settings, (Thresholds(), Thresholds()))
+    models = table(stage, "models", settings.get("models", {}))
+    for model, own in models.items():
+        check_keys(f"{stage}.models.{model}", table(stage, f"models.{model}", own), THRESHOLDS)
+    return Policy(
+        user=user,
+        document=document,
+        models={m: _thresholds(f"{stage}.models.{m}", own, (user, document)) for m, own in models.items()},
+        roles=frozenset(some_of(stage, "roles", settings.get("roles", roles), ROLES)),
+        document_names=frozenset(strings(stage, "document_names", settings.get("document_names", ("document",)))),
+        document_tags=strings(stage, "document_tags", settings.get("document_tags", plain.document_tags)),
+        shadow=flag(stage, "shadow", settings.get("shadow", False)),
+        time_budget_s=number(stage, "time_budget_s", settings.get("time_budget_s", plain.time_budget_s)),
+        fail_open=flag(stage, "fail_open", settings.get("fail_open", False)),
+    )
+
+
+def _thresholds(
+    stage: str, settings: Settings, default: tuple[Thresholds, Thresholds]
+) -> tuple[Thresholds, Thresholds]:
+    """For the user's words, and for documents."""
+    made = []
+    for prefix, given in zip(("", "document_"), default, strict=True):
+        escalate = number(stage, f"{prefix}escalate", settings.get(f"{prefix}escalate", given.escalate))
+        block = number(stage, f"{prefix}block", settings.get(f"{prefix}block", given.block))
+        if escalate > block:
+            raise ConfigurationError(
+                f"{stage}: {prefix}escalate = {escalate:g} is above {prefix}block = {block:g}; "
+                "what is blocked cannot be escalated as well, so lower it"
+            )
+        made.append(Thresholds(escalate, block))
+    return made[0], made[1]
+
+
+def number(stage: str, key: str, value: Any) -> float:
+    """A positive number."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+        raise ConfigurationError(f"{stage}: {key} must be a number above 0, found {value!r}")
+    return float(value)
