@@ -145,9 +145,11 @@ async def test_a_cancelled_request_leaves_the_connection_in_order(gateways: list
 async def test_a_full_server_still_answers_what_it_has(server: RedisServer, gateways: list[TieredCache]) -> None:
     cache = gateways[0]
     await keep(cache, asked())
+    for number in range(20):
+        server.ask("SET", f"filler{number}", b"x" * 100_000)
     server.ask("CONFIG", "SET", "maxmemory-policy", "noeviction")
     server.ask("CONFIG", "SET", "maxmemory", "1mb")
-    assert b"OOM" in server.ask("SET", "filler", b"x" * 1000)
+    assert b"OOM" in server.ask("SET", "one-more", "x")
     for number in range(5):
         question = asked(f"new {number}")
         assert not await cache.remember(question, ANSWERS, await cache.recall(question))
