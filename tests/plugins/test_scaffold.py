@@ -15,8 +15,8 @@ from plugins.scaffold import scaffold
 from plugins.testing import ScriptedModel, Unconstrained, check_stage
 
 
-def loaded(folder: Path, name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, folder / name / "__init__.py")
+def loaded(path: Path, name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -32,8 +32,28 @@ def test_what_is_scaffolded_keeps_the_contract_of_its_slot(slot: Any, tmp_path: 
     registry = Registry()
     registry.add("constrain", "grammar", lambda settings: Unconstrained())
     registry.add("generate", "engine", lambda settings: ScriptedModel())
-    registry.register_from("new", loaded(folder, f"sluicegate_new_{slot}").register)
+    registry.register_from("new", made(folder, slot).register)
     assert check_stage(slot, registry.build(slot, f"new-{slot}", {})) == []
+
+
+@pytest.mark.parametrize("slot", SLOTS)
+def test_the_scaffolded_test_passes(slot: Any, tmp_path: Path) -> None:
+    """As it was written: its functions, and each promise of its contract."""
+    folder = scaffold(f"new-{slot}", slot, tmp_path)
+    made(folder, slot)
+    test = loaded(folder / "tests" / f"test_sluicegate_new_{slot}.py", f"test_sluicegate_new_{slot}")
+    ran = 0
+    for name, found in vars(test).items():
+        if name.startswith("Test"):
+            promises = [promise for promise in dir(found) if promise.startswith("test_")]
+            ran += len([getattr(found(), promise)() for promise in promises])
+        elif name.startswith("test_it_"):
+            ran += len([found()])
+    assert ran
+
+
+def made(folder: Path, slot: str) -> ModuleType:
+    return loaded(folder / f"sluicegate_new_{slot}" / "__init__.py", f"sluicegate_new_{slot}")
 
 
 @pytest.mark.parametrize("name", ["", "Tickets", "tickets!", "../tickets", "2fast", "a--b", "a-", "a_b"])
