@@ -4,7 +4,7 @@ Plain and fractional spellings are exact for every bound and divisor. Spellings 
 finite automaton can decide them without counting: no bounds, or bounds of zero only (the sign and "all digits zero"
 decide). With any other bound, or `multiple_of`, exponents are left out: a value is never wrong, some spellings of it
 are missing. Among integers, an exponent is allowed when it cannot leave a fraction: `12e3`, `1.0E+2`, `7e-0`, but not
-`1.5e1`.
+`1.5e1`. An exponent has two digits, or three up to 307 behind a mantissa below ten.
 """
 
 from __future__ import annotations
@@ -31,8 +31,12 @@ _MAX_MODULUS = 5_000  # states of a remainder automaton
 _FRACTION = r"(\.[0-9]+)?"
 _ZERO_FRACTION = r"(\.0+)?"
 _MAGNITUDE = "(0|[1-9][0-9]*)"
-_EXPONENT = "([eE][+-]?[0-9]+)?"
-_WHOLE_EXPONENT = r"([eE](\+?[0-9]+|-0+))?"
+# Exponents end where doubles do: nearly every reader turns `1e999` into infinity, which no schema means. Two digits go
+# with any mantissa, three with one digit before the point.
+_SMALL = "0*[0-9]{1,2}"
+_LARGE = "0*([12][0-9]{2}|30[0-7])"
+_EXPONENTS = (f"[eE][+-]?{_SMALL}", f"[eE][+-]?{_LARGE}")
+_WHOLE_EXPONENTS = (rf"[eE](\+?{_SMALL}|-0+)", rf"[eE]\+?{_LARGE}")
 
 
 def number_dfa(
@@ -112,10 +116,13 @@ def _grammar(integer: bool, plain: bool, exponents: bool) -> Table:
     """Unsigned spellings."""
     if integer:
         fraction = "" if plain else _ZERO_FRACTION
-        exponent = _WHOLE_EXPONENT
+        small, large = _WHOLE_EXPONENTS
     else:
-        fraction, exponent = _FRACTION, _EXPONENT
-    return _pattern(f"^{_MAGNITUDE}{fraction}{exponent if exponents and not plain else ''}$")
+        fraction = _FRACTION
+        small, large = _EXPONENTS
+    if plain or not exponents:
+        return _pattern(f"^{_MAGNITUDE}{fraction}$")
+    return _pattern(f"^({_MAGNITUDE}{fraction}({small})?|[1-9]{fraction}{large})$")
 
 
 def _between(grammar: Table, low: _Bound | None, high: _Bound | None, meter: Meter) -> Table:

@@ -136,3 +136,10 @@ def test_senseless_arguments_are_refused() -> None:
     for arguments in ({"multiple_of": 0}, {"multiple_of": -2}, {"minimum": float("nan")}, {"maximum": float("inf")}):
         with pytest.raises(InvalidGrammar):
             number_dfa(**arguments)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("spelling", ["1e308", "12e100", "1e999", "-1E+0400"])
+def test_no_exponent_reaches_past_a_double(spelling: str) -> None:
+    """Readers turn such a number into infinity, which is not what was meant."""
+    assert not number_dfa().accepts(spelling.encode())
+    assert number_dfa().accepts(b"9.99e307")
