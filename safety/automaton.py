@@ -79,6 +79,7 @@ class Automaton:
 
     def __init__(self, nfa: Nfa, fold: Callable[[str], str]) -> None:
         self.rules: list[Rule] = nfa.rules
+        self.fingerprint = nfa.fingerprint
         self.fold = fold
         self._nfa = nfa
         self._states: dict[tuple[tuple[Group, ...], str], State] = {}

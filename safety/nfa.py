@@ -6,6 +6,7 @@ of phrases). `safety.automaton` runs it; nothing here sees text.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -72,12 +73,22 @@ class Nfa:
         self.entries: list[Entry] = []
         self.shapes: list[Node] = []
         """What a match, with its cue, looks like; for `safety.prefilter`. Phrases are not in it."""
+        self._written = hashlib.sha256()
         self._roots: dict[str, int] = {}
         self._children: dict[tuple[int, str], int] = {}
         self._trie_size = 0
         self._closures: dict[int, frozenset[int]] = {}
 
+    @property
+    def fingerprint(self) -> str:
+        """Of all that was added, in order; the same in every process."""
+        return self._written.hexdigest()
+
+    def _note(self, *parts: object) -> None:
+        self._written.update(repr(parts).encode())
+
     def add_rule(self, rule: Rule) -> int:
+        self._note("rule", rule.label, getattr(rule.valid, "__name__", None))
         self.rules.append(rule)
         return len(self.rules) - 1
 
@@ -88,6 +99,7 @@ class Nfa:
         point or dash). `cue` is a pattern that must come right before, `tails` are texts one of which must follow;
         neither is part of the match, and a cue alone holds nothing back. Raises `ConfigurationError` for what
         `safety.regex` refuses or a pattern too large."""
+        self._note("pattern", rule, pattern, left, right, cue, tails)
         parsed = parse(pattern)
         self._check_bound(rule, pattern, parsed)
         body = self._position()
@@ -105,6 +117,7 @@ class Nfa:
     def add_address(self, rule: int, *, plain: str, dotted: str, rest: str, limits: tuple[int, int]) -> None:
         """Addresses `head@rest`, where the head is the longest run before the sign: of `plain` characters up to
         `limits[0]`, or with `dotted` ones among them up to `limits[1]`. Both are patterns of one character."""
+        self._note("address", rule, plain, dotted, rest, limits)
         entry, run, broken = self._position(), self._position(), self._position()
         one, other = parse(plain).node, parse(dotted).node
         assert isinstance(one, CharSet)
@@ -125,6 +138,7 @@ class Nfa:
         """Matches however it is written: `safety.text.wide` of both sides. With `evasions`, in phrases of enough
         letters also digits for letters, emphasis marks inside, and all letters spaced out. Raises
         `ConfigurationError` for a phrase that folds to nothing."""
+        self._note("phrase", rule, phrase, borders, evasions)
         symbols = " ".join("".join(map(text.wide, phrase)).split())
         if not symbols:
             raise ConfigurationError(f"blocklist phrase {phrase!r} has no visible characters; remove it")

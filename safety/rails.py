@@ -7,13 +7,15 @@ channels or two choices.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from plugins.contract import Caller, Channel, Message, Request, ScreenResult, Span, Verdict
+from plugins.contract import Caller, Channel, Message, RailProperties, Request, ScreenResult, Span, Verdict
 from safety.automaton import Automaton, Match
 from safety.scanner import Scanner, find_all
 
+ALL_CHANNELS: frozenset[Channel] = frozenset(("content", "reasoning", "tool_arguments"))
 LONG = 20_000
 """Characters; a few milliseconds of reading."""
 
@@ -32,6 +34,12 @@ class Policy:
 
     def span(self, match: Match) -> Span:
         return Span(match.start, match.end, match.label, self.replacement.replace("{label}", match.label))
+
+
+def version(automaton: Automaton, policy: Policy) -> str:
+    """Changes when the rules or what is done about them change, and only then."""
+    said = (policy.action, sorted((policy.actions or {}).items()), policy.replacement)
+    return hashlib.sha256(f"{automaton.fingerprint} {said}".encode()).hexdigest()[:16]
 
 
 class MatchSession:
@@ -60,14 +68,16 @@ class MatchSession:
 class MatchRail:
     """Slot `moderate`. The automaton is shared by all sessions."""
 
-    def __init__(self, name: str, automaton: Automaton, policy: Policy, channels: frozenset[str] | None = None) -> None:
+    def __init__(
+        self, name: str, automaton: Automaton, policy: Policy, channels: frozenset[Channel] | None = None
+    ) -> None:
         self.name = name
         self.automaton = automaton
         self.policy = policy
-        self._channels = channels
+        self.properties = RailProperties(version(automaton, policy), channels=channels or ALL_CHANNELS)
 
     def open(self, request: Request, caller: Caller, channel: Channel) -> MatchSession | PassSession:
-        if self._channels is not None and channel not in self._channels:
+        if channel not in self.properties.channels:
             return PassSession()
         return MatchSession(Scanner(self.automaton), self.policy)
 
@@ -91,6 +101,7 @@ class MatchScreen:
 
     def __init__(self, name: str, automaton: Automaton, policy: Policy, roles: frozenset[str]) -> None:
         self.name = name
+        self.properties = RailProperties(version(automaton, policy))
         self._automaton = automaton
         self._policy = policy
         self._roles = roles

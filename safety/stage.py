@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from plugins.contract import RegistryLike, StageFactory
+from plugins.contract import Channel, RegistryLike, StageFactory
 from plugins.errors import ConfigurationError
 from safety.automaton import Automaton
 from safety.blocklist import compile_phrases
@@ -40,7 +40,9 @@ def _moderate(name: str, compile_rules: Compile, keys: tuple[str, ...]) -> Stage
         check_keys(stage, settings, (*keys, *_COMMON, "channels"))
         channels = some_of(stage, "channels", settings.get("channels", CHANNELS), CHANNELS)
         automaton = compile_rules(stage, settings)
-        return MatchRail(name, automaton, _policy(stage, settings, automaton), frozenset(channels))
+        return MatchRail(
+            name, automaton, _policy(stage, settings, automaton), cast(frozenset[Channel], frozenset(channels))
+        )
 
     return build
 

@@ -1,0 +1,60 @@
+"""The built-in rails are tried as any stranger's."""
+
+from __future__ import annotations
+
+import pytest
+
+from plugins import RailExample
+from plugins.testing import RailContract
+from safety import MatchRail, Policy, compile_patterns, compile_phrases, compile_pii, compile_secrets
+
+EMAIL = RailExample("Write to jane.roe@example.com, or not.", ("jane.roe@example.com",))
+CARD = RailExample("It is 4111 1111 1111 1111 (a test).", ("4111 1111 1111 1111",))
+KEY = RailExample("export KEY=AKIAIOSFODNN7EXAMPLE\n", ("AKIAIOSFODNN7EXAMPLE",))
+NEAR = RailExample("Version 5.4.40 of 2012-05-04, 4111 1111 1111 1112, AKIAQKMPISIP, @app.route.")
+
+
+class TestPersonalData(RailContract):
+    examples = (EMAIL, CARD, NEAR)
+
+    def rail(self) -> MatchRail:
+        return MatchRail("pii", compile_pii(), Policy())
+
+
+class TestBlockingPersonalData(RailContract):
+    examples = (EMAIL, CARD, NEAR)
+
+    def rail(self) -> MatchRail:
+        return MatchRail("pii", compile_pii(), Policy("block"), frozenset({"content"}))
+
+
+class TestCredentials(RailContract):
+    examples = (KEY, NEAR)
+
+    def rail(self) -> MatchRail:
+        return MatchRail("secrets", compile_secrets(), Policy())
+
+
+class TestPhrases(RailContract):
+    examples = (
+        RailExample("the Blue\nHeron pr\u200botocol, b l u e h e r o n", ("Blue\nHeron", "b l u e h e r o n")),
+        RailExample("the blue herons"),
+    )
+
+    def rail(self) -> MatchRail:
+        return MatchRail("blocklist", compile_phrases(["blue heron"]), Policy())
+
+
+class TestPatterns(RailContract):
+    examples = (RailExample("see TK-1234!", ("TK-1234",)), RailExample("see TK-12"))
+
+    def rail(self) -> MatchRail:
+        return MatchRail("patterns", compile_patterns({"ticket": "\\bTK-\\d{3,5}\\b"}), Policy("block"))
+
+
+@pytest.mark.parametrize("other", [compile_phrases(["zebra", "b"]), compile_phrases(["zebra"], borders=False)])
+def test_a_rails_version_changes_with_its_rules(other: object) -> None:
+    one, same = (MatchRail("b", compile_phrases(["zebra"]), Policy()) for _ in range(2))
+    assert one.properties.version == same.properties.version
+    assert MatchRail("b", other, Policy()).properties.version != one.properties.version  # type: ignore[arg-type]
+    assert MatchRail("b", compile_phrases(["zebra"]), Policy("block")).properties.version != one.properties.version
