@@ -113,7 +113,11 @@ class TestApp:
         self._thread = threading.Thread(target=lambda: asyncio.run(work), daemon=True)
         self._thread.start()
         self.client = httpx.Client(base_url=self.url, timeout=30, trust_env=False)
-        self._wait_until_started()
+        try:
+            self._wait_until_started()
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *error: object) -> None:

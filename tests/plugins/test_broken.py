@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from plugins import ConfigurationError, Job, PluginError, Registry, RegistryLike, Span, Verdict, discover
+from plugins import ConfigurationError, Job, PluginError, Registry, RegistryLike, ScreenResult, Span, Verdict, discover
 from plugins.testing import Unconstrained, test_app
 
 INSTALLED = {
@@ -320,3 +320,41 @@ async def test_a_stage_that_does_not_close_keeps_no_other_from_closing() -> None
     async with test_app(door, pipeline=pipeline) as gateway:
         assert (await gateway.ask_async("good")).text == "Hello back"
     assert closing.closed
+
+
+async def test_an_input_rail_that_never_answers_holds_up_its_own_request_alone() -> None:
+    """It waits in the event loop, so everyone else is served; when its client leaves, it is cancelled."""
+    ended: list[str] = []
+
+    class Waiting:
+        async def screen(self, request: Any, caller: Any) -> ScreenResult:
+            if "bad" in request.messages[0].content:
+                try:
+                    await asyncio.sleep(60)
+                finally:
+                    ended.append("cancelled")
+            return ScreenResult()
+
+    async with test_app(in_slot("screen", Waiting()), pipeline={"screen": ["broken"]}) as gateway:
+        stuck = asyncio.ensure_future(gateway.ask_async("a bad one"))
+        replies = await asyncio.gather(*(gateway.ask_async("a good one") for _ in range(4)))
+        assert [reply.text for reply in replies] == ["Hello back"] * 4
+        stuck.cancel()
+        await asyncio.gather(stuck, return_exceptions=True)
+    assert ended == ["cancelled"]
+
+
+def test_a_stage_that_does_not_start_keeps_the_gateway_from_becoming_ready() -> None:
+    """Its state says which stage it was; a rail that was asked for and is not there must not be missed."""
+
+    class Unstartable(Moody):
+        async def start(self) -> None:
+            raise OSError("no rules on this disk")
+
+        async def close(self) -> None:
+            return
+
+    gateway = test_app(register(Unstartable(raises)), pipeline={"moderate": ["moody"]})
+    with pytest.raises(OSError, match="no rules on this disk"), gateway:
+        pytest.fail("it must not become ready")
+    assert gateway.house.state.startswith("failed while starting moderate moody")
