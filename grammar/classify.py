@@ -14,7 +14,7 @@ import numpy as np
 
 from grammar import kernels
 from grammar.lexemes import BACKSLASH, DfaLexeme, Lexeme, State
-from grammar.trie import I32, Branch
+from grammar.trie import I32, Branch, build_branches
 from grammar.vocabulary import Vocabulary
 
 MAX_CLASSES = 8_000
@@ -76,6 +76,23 @@ def at_root(vocabulary: Vocabulary, lexeme: Any, state: State) -> RootClass:
     return known
 
 
+def at_root_general(vocabulary: Vocabulary, lexeme: Any, state: int) -> tuple[RootClass, Branch]:
+    """The same for a lexeme that anything may follow: all remainders of tokens, as a small trie of their own."""
+    key = ("general", lexeme.key(state))
+    known = vocabulary.classes.get(key)
+    if known is None:
+        inside, exits = _walk(vocabulary, lexeme, state)
+        trie = vocabulary.trie
+        remainders: list[tuple[bytes, int]] = []
+        for node in exits:
+            cut = int(trie.depth[node]) - 1
+            tokens = trie.ids[trie.first[node] : trie.first[trie.skip[node]]].tolist()
+            remainders.extend((vocabulary.words[token][cut:], token) for token in tokens)
+        known = (inside, build_branches(remainders))
+        remember(vocabulary, key, known)
+    return known
+
+
 def remember(vocabulary: Vocabulary, key: Any, value: Any) -> None:
     """Keep under `key`, forgetting the oldest beyond `MAX_CLASSES`."""
     classes = vocabulary.classes
@@ -85,6 +102,17 @@ def remember(vocabulary: Vocabulary, key: Any, value: Any) -> None:
 
 
 def _of_automaton(vocabulary: Vocabulary, lexeme: DfaLexeme, state: int) -> RootClass:
+    inside, exits = _walk(vocabulary, lexeme, state)
+    if not exits:
+        return inside
+    pairs = [vocabulary.pairs_at(node) for node in exits]
+    closers = inside.endings[0].closers if inside.endings else _NONE
+    ending = Ending(0, closers, join([numbers for numbers, _ in pairs]), join([tokens for _, tokens in pairs]))
+    return RootClass(inside.row, inside.ids, (ending,))
+
+
+def _walk(vocabulary: Vocabulary, lexeme: DfaLexeme, state: int) -> tuple[RootClass, list[int]]:
+    """Tokens that stay inside or close, and the nodes where remainders begin."""
     trie = vocabulary.trie
     row = np.zeros(vocabulary.row_words, np.int32)
     exits = np.empty(trie.size + 1, np.int32)
@@ -93,18 +121,12 @@ def _of_automaton(vocabulary: Vocabulary, lexeme: DfaLexeme, state: int) -> Root
         trie.byte, trie.depth, trie.skip, trie.first, trie.exact, trie.ids,
         lexeme.table, lexeme.accepting, state, lexeme.final, row, exits, closes,
     )  # fmt: skip
-    pairs = [vocabulary.pairs_at(node) for node in exits[:n_exits].tolist()]
-    ending = Ending(
-        0,
-        closes[:n_closes].copy(),
-        join([numbers for numbers, _ in pairs]),
-        join([tokens for _, tokens in pairs]),
-    )
-    endings = (ending,) if n_closes or ending.numbers.size else ()
+    endings = (Ending(0, closes[:n_closes].copy(), _NONE, _NONE),) if n_closes else ()
+    found = exits[:n_exits].tolist()
     if n_inside > _SPARSE:
-        return RootClass(row, _NONE, endings)
+        return RootClass(row, _NONE, endings), found
     ids = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
-    return RootClass(None, ids.astype(np.int32), endings)
+    return RootClass(None, ids.astype(np.int32), endings), found
 
 
 def _of_words(vocabulary: Vocabulary, lexeme: Any, start: State) -> RootClass:

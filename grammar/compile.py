@@ -12,7 +12,7 @@ from grammar.matcher import CompiledGrammar
 from grammar.options import GrammarOptions
 from grammar.schema.containers import Conj, Term
 from grammar.schema.document import Document
-from grammar.schema.keywords import check
+from grammar.schema.keywords import Survey
 from grammar.threads import AT_END, End, InLexeme, Thread
 from grammar.values import Values
 from grammar.vocabulary import Vocabulary
@@ -43,10 +43,10 @@ def compile_json_schema(
 
 def _compile(schema: dict[str, Any] | bool, vocabulary: Vocabulary, options: GrammarOptions) -> CompiledGrammar:
     document = Document(schema)
-    whole = check(document, options.limits)
+    survey = Survey(document, options.limits)
     values = Values(document, options)
     root: Conj = (Term(document.root),)
-    if whole and values.checks is not None:
+    if survey.whole and values.checks is not None:
         values.checks.validator(root[0])
     if not values.satisfiable(root):
         raise Unsatisfiable("no value satisfies this schema", pointer=values.why_not(root))
@@ -55,7 +55,7 @@ def _compile(schema: dict[str, Any] | bool, vocabulary: Vocabulary, options: Gra
         lambda: values.value(root, End()),
         needs_text=True,
         thread_limit=options.limits.threads,
-        notes=tuple(values.meaning.notes),
+        notes=tuple(survey.notes),
     )
 
 

@@ -30,6 +30,7 @@ class Counted:
     """`inner` (a quoted lexeme) cut down to `low` to `high` characters. `every`: the lexeme of all strings."""
 
     is_string = True
+    general = False
 
     def __init__(self, inner: DfaLexeme, every: DfaLexeme, low: int, high: int | None) -> None:
         self.inner = inner

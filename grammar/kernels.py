@@ -183,3 +183,19 @@ def difference(row, base, words, values):  # type: ignore[no-untyped-def]
             values[count] = row[k]
             count += 1
     return count
+
+
+def warm() -> None:
+    """Load or compile every kernel (seconds the first time on a machine, milliseconds from numba's cache)."""
+    i32 = np.zeros(2, np.int32)
+    table, flags = np.full((1, 256), -1, np.int32), np.zeros(1, np.bool_)
+    byte, empty = np.zeros(0, np.uint8), np.zeros(0, np.int32)
+    walk(byte, empty, empty, i32, empty, empty, table, flags, 0, -1, i32, i32, i32)
+    walk_lengths(byte, empty, empty, i32, empty, empty, table, 0, 0, -1, i32)
+    set_bits(i32, empty)
+    set_bits_except(i32, empty, empty)
+    starts = np.zeros(0, np.int64)
+    follow_words(byte, empty, i32, byte, starts, starts, 0, 0, 0, i32, np.zeros((1, 2), np.int32))
+    ids_at(i32, i32, empty, i32, 0, i32)
+    put_row(i32, i32, empty, empty)
+    difference(i32, i32, i32, i32)

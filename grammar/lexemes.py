@@ -28,6 +28,8 @@ class Lexeme(Protocol):
     start: State
     is_string: bool
     """It ends with the closing quote of a JSON string."""
+    general: bool
+    """It is no part of JSON: what follows it may begin with any byte. Its only outcome is 0."""
 
     def next(self, state: State, byte: int) -> State | None: ...
 
@@ -51,7 +53,8 @@ class DfaLexeme:
     With `quoted` the automaton describes a JSON string's body and the lexeme takes the closing quote as well.
     """
 
-    def __init__(self, dfa: ByteDfa, *, quoted: bool = False) -> None:
+    def __init__(self, dfa: ByteDfa, *, quoted: bool = False, general: bool = False) -> None:
+        self.general = general
         table, accepting = dfa.transitions, dfa.accepting
         if quoted:
             final = table.shape[0]
@@ -61,8 +64,9 @@ class DfaLexeme:
             accepting[final] = True
         self.dfa = dfa
         self.quoted = self.is_string = quoted
-        self.table: I32 = np.ascontiguousarray(table, np.int32)
-        self.accepting = accepting
+        # Copies: read-only arrays would make the compiled loops compile once more.
+        self.table: I32 = np.array(table, np.int32)
+        self.accepting = np.array(accepting, np.bool_)
         self.final = self.table.shape[0] - 1 if quoted else -1
         self.start = int(dfa.start)
         self._rows: list[list[int] | None] = [None] * self.table.shape[0]
@@ -127,13 +131,14 @@ class SortedWords:
         sizes = np.array([len(word) for word in words], np.int64)
         self.ends = np.cumsum(sizes)
         self.starts = self.ends - sizes
-        self.data = np.frombuffer(b"".join(words) or b"\0", np.uint8)
+        self.data = np.frombuffer(b"".join(words) or b"\0", np.uint8).copy()
 
 
 class Words:
     """One of a few byte strings, spelled exactly; states are trie nodes. `outcome` = index of the word."""
 
     is_string = False
+    general = False
 
     def __init__(self, words: list[tuple[bytes, int]]) -> None:
         words = sorted(words)

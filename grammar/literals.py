@@ -45,6 +45,7 @@ class Literals:
     """
 
     is_string = True
+    general = False
 
     def __init__(self, words: list[tuple[bytes, int]]) -> None:
         self.words = [text for text, _ in words]

@@ -31,7 +31,7 @@ class CompiledGrammar:
         thread_limit: int = 2_000,
         notes: tuple[str, ...] = (),
     ) -> None:
-        self.vocabulary = vocabulary
+        self.vocabulary = vocabulary.warm()
         self.notes = notes
         self.needs_text = needs_text
         self.configs = Configs(vocabulary, thread_limit)

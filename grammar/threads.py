@@ -166,7 +166,7 @@ class Thread(Protocol):
 
 
 class InLexeme:
-    """Inside `lexeme`, in `state`."""
+    """Inside `lexeme`, in `state`. A lexeme ends where it cannot go on, as lexers read; JSON needs no other way."""
 
     __slots__ = ("follow", "lexeme", "state")
 
@@ -179,14 +179,13 @@ class InLexeme:
         lexeme, follow = self.lexeme, self.follow
         after = lexeme.next(self.state, byte)
         ended = lexeme.outcome(self.state)
-        threads: tuple[Thread, ...] = ()
         if after is not None:
             if lexeme.grows(after):
-                threads = (InLexeme(lexeme, after, follow),)
-            else:
-                outcome = lexeme.outcome(after)
-                assert outcome is not None
-                threads = follow.finish(outcome, run, 0)
+                return (InLexeme(lexeme, after, follow),)
+            outcome = lexeme.outcome(after)
+            assert outcome is not None
+            return follow.finish(outcome, run, 0)
+        threads: tuple[Thread, ...] = ()
         if ended is not None:
             for thread in follow.finish(ended, run, 1):
                 threads += thread.step(byte, run)
@@ -200,6 +199,9 @@ class InLexeme:
         return None if after is None else InLexeme(self.lexeme, after, self.follow)
 
     def root(self, gather: Gather) -> None:
+        if self.lexeme.general:
+            self._general_root(gather)
+            return
         found = classify.at_root(gather.vocabulary, self.lexeme, self.state)
         if found.row is not None:
             gather.rows.append(found.row)
@@ -221,6 +223,21 @@ class InLexeme:
                 for thread in follow.after(ended):
                     thread.root(gather)
             gather.guards = outer
+
+    def _general_root(self, gather: Gather) -> None:
+        """Outside JSON, where anything may follow a lexeme."""
+        inside, remainders = classify.at_root_general(gather.vocabulary, self.lexeme, self.state)
+        if inside.row is not None:
+            gather.rows.append(inside.row)
+        gather.add(inside.ids)
+        for ending in inside.endings:
+            gather.add(ending.closers)
+        ended = self.lexeme.outcome(self.state)
+        for thread in self.follow.after(0):
+            if remainders.children:
+                thread.walk(remainders, gather)
+            if ended is not None:
+                thread.root(gather)
 
     def walk(self, branch: Branch, gather: Gather) -> None:
         found = classify.in_branch(gather.vocabulary, self.lexeme, self.state, branch)

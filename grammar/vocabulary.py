@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from grammar import kernels
 from grammar.literals import escapes_of
 from grammar.spelling import token_bytes
 from grammar.trie import I32, Branch, FlatTrie, build_branches, build_flat
@@ -73,6 +74,7 @@ class Vocabulary:
             raise InvalidGrammar("the vocabulary has a token of more than 1000 bytes")
         self.eos = np.array(self.eos_token_ids, np.int32)
         self.row_words = (self.size + 31) // 32
+        self._warm = False
         self.classes: dict[Any, Any] = {}
         """Lexeme states classified so far, see `classify`; shared by all grammars of this vocabulary."""
 
@@ -244,6 +246,10 @@ class Vocabulary:
         return found
 
     def warm(self) -> Vocabulary:
-        """Build what would otherwise be built at the first mask (about a second for 128,000 tokens)."""
+        """Build what would otherwise be built at the first mask: about a second for 128,000 tokens, once."""
+        if self._warm:
+            return self
+        self._warm = True
+        kernels.warm()
         _ = self.trie, self.structural, self.escapes, self.remainders, self.closing, self.quoted
         return self

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from grammar.automata import CharDfa
+from grammar.automata.formats import FORMAT_NAMES
 from grammar.options import GrammarLimits
+from grammar.schema import strings
 from grammar.schema.document import Document, Node
-from plugins.errors import GrammarLimit, InvalidGrammar
+from plugins.errors import GrammarError, GrammarLimit, InvalidGrammar, UnsupportedGrammar
 
 Json = Any
 _TYPES = ("null", "boolean", "object", "array", "number", "string", "integer")
@@ -82,56 +85,85 @@ _SHAPES: dict[str, tuple[Callable[[Json], bool], str]] = {
 }  # fmt: skip
 
 
-def check(document: Document, limits: GrammarLimits) -> bool:
-    """Look at every schema that can matter, following references.
+class Survey:
+    """Walks every schema that can matter, following references.
 
-    Returns whether any may need a check of whole values. Raises `InvalidGrammar`, `UnsupportedGrammar` or
-    `GrammarLimit` with a pointer.
+    `whole`: some keyword may need a check of whole values. `notes`: what the author should know. Raises
+    `InvalidGrammar`, `UnsupportedGrammar` or `GrammarLimit` with a pointer.
     """
-    pending = [(document.root, 0)]
-    seen: set[int] = set()
-    whole = False
-    while pending:
-        node, depth = pending.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        if depth > limits.depth:
-            raise GrammarLimit(f"schemas nest deeper than {limits.depth}", pointer=node.pointer)
+
+    def __init__(self, document: Document, limits: GrammarLimits) -> None:
+        self.limits = limits
+        self.whole = False
+        self.notes: list[str] = []
+        self._named_draft = isinstance(document.schema, dict) and "$schema" in document.schema
+        self._pending = [(document.root, 0)]
+        seen: set[int] = set()
+        while self._pending:
+            node, depth = self._pending.pop()
+            if id(node) in seen or isinstance(node.value, bool):
+                continue
+            seen.add(id(node))
+            if depth > limits.depth:
+                raise GrammarLimit(f"schemas nest deeper than {limits.depth}", pointer=node.pointer)
+            if not isinstance(node.value, dict):
+                raise InvalidGrammar(
+                    f"a schema must be an object, true or false, not {_shown(node.value)}", pointer=node.pointer
+                )
+            self._look_at(node, depth)
+
+    def _look_at(self, node: Node, depth: int) -> None:
         value = node.value
-        if isinstance(value, bool):
-            continue
-        if not isinstance(value, dict):
-            raise InvalidGrammar(f"a schema must be an object, true or false, not {value!r}", pointer=node.pointer)
-        whole = _look_at(node, pending, depth) or whole
-    return whole
+        if "$ref" in value and node.draft <= 7:
+            self._pending.append((node.document.resolve(node, "$ref"), depth))
+            return
+        if "$ref" in value and "$id" in value and node.pointer and not self._named_draft:
+            raise UnsupportedGrammar(
+                "$id beside $ref means one thing up to draft 7 and another since; name the draft in $schema",
+                pointer=node.at("$id"),
+            )
+        for key, below in value.items():
+            shape = _SHAPES.get(key)
+            if shape is not None:
+                if not shape[0](below):
+                    raise InvalidGrammar(f"{key} must be {shape[1]}, not {_shown(below)}", pointer=node.at(key))
+                self.whole = self.whole or key in _WHOLE
+            if key in ("$ref", "$dynamicRef", "$recursiveRef"):
+                self._pending.append((node.document.resolve(node, key), depth))
+            elif key in _TEXTS:
+                self._look_at_text(node, key, below)
+            elif isinstance(below, dict | list):
+                self._look_below(node, key, below, depth + 1)
+
+    def _look_at_text(self, node: Node, key: str, text: str) -> None:
+        if key == "pattern":
+            compile_pattern(text, self.limits, node.at(key))
+        elif text not in FORMAT_NAMES:
+            self.notes.append(f"format {text!r} at {node.at(key)!r} is not one of JSON Schema's; it only annotates")
+
+    def _look_below(self, node: Node, key: str, below: Json, depth: int) -> None:
+        if key in _ONE and isinstance(below, dict):
+            self._pending.append((node.child(key), depth))
+        elif (key in _MANY or key == "items") and isinstance(below, list):
+            _check_items(node, key, below)
+            self._pending.extend((node.child(key, i), depth) for i in range(len(below)))
+        elif key in _NAMED or key == "dependencies":
+            self._pending.extend((node.child(key, name), depth) for name, sub in below.items() if isinstance(sub, dict))
+            if key == "patternProperties":
+                for text in below:
+                    compile_pattern(text, self.limits, node.at(key, text))
+
+
+def compile_pattern(text: str, limits: GrammarLimits, pointer: str) -> CharDfa:
+    """ECMA 262 pattern, found anywhere. Errors name the pattern and carry `pointer`."""
+    try:
+        return strings.pattern(text, limits.string_states)
+    except GrammarError as error:
+        raise type(error)(f"pattern {_shown(text)}: {error.reason}", pointer=pointer) from error
 
 
 _WHOLE = frozenset({"not", "oneOf", "if", "unevaluatedItems", "unevaluatedProperties"})
-
-
-def _look_at(node: Node, pending: list[tuple[Node, int]], depth: int) -> bool:
-    value = node.value
-    if "$ref" in value and node.draft <= 7:
-        pending.append((node.document.resolve(node, "$ref"), depth))
-        return False
-    whole = False
-    for key, below in value.items():
-        shape = _SHAPES.get(key)
-        if shape is not None:
-            if not shape[0](below):
-                raise InvalidGrammar(f"{key} must be {shape[1]}, not {_shown(below)}", pointer=node.at(key))
-            whole = whole or key in _WHOLE
-        if key in ("$ref", "$dynamicRef", "$recursiveRef"):
-            pending.append((node.document.resolve(node, key), depth))
-        elif key in _ONE and isinstance(below, dict):
-            pending.append((node.child(key), depth + 1))
-        elif (key in _MANY or key == "items") and isinstance(below, list):
-            _check_items(node, key, below)
-            pending.extend((node.child(key, i), depth + 1) for i in range(len(below)))
-        elif key in _NAMED or key == "dependencies":
-            pending.extend((node.child(key, name), depth + 1) for name, sub in below.items() if isinstance(sub, dict))
-    return whole
+_TEXTS = frozenset({"pattern", "format"})
 
 
 def _check_items(node: Node, key: str, below: list[Json]) -> None:

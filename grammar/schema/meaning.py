@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from grammar.automata import CharDfa
+from grammar.automata.formats import FORMAT_NAMES
 from grammar.options import GrammarLimits
 from grammar.schema import numbers, strings
 from grammar.schema.constants import json_text, literal_domain
@@ -25,9 +26,10 @@ from grammar.schema.containers import (
 )
 from grammar.schema.document import Node
 from grammar.schema.domain import EVERYTHING, NOTHING, Algebra, Domain, only
+from grammar.schema.keywords import compile_pattern
 from grammar.schema.numbers import Numbers
 from grammar.schema.strings import Strings, StringSet
-from plugins.errors import GrammarError, InvalidGrammar, UnsupportedGrammar
+from plugins.errors import GrammarError, InvalidGrammar
 
 _TYPES: dict[str, Domain] = {
     "null": only(null=True),
@@ -60,7 +62,6 @@ class Meaning(Algebra):
         self._domains: dict[tuple[Fact, bool], Domain] = {}
         self._met: dict[Conj, Domain] = {}
         self._open: set[tuple[Fact, bool]] = set()
-        self.notes: dict[str, None] = {}
 
     def of_conj(self, facts: Conj) -> Domain:
         """Values that satisfy all of `facts`."""
@@ -203,25 +204,12 @@ class Meaning(Algebra):
         result: StringSet = strings.EVERY if found == Strings() else (found,)
         if "pattern" in schema:
             result = strings.intersect(result, (Strings(dfa=self.pattern(schema["pattern"], node.at("pattern"))),))
-        if "format" in schema:
-            dfa = self._format(node)
-            if dfa is not None:
-                result = strings.intersect(result, (Strings(dfa=dfa),))
+        if schema.get("format") in FORMAT_NAMES:
+            result = strings.intersect(result, (Strings(dfa=CharDfa.from_format(schema["format"])),))
         return result
 
     def pattern(self, text: str, pointer: str) -> CharDfa:
-        try:
-            return strings.pattern(text, self.limits.string_states)
-        except GrammarError as error:
-            raise type(error)(f"pattern {_shown(text)}: {error.reason}", pointer=pointer) from error
-
-    def _format(self, node: Node) -> CharDfa | None:
-        name = node.value["format"]
-        try:
-            return CharDfa.from_format(name)
-        except UnsupportedGrammar:
-            self.notes[f"format {name!r} at {node.at('format')!r} is not a format of JSON Schema; it annotates"] = None
-            return None
+        return compile_pattern(text, self.limits, pointer)
 
     def _object(self, node: Node) -> Object:
         schema = node.value
@@ -393,7 +381,3 @@ def _contains(node: Node) -> tuple[Contains, ...]:
 def _count(schema: dict[str, Any], keyword: str) -> int | None:
     value = schema.get(keyword)
     return None if value is None else int(value)
-
-
-def _shown(text: str) -> str:
-    return repr(text if len(text) <= 60 else text[:57] + "...")

@@ -1,0 +1,78 @@
+"""A Lark grammar to masks.
+
+The texts are those that Lark's `earley` parser reads when each terminal is as long as it can be: a terminal ends where
+it cannot go on. Terminals that may begin alike are all followed, so a keyword is not reserved against a name. `%ignore`,
+templates, `%import common.*`, flags and priorities of rules are read; priorities do not change which texts there are.
+"""
+
+from __future__ import annotations
+
+import re
+
+import lark
+from lark.exceptions import LarkError
+from lark.lexer import PatternStr, TerminalDef
+
+from grammar.automata import CharDfa, utf8
+from grammar.lark.earley import Parser, Rule
+from grammar.lexemes import DfaLexeme
+from grammar.matcher import CompiledGrammar
+from grammar.vocabulary import Vocabulary
+from plugins.errors import GrammarError, GrammarLimit, InvalidGrammar, Unsatisfiable, UnsupportedGrammar
+
+_MOST_CHARACTERS = 200_000
+_IMPORT = re.compile(r"^\s*%import\s+(?!common\b)(\S+)", re.MULTILINE)
+_EXTENSION = re.compile(r"%(json|regex|lark)\b")
+
+
+def compile_lark(text: str, vocabulary: Vocabulary) -> CompiledGrammar:
+    """Texts of the grammar's rule `start`.
+
+    Raises `InvalidGrammar` with Lark's own message, `UnsupportedGrammar` for imports other than `common` and for look-
+    around in terminals, `Unsatisfiable` if no text can be finished.
+    """
+    if not isinstance(text, str):
+        raise InvalidGrammar("a Lark grammar is a text")
+    if len(text) > _MOST_CHARACTERS:
+        raise GrammarLimit(f"the grammar has {len(text)} characters; at most {_MOST_CHARACTERS} are read")
+    _refuse(text)
+    try:
+        loaded = lark.Lark(text, start="start", parser="earley", lexer="dynamic", maybe_placeholders=False)
+    except (LarkError, re.error) as error:
+        raise InvalidGrammar(f"Lark does not read this grammar: {str(error)[:500]}") from error
+    lexemes = {terminal.name: _lexeme(terminal) for terminal in loaded.terminals}
+    rules = [
+        Rule(rule.origin.name, tuple((symbol.is_term, symbol.name) for symbol in rule.expansion))
+        for rule in loaded.rules
+    ]
+    parser = Parser(rules, lexemes, frozenset(loaded.ignore_tokens), "start")
+    if not parser.productive:
+        raise Unsatisfiable("no text can be finished: every way from `start` recurses without end")
+    return CompiledGrammar(vocabulary, parser.start_threads, needs_text=False)
+
+
+def _refuse(text: str) -> None:
+    outside = _IMPORT.search(text)
+    if outside:
+        raise UnsupportedGrammar(f"%import {outside.group(1)} reads a file; only %import common.* is allowed")
+    extension = _EXTENSION.search(text)
+    if extension:
+        raise UnsupportedGrammar(
+            f"%{extension.group(1)} is not part of Lark's notation; use response_format json_schema"
+        )
+
+
+def _lexeme(terminal: TerminalDef) -> DfaLexeme:
+    pattern = terminal.pattern
+    flags = "".join(sorted(pattern.flags))
+    try:
+        if isinstance(pattern, PatternStr) and not flags:
+            dfa = CharDfa.from_literal(pattern.value)
+        else:
+            body = re.escape(pattern.value) if isinstance(pattern, PatternStr) else pattern.value
+            dfa = CharDfa.from_pattern(f"(?{flags}:{body})" if flags else body, dialect="python", anchored=True)
+    except GrammarError as error:
+        raise type(error)(f"terminal {terminal.name}: {error.reason}") from error
+    if dfa.is_empty() or dfa.accepts(""):
+        raise InvalidGrammar(f"terminal {terminal.name} matches {'nothing' if dfa.is_empty() else 'the empty text'}")
+    return DfaLexeme(utf8(dfa), general=True)

@@ -1,0 +1,210 @@
+"""Earley's algorithm (1970), with nullable rules as Aycock and Horspool (2002) treat them, over lexemes.
+
+A set of items is an immutable object that names the sets in which its items began, so a parse is a chain that can be
+shared, forked and dropped. Completed items are worked off while a set is made and are no part of it: sets that go on
+alike are the same object.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from grammar.lexemes import DfaLexeme
+from grammar.threads import AT_END, Continuation, InLexeme, Thread
+from plugins.errors import GrammarLimit
+
+_KEPT = 50_000
+_MOST_ITEMS = 20_000
+
+Symbol = tuple[bool, str]
+"""(is it a terminal, name)."""
+
+
+class Rule(NamedTuple):
+    origin: str
+    expansion: tuple[Symbol, ...]
+
+
+class Item(NamedTuple):
+    """`rule` read up to `dot`; it began in `since`, None = in the set that holds the item."""
+
+    rule: int
+    dot: int
+    since: Items | None
+
+
+class Items:
+    """One Earley set. `waiting`: items by the symbol they want next; `whole`: the text so far is one of the grammar."""
+
+    __slots__ = ("_threads", "parser", "waiting", "whole")
+
+    def __init__(self, parser: Parser, items: frozenset[Item], whole: bool) -> None:
+        self.parser = parser
+        self.whole = whole
+        self.waiting: dict[Symbol, list[Item]] = {}
+        for item in items:
+            self.waiting.setdefault(parser.rules[item.rule].expansion[item.dot], []).append(item)
+        self._threads: tuple[Thread, ...] | None = None
+
+    def threads(self) -> tuple[Thread, ...]:
+        """Every terminal that may come next, those to be ignored, and the end."""
+        if self._threads is None:
+            lexemes = self.parser.lexemes
+            names = [name for is_terminal, name in self.waiting if is_terminal]
+            threads: list[Thread] = [
+                InLexeme(lexemes[name], lexemes[name].start, Scanned(self, name)) for name in sorted(names)
+            ]
+            threads.extend(
+                InLexeme(lexemes[name], lexemes[name].start, Ignored(self)) for name in sorted(self.parser.ignored)
+            )
+            self._threads = (*threads, AT_END) if self.whole else tuple(threads)
+        return self._threads
+
+
+class Scanned(Continuation):
+    """After terminal `name`, read from `items`."""
+
+    __slots__ = ("items", "name")
+
+    def __init__(self, items: Items, name: str) -> None:
+        super().__init__()
+        self.items = items
+        self.name = name
+
+    def after(self, outcome: int) -> tuple[Thread, ...]:
+        return self.items.parser.scan(self.items, self.name).threads()
+
+    @property
+    def is_end(self) -> bool:  # type: ignore[override]
+        return self.items.parser.scan(self.items, self.name).whole
+
+
+class Ignored(Continuation):
+    """After a terminal that is ignored: everything as before."""
+
+    __slots__ = ("items",)
+
+    def __init__(self, items: Items) -> None:
+        super().__init__()
+        self.items = items
+
+    def after(self, outcome: int) -> tuple[Thread, ...]:
+        return self.items.threads()
+
+    @property
+    def is_end(self) -> bool:  # type: ignore[override]
+        return self.items.whole
+
+
+class Parser:
+    """Immutable but for the sets it remembers."""
+
+    def __init__(self, rules: list[Rule], lexemes: dict[str, DfaLexeme], ignored: frozenset[str], start: str) -> None:
+        self.lexemes = lexemes
+        self.ignored = ignored
+        self.start = start
+        useful = _productive(rules)
+        self.productive = start in useful
+        self.rules = [rule for rule in rules if _all_useful(rule, useful)]
+        self.by_origin: dict[str, list[int]] = {}
+        for number, rule in enumerate(self.rules):
+            self.by_origin.setdefault(rule.origin, []).append(number)
+        self.nullable = _nullable(self.rules)
+        self._sets: dict[tuple[frozenset[Item], bool], Items] = {}
+        self._scanned: dict[tuple[Items, str], Items] = {}
+
+    def start_threads(self) -> tuple[Thread, ...]:
+        return self._set([Item(number, 0, None) for number in self.by_origin[self.start]], first=True).threads()
+
+    def scan(self, items: Items, name: str) -> Items:
+        """The set after terminal `name`."""
+        key = (items, name)
+        found = self._scanned.get(key)
+        if found is None:
+            kernel = [Item(i.rule, i.dot + 1, i.since or items) for i in items.waiting[True, name]]
+            if len(self._scanned) >= _KEPT:
+                self._scanned, self._sets = {}, {}
+            found = self._scanned[key] = self._set(kernel)
+        return found
+
+    def _set(self, kernel: list[Item], first: bool = False) -> Items:
+        """Close `kernel` under prediction and completion. Raises `GrammarLimit` past 20,000 items."""
+        items: dict[Item, None] = dict.fromkeys(kernel)
+        predicted: set[str] = {self.start} if first else set()
+        waiting: set[Item] = set()
+        whole = False
+        for item in _growing(items):
+            if len(items) > _MOST_ITEMS:
+                raise GrammarLimit(f"the grammar is in more than {_MOST_ITEMS} places at once; make it less ambiguous")
+            rule = self.rules[item.rule]
+            if item.dot == len(rule.expansion):
+                whole = whole or (rule.origin == self.start and self._began(item, first))
+                self._complete(item, rule.origin, items)
+                continue
+            waiting.add(item)
+            is_terminal, name = rule.expansion[item.dot]
+            if is_terminal:
+                continue
+            if name not in predicted:
+                predicted.add(name)
+                items.update(dict.fromkeys(Item(number, 0, None) for number in self.by_origin[name]))
+            if name in self.nullable:
+                items[Item(item.rule, item.dot + 1, item.since)] = None
+        key = (frozenset(waiting), whole)
+        found = self._sets.get(key)
+        if found is None:
+            found = self._sets[key] = Items(self, key[0], whole)
+            if first:
+                self._first = found
+        return found
+
+    def _began(self, item: Item, first: bool) -> bool:
+        """The item began with the text."""
+        return first if item.since is None else item.since is self._first
+
+    def _complete(self, item: Item, origin: str, items: dict[Item, None]) -> None:
+        """Advance what waited for `origin` where the item began. Empty ones are advanced when they are predicted."""
+        since = item.since
+        if since is None:
+            return
+        for waiting in since.waiting.get((False, origin), ()):
+            items[Item(waiting.rule, waiting.dot + 1, waiting.since or since)] = None
+
+
+def _growing(items: dict[Item, None]):  # type: ignore[no-untyped-def]
+    """Items in order, with those that are added on the way."""
+    seen = 0
+    while seen < len(items):
+        for item in list(items)[seen:]:
+            seen += 1
+            yield item
+
+
+def _productive(rules: list[Rule]) -> set[str]:
+    """Names that derive some text."""
+    useful: set[str] = set()
+    grown = True
+    while grown:
+        grown = False
+        for rule in rules:
+            if rule.origin not in useful and _all_useful(rule, useful):
+                useful.add(rule.origin)
+                grown = True
+    return useful
+
+
+def _all_useful(rule: Rule, useful: set[str]) -> bool:
+    return all(is_terminal or name in useful for is_terminal, name in rule.expansion)
+
+
+def _nullable(rules: list[Rule]) -> set[str]:
+    """Names that derive the empty text."""
+    found: set[str] = set()
+    grown = True
+    while grown:
+        grown = False
+        for rule in rules:
+            if rule.origin not in found and all(not t and name in found for t, name in rule.expansion):
+                found.add(rule.origin)
+                grown = True
+    return found

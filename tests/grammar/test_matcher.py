@@ -1,0 +1,182 @@
+"""Promises of the matcher: masks equal to trial, undo, fork, the end."""
+
+from __future__ import annotations
+
+import random
+
+import jsonschema_rs
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import grammar
+from grammar import GrammarOptions, TokenRejected, compile_choices, compile_json_schema, compile_regex
+from tests.grammar.grammar_checks import allowed, byte_vocabulary, walk
+from tests.reference.mask_by_trial import mask_by_trial
+
+SCHEMAS = [
+    {
+        "type": "object",
+        "properties": {"a": {"type": "integer"}, "abc": {"type": "string", "maxLength": 4}},
+        "required": ["abc"],
+    },
+    {"type": "object", "additionalProperties": {"type": "boolean"}, "maxProperties": 3},
+    {"type": "array", "items": {"enum": ["a", "ab", "b", 1, 12, None]}, "uniqueItems": True, "minItems": 2},
+    {"type": "array", "items": {"type": "string", "minLength": 1}, "uniqueItems": True, "maxItems": 4},
+    {"anyOf": [{"type": "string", "pattern": "^a[bc]*$"}, {"type": "object", "required": ["x"], "maxProperties": 2}]},
+    {
+        "type": "object",
+        "oneOf": [{"required": ["a"]}, {"required": ["b"]}],
+        "properties": {"a": {}, "b": {}, "c": {}},
+        "maxProperties": 4,
+    },
+    {
+        "type": "object",
+        "patternProperties": {"^a": {"type": "null"}},
+        "minProperties": 1,
+        "additionalProperties": False,
+    },
+    {"type": "number", "minimum": -2.5, "maximum": 40},
+    {"type": "array", "prefixItems": [{"const": {"a": [1, "x"]}}], "contains": {"type": "integer"}, "maxItems": 4},
+    {
+        "type": "object",
+        "properties": {"a": {"type": "array", "items": {"type": "object", "not": {"required": ["b"]}}}},
+        "required": ["a"],
+    },
+]
+
+
+@pytest.mark.parametrize("schema", SCHEMAS, ids=range(len(SCHEMAS)))
+@pytest.mark.parametrize("order", ["schema", "any"])
+def test_the_mask_equals_trying_every_token(schema: dict[str, object], order: str) -> None:
+    """Along random answers, at every step, for every token of the vocabulary."""
+    vocabulary = byte_vocabulary()
+    compiled = compile_json_schema(schema, vocabulary, options=GrammarOptions(property_order=order))  # type: ignore[arg-type]
+    row = np.zeros(vocabulary.row_words, np.int32)
+    for seed in range(2):
+        pick, matcher = random.Random(seed), compiled.matcher()
+        for _ in range(25):
+            matcher.fill_mask(row)
+            assert np.array_equal(row, mask_by_trial(matcher, vocabulary))
+            tokens = sorted(allowed(matcher, vocabulary))
+            if matcher.is_finished:
+                break
+            matcher.accept(pick.choice(tokens))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(SCHEMAS), st.integers(0, 10**6), st.sampled_from(["schema", "required_first", "any"]))
+def test_random_answers_under_the_mask_satisfy_an_independent_validator(schema: dict, seed: int, order: str) -> None:  # type: ignore[type-arg]
+    compiled = compile_json_schema(schema, byte_vocabulary(), options=GrammarOptions(property_order=order))  # type: ignore[arg-type]
+    text = walk(compiled, seed)
+    if text is not None:
+        import json
+
+        assert jsonschema_rs.is_valid(schema, json.loads(text)), text
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from(SCHEMAS), st.integers(0, 10**6), st.integers(1, 8))
+def test_rolling_back_gives_bit_identical_masks(schema: dict, seed: int, back: int) -> None:  # type: ignore[type-arg]
+    vocabulary = byte_vocabulary()
+    matcher = compile_json_schema(schema, vocabulary).matcher()
+    pick = random.Random(seed)
+    rows, tokens = [], []
+    for _ in range(20):
+        row = np.zeros(vocabulary.row_words, np.int32)
+        matcher.fill_mask(row)
+        rows.append(row)
+        if matcher.is_finished:
+            break
+        tokens.append(pick.choice(sorted(allowed(matcher, vocabulary))))
+        matcher.accept(tokens[-1])
+    back = min(back, len(tokens))
+    matcher.rollback(back)
+    row = np.zeros(vocabulary.row_words, np.int32)
+    matcher.fill_mask(row)
+    assert np.array_equal(row, rows[len(tokens) - back])
+    for token in tokens[len(tokens) - back :]:
+        matcher.accept(token)
+
+
+def test_a_fork_goes_its_own_way() -> None:
+    vocabulary = byte_vocabulary()
+    matcher = compile_json_schema({"type": "object"}, vocabulary).matcher()
+    for byte in b'{"a"':
+        matcher.accept(byte)
+    fork = matcher.fork()
+    before = allowed(matcher, vocabulary)
+    for byte in b':1,"b"':
+        fork.accept(byte)
+    assert allowed(matcher, vocabulary) == before
+    matcher.rollback(4)
+    assert allowed(matcher, vocabulary) == allowed(
+        compile_json_schema({"type": "object"}, vocabulary).matcher(), vocabulary
+    )
+
+
+def test_a_refused_token_raises_and_changes_nothing() -> None:
+    vocabulary = byte_vocabulary()
+    matcher = compile_json_schema({"type": "object"}, vocabulary).matcher()
+    matcher.accept(ord("{"))
+    before = allowed(matcher, vocabulary)
+    for token in (ord("x"), vocabulary.eos_token_ids[0], vocabulary.size - 2, vocabulary.size + 5, -1):
+        with pytest.raises(TokenRejected):
+            matcher.accept(token)
+        assert allowed(matcher, vocabulary) == before
+
+
+def test_after_the_end_only_the_end_is_allowed() -> None:
+    vocabulary = byte_vocabulary()
+    eos = vocabulary.eos_token_ids[0]
+    matcher = compile_json_schema({"type": "integer"}, vocabulary).matcher()
+    assert not matcher.can_stop
+    matcher.accept(ord("1"))
+    assert matcher.can_stop
+    assert not matcher.is_finished
+    matcher.accept(eos)
+    assert matcher.is_finished
+    assert allowed(matcher, vocabulary) == {eos}
+    matcher.rollback(1)
+    assert ord("2") in allowed(matcher, vocabulary)
+    closed = compile_json_schema({"type": "array", "maxItems": 0}, vocabulary).matcher()
+    closed.accept(ord("["))
+    closed.accept(ord("]"))
+    assert closed.is_finished
+
+
+def test_a_longer_row_is_filled_up_with_zeros_and_a_shorter_one_refused() -> None:
+    vocabulary = byte_vocabulary()
+    matcher = compile_json_schema(True, vocabulary).matcher()
+    row = np.full(vocabulary.row_words + 3, -1, np.int32)
+    matcher.fill_mask(row)
+    assert not row[-3:].any()
+    with pytest.raises(ValueError, match="words"):
+        matcher.fill_mask(np.zeros(1, np.int32))
+
+
+def test_a_regex_is_matched_from_end_to_end() -> None:
+    vocabulary = byte_vocabulary()
+    matcher = compile_regex(r"[ab]{2,3}é?", vocabulary).matcher()
+    for byte in "abé".encode():
+        matcher.accept(byte)
+    assert matcher.is_finished
+    with pytest.raises(grammar.Unsatisfiable):
+        compile_regex(r"[^\s\S]", vocabulary)
+    with pytest.raises(grammar.InvalidGrammar):
+        compile_regex("(", vocabulary)
+
+
+def test_choices_are_taken_whole() -> None:
+    vocabulary = byte_vocabulary()
+    matcher = compile_choices(["yes", "yesterday", "no"], vocabulary).matcher()
+    for byte in b"yes":
+        matcher.accept(byte)
+    assert matcher.can_stop
+    assert not matcher.is_finished
+    assert ord("t") in allowed(matcher, vocabulary)
+    with pytest.raises(grammar.Unsatisfiable):
+        compile_choices([], vocabulary)
+    with pytest.raises(grammar.InvalidGrammar):
+        compile_choices("yes", vocabulary)

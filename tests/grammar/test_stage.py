@@ -1,0 +1,85 @@
+"""The stage of slot `constrain`."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from grammar import InvalidGrammar, Unsatisfiable
+from grammar.stage import GrammarConstrainer, build, register
+from plugins.contract import Constraint
+from plugins.errors import ConfigurationError
+from plugins.registry import Registry
+from tests.grammar.test_vocabulary import bpe
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    tokenizer = bpe()
+    return SimpleNamespace(
+        name="m",
+        version="1",
+        context_length=64,
+        vocab_size=1024,
+        eos_token_ids=(tokenizer.eos_token_id,),
+        tokenizer=tokenizer,
+    )
+
+
+@pytest.mark.parametrize(
+    "constraint",
+    [
+        Constraint("json_schema", {"type": "integer"}),
+        Constraint("json_object"),
+        Constraint("regex", "[ab]+"),
+        Constraint("choice", ("yes", "no")),
+        Constraint("lark", 'start: "a"+'),
+        Constraint("json_schema", {"type": "array"}, options={"whitespace": "compact", "property_order": "any"}),
+    ],
+)
+async def test_every_kind_of_constraint_is_compiled(constraint: Constraint, model: Any) -> None:
+    stage = build({})
+    grammar = await stage.compile(constraint, model)
+    assert not grammar.matcher().is_finished
+    await stage.close()
+
+
+async def test_the_same_constraint_is_compiled_once(model: Any) -> None:
+    stage = build({"cache_entries": 2})
+    first, second = await asyncio.gather(*(stage.compile(Constraint("regex", "a+"), model) for _ in range(2)))
+    assert first is second
+    for pattern in ("b+", "c+"):
+        await stage.compile(Constraint("regex", pattern), model)
+    assert await stage.compile(Constraint("regex", "a+"), model) is not first
+    await stage.close()
+
+
+async def test_property_order_is_part_of_a_schema(model: Any) -> None:
+    stage = build({})
+    one = await stage.compile(Constraint("json_schema", {"properties": {"a": {}, "b": {}}}), model)
+    other = await stage.compile(Constraint("json_schema", {"properties": {"b": {}, "a": {}}}), model)
+    assert one is not other
+    await stage.close()
+
+
+async def test_errors_reach_the_caller_and_are_not_kept(model: Any) -> None:
+    stage = build({})
+    for _ in range(2):
+        with pytest.raises(Unsatisfiable):
+            await stage.compile(Constraint("json_schema", False), model)
+    with pytest.raises(InvalidGrammar, match="whitespace, property_order"):
+        await stage.compile(Constraint("json_object", options={"order": 1}), model)
+    await stage.close()
+
+
+def test_settings_are_checked() -> None:
+    registry = Registry()
+    registry.register_from("grammar", register)
+    assert isinstance(registry.build("constrain", "grammar", {}), GrammarConstrainer)
+    with pytest.raises(ConfigurationError):
+        registry.build("constrain", "grammar", {"thread": 1})
+    with pytest.raises(ConfigurationError):
+        registry.build("constrain", "grammar", {"threads": 0})

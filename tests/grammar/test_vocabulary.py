@@ -1,0 +1,114 @@
+"""Vocabularies: the bytes of tokens, and the arrays made of them."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast
+
+from grammar import InvalidGrammar, Vocabulary, compile_json_schema, kernels
+from grammar.automata import CharDfa, json_string_body
+from grammar.lexemes import DfaLexeme
+from grammar.vocabulary import plausible
+from tests.grammar.grammar_checks import accepts, allowed, byte_vocabulary
+from tests.reference.mask_by_trial import kernel_walk
+
+
+def bpe() -> PreTrainedTokenizerFast:
+    """A small byte-level BPE tokenizer."""
+    inner = Tokenizer(models.BPE())
+    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    inner.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=600, special_tokens=["<s>", "</s>"], initial_alphabet=pre_tokenizers.ByteLevel.alphabet()
+    )
+    inner.train_from_iterator(['{"name": "Zoë", "age": 12, "tags": ["a", "b"]}', '{"name": "x"}'] * 20, trainer)
+    return PreTrainedTokenizerFast(tokenizer_object=inner, bos_token="<s>", eos_token="</s>")
+
+
+def test_byte_level_tokens_are_told_as_bytes() -> None:
+    tokenizer = bpe()
+    vocabulary = Vocabulary.from_tokenizer(tokenizer, vocab_size=1024)
+    text = '{"name": "Zoë 😀", "age": 12}'
+    ids = tokenizer.encode(text, add_special_tokens=False)
+    assert b"".join(vocabulary.words[t] for t in ids) == text.encode()
+    assert vocabulary.size == 1024
+    assert vocabulary.words[tokenizer.bos_token_id] == b""
+    matcher = compile_json_schema({"type": "object"}, vocabulary).matcher()
+    for token in ids:
+        assert token in allowed(matcher, vocabulary)
+        matcher.accept(token)
+    assert allowed(matcher, vocabulary) == {tokenizer.eos_token_id}
+
+
+def test_sentence_piece_tokens_are_told_as_bytes() -> None:
+    words = {"<unk>": 0, "</s>": 1, "<0x0A>": 2, "▁the": 3, "▁": 4, "é": 5}
+    inner = Tokenizer(models.BPE(vocab=words, merges=[], unk_token="<unk>", byte_fallback=True))
+    inner.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    )
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner, eos_token="</s>", unk_token="<unk>")
+    assert Vocabulary.from_tokenizer(tokenizer).words == [b"", b"", b"\n", b" the", b" ", "é".encode()]
+
+
+def test_a_rank_file_is_followed_by_its_special_tokens(tmp_path: Path) -> None:
+    path = tmp_path / "ranks"
+    path.write_text("".join(f"{base64.b64encode(bytes([b])).decode()} {b}\n" for b in range(256)))
+    vocabulary = Vocabulary.from_tiktoken(path)
+    assert vocabulary.size == 512
+    assert vocabulary.eos_token_ids == (257, 265)
+
+
+def test_sizes_and_ends_are_checked() -> None:
+    with pytest.raises(InvalidGrammar):
+        Vocabulary.from_bytes([b"a"], eos_token_ids=[])
+    with pytest.raises(InvalidGrammar):
+        Vocabulary.from_bytes([b"a"], eos_token_ids=[7])
+    with pytest.raises(InvalidGrammar):
+        Vocabulary.from_bytes([b"a", b""], eos_token_ids=[1], vocab_size=1)
+
+
+def test_tokens_spelled_alike_are_allowed_alike() -> None:
+    vocabulary = Vocabulary.from_bytes([b"1", b"1", b"[", b"]", b""], eos_token_ids=[4])
+    matcher = compile_json_schema({"type": "array"}, vocabulary).matcher()
+    assert allowed(matcher, vocabulary) == {2}
+    matcher.accept(2)
+    assert allowed(matcher, vocabulary) == {0, 1, 2, 3}
+    assert accepts(compile_json_schema({"const": [1]}, vocabulary), "[1]")
+
+
+def test_the_compiled_walk_equals_its_slow_twin() -> None:
+    vocabulary = byte_vocabulary()
+    trie = vocabulary.trie
+    for pattern in ("^[a-z]+$", "a.b", "^(true|12|the)*$"):
+        lexeme = DfaLexeme(json_string_body(CharDfa.from_pattern(pattern)), quoted=True)
+        for state in range(min(12, lexeme.table.shape[0])):
+            row = np.zeros(vocabulary.row_words, np.int32)
+            exits, closes = np.empty(trie.size + 1, np.int32), np.empty(trie.size + 1, np.int32)
+            n_exits, n_closes, _ = kernels.walk(
+                trie.byte, trie.depth, trie.skip, trie.first, trie.exact, trie.ids,
+                lexeme.table, lexeme.accepting, state, lexeme.final, row, exits, closes,
+            )  # fmt: skip
+            inside, closing, leaving = kernel_walk(
+                vocabulary.words, lexeme.table, lexeme.accepting, state, lexeme.final
+            )
+            found = set(np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")).tolist())
+            assert found == inside
+            assert set(closes[:n_closes].tolist()) == closing
+            below = {
+                (token, int(trie.depth[node]) - 1)
+                for node in exits[:n_exits].tolist()
+                for token in trie.ids[trie.first[node] : trie.first[trie.skip[node]]].tolist()
+            }
+            assert below == leaving
+
+
+def test_only_what_json_can_go_on_with_is_plausible() -> None:
+    for text in (b'"abc', b'": ', b"}, {", b" tru", b"-", b'": [1, "'):
+        assert plausible(text)
+    for text in (b"abc", b"'", b"trux", b'"a"b', b';"'):
+        assert not plausible(text)
