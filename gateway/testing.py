@@ -150,7 +150,7 @@ class TestApp:
 
     def _raise_failure(self) -> None:
         if self.house.failure is not None:
-            raise self.house.failure
+            raise RuntimeError(f"the gateway did not become ready: {self.house.state}") from self.house.failure
 
 
 def _body(text: str, stream: bool, fields: Mapping[str, Any]) -> dict[str, Any]:
