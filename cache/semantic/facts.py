@@ -85,9 +85,10 @@ def _tokens(text: str) -> list[str]:
 
 
 def _lowered(text: str) -> str:
-    """Lower case, but for what means something else with a capital letter: that keeps it, or gets a mark."""
+    """Lower case, but for what may mean something else with a capital letter: that keeps it, or gets a mark."""
     words: list[str] = []
     starts, before = True, ""
+    about_letters = not known.ABOUT_LETTERS.isdisjoint(re.findall(r"\w+", text.lower()))
     for word in text.split(" "):
         bare = word.strip(".,!?;:()")
         after_number = before[-1:].isdigit() and len(bare) <= 3  # 5 M is no 5 m
@@ -95,12 +96,17 @@ def _lowered(text: str) -> str:
             words.append(word.replace(bare, f"{bare.lower()}_cap"))
         elif bare == "I" and len(words) > 1 and before[:1].isupper():
             words.append(word.replace("I", "roman1"))  # "World War I", but not "Can I"
-        elif after_number or any(char.isdigit() for char in bare):
+        elif after_number or _is_code(bare) or (about_letters and not starts):
             words.append(word)
         else:
             words.append(word.lower())
         starts, before = word[-1:] in ".!?", bare
     return _opened(" ".join(words))
+
+
+def _is_code(word: str) -> bool:
+    """An identifier, path, acronym or number, whose letters count as they are."""
+    return any(char.isdigit() or char in "/_@\\" for char in word) or any(char.isupper() for char in word[1:])
 
 
 def _opened(text: str) -> str:
@@ -182,9 +188,9 @@ def _facts(tokens: list[str], names: frozenset[str]) -> list[str]:
     told, turns = [], []
     for place, token in enumerate(tokens):
         unit = place > 0 and tokens[place - 1][-1:].isdigit() and len(token) <= 8
-        if unit or _is_literal(token) or token.removesuffix("_cap") in names:
+        if unit or _is_literal(token) or token.lower().removesuffix("_cap") in names:
             told.append(token)
-        elif token in known.TURNS or (token.startswith(("un", "non", "dis", "anti-")) and len(token) > 5):
+        elif token.lower() in known.TURNS or (token.startswith(("un", "non", "dis", "anti-")) and len(token) > 5):
             turns.append(token)
     return [*told, "turns", *sorted(turns)]
 
