@@ -96,7 +96,7 @@ def _lowered(text: str) -> str:
             words.append(word.replace(bare, f"{bare.lower()}_cap"))
         elif bare == "I" and len(words) > 1 and before[:1].isupper():
             words.append(word.replace("I", "roman1"))  # "World War I", but not "Can I"
-        elif after_number or _is_code(bare) or (about_letters and not starts):
+        elif after_number or _is_code(bare) or (about_letters and not starts and bare != "I"):
             words.append(word)
         else:
             words.append(word.lower())

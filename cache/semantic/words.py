@@ -108,8 +108,8 @@ UNITS = {
 KEEPS_CASE = listed(
     """
     the us it who may march april june august polish turkey china mark bill rose will jordan chad mobile reading aids
-    ram cat sap apple amazon windows java swift rust go python ruby perl shell target gap visa oracle spark mercury saturn
-    mars jobs bush ford frank grant hope faith grace joy dawn orange nice cork bath lima cologne georgia word excel
+    ram cat sap apple amazon windows java swift rust go python ruby perl shell target gap visa oracle spark mercury
+    saturn mars jobs bush ford frank grant hope faith grace joy dawn orange nice cork bath lima cologne georgia word excel
     access teams meet slack zoom office guardian times independent
     """
 )
@@ -117,7 +117,7 @@ KEEPS_CASE = listed(
 ABOUT_LETTERS = listed(
     """
     letter letters case capitals capitalize capitalise uppercase lowercase upper lower spell spelling string
-    strings reverse character characters password decode encode word exact exactly literal regex anagram palindrome
+    strings reverse character characters decode encode word exact exactly literal regex anagram palindrome
     """
 )
 """Where one of these stands, every capital letter counts."""
