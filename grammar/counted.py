@@ -70,6 +70,9 @@ class Counted:
                 return None
         return at
 
+    def next_bytes(self, state: Count) -> set[int]:
+        return {byte for byte in range(256) if self.next(state, byte) is not None}
+
     def room(self, state: Count) -> tuple[int, int]:
         """Characters still wanted, and still allowed; both cut off where no token can tell."""
         wanted = min(max(self.low - state.size, 0), _LONGEST)

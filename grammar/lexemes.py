@@ -43,6 +43,9 @@ class Lexeme(Protocol):
         """Steps over all of `text`, or None where a byte is refused or the lexeme ends for good before the last byte
         or with it."""
 
+    def next_bytes(self, state: State) -> set[int]:
+        """Bytes that may come next."""
+
     def key(self, state: State) -> Hashable | None:
         """Name of the residual language, the same in every schema; None where sharing would not pay."""
 
@@ -97,6 +100,9 @@ class DfaLexeme:
             if state < 0:
                 return None
         return state if self._grows[state] else None
+
+    def next_bytes(self, state: int) -> set[int]:
+        return {byte for byte, after in enumerate(self.row(state)) if after >= 0}
 
     def key(self, state: int) -> Hashable:
         if state == self.final:
@@ -183,6 +189,9 @@ class Words:
     def outcome_of(self, word: int) -> int:
         """Outcome of a sorted word."""
         return self.outcomes[word]
+
+    def next_bytes(self, state: WordNode) -> set[int]:
+        return set(state.below)
 
     def firsts(self, state: WordNode) -> Iterable[int]:
         """Bytes that may come next."""

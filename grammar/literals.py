@@ -125,6 +125,14 @@ class Literals:
         """
         return None if state.begun else (state.low, state.high, state.at)
 
+    def usual(self, state: Window) -> set[int]:
+        """Bytes that may come next in usual spelling; none inside an escape."""
+        low, high, at, begun = state
+        return set() if begun else {self.words[k][at] for k in range(low, high)}
+
+    def next_bytes(self, state: Window) -> set[int]:
+        return set(self.firsts(state))
+
     def characters(self, state: Window) -> set[str]:
         """What may come next, between characters."""
         return {_character(word, state.at) for word in self.words[state.low : state.high]} - {""}

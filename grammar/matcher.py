@@ -8,6 +8,7 @@ import numpy as np
 
 from grammar import kernels
 from grammar.config import Config, Configs, Doubt
+from grammar.forced import canonical_tokens, forced_text
 from grammar.tape import Place, Tape
 from grammar.threads import Thread
 from grammar.trie import I32
@@ -119,7 +120,7 @@ class Matcher:
         if token_id in vocabulary.eos_token_ids:
             if not (self._finished or self._at.can_stop):
                 raise TokenRejected(token_id, f"token {token_id} ends the sequence, but the value is not whole yet")
-            self._remember()
+            self._remember(token_id)
             self._finished = True
             return
         word = vocabulary.words[token_id] if 0 <= token_id < len(vocabulary.words) else b""
@@ -128,7 +129,7 @@ class Matcher:
         known = self._at.tokens.get(token_id)
         tape = self._tape
         if known is not None:
-            self._remember()
+            self._remember(token_id)
             if tape is not None:
                 tape.push_all(word)
             self._at = known
@@ -144,9 +145,9 @@ class Matcher:
         self._past.append((self._at, place, self._finished, token_id))
         self._at = after
 
-    def _remember(self) -> None:
+    def _remember(self, token_id: int) -> None:
         place = self._tape.place() if self._tape is not None else None
-        self._past.append((self._at, place, self._finished, -1))
+        self._past.append((self._at, place, self._finished, token_id))
 
     def rollback(self, n: int) -> None:
         """Undo the last `n` accepted tokens. Raises `ValueError` if there are fewer."""
@@ -169,8 +170,18 @@ class Matcher:
     # --- looking ------------------------------------------------------------------------------------------------
 
     def forced_tokens(self) -> list[int]:
-        """[] until the canonical tokenisation of what must come is sure."""
-        return []
+        """Tokens of the text that must come next, as the tokenizer itself would write them; often [].
+
+        Offered only while everything before is canonical too, and never the last token, whose canonical form may hang
+        on what follows. Known strings are forced in their usual spelling: an escape would spell the same text.
+        """
+        if self._finished:
+            return []
+        place = self._tape.place() if self._tape is not None else None
+        text = forced_text(self._grammar.configs, self._at, self._tape)
+        if self._tape is not None and place is not None:
+            self._tape.restore(place)
+        return canonical_tokens(self._grammar.vocabulary, [past[3] for past in self._past], text) if text else []
 
     @property
     def can_stop(self) -> bool:

@@ -1,8 +1,8 @@
 """A Lark grammar to masks.
 
 The texts are those that Lark's `earley` parser reads when each terminal is as long as it can be: a terminal ends where
-it cannot go on. Terminals that may begin alike are all followed, so a keyword is not reserved against a name. `%ignore`,
-templates, `%import common.*`, flags and priorities of rules are read; priorities do not change which texts there are.
+it cannot go on. Terminals that may begin alike are all followed, so a keyword is not reserved against a name.
+`%ignore`, templates, `%import common.*`, flags and priorities are read; priorities do not change which texts there are.
 """
 
 from __future__ import annotations

@@ -1,0 +1,151 @@
+"""Masks of JSON schemas: how long they take, and whether valid instances get through and invalid ones do not.
+
+    python -m benchmarks.masks --data FILE --tokenizer RANKS [--limit N] [--order any] [--json]
+
+FILE: lines of JSON (perhaps gzipped), each `{"id", "schema", "tests": [{"valid", "data"}]}`. RANKS: a tiktoken rank file
+or the folder of a `transformers` tokenizer. Instances are written as `json.dumps` writes them and tokenised; for every
+token the mask is filled (TBM), looked at and the token accepted. TTFM = compile + new matcher + first mask. Times are CPU
+time of this process; the garbage collector is off while they are taken.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import gzip
+import json
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from grammar import GrammarError, GrammarOptions, Matcher, Vocabulary, compile_json_schema
+
+_LLAMA3 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+Encode = Callable[[str], list[int]]
+
+
+def read(path: Path, limit: int, seed: int) -> list[dict[str, Any]]:
+    """A prefix of one fixed shuffle, so a smaller run is a subset of a larger one."""
+    opener = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "rt", encoding="utf-8") as lines:
+        records = [json.loads(line) for line in lines if line.strip()]
+    if limit and limit < len(records):
+        records.sort(key=lambda record: record["id"])
+        random.Random(seed).shuffle(records)
+        del records[limit:]
+    return records
+
+
+def load(path: Path) -> tuple[Vocabulary, Encode]:
+    if path.is_dir():
+        from transformers import AutoTokenizer
+
+        tokenizer = AutoTokenizer.from_pretrained(path)
+        vocabulary = Vocabulary.from_tokenizer(tokenizer)
+        assert vocabulary.encode is not None
+        return vocabulary, vocabulary.encode
+    import tiktoken
+
+    vocabulary = Vocabulary.from_tiktoken(path)
+    ranks = {word: token for token, word in enumerate(vocabulary.words) if word}
+    encoding = tiktoken.Encoding("bench", pat_str=_LLAMA3, mergeable_ranks=ranks, special_tokens={})
+    return vocabulary, encoding.encode_ordinary
+
+
+class Run:
+    """Counts and times of one run; mutable."""
+
+    def __init__(self, vocabulary: Vocabulary, encode: Encode, options: GrammarOptions) -> None:
+        self.vocabulary = vocabulary
+        self.encode = encode
+        self.options = options
+        self.counts: Counter[str] = Counter()
+        self.refusals: Counter[str] = Counter()
+        self.first_s: list[float] = []
+        self.masks_s: list[float] = []
+        self.row = np.zeros(vocabulary.row_words, np.int32)
+
+    def schema(self, record: dict[str, Any]) -> None:
+        instances = [
+            (test["valid"], self.encode(json.dumps(test["data"], ensure_ascii=False))) for test in record["tests"]
+        ]
+        began = time.process_time()
+        try:
+            grammar = compile_json_schema(record["schema"], self.vocabulary, options=self.options)
+            grammar.matcher().fill_mask(self.row)
+        except GrammarError as error:
+            self.counts["refused"] += 1
+            self.refusals[type(error).__name__] += 1
+            return
+        self.first_s.append(time.process_time() - began)
+        self.counts["compiled"] += 1
+        for valid, tokens in instances:
+            accepted = self._follow(grammar.matcher(), tokens)
+            self.counts[f"{'valid' if valid else 'invalid'} {'accepted' if accepted else 'refused'}"] += 1
+
+    def _follow(self, matcher: Matcher, tokens: list[int]) -> bool:
+        row, times = self.row, self.masks_s
+        for token in tokens:
+            began = time.process_time()
+            matcher.fill_mask(row)
+            times.append(time.process_time() - began)
+            if not int(row[token >> 5]) >> (token & 31) & 1:
+                return False
+            matcher.accept(token)
+        return matcher.can_stop
+
+    def summary(self) -> dict[str, Any]:
+        return {
+            "schemas": dict(sorted(self.counts.items())),
+            "refusals": dict(self.refusals),
+            "ttfm_ms": {name: round(value * 1e3, 3) for name, value in quantiles(self.first_s)},
+            "tbm_us": {name: round(value * 1e6, 2) for name, value in quantiles(self.masks_s)},
+            "masks": len(self.masks_s),
+            "classified_states": len(self.vocabulary.classes),
+        }
+
+
+def quantiles(values: list[float]) -> Iterator[tuple[str, float]]:
+    if not values:
+        return
+    ordered = sorted(values)
+    yield "avg", sum(ordered) / len(ordered)
+    for name, share in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)):
+        yield name, ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+    yield "max", ordered[-1]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--tokenizer", type=Path, required=True)
+    parser.add_argument("--limit", type=int, default=150, help="0: all")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--order", default="schema", choices=["schema", "required_first", "any"])
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args()
+    began = time.process_time()
+    vocabulary, encode = load(given.tokenizer)
+    vocabulary.warm()
+    ready_s = time.process_time() - began
+    run = Run(vocabulary, encode, GrammarOptions(property_order=given.order))
+    for record in read(given.data, given.limit, given.seed):
+        gc.collect()
+        gc.disable()
+        run.schema(record)
+        gc.enable()
+    result = {"ready_s": round(ready_s, 2), **run.summary()}
+    if given.json:
+        print(json.dumps(result))
+        return
+    for name, value in result.items():
+        print(f"{name:18} {value}")
+
+
+if __name__ == "__main__":
+    main()
