@@ -199,14 +199,15 @@ class EngineCore:
             before = len(sequence.tokens)
             reason = self._append(sequence, drawn.token_id, self._describe(drawn)) or self._jump(sequence)
             new = sequence.tokens[before:]
-            matched = _common(new, draft[right:])
+            matched = _common(new, draft[right:]) if draft else 0
             right += matched
             if matched < len(new):
                 break
         sequence.computed += right
-        sequence.pace.record(len(draft), right)
-        self.counters.drafted += len(draft)
-        self.counters.accepted += right
+        if draft:
+            sequence.pace.record(len(draft), right)
+            self.counters.drafted += len(draft)
+            self.counters.accepted += right
         self._conclude(sequence, reason)
         self._release_followers(sequence)
 

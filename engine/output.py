@@ -64,5 +64,5 @@ class ChoiceText:
 
     def _piece(self, placed: list[_Placed], reason: FinishReason | None) -> Piece:
         text, self._ready = "".join(self._ready), []
-        logprobs = tuple(token.logprob for token in placed if token.logprob is not None)
-        return Piece(self._index, text, tuple(token.token_id for token in placed), logprobs, reason)
+        logprobs = tuple([token.logprob for token in placed if token.logprob is not None])
+        return Piece(self._index, text, tuple([token.token_id for token in placed]), logprobs, reason)

@@ -145,10 +145,13 @@ class Scheduler:
         """Drafts take what is left of the budget and of the pool; they never displace anything."""
         for row in rows:
             sequence = row.sequence
-            wanted = sequence.draft if row.is_last else []
-            sequence.draft = wanted[:budget] if self._reserve(sequence, ahead=len(wanted[:budget])) else []
-            budget -= len(sequence.draft)
-            yield Row(sequence, row.start, row.count + len(sequence.draft), len(sequence.draft))
+            if sequence.draft and row.is_last:
+                fitting = sequence.draft[:budget]
+                sequence.draft = fitting if self._reserve(sequence, ahead=len(fitting)) else []
+                budget -= len(sequence.draft)
+                yield Row(sequence, row.start, row.count + len(sequence.draft), len(sequence.draft))
+            else:
+                yield row
 
     # --- below them --------------------------------------------------------------------------------------------
 
@@ -201,7 +204,9 @@ class Scheduler:
             sequence.cached_tokens = found
 
     def _reserve(self, sequence: Sequence, ahead: int = 0) -> bool:
-        missing = max(0, self.pool.blocks_for(len(sequence.tokens) + ahead) - len(sequence.blocks))
+        missing = self.pool.blocks_for(len(sequence.tokens) + ahead) - len(sequence.blocks)
+        if missing <= 0:
+            return True
         if missing > self.pool.free_count:
             return False
         sequence.hold(self.pool.take(missing))
