@@ -12,7 +12,7 @@ from training.tables import table
 class Concept:
     """One kind of fact. `make` names a value maker, perhaps with arguments (`id:INV`, `int:1:90`).
 
-    `says` holds sentences with `{v}`; for booleans `yes` and `no` hold whole sentences instead.
+    `says` holds sentences with `{v}`, `bits` fragments of one; booleans have whole sentences, `yes` and `no`, instead.
     """
 
     make: str
@@ -22,17 +22,23 @@ class Concept:
     yes: tuple[str, ...] = ()
     no: tuple[str, ...] = ()
     note: str = ""
+    bits: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         return self.keys[0]
 
 
-def concept_of(entry: dict[str, Any]) -> Concept:
+def concept_of(entry: dict[str, Any], bits: dict[str, list[str]]) -> Concept:
     lists = {name: tuple(entry.get(name, ())) for name in ("keys", "labels", "says", "yes", "no")}
-    return Concept(make=entry["make"], note=entry.get("note", ""), **lists)
+    fragments = tuple(bits.get(entry["keys"][0], ()))
+    return Concept(make=entry["make"], note=entry.get("note", ""), bits=fragments, **lists)
 
 
-SUBJECTS: dict[str, tuple[Concept, ...]] = {
-    name: tuple(concept_of(entry) for entry in entries) for name, entries in table("subjects").items()
-}
+def _subjects() -> dict[str, tuple[Concept, ...]]:
+    entries = dict(table("subjects"))
+    bits = entries.pop("bits")
+    return {name: tuple(concept_of(entry, bits.get(name, {})) for entry in listed) for name, listed in entries.items()}
+
+
+SUBJECTS: dict[str, tuple[Concept, ...]] = _subjects()

@@ -38,9 +38,14 @@ def sample_document(
     if rng.random() < 0.35:
         facts.sort(key=lambda fact: concepts.index(fact.concept))
     facts = facts or [_fact(concepts[0], names, rng, currency, family)]
-    text = _write(facts, rng, family)
+    text = _write(_main_first(facts, concepts, rng), rng, family)
     absent = tuple(concept for concept in concepts if concept not in chosen and concept.make != "currency")
     return Document(text, tuple(facts), absent, currency)
+
+
+def _main_first(facts: list[Fact], concepts: Sequence[Concept], rng: random.Random) -> list[Fact]:
+    """What a text is about often opens it."""
+    return sorted(facts, key=lambda fact: fact.concept is not concepts[0]) if rng.random() < 0.4 else facts
 
 
 def _subject(rng: random.Random, family: Family) -> Sequence[Concept]:
@@ -75,7 +80,15 @@ def _generic_concept(label: str, rng: random.Random) -> Concept:
 
 def _fact(concept: Concept, names: Names, rng: random.Random, currency: str, family: Family) -> Fact:
     value = make_value(concept.make, names, rng, currency)
-    return Fact(concept, value, rng.choice(concept.labels), _sentence(concept, value, rng, family))
+    label, sentence = rng.choice(concept.labels), _sentence(concept, value, rng, family)
+    if family == "train" and concept.says and rng.random() < 0.12:
+        sentence = _filled(rng.choice(words("generic_says")), label, value)
+    bit = _filled(rng.choice(concept.bits), label, value) if concept.bits and "\n" not in value.text else None
+    return Fact(concept, value, label, sentence, bit)
+
+
+def _filled(wording: str, label: str, value: Value) -> str:
+    return wording.replace("{l}", label.lower()).replace("{L}", label.capitalize()).replace("{v}", value.text)
 
 
 def _sentence(concept: Concept, value: Value, rng: random.Random, family: Family) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ class Fact:
     value: Value
     label: str
     sentence: str | None
+    bit: str | None = None
 
     @property
     def shown(self) -> str:
@@ -43,13 +45,33 @@ def distracted(sentences: list[str], rng: random.Random, pool: list[str]) -> lis
 
 def paragraphs(sentences: list[str], rng: random.Random) -> str:
     text = sentences[0]
-    for sentence in sentences[1:]:
-        text += ("\n\n" if rng.random() < 0.15 else "\n" if rng.random() < 0.08 else " ") + sentence
+    for before, sentence in itertools.pairwise(sentences):
+        break_ = "\n\n" if rng.random() < 0.15 else "\n" if rng.random() < 0.08 or "\n" in before else " "
+        text += break_ + sentence
     return text
 
 
 def prose(facts: list[Fact], rng: random.Random) -> str:
     return paragraphs(distracted([fact.told for fact in facts], rng, words("distractors")), rng)
+
+
+def compound(facts: list[Fact], rng: random.Random) -> str:
+    """Sentences that tell two to five facts in fragments; what has no fragment follows in sentences of its own."""
+    bits = [fact.bit for fact in facts if fact.bit]
+    sentences, start = [], 0
+    while start < len(bits):
+        end = start + rng.randint(2, 5)
+        sentences.append(_strung(bits[start:end], rng))
+        start = end
+    rest = [fact.told for fact in facts if not fact.bit]
+    return paragraphs(distracted(sentences + rest, rng, words("distractors")), rng)
+
+
+def _strung(bits: list[str], rng: random.Random) -> str:
+    text = bits[0]
+    for bit in bits[1:]:
+        text += rng.choice([", ", ", ", " ", " ", " and ", " - ", ", and "]) + bit
+    return text + rng.choice([".", ".", ".", "", "!"])
 
 
 def clauses(facts: list[Fact], rng: random.Random) -> str:
@@ -179,4 +201,8 @@ LAYOUTS: tuple[Layout, ...] = (
     mixed,
     mixed,
     clauses,
+    compound,
+    compound,
+    compound,
+    compound,
 )

@@ -17,6 +17,8 @@ def make_value(make: str, names: Names, rng: random.Random, currency: str) -> Va
         return _quantity(kind, args, rng, currency)
     if kind == "items":
         return values.line_items(names, rng, currency)
+    if kind == "contacts":
+        return values.contacts(names, rng)
     if kind in ("people", "skills", "children"):
         return _several(kind, names, rng)
     if kind in _TEXTS:

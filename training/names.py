@@ -24,12 +24,12 @@ class Names:
         return self.pool == "train" and self.rng.random() < 0.45
 
     def stem(self, low: int = 1, high: int = 3) -> str:
-        """A made-up lower-case word: syllables, or (one in five) plain random letters."""
+        """A made-up lower-case word: syllables, or (one in seven) plain random letters."""
         rng = self.rng
-        if rng.random() < 0.2:
+        if rng.random() < 0.15:
             return "".join(rng.choice(_LETTERS) for _ in range(rng.randint(low * 2 + 1, high * 3)))
         parts = []
-        for _ in range(rng.randint(low, high)):
+        for _ in range(min(rng.randint(low, high), rng.randint(low, high))):  # short ones more often
             coda = rng.choice(words("codas")) if rng.random() < 0.35 else ""
             parts.append(
                 (rng.choice(words("onsets")) if rng.random() < 0.9 else "") + rng.choice(words("vowels")) + coda

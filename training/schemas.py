@@ -32,7 +32,13 @@ _ITEM_KEYS = {
     "name": ["name", "product", "description", "item", "title"],
     "quantity": ["quantity", "qty", "count", "units"],
     "price": ["price", "unit_price", "unitPrice", "amount"],
+    "person": ["name", "full_name", "person"],
+    "role": ["role", "job", "position", "job_title"],
+    "email": ["email", "mail", "email_address"],
+    "age": ["age", "age", "years"],
+    "city": ["city", "town", "location"],
 }
+_ITEM_TYPES = {"quantity": "integer", "age": "integer", "price": "number"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,17 +177,18 @@ def _enum(fact: Fact, rng: random.Random) -> tuple[dict[str, Any], str, Kind]:
 
 
 def _items(fact: Fact, rng: random.Random) -> tuple[dict[str, Any], str, Kind]:
-    parts = rng.sample(["name", "quantity", "price"], rng.randint(2, 3))
+    parts = rng.sample([part for part, _ in fact.value.rows[0]], rng.randint(2, 3))
     if "name" not in parts:
         parts[0] = "name"
     if rng.random() < 0.15:
         names = [dict(row)["name"] for row in fact.value.rows]
         return {"type": "array", "items": {"type": "string"}}, f"[{','.join(names)}]", "strings"
     keys = {part: rng.choice(_ITEM_KEYS[part]) for part in parts}
-    types = {"name": "string", "quantity": "integer", "price": "number"}
+    if "price" not in dict(fact.value.rows[0]) and "name" in keys:
+        keys["name"] = rng.choice(_ITEM_KEYS["person"])
     schema = {
         "type": "object",
-        "properties": {keys[part]: {"type": types[part]} for part in parts},
+        "properties": {keys[part]: {"type": _ITEM_TYPES.get(part, "string")} for part in parts},
         "required": [keys[part] for part in parts],
     }
     rows = [",".join(f"{quoted(keys[part])}:{dict(row)[part]}" for part in parts) for row in fact.value.rows]

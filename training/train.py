@@ -98,7 +98,7 @@ class Trainer:
 
     def _step(self) -> float:
         progress, options = self.progress, self.options
-        rows, length = (options.rows, 512) if progress.step % 8 else (options.rows // 2, CONTEXT)
+        rows, length = (options.rows, 512) if progress.step % 16 else (options.rows // 2, CONTEXT)
         rows = max(1, rows // options.processes)
         batch = sample_batch(self.tokenizer, f"{options.seed}-{progress.step}-{self.rank}", rows, length)
         factor = _schedule(progress.step, progress.share(options.minutes, options.tokens))
@@ -209,8 +209,8 @@ class Trainer:
 
 
 def _schedule(step: int, share: float) -> float:
-    """Warm-up over 100 steps, flat, then a straight line to zero over the last two fifths of the budget."""
-    return min(1.0, (step + 1) / 100, max(0.0, (1 - share) / 0.4) + 0.01)
+    """Warm-up over 100 steps, flat, then a straight line to (almost) zero over the second half of the budget."""
+    return min(1.0, (step + 1) / 100, max(0.0, (1 - share) / 0.52) + 0.01)
 
 
 def train(rank: int, options: argparse.Namespace) -> None:

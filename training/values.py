@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from training.names import Names
+from training.tables import words
 
 Kind = Literal["string", "integer", "number", "boolean", "enum", "date", "strings", "objects"]
 
@@ -167,14 +168,30 @@ def strings(items: list[str], rng: random.Random) -> Value:
 
 
 def line_items(names: Names, rng: random.Random, currency: str) -> Value:
-    """Two to four bought things; every row has name, quantity and price."""
+    """One to four bought things; every row has name, quantity and price."""
+    form = rng.choice(words("item_lines"))
     rows, lines = [], []
-    form = rng.choice(
-        ["{q} x {n} at {p}", "{n}, {q} pcs, {p}", "{q} {n} ({p} each)", "{n} | {q} | {p}", "{q}x {n} - {p}"]
-    )
     for _ in range(rng.randint(1, 4)):
         name, count, price = names.product(), rng.randint(1, 60), amount(rng, currency, 2, 900)
         rows.append((("name", quoted(name)), ("quantity", str(count)), ("price", price.raw)))
         lines.append(form.format(n=name, q=count, p=price.text))
-    text = "\n" + "\n".join(rng.choice(["- ", "* ", "  "]) * 1 + line for line in lines)
+    return _listed(rows, lines, rng)
+
+
+def contacts(names: Names, rng: random.Random) -> Value:
+    """One to three people; every row has a name and two of role, e-mail, age and city."""
+    second, third = rng.sample(["role", "email", "age", "city"], 2)
+    form = rng.choice(words("contact_lines"))
+    rows, lines = [], []
+    for _ in range(rng.randint(1, 3)):
+        made = {"role": names.job(), "email": names.email(), "age": str(rng.randint(18, 90)), "city": names.city()}
+        name = names.person()
+        literals = {part: text if part == "age" else quoted(text) for part, text in made.items()}
+        rows.append((("name", quoted(name)), (second, literals[second]), (third, literals[third])))
+        lines.append(form.format(n=name, a=made[second], b=made[third]))
+    return _listed(rows, lines, rng)
+
+
+def _listed(rows: list[tuple[tuple[str, str], ...]], lines: list[str], rng: random.Random) -> Value:
+    text = "\n" + "\n".join(rng.choice(["- ", "* ", "  "]) + line for line in lines)
     return Value("objects", text if len(lines) > 1 or rng.random() < 0.5 else lines[0], "", rows=tuple(rows))

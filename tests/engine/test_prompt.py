@@ -40,9 +40,8 @@ class Node(BaseModel):
 class FakeTokenizer:
     """Renders `role=content` lines; refuses the system role on request."""
 
-    all_special_tokens = ["<|end|>"]
-
     def __init__(self, template: str | None, system: bool = True) -> None:
+        self.all_special_tokens = ["<|end|>"]
         self.chat_template = template
         self.system = system
         self.extra: dict[str, Any] = {}

@@ -24,7 +24,7 @@ SETS: list[tuple[Pool, Family]] = [
     ("made", "heldout"),
     ("heldout", "heldout_subject"),
 ]
-MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
+MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 
 
 def examples(pool: Pool, family: Family, many: int) -> list[Example]:
@@ -48,7 +48,7 @@ def date_is_written(text: str, document: str) -> bool:
 
 def is_derivable(text: str, schema_line: str, document: str) -> bool:
     """The string stands in the document, is a date written there, or is an option that stands there in another case."""
-    if text in document or text.lower() in document.lower() and text in schema_line:
+    if text in document or (text.lower() in document.lower() and text in schema_line):
         return True
     try:
         return date_is_written(text, document)

@@ -62,6 +62,8 @@ def _lines(rng: random.Random) -> list[str]:
 def _mail(rng: random.Random) -> list[str]:
     words = bank("documents").sections
     body = rng.sample(words["mail"], rng.randint(1, 7))
+    if rng.random() < 0.1:
+        body.append(bank("benign").draw(rng, "about"))
     head = [f"Subject: {rng.choice(words['article'])[:40]}"] if rng.random() < 0.4 else []
     lines = [*head, rng.choice(words["greeting"]), *body, rng.choice(words["closing"])]
     return lines if rng.random() < 0.6 else _flowing(rng, lines)
@@ -85,7 +87,7 @@ def _code(rng: random.Random) -> list[str]:
 def _article(rng: random.Random) -> list[str]:
     words = bank("documents").sections
     lines = rng.sample(words["article"], rng.randint(3, 9))
-    if rng.random() < 0.15:
+    if rng.random() < 0.4:
         lines.insert(rng.randint(0, len(lines)), bank("benign").draw(rng, "about"))
     if rng.random() < 0.1:
         lines = [f"<p>{line}</p>" for line in lines]

@@ -20,7 +20,7 @@ def attack(rng: random.Random) -> str:
 
 def harmless(rng: random.Random) -> str:
     kinds = (_about_attacks, _near, _ask, _frame, _foreign_harmless, _harmless_task, _pasted, compose)
-    return rng.choices(kinds, (4, 4, 3, 3, 8, 2, 2, 4))[0](rng)
+    return rng.choices(kinds, (6, 4, 3, 3, 8, 2, 2, 4))[0](rng)
 
 
 def _plain_attack(rng: random.Random) -> str:
@@ -93,11 +93,12 @@ def _off_task(rng: random.Random) -> str:
 
 
 def _foreign_attack(rng: random.Random) -> str:
-    words = rng.choice(list(languages().values()))
+    language = rng.choice(list(languages()))
+    words = languages()[language]
     parts = [rng.choice(words["o"])] if rng.random() < 0.5 else []
     parts += [rng.choice(words["c"])] if rng.random() < 0.5 else []
     if rng.random() < 0.25:
-        parts.insert(0, rng.choice(words["b"]))
+        parts.insert(0, _foreign_line(rng, language))
     parts.append(rng.choice(words["a"]))
     return " ".join(parts)
 
@@ -124,13 +125,16 @@ def _frame(rng: random.Random) -> str:
 
 
 def _foreign_harmless(rng: random.Random) -> str:
-    words = rng.choice(list(languages().values()))
-    draws = [_foreign_line(rng, words) for _ in range(rng.choice((1, 1, 1, 2, 3)))]
-    return " ".join(draws)
+    language = rng.choice(list(languages()))
+    return " ".join(_foreign_line(rng, language) for _ in range(rng.choice((1, 1, 1, 2, 3))))
 
 
-def _foreign_line(rng: random.Random, words: dict[str, tuple[str, ...]]) -> str:
-    if rng.random() < 0.4:
+def _foreign_line(rng: random.Random, language: str) -> str:
+    words = languages()[language]
+    draw = rng.random()
+    if draw < 0.35:
+        return bank("questions").draw(rng, language)
+    if draw < 0.6:
         return rng.choice(words["b"])
     return rng.choice(words["f"]).replace("{t}", rng.choice(words["t"]))
 

@@ -20,6 +20,8 @@ COST = {"injection": 2.0, "document": 1.0, "harm": 2.0}
 GENERATED = {"attack": 3000, "harmless": 3000, "look_alike": 1000, "harmful": 3500, "safe": 3500, "document": 700}
 GENERATED_WEIGHT = {"injection": 0.3, "document": 0.5, "harm": 0.05}
 FOREIGN_WEIGHT = 0.3
+TRANSLATED_WEIGHT = 0.4
+"""Many translated attacks are attacks only to their own system prompt; at full weight they teach the language."""
 PROSE_WEIGHT = 0.3
 PER_LANGUAGE = 150
 
@@ -54,7 +56,8 @@ def gather(sets: dict[str, list[Example]], folders: Sequence[Path]) -> Material:
 
 
 def _injection(sets: dict[str, list[Example]], foreign: list[str], rng: random.Random, known: set[str]) -> list[Item]:
-    items = [_item(e, e.bad) for name in data.INJECTION for e in sets.get(name, ())]
+    weights = {"injection_cse_multilingual": TRANSLATED_WEIGHT}
+    items = [_item(e, e.bad, weights.get(name, 1.0)) for name in data.INJECTION for e in sets.get(name, ())]
     items += [_item(e, False) for name in data.BENIGN for e in sets.get(name, ())]
     weight = GENERATED_WEIGHT["injection"]
     items += _made(rng, generate.attack, "attack", True, weight, known)
