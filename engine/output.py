@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from engine.detokenizer import TextStream
 from engine.stopping import StopWatch
 from plugins import FinishReason, Piece, TokenLogprob
 
 
-@dataclass(frozen=True, slots=True)
-class _Placed:
+class _Placed(NamedTuple):
     """A token, and the characters [begin, end) of the decoded text that became final with it."""
 
     token_id: int

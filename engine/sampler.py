@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -28,8 +28,7 @@ from plugins import GenerationFailed
 _FORBIDDEN = float("-inf")
 
 
-@dataclass(frozen=True, slots=True)
-class Drawn:
+class Drawn(NamedTuple):
     """A row's token; with logprobs asked for, its logprob and the likeliest (token, logprob), likeliest first."""
 
     token_id: int

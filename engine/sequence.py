@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -93,8 +93,7 @@ class Sequence:
         return self.digests[: tokens // size]
 
 
-@dataclass(frozen=True, slots=True)
-class DrawRow:
+class DrawRow(NamedTuple):
     """One row of a step's logits: the next token of a sequence, if the first `ahead` tokens of its draft are right."""
 
     sequence: Sequence
