@@ -1,9 +1,10 @@
 """What leaves a stream that holds forbidden spans, and what clean text pays for it.
 
-    python -m benchmarks.streaming --data streaming_visible.jsonl.gz [--limit N] [--hard] [--plan char] [--json]
+    python -m benchmarks.streaming --data FILE [--limit N] [--hard] [--structured] [--plan char] [--json]
 
 Each case is a text with forbidden spans (or none), a blocklist and an action per group. It goes through the built-in
-rails in every plan of cutting it up. Reported, the worst plan deciding:
+rails in every plan of cutting it up; with --structured as a string of a JSON answer, one character in three escaped.
+Reported, the worst plan deciding:
 
     leaked_characters   of forbidden spans that came out: the head of a span after what stands before it, or any six of
                         its characters, more often than the text without the spans has them
@@ -28,7 +29,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from plugins.contract import Caller, Message, OutputRail, Request
-from safety import HoldbackWindow, MatchRail, Policy, compile_phrases, compile_pii, compile_secrets
+from safety import HoldbackWindow, JsonWindow, MatchRail, Policy, compile_phrases, compile_pii, compile_secrets
 
 PLANS = ("stored", "char", "token", "random", "whole")
 SHORTEST_TELLING = 6
@@ -48,8 +49,27 @@ class Score:
     failures: list[tuple[str, str, int]] = field(default_factory=list)
 
 
-def pieces(case: Case, plan: str, rng: random.Random) -> Iterator[str]:
-    text = case["text"]
+def spelled(text: str, rng: random.Random) -> str:
+    """A JSON object with `text` as its only value, in one of its many spellings."""
+    marks = (json.dumps(char, ensure_ascii=rng.random() < 0.5)[1:-1] for char in text)
+    escaped = (
+        f"\\u{ord(char):04x}" if ord(char) < 0x10000 and rng.random() < 1 / 3 else mark
+        for char, mark in zip(text, marks, strict=True)
+    )
+    return '{"answer": "' + "".join(escaped) + '"}'
+
+
+def read(out: str) -> str:
+    """What a lenient reader makes of a JSON object that may have been stopped in its only string."""
+    for end in ("", '"}', "}"):
+        try:
+            return str(json.loads(out + end)["answer"])
+        except ValueError:
+            continue
+    return ""
+
+
+def pieces(case: Case, text: str, plan: str, rng: random.Random) -> Iterator[str]:
     if plan == "whole":
         yield text
         return
@@ -77,15 +97,20 @@ class Gate:
         ]
 
 
-def run(case: Case, rails: list[OutputRail], plan: str, rng: random.Random) -> tuple[str, bool, list[int]]:
-    window = HoldbackWindow(rails, REQUEST, Caller())
+def run(
+    case: Case, rails: list[OutputRail], plan: str, rng: random.Random, structured: bool
+) -> tuple[str, bool, list[int]]:
+    make = JsonWindow if structured else HoldbackWindow
+    window = make(rails, REQUEST, Caller())
+    text = spelled(case["text"], rng) if structured else case["text"]
     out: list[str] = []
     held: list[int] = []
-    for piece in pieces(case, plan, rng):
+    for piece in pieces(case, text, plan, rng):
         out.append(window.feed(piece).text)
         held.append(window.held)
     out.append(window.close().text)
-    return "".join(out), window.blocked is not None, held
+    whole = "".join(out)
+    return read(whole) if structured else whole, window.blocked is not None, held
 
 
 def leaked(case: Case, span: dict[str, Any], out: str, allowed: str) -> int:
@@ -151,7 +176,7 @@ def per_piece_us(cases: list[Case], gate: Gate) -> float:
     return took / max(1, count) * 1e6
 
 
-def measure(cases: list[Case], plans: tuple[str, ...]) -> dict[str, Any]:
+def measure(cases: list[Case], plans: tuple[str, ...], structured: bool) -> dict[str, Any]:
     gate, rng = Gate(), random.Random(1)
     scores = {plan: Score() for plan in plans}
     differ = 0
@@ -159,7 +184,7 @@ def measure(cases: list[Case], plans: tuple[str, ...]) -> dict[str, Any]:
         rails = gate.rails(case)
         outs = set()
         for plan in plans:
-            out, blocked, held = run(case, rails, plan, rng)
+            out, blocked, held = run(case, rails, plan, rng, structured)
             outs.add((out, blocked))
             add(scores[plan], case, out, blocked, held)
         differ += len(outs) > 1
@@ -184,13 +209,15 @@ def main() -> None:
     parser.add_argument("--data", required=True, help="gzipped JSON lines")
     parser.add_argument("--limit", type=int, default=0, help="only the first N cases")
     parser.add_argument("--hard", action="store_true", help="only the hard obfuscations (otherwise they are left out)")
+    parser.add_argument("--structured", action="store_true", help="as a string in a JSON answer, with escapes")
     parser.add_argument("--plan", choices=PLANS, action="append", help="only these plans")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     with gzip.open(args.data, "rt", encoding="utf-8") as lines:
         cases = [json.loads(line) for line in lines]
     cases = [case for case in cases if bool(case["hard"]) is args.hard][: args.limit or None]
-    found = measure(cases, tuple(args.plan or PLANS))
+    plans = tuple(args.plan or (plan for plan in PLANS if not (args.structured and plan == "stored")))
+    found = measure(cases, plans, args.structured)
     if args.json:
         print(json.dumps(found))
         return

@@ -128,9 +128,9 @@ class Nfa:
         parsed = parse(rest)
         # Each head has its own copy of the rest: one's start must not stand for the other's.
         for head, limit in zip((run, broken), limits, strict=True):
-            sign = self._fork(head)
-            self.positions[head].slide = self.positions[sign].slide = limit
-            self._accept(self._build(parsed.node, sign), rule, parsed.right)
+            body = self._position()
+            self._accept(self._build(parsed.node, body), rule, parsed.right)
+            self.positions[head].slide = self.positions[self._waiting(head, body)].slide = limit
         self.shapes.append(Cat((one, Repeat(Alt((one, other)), 0, None), parsed.node)))
         self.entries.append(Entry("any", entry))
 
@@ -227,12 +227,17 @@ class Nfa:
         """Positions for `cue`, which end where `body` may begin. All of them slide: a match has not begun there yet."""
         parsed = parse(cue)
         entry = self._position()
-        waiting = self._fork(self._build(parsed.node, entry))
-        for q in self._closure(body):
-            self.positions[waiting].sets += self.positions[q].sets
+        self._waiting(self._build(parsed.node, entry), body)
         for position in self.positions[entry:]:
             position.slide = 0
         return entry, left or parsed.left
+
+    def _waiting(self, before: int, body: int) -> int:
+        """A position after `before` that reads what `body` reads first; nothing in the body comes back to it."""
+        waiting = self._fork(before)
+        for q in self._closure(body):
+            self.positions[waiting].sets += self.positions[q].sets
+        return waiting
 
     def _check_bound(self, rule: int, pattern: str, parsed: Parsed) -> None:
         if self.rules[rule].valid is not None and longest(parsed.node) is None:

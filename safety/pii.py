@@ -30,7 +30,8 @@ _PHONE_TAILS = tuple(mark + word for mark in (" ", "-", ", ") for word in ("offi
 
 def _email(nfa: Nfa, rule: int) -> None:
     # 64 characters is the standard's bound; longer unbroken runs are written by those who know that filters stop there.
-    rest = "@(?:\\w[\\w-]*\\.)+[^\\W\\d_]\\w{1,23}\\b"
+    # The sign may be written for a URL or a page.
+    rest = "(?:@|%40|&#64;|&commat;)(?:\\w[\\w-]*\\.)+[^\\W\\d_]\\w{1,23}\\b"
     nfa.add_address(rule, plain="\\w", dotted="[.%+'&-]", rest=rest, limits=(128, 64))
 
 

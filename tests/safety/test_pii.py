@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from plugins import ConfigurationError
 from safety import MatchRail, Policy, compile_pii, compile_secrets, find_all
-from tests.safety.driving import by_character, cuts, cuttings, run
+from tests.safety.driving import by_character, cuts, cuttings, run, window
 
 PII, SECRETS = compile_pii(), compile_secrets()
 
@@ -18,6 +18,8 @@ PERSONAL = [
     ("email", "JANE@EXAMPLE.ORG"),
     ("email", "jörg@bücher.example"),
     ("email", "x" * 90 + "@example.com"),
+    ("email", "jane%40example.com"),
+    ("email", "jane&#64;example.com"),
     ("phone", "+1 415-555-0143"),
     ("phone", "+46 (0)8 928 571 38"),
     ("phone", "0044 20 7946 0730"),
@@ -171,6 +173,21 @@ def test_a_long_head_after_a_short_address_stays_whole() -> None:
     rail = MatchRail("pii", PII, Policy())
     assert run([text], rail) == run(by_character(text), rail)
     assert run([text], rail)[0] == "[REDACTED].[REDACTED]"
+
+
+@pytest.mark.parametrize(
+    ("text", "held"), [("a" * 64 + ".x", 64), ("a" * 200, 128), ("it is 2 or", 2), ("see a@b.", 4)]
+)
+def test_a_run_too_long_for_an_address_is_let_go_from_its_start(text: str, held: int) -> None:
+    at_work = window(MatchRail("pii", PII, Policy()))
+    at_work.feed(text)
+    assert at_work.held == held
+
+
+def test_a_cue_alone_holds_nothing() -> None:
+    at_work = window(MatchRail("pii", compile_pii(["phone", "credit_card", "us_ssn"]), Policy()))
+    assert at_work.feed("my card number is ").text == "my card number is "
+    assert at_work.feed("5038").text == ""
 
 
 def test_a_date_after_two_cues_is_found_from_its_first_digit() -> None:
