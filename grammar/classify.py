@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 
 from grammar import kernels
-from grammar.lexemes import BACKSLASH, DfaLexeme, Lexeme, State
+from grammar.lexemes import BACKSLASH, DfaLexeme, State
 from grammar.trie import I32, Branch, build_branches
 from grammar.vocabulary import Vocabulary
 
 MAX_CLASSES = 8_000
 """Classified states kept per vocabulary; a dense one takes 16 kB of a 128,000 token vocabulary."""
+MAX_BRANCHES = 4_000
+"""Classified subtrees of small tries kept per lexeme."""
 _SPARSE = 1_500
 _NONE = np.empty(0, np.int32)
 
@@ -234,24 +236,25 @@ def _escaped(vocabulary: Vocabulary, lexeme: Any, start: State, inside: list[I32
             end.tokens.append(tokens)
 
 
-def in_branch(vocabulary: Vocabulary, lexeme: Lexeme, state: State, branch: Branch) -> BranchClass:
+def in_branch(lexeme: Any, state: State, branch: Branch) -> BranchClass:
     """Classify the subtree of `branch`, which was reached in `state`; `branch` itself is not counted."""
-    key = lexeme.key(state)
-    if key is None:
+    memo = lexeme.branches
+    if memo is None:
         return _in_branch(lexeme, state, branch)
-    name = (id(branch), key)
-    known = vocabulary.classes.get(name)
+    name = (branch, state)
+    known = memo.get(name)
     if known is None:
-        known = _in_branch(lexeme, state, branch)
-        remember(vocabulary, name, known)
-    return known
+        if len(memo) >= MAX_BRANCHES:
+            memo.clear()
+        known = memo[name] = _in_branch(lexeme, state, branch)
+    return known  # type: ignore[no-any-return]
 
 
 def _in_branch(lexeme: Any, state: State, branch: Branch) -> BranchClass:
     inside: list[I32] = []
     ends: list[tuple[int, Branch]] = []
     pending = [(state, branch)]
-    by_bytes = lexeme.key(state) is None
+    by_bytes = lexeme.branches is None
     while pending:
         at, node = pending.pop()
         for byte in lexeme.firsts(at) if by_bytes and len(node.children) > 2 else node.children:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from grammar import leaves
 from grammar.automata import CharDfa, utf8
 from grammar.lexemes import DfaLexeme
 from grammar.matcher import CompiledGrammar
@@ -42,6 +43,7 @@ def compile_json_schema(
 
 
 def _compile(schema: dict[str, Any] | bool, vocabulary: Vocabulary, options: GrammarOptions) -> CompiledGrammar:
+    leaves.warm()
     document = Document(schema)
     survey = Survey(document, options.limits)
     values = Values(document, options)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,6 +37,7 @@ class Counted:
         self.every = every
         self.low = low
         self.high = high
+        self.branches: dict[Any, Any] | None = {}
         self.start = Count(inner.start, every.start, 0)
 
     def next(self, state: Count, byte: int) -> Count | None:

@@ -103,6 +103,16 @@ def _exponent_forms(value: Fraction, digits: str) -> set[str]:
     return {f"{sign}{head}{e}{exponent}" for head in heads for e in "eE" for exponent in exponents}
 
 
+@lru_cache(maxsize=1)
+def warm() -> None:
+    """Build the automata that most schemas share, once per process (about half a second)."""
+    every_string()
+    number_lexemes(numbers.EVERY)
+    number_lexemes((Numbers(step=Fraction(1)),))
+    for name in ("date-time", "date", "time", "email", "uri", "hostname", "ipv4", "ipv6", "uuid"):
+        string_automaton(CharDfa.from_format(name))
+
+
 @lru_cache(maxsize=32)
 def word_lexeme(null: bool, booleans: frozenset[bool]) -> Words | None:
     words = [(b"null", 0)] if null else []

@@ -30,6 +30,8 @@ class Lexeme(Protocol):
     """It ends with the closing quote of a JSON string."""
     general: bool
     """It is no part of JSON: what follows it may begin with any byte. Its only outcome is 0."""
+    branches: dict[Any, Any] | None
+    """Subtrees classified so far, see `classify.in_branch`; None where that is cheaper than looking them up."""
 
     def next(self, state: State, byte: int) -> State | None: ...
 
@@ -58,6 +60,7 @@ class DfaLexeme:
 
     def __init__(self, dfa: ByteDfa, *, quoted: bool = False, general: bool = False) -> None:
         self.general = general
+        self.branches: dict[Any, Any] | None = {}
         table, accepting = dfa.transitions, dfa.accepting
         if quoted:
             final = table.shape[0]
@@ -145,6 +148,7 @@ class Words:
 
     is_string = False
     general = False
+    branches: dict[Any, Any] | None = None
 
     def __init__(self, words: list[tuple[bytes, int]]) -> None:
         words = sorted(words)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from grammar.lexemes import BACKSLASH, QUOTE, SortedWords
 
@@ -46,6 +46,7 @@ class Literals:
 
     is_string = True
     general = False
+    branches: dict[Any, Any] | None = None
 
     def __init__(self, words: list[tuple[bytes, int]]) -> None:
         self.words = [text for text, _ in words]

@@ -240,18 +240,22 @@ class InLexeme:
                 thread.root(gather)
 
     def walk(self, branch: Branch, gather: Gather) -> None:
-        found = classify.in_branch(gather.vocabulary, self.lexeme, self.state, branch)
-        gather.add(found.ids)
-        ended = self.lexeme.outcome(self.state)
+        lexeme = self.lexeme
+        found = classify.in_branch(lexeme, self.state, branch)
+        if found.ids.size:
+            gather.add(found.ids)
+        ended = lexeme.outcome(self.state)
+        if not found.ends and ended is None:
+            return
         outer = gather.guards
         before = gather.direct
         for follow in self.follow.branches:
             if follow.guard is not None:
                 gather.guards = (*outer, follow.guard)
-                gather.direct = self.lexeme.is_string and _first_string(branch.path)
+                gather.direct = lexeme.is_string and _first_string(branch.path)
             for outcome, end in found.ends:
                 threads = follow.after(outcome)
-                if threads:
+                if threads and end.ids is not None:
                     gather.add(end.ids)
                 if end.children:
                     for thread in threads:
@@ -284,13 +288,12 @@ Move = Callable[[], tuple[Thread, ...]]
 class Choice:
     """At punctuation: one byte out of a few, each with its own way on. `guards[byte]` is asked after that byte."""
 
-    __slots__ = ("_known", "_walked", "guards", "moves")
+    __slots__ = ("_known", "guards", "moves")
 
     def __init__(self, moves: dict[int, Move], guards: dict[int, Guard] | None = None) -> None:
         self.moves = moves
         self.guards = guards
         self._known: dict[int, tuple[Thread, ...]] = {}
-        self._walked: dict[int, tuple[I32, dict[Any, list[I32]]]] = {}
 
     def go(self, byte: int) -> tuple[Thread, ...]:
         known = self._known.get(byte)
@@ -308,32 +311,19 @@ class Choice:
         self.walk(gather.vocabulary.structural, gather)
 
     def walk(self, branch: Branch, gather: Gather) -> None:
-        """Remembered, because every member of an object walks what may follow the object."""
-        known = self._walked.get(id(branch))
-        if known is None:
-            inner = Gather(gather.vocabulary)
-            self._walk(branch, inner)
-            known = self._walked[id(branch)] = (classify.join(inner.sure), inner.doubtful)
-        gather.add(known[0])
-        if known[1]:
-            outer, before = gather.guards, gather.direct
-            for (guards, direct), parts in known[1].items():
-                gather.guards, gather.direct = (*outer, *guards), direct or before
-                gather.add(classify.join(parts))
-            gather.guards, gather.direct = outer, before
-
-    def _walk(self, branch: Branch, gather: Gather) -> None:
+        children, guards = branch.children, self.guards
         for byte in self.moves:
-            below = branch.children.get(byte)
+            below = children.get(byte)
             if below is None:
                 continue
             threads = self.go(byte)
             if not threads:
                 continue
             outer = gather.guards
-            if self.guards is not None and byte in self.guards:
-                gather.guards = (*outer, self.guards[byte])
-            gather.add(below.ids)
+            if guards is not None and byte in guards:
+                gather.guards = (*outer, guards[byte])
+            if below.ids is not None:
+                gather.add(below.ids)
             if below.children:
                 for thread in threads:
                     thread.walk(below, gather)

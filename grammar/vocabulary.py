@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +42,14 @@ def plausible(text: bytes) -> bool:
     return _LEXEMES.fullmatch(text) is not None and _SECOND_KEY.search(text) is None
 
 
-def _mixed(spelling: bytes) -> bool:
-    """Some hex digit is a letter: tokens may spell it in either case, digit by digit."""
-    return any(0x61 <= byte <= 0x66 for byte in spelling[2:])
+def _cases(spelling: bytes) -> Iterator[bytes]:
+    """An escape with its hex digits in every mixture of cases."""
+    if len(spelling) < 6:
+        yield spelling
+        return
+    pairs = [{byte} if i % 6 < 2 else {byte, ord(chr(byte).upper())} for i, byte in enumerate(spelling)]
+    for mixture in product(*pairs):
+        yield bytes(mixture)
 
 
 class Vocabulary:
@@ -150,14 +156,13 @@ class Vocabulary:
         if known is None:
             ids, alone = [_NO_IDS], True
             for spelling in escapes_of(char):
-                for variant in {spelling, spelling[:2] + spelling[2:].upper()}:
+                for variant in _cases(spelling):
                     node: Branch | None = self.escapes
                     for byte in variant:
                         node = node.children.get(byte) if node is not None else None
                         if node is not None and node.ids is not None:
                             ids.append(node.ids)
                     alone = alone and (node is None or not node.children)
-                alone = alone and (len(spelling) < 6 or not _mixed(spelling))
             known = self._escapes_of[char] = (np.unique(np.concatenate(ids)), alone)
         return known
 
