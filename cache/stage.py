@@ -93,6 +93,8 @@ def _checked(
 def _semantic(where: str, settings: Mapping[str, Any]) -> SemanticTier:
     """`guard` (words or facts), `threshold` (cosine; 0 = the embedder's own), `error_bound` (0 = not in verified
     mode), `max_rows` a scope, `embedder` ("module:function", called without arguments; empty = hashed n-grams)."""
+    if not isinstance(settings, Mapping):
+        raise ConfigurationError(f"{where}: semantic must be a table, found {settings!r}; an empty one will do")
     values = _values(f"{where}.semantic", SEMANTIC, settings)
     if values["guard"] not in ("words", "facts"):
         raise ConfigurationError(f"{where}.semantic: guard must be 'words' or 'facts', found {values['guard']!r}")

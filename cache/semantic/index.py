@@ -49,7 +49,8 @@ class Partition:
         self._places: dict[str, int] = {}
         self._facts = np.zeros(0, np.uint64)  # [capacity]
         self._rows = np.zeros((0, dim), np.float16)  # [capacity, dim], rotated
-        self._codes = np.zeros((0, dim), np.int8)  # [capacity, dim]; code * step is within step / 2 of the row
+        self._heads = np.zeros((0, self._head), np.int8)  # [capacity, head]; code * step is within step / 2 of the row
+        self._rests = np.zeros((0, dim - self._head), np.int8)  # [capacity, dim - head], apart: it is seldom read
         self._steps = np.zeros(0, np.float32)  # [capacity]
         self._tails = np.zeros(0, np.float32)  # [capacity], length of a row's axes after the head
 
@@ -74,7 +75,9 @@ class Partition:
         step = max(float(np.abs(rotated).max()), 1e-9) / 127
         self._facts[place] = row.facts
         self._rows[place] = rotated
-        self._codes[place] = np.rint(rotated / step)
+        codes = np.rint(rotated / step)
+        self._heads[place] = codes[: self._head]
+        self._rests[place] = codes[self._head :]
         self._steps[place] = step
         self._tails[place] = np.linalg.norm(rotated[self._head :])
 
@@ -119,13 +122,13 @@ class Partition:
             facts_of[excluded] = np.uint64(facts ^ 1)
         error = np.float32(np.abs(query).sum() / 2)
         tail = np.float32(np.linalg.norm(query[self._head :]))
-        scales = (self._codes, self._steps, self._tails)
-        best = _bound(*scales, facts_of, np.uint64(facts), query, tail, error, np.float32(floor), self._head, upper)
+        scales = (self._heads, self._rests, self._steps, self._tails)
+        best = _bound(*scales, facts_of, np.uint64(facts), query, tail, error, np.float32(floor), upper)
         upper[upper < best] = -2.0
         return upper
 
     def _arrays(self) -> tuple[npt.NDArray[Any], ...]:
-        return self._facts, self._rows, self._codes, self._steps, self._tails
+        return self._facts, self._rows, self._heads, self._rests, self._steps, self._tails
 
     def _new_place(self) -> int:
         if self._count == self._max_rows:
@@ -143,7 +146,7 @@ class Partition:
         """By a half: at most a third of the memory lies idle."""
         capacity = min(max(FIRST_CAPACITY, self._count + self._count // 2), self._max_rows)
         grown = (_resized(array, capacity) for array in self._arrays())
-        self._facts, self._rows, self._codes, self._steps, self._tails = grown
+        self._facts, self._rows, self._heads, self._rests, self._steps, self._tails = grown
 
 
 def warm_up(dim: int) -> None:
@@ -171,10 +174,11 @@ def rotation(dim: int) -> npt.NDArray[np.float32]:
 
 
 def _bound_rows(  # type: ignore[no-untyped-def]
-    codes, steps, tails, facts, wanted, query, tail, error, floor, head, upper
+    heads, rests, steps, tails, facts, wanted, query, tail, error, floor, upper
 ):
     """Fills `upper` and returns the highest lower bound, or `floor`. A row of which the head alone shows that it stays
     below gets -2."""
+    head = heads.shape[1]
     near, far = query[:head], query[head:]
     best = floor
     for row in range(upper.size):
@@ -182,10 +186,10 @@ def _bound_rows(  # type: ignore[no-untyped-def]
         if facts[row] != wanted:
             continue
         room = steps[row] * error + np.float32(ROUNDING)
-        estimate = _product(codes[row, :head], near) * steps[row]
+        estimate = _product(heads[row], near) * steps[row]
         if estimate + tails[row] * tail + room < best:
             continue
-        estimate += _product(codes[row, head:], far) * steps[row]
+        estimate += _product(rests[row], far) * steps[row]
         upper[row] = estimate + room
         best = max(best, estimate - room)
     return best

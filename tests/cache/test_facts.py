@@ -1,0 +1,82 @@
+"""The fact guard against hard negatives of every kind, and against near misses that nobody chose."""
+
+from __future__ import annotations
+
+import re
+from random import Random
+
+import pytest
+
+from benchmarks.cache import Pair, pairs
+from cache.semantic import facts_digest, signature
+
+PAIRS = pairs()
+
+
+def same(pair: Pair) -> bool:
+    return signature(pair.one) is not None and signature(pair.one) == signature(pair.other)
+
+
+def test_there_are_hard_negatives_of_every_kind() -> None:
+    kinds = {pair.kind for pair in PAIRS if not pair.same}
+    assert len(kinds) >= 20
+    assert sum(not pair.same for pair in PAIRS) >= 300
+
+
+def test_the_guard_lets_at_most_one_false_hit_in_two_hundred_through() -> None:
+    negatives = [pair for pair in PAIRS if not pair.same]
+    false = [pair for pair in negatives if same(pair)]
+    assert len(false) <= 0.005 * len(negatives), false
+
+
+def test_rewordings_pass_the_guard() -> None:
+    missed = [pair for pair in PAIRS if pair.kind == "reworded" and not same(pair)]
+    assert not missed
+
+
+def test_no_word_can_be_dropped_changed_or_moved_unnoticed() -> None:
+    """Every sentence of the set, with each of its words dropped, replaced by another sentence's, or swapped with its
+    neighbour: thousands of near misses that nobody chose. Only a moved courtesy or article may pass."""
+    random = Random(3)
+    sentences = sorted({text for pair in PAIRS for text in (pair.one, pair.other)})
+    vocabulary = sorted({word for text in sentences for word in text.lower().strip(".?!").split()})
+    tried, passed = 0, []
+    for text in random.sample(sentences, 300):
+        expected = signature(text)
+        for edited in edits(text.split(), vocabulary, random):
+            tried += 1
+            if signature(edited) == expected:
+                passed.append((text, edited))
+    harmless = [found for found in passed if only_differs_by_harmless_words(*found)]
+    assert tried > 4000
+    assert len(passed) - len(harmless) <= 0.001 * tried, [found for found in passed if found not in harmless]
+
+
+def edits(words: list[str], vocabulary: list[str], random: Random) -> list[str]:
+    made = []
+    for place in range(len(words)):
+        made.append([*words[:place], *words[place + 1 :]])
+        made.append([*words[:place], random.choice(vocabulary), *words[place + 1 :]])
+        if place:
+            made.append([*words[: place - 1], words[place], words[place - 1], *words[place + 1 :]])
+    return [" ".join(one) for one in made if one and one != words]
+
+
+def only_differs_by_harmless_words(one: str, other: str) -> bool:
+    drop = {"the", "please", "kindly", "hi"}
+    bare = [[w for w in re.split(r"[\s,.?!:'\"]+", t.lower()) if w and w not in drop] for t in (one, other)]
+    return bare[0] == bare[1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "   ", "x" * 2001, "def f(x):\n    return x", "```\ncode\n```", "| a | b |\n| - | - |", "int main() {\n}"],
+)
+def test_code_tables_and_long_texts_are_not_compared_by_meaning(text: str) -> None:
+    assert signature(text) is None
+    assert facts_digest(text, "scope") is None
+
+
+@pytest.mark.parametrize("text", ["¿Qué hora es?", "今日は何曜日ですか？", "Wie spät ist es?", "🙂", "?!", "\x00", "“"])
+def test_any_language_and_any_sign_can_be_compared(text: str) -> None:
+    assert signature(text) == signature(f" {text} ")
