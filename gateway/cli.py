@@ -43,7 +43,7 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
 
 
 def _serve(parsed: argparse.Namespace) -> int:
-    from gateway.config import load  # imported here: `--help` must not wait for torch
+    from gateway.config import load
     from gateway.server import serve
 
     return serve(load(parsed.config, os.environ, _overrides(parsed)))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from gateway.exchange import Delta
 from plugins import Answer, Caller, Decision, FinishReason, OutputRail, Piece, Request, TokenLogprob
-from safety import HoldbackWindow, JsonWindow, Redaction, Released, redactor_for
+from safety import HoldbackWindow, JsonWindow, Redaction, Released, UnchangedWindow, redactor_for
 
 REFUSAL = "The answer was stopped by a safety rail."
 GRAVITY = ("pass", "redact", "escalate", "block", "failed")
@@ -120,8 +120,10 @@ class Moderation:
 def _window(rails: Sequence[OutputRail], request: Request, caller: Caller) -> HoldbackWindow | JsonWindow:
     """Rails see the strings of a JSON answer decoded, and what replaces one still satisfies the schema."""
     constraint = request.constraint
-    if constraint is None or constraint.kind not in ("json_schema", "json_object"):
+    if constraint is None:
         return HoldbackWindow(rails, request, caller)
+    if constraint.kind not in ("json_schema", "json_object"):
+        return UnchangedWindow(rails, request, caller)
     schema = constraint.value if constraint.kind == "json_schema" else {}
     return JsonWindow(rails, request, caller, redactor=redactor_for(schema))
 

@@ -3,7 +3,7 @@
 from safety.automaton import Automaton, Match
 from safety.blocklist import compile_phrases
 from safety.credentials import compile_secrets
-from safety.holdback import HoldbackWindow, Limits, Redaction, Released
+from safety.holdback import HoldbackWindow, Limits, Redaction, Released, UnchangedWindow
 from safety.json_text import JsonWindow, Place, Redactor, replace_in_strings
 from safety.patterns import compile_patterns
 from safety.pii import compile_pii
@@ -27,6 +27,7 @@ __all__ = [
     "Redactor",
     "Released",
     "Scanner",
+    "UnchangedWindow",
     "compile_patterns",
     "compile_phrases",
     "compile_pii",

@@ -283,6 +283,13 @@ class HoldbackWindow:
         return Guard(rail.name, open_session, open_session())
 
 
+class UnchangedWindow(HoldbackWindow):
+    """For an answer whose every character counts (a pattern, a choice, a grammar): what a rail would replace blocks."""
+
+    def _replaced(self, redaction: Redaction) -> str | None:
+        return None
+
+
 def _overlapping(spans: list[Redaction]) -> list[list[Redaction]]:
     groups: list[list[Redaction]] = []
     reach = -1

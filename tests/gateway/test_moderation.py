@@ -95,6 +95,14 @@ def test_a_blocked_whole_answer_shows_no_half_json(blocking: RunningGateway) -> 
     assert choice.message.refusal
 
 
+def test_what_must_match_a_pattern_is_blocked_rather_than_changed(redacting: RunningGateway) -> None:
+    """A redacted choice would be no choice any more."""
+    answer = redacting.client().chat.completions.create(
+        model="bundled", messages=MESSAGES, extra_body={"structured_outputs": {"choice": ["Clara Winther"]}}
+    )
+    assert (answer.choices[0].finish_reason, answer.choices[0].message.content) == ("content_filter", None)
+
+
 def test_a_blocked_request_generates_nothing() -> None:
     """An input rail's block is a typed 400, and no token was drawn for it."""
     with running(settings("block", "screen")) as gateway:
