@@ -25,6 +25,8 @@ from engine.scheduler import Scheduler
 from engine.settings import EngineSettings, thread_count
 from plugins import ContextLengthExceeded, Job, NotFound, Overloaded, RequestError, ServedModel
 
+MAX_CHOICES = 128
+
 _LOG = logging.getLogger(__name__)
 
 
@@ -37,7 +39,10 @@ class Engine:
         self._outbox = Outbox()
         self._cores = {model.name: self._core(model) for model in models}
         self._inbox: deque[Callable[[], None]] = deque()
-        self._arriving = 0
+        self._posted = 0
+        """Jobs put into the inbox; written on the event loop only."""
+        self._taken = 0
+        """Jobs taken out of it; written by the engine thread only."""
         self._wake = threading.Event()
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
@@ -72,7 +77,7 @@ class Engine:
         self._refuse_overload()
         generation = LiveGeneration(job, lambda g: self._post(lambda: core.cancel(g)))
         seed = secrets.randbits(64) if job.sampling.seed is None else job.sampling.seed
-        self._arriving += 1
+        self._posted += 1
         self._post(lambda: self._submit(core, Submission(generation, rule, seed, max_length)))
         return generation
 
@@ -83,7 +88,7 @@ class Engine:
         blocks = sum(pool.num_blocks for pool in pools)
         return {
             "requests_running": float(sum(len(core.scheduler.running) for core in cores)),
-            "requests_waiting": float(sum(core.scheduler.waiting_count for core in cores) + self._arriving),
+            "requests_waiting": float(sum(core.scheduler.waiting_count for core in cores) + self._posted - self._taken),
             "kv_cache_usage_ratio": sum(p.num_blocks - p.free_count for p in pools) / blocks if blocks else 0.0,
             "prefix_cache_asked_tokens_total": float(sum(pool.counters.asked for pool in pools)),
             "prefix_cache_hit_tokens_total": float(sum(pool.counters.found for pool in pools)),
@@ -109,7 +114,8 @@ class Engine:
     def _refuse_overload(self) -> None:
         if self._closing.is_set():
             raise Overloaded("the engine is shutting down; send the request elsewhere", retry_after_s=5.0)
-        waiting = self._arriving + sum(core.scheduler.waiting_count for core in self._cores.values())
+        queued = sum(core.scheduler.waiting_count for core in self._cores.values())
+        waiting = queued + self._posted - self._taken
         if waiting >= self._settings.max_waiting:
             raise Overloaded(
                 f"{waiting} requests are waiting for the engine, as many as it queues; try again", retry_after_s=1.0
@@ -129,6 +135,7 @@ class Engine:
         deadline = time.monotonic() + self._settings.drain_s
         while self._has_work() and time.monotonic() < deadline:
             self._turn()
+        self._take_inbox()
         for core in self._cores.values():
             core.cancel_all()
         self._flush()
@@ -153,11 +160,18 @@ class Engine:
     def _take_inbox(self) -> None:
         self._wake.clear()
         while self._inbox:
-            self._inbox.popleft()()
+            act = self._inbox.popleft()
+            try:
+                act()
+            except Exception:  # our own bug: the thread must not die of it
+                _LOG.exception("a request could not be let go")
 
     def _submit(self, core: EngineCore, submission: Submission) -> None:
-        self._arriving -= 1
-        core.submit(submission)
+        self._taken += 1
+        try:
+            core.submit(submission)
+        except Exception as error:
+            self._outbox.fail(submission.generation, as_failure(error, "taking the request in"))
 
     def _flush(self) -> None:
         for generation in self._outbox.flush():
@@ -208,8 +222,8 @@ def _max_length(job: Job, core: EngineCore) -> int:
         raise RequestError("the prompt has no tokens; send at least one", param="prompt")
     if not 0 <= min(job.prompt.token_ids) <= max(job.prompt.token_ids) < core.model.vocab_size:
         raise RequestError(f"the prompt's token ids must lie between 0 and {core.model.vocab_size - 1}", param="prompt")
-    if job.n < 1:
-        raise RequestError(f"n is {job.n}; expected an integer >= 1", param="n")
+    if not 1 <= job.n <= MAX_CHOICES:
+        raise RequestError(f"n is {job.n}; expected an integer between 1 and {MAX_CHOICES}", param="n")
     if length >= room:
         raise ContextLengthExceeded(
             f"the prompt has {length} tokens; model {core.model.name!r} holds {room} of prompt and answer together: "

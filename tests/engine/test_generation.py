@@ -401,6 +401,19 @@ async def test_closing_cancels_what_does_not_finish_in_time(model: LoadedModel) 
         assert (await running).reasons == ["cancelled"]
 
 
+async def test_what_was_still_on_its_way_in_is_told_that_the_engine_closes(model: LoadedModel) -> None:
+    engine = Engine(EngineSettings(num_blocks=32, block_size=4, drain_s=0.0), [model])
+    generation = await engine.generate(a_job(model, "the", max_tokens=100, ignore_eos=True))
+    assert engine.stats()["requests_waiting"] == 1
+    closing = asyncio.create_task(engine.close())
+    await closing
+    await engine.start()
+    async with asyncio.timeout(5):
+        assert (await collect(generation)).reasons == ["cancelled"]
+    assert engine.stats()["requests_waiting"] == 0
+    await engine.close()
+
+
 async def test_a_full_queue_refuses_with_a_time_to_come_back(model: LoadedModel) -> None:
     async with serving(model, max_batch_size=1, max_waiting=2) as engine:
         job = a_job(model, "the", max_tokens=400, ignore_eos=True)
