@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import lru_cache
 
-from grammar.automata import CharDfa, json_string_body
+from grammar.automata import ByteDfa, CharDfa, byte_intersection, json_string_body, utf8
 from grammar.counted import Counted
 from grammar.lexemes import DfaLexeme, Lexeme, Words
 from grammar.literals import literals
@@ -58,8 +58,14 @@ def number_lexemes(parts: NumberSet) -> tuple[Lexeme, ...]:
     if others:
         dfa = numbers.automaton(others)
         if dfa is not None:
-            found.append(DfaLexeme(dfa))
+            found.append(DfaLexeme(byte_intersection(dfa, _within_doubles())))
     return tuple(found)
+
+
+@lru_cache(maxsize=1)
+def _within_doubles() -> ByteDfa:
+    """Exponents up to 307: readers turn larger ones into infinity, which is no JSON value. Digits are not counted."""
+    return utf8(CharDfa.from_pattern(r"[-+.0-9]+([eE][+-]?0*(\d{1,2}|[12]\d\d|30[0-7]))?", anchored=True))
 
 
 def spellings(value: Fraction, only_plain: bool = False) -> list[bytes]:
