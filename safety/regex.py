@@ -7,6 +7,8 @@
 The text is read folded (`safety.text.narrow`): write `e`, and `é` matches too; a literal `é` in a pattern is read
 as `e`. `^a|b` is refused, since it is not plain what the anchor holds for: write `^(?:a|b)`.
 
+`\\b` stands between a letter or digit and anything else; the underscore counts as anything else there, not in `\\w`.
+
 Not covered, and refused with the place: look-around, backreferences, lazy and possessive quantifiers (a match is always
 as long as it can be), anchors inside, named groups, Unicode properties. There is no backtracking anywhere: the
 cost of matching is linear in the text whatever the pattern says.

@@ -76,8 +76,9 @@ def is_mark(char: str) -> bool:
 
 
 def is_word(symbol: str) -> bool:
-    """Letters, digits and the underscore of scripts that put spaces between words."""
-    return (symbol.isalnum() or symbol == "_") and not is_unspaced(symbol)
+    """Letters and digits of scripts that put spaces between words. Not the underscore: `_word_` is in italics,
+    and `ssn_123` holds a number."""
+    return symbol.isalnum() and not is_unspaced(symbol)
 
 
 def is_unspaced(symbol: str) -> bool:
