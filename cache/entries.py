@@ -113,7 +113,7 @@ GENERATION = "generation"
 
 @dataclass(slots=True)
 class Counts:
-    """Counters of a store by name; `add` is safe from any thread for what metrics need."""
+    """Counters by name. Any thread may `add`; when two do so in the same instant one of the counts may be lost."""
 
     values: dict[str, float] = field(default_factory=dict)
 
