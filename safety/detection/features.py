@@ -8,6 +8,7 @@ Not covered: word order beyond three words, and scripts whose words need a dicti
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,6 +26,10 @@ _BASE = 0x9E3779B97F4A7C15 | 1
 _LONGEST_NGRAM = 5
 _SENTENCE_ENDS = frozenset('.!?:;\n\r|•*>。！？：।؟"“”«»(')
 _LETTER, _OTHER, _END = 1, 0, 2
+_QUOTED_SALT = np.uint64(0x5851F42D4C957F2D)
+_QUOTED = re.compile(
+    r"\"[^\"\n]{1,160}\"|“[^“”\n]{1,160}”|«[^«»\n]{1,160}»|„[^„“”\n]{1,160}[“”]|(?<!\w)'[^'\n]{2,160}'(?!\w)|`[^`\n]{1,160}`"
+)
 
 
 class _Kinds(dict[str, int]):
@@ -65,9 +70,18 @@ def features(text: str, cuts: Sequence[int] = ()) -> Features:
     part = np.zeros(len(text) + 1, dtype=np.int64)
     np.add.at(part, np.asarray(cuts, dtype=np.int64), 1)
     part = np.cumsum(part)
-    word_at, words, starts = _word_features(codes, kinds, part)
-    char_at, chars = _char_features(codes, part)
+    quoted = _quoted(text)
+    word_at, words, starts = _word_features(codes, kinds, part, quoted)
+    char_at, chars = _char_features(codes, part, quoted)
     return Features(word_at, words, char_at, chars, starts)
+
+
+def _quoted(text: str) -> _Hashes:
+    """[len(text)] a salt where the text stands in quotation marks, else 0: what is quoted is a feature of its own."""
+    salt = np.zeros(len(text), dtype=np.uint64)
+    for found in _QUOTED.finditer(text):
+        salt[found.start() + 1 : found.end() - 1] = _QUOTED_SALT
+    return salt
 
 
 def _bucket(hashes: _Hashes, seed: int) -> Integers:
@@ -94,14 +108,17 @@ def _word_hashes(codes: _Hashes, begin: Integers, end: Integers) -> _Hashes:
     return hashes
 
 
-def _word_features(codes: _Hashes, kinds: npt.NDArray[np.uint8], part: Integers) -> tuple[Integers, Integers, Integers]:
+def _word_features(
+    codes: _Hashes, kinds: npt.NDArray[np.uint8], part: Integers, quoted: _Hashes
+) -> tuple[Integers, Integers, Integers]:
     inside = np.concatenate(([False], kinds == _LETTER, [False]))
-    edges = np.flatnonzero(inside[1:] != inside[:-1])
-    begin, end = edges[0::2], edges[1::2]
+    parted = np.concatenate(([True], part[1:] != part[:-1]))
+    begin = np.flatnonzero(inside[1:] & (~inside[:-1] | parted))
+    end = np.flatnonzero(inside[:-1] & (~inside[1:] | parted))
     if not len(begin):
         empty = np.zeros(0, dtype=np.int64)
         return empty, empty, empty
-    words = _word_hashes(codes, begin, end)
+    words = _word_hashes(codes, begin, end) ^ quoted[begin]
     ends = np.concatenate(([0], np.cumsum(kinds == _END)))
     first = np.concatenate(([True], (ends[begin[1:]] > ends[end[:-1]]) | (part[begin[1:]] > part[begin[:-1]])))
     return *_word_ngrams(words, begin, first, part[begin]), begin
@@ -129,7 +146,7 @@ def _word_ngrams(
     return _sorted(parts)
 
 
-def _char_features(codes: _Hashes, part: Integers) -> tuple[Integers, Integers]:
+def _char_features(codes: _Hashes, part: Integers, quoted: _Hashes) -> tuple[Integers, Integers]:
     parts = []
     k = np.uint64(0x100000001B3)
     rolling = codes.copy()
@@ -141,7 +158,7 @@ def _char_features(codes: _Hashes, part: Integers) -> tuple[Integers, Integers]:
         if n == 2:  # pairs say something only where a character is nearly a word
             whole &= codes[: len(rolling)] >= 0x2E80
         at = np.flatnonzero(whole)
-        parts.append((at, _bucket(rolling[at], 10 + n)))
+        parts.append((at, _bucket(rolling[at] ^ quoted[at], 10 + n)))
     return _sorted(tuple(parts))
 
 
