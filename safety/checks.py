@@ -125,7 +125,9 @@ def national_phone(text: str) -> bool:
     separated by one kind of mark after the first group; no date."""
     marks = {c for c in text.replace(")", "").lstrip("(0123456789") if not c.isdigit()}
     groups = len("".join(c if c.isdigit() else " " for c in text).split())
-    return (10 if groups < 3 else 9) <= len(digits(text)) <= 11 and len(marks - {"/"}) <= 1 and not _is_date(text)
+    number = digits(text)
+    plausible = (10 if groups < 3 else 9) <= len(number) <= 11 and len(set(number)) > 2  # not binary
+    return plausible and len(marks - {"/"}) <= 1 and not _is_date(text)
 
 
 def north_american_phone(text: str) -> bool:
