@@ -107,10 +107,13 @@ class BlockPool:
             self._blocks[index].digest = digest
             self._blocks[index].tokens = tuple(tokens)
 
-    def forget(self, blocks: Seq[int]) -> None:
-        """What is in these blocks must not be reused: take away their names."""
-        for index in blocks:
+    def forget(self, blocks: Seq[int]) -> list[int]:
+        """What is in these blocks must not be reused: take away the names of those that nobody else holds, and say
+        which they are. A block that others share is theirs to judge."""
+        own = [index for index in blocks if self._blocks[index].holders == 1]
+        for index in own:
             self._unname(self._blocks[index])
+        return own
 
     def _cut(self, tokens: Seq[int], at: int) -> tuple[int, ...]:
         return tuple(tokens[at * self.block_size : (at + 1) * self.block_size])

@@ -283,11 +283,10 @@ class EngineCore:
             self._live.pop(sequence.owner, None)
 
     def _fail(self, generation: LiveGeneration, error: SluicegateError) -> None:
-        """End all choices of a request with an error. Its blocks may hold NaN, so they are cleaned and not reused."""
+        """End all choices of a request with an error. Blocks of its own may hold NaN: they are cleaned, not reused."""
         for sequence in self._live.get(generation, []):
             self._followers.pop(sequence, None)
-            self.scheduler.pool.forget(sequence.blocks)
-            self._runner.scrub(sequence.blocks)
+            self._runner.scrub(self.scheduler.pool.forget(sequence.blocks))
             self.scheduler.remove(sequence)
         if self._live.pop(generation, None) is not None:
             self._outbox.fail(generation, error)

@@ -13,6 +13,8 @@ from typing import Protocol
 from plugins import Matcher, TokenRejected
 
 LONGEST_GRAM = 3
+HORIZON = 4096
+"""Tokens of a prompt that are indexed, from its end: indexing a longer one would hold up everybody's next step."""
 
 
 class Drafter(Protocol):
@@ -31,7 +33,7 @@ class PromptLookup:
 
     _after: dict[tuple[int, ...], int] = field(default_factory=dict)
     """A gram -> the place after its latest occurrence that has a place after it."""
-    _indexed: int = 1
+    _indexed: int = 0
 
     def propose(self, tokens: list[int], ahead: list[int]) -> int | None:
         self._catch_up(tokens)
@@ -43,7 +45,8 @@ class PromptLookup:
         return None
 
     def _catch_up(self, tokens: list[int]) -> None:
-        for place in range(self._indexed, len(tokens)):
+        begin = self._indexed or max(1, len(tokens) - HORIZON)
+        for place in range(begin, len(tokens)):
             for length in range(1, min(LONGEST_GRAM, place) + 1):
                 self._after[tuple(tokens[place - length : place])] = place
         self._indexed = max(self._indexed, len(tokens))

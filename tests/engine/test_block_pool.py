@@ -92,6 +92,14 @@ def test_forgotten_blocks_are_not_reused() -> None:
     assert pool.free_count == 4
 
 
+def test_forgetting_leaves_alone_what_others_share() -> None:
+    pool = BlockPool(4, 2)
+    blocks = publish(pool, [1, 2, 3, 4])
+    pool.match(chain(pool, [1, 2]), [1, 2])
+    assert pool.forget(blocks) == blocks[1:]
+    assert len(pool.match(chain(pool, [1, 2, 3, 4]), [1, 2, 3, 4])) == 1
+
+
 def test_without_reuse_nothing_is_kept() -> None:
     pool = BlockPool(4, 2, reuse=False)
     pool.release(publish(pool, [1, 2]))

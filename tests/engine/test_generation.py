@@ -256,6 +256,24 @@ async def test_a_matcher_that_throws_fails_its_own_request_alone(model: LoadedMo
     assert (stats["requests_running"], stats["kv_cache_usage_ratio"]) == (0, 0)
 
 
+async def test_a_failure_leaves_the_blocks_it_shared_as_they_are(model: LoadedModel) -> None:
+    """Two requests on the same prompt blocks, one breaks: the other goes on over them undisturbed."""
+    prompt = prompts([40])[0]
+    healthy = a_job(model, prompt, ignore_eos=True, max_tokens=40)
+    broken = a_job(model, prompt, grammar=BrokenGrammar([set(range(200))] * 9, EOS))
+    async with serving(model, draft_tokens=0) as engine:
+        expected = (await run(engine, healthy))[0]
+    async with serving(model, draft_tokens=0) as engine:
+        generation = await engine.generate(healthy)
+        pieces = aiter(generation)
+        first = await anext(pieces)
+        with pytest.raises(GenerationFailed):
+            await run(engine, broken)
+        assert engine.stats()["prefix_cache_hit_tokens_total"] > 0
+        rest = [piece async for piece in pieces]
+    assert [token for piece in (first, *rest) for token in piece.token_ids] == expected.tokens[0]
+
+
 async def test_a_forward_pass_that_throws_fails_only_the_request_that_made_it_throw(
     model: LoadedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
