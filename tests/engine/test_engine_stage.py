@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 import engine
 from engine import Engine
-from engine.settings import EngineSettings
+from engine.settings import EngineSettings, ModelSettings
 from engine.stage import register
 from plugins import ConfigurationError, ModelLoadError, Registry
 from tests.engine.driving import a_job, run
@@ -72,3 +73,11 @@ def test_blocks_are_as_many_as_the_bytes_hold_and_a_batch_can_use(tiny: Callable
     assert blocks(kv_cache_bytes=10 * block_bytes + 1) == 10
     assert blocks(max_batch_size=2) == 2 * 512 // 16
     assert blocks(num_blocks=7) == 7
+
+
+def test_every_setting_and_every_gauge_is_documented() -> None:
+    page = (Path(engine.__file__).parent.parent / "docs" / "engine.md").read_text("utf-8")
+    names = [field.name for field in fields(EngineSettings)]
+    names += [field.name for field in fields(ModelSettings)]
+    names += list(Engine(EngineSettings()).stats())
+    assert [name for name in names if f"`{name}`" not in page] == []
