@@ -108,7 +108,8 @@ def _check(index: int, row: DrawRow, best: float, masks: MaskRows) -> Generation
 def _add_bias(logits: Tensor, rows: Seq[DrawRow]) -> None:
     for index, row in enumerate(rows):
         if row.rule.bias is not None:
-            logits[index].index_add_(0, row.rule.bias.columns, row.rule.bias.values)
+            bias = row.rule.bias
+            logits[index].index_add_(0, bias.columns.to(logits.device), bias.values.to(logits.device))
 
 
 class _RawLogprobs:
@@ -124,7 +125,8 @@ class _RawLogprobs:
         drawn: list[Outcome] = [Drawn(token) for token in tokens]
         if self._values is None:
             return drawn
-        chosen = self._values.gather(1, torch.tensor([[tokens[i]] for i in self._rows])).squeeze(1).tolist()
+        columns = torch.tensor([[tokens[i]] for i in self._rows], device=self._values.device)
+        chosen = self._values.gather(1, columns).squeeze(1).tolist()
         values, ids = (found.tolist() for found in self._values.topk(max(self._wanted), -1))
         for at, (row, wanted) in enumerate(zip(self._rows, self._wanted, strict=True)):
             top = tuple(zip(ids[at][:wanted], values[at][:wanted], strict=True))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine import load_model
 from engine.attention import InPlaceLayout, StepLayout, Stretch
 from engine.kv import KVPool, LayerShape
 from tests.engine.conftest import MakeModel
@@ -93,3 +96,13 @@ async def test_answers_do_not_depend_on_the_kind_of_attention(family: str, tiny:
         async with serving(model, attention=kind, max_batch_tokens=13) as engine:
             answers.append([result.tokens for result in await run(engine, *jobs)])
     assert answers[0] == answers[1]
+
+
+async def test_a_model_in_half_precision_is_served_over_gathered_blocks(tiny_folder: Callable[..., Path]) -> None:
+    """No kernel reads bfloat16 in place."""
+    model = load_model(tiny_folder("llama"), dtype="bfloat16")
+    jobs = [a_job(model, prompt, max_tokens=8, ignore_eos=True, logprobs=1) for prompt in prompts([3, 25])]
+    async with serving(model, max_batch_tokens=13) as engine:
+        first, second = await run(engine, *jobs)
+    assert (len(first.tokens[0]), len(second.tokens[0])) == (8, 8)
+    assert all(entry.logprob <= 0 for result in (first, second) for entry in result.logprobs[0])
