@@ -6,7 +6,8 @@ Two ways of measuring. On the sets that the shipped weights were trained on, by 
 translations stay on one side, and of documents both the document and the kind of planted instruction are new. On any
 other sets, with the shipped weights as they are. `--mode` forces one of the two.
 
-The threshold of a head is the least that keeps the false alarms on the three harmless sets together within 1 %.
+The threshold of a head is the least that keeps the false alarms on the three harmless sets together within 1 %, and
+for `harm` those on the safe half of XSTest within 5 %; for documents it is 1 % of the clean documents.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from safety.detection import Detector, load
 from training.detector import data, recipe
 from training.detector.evaluate import (
     FALSE_POSITIVES,
+    SAFE_LOOK_ALIKES,
     Calibration,
     Scored,
     calibrated,
@@ -50,6 +52,9 @@ def measure(scored: Sequence[Scored], calibration: Calibration) -> dict[str, Any
     """Recall, AUC and intervals by set; false alarms by set; one threshold for each head."""
     harmless = {head: _harmless(scored, calibration, head) for head in ("injection", "harm", "document")}
     limits = {head: threshold(scores, FALSE_POSITIVES) for head, scores in harmless.items() if len(scores)}
+    look_alikes = _scores(scored, calibration, "harm", "harm_xstest", bad=False)
+    if len(look_alikes):
+        limits["harm"] = max(limits.get("harm", 0.0), threshold(look_alikes, SAFE_LOOK_ALIKES))
     sets = {}
     for name, head in HEAD_OF.items():
         scores = _scores(scored, calibration, head, name, bad=True)

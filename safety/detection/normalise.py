@@ -31,7 +31,7 @@ _BITS = re.compile(r"[01]{8}(?: ?[01]{8}){3,1024}")
 _ESCAPES = re.compile(r"\\u[0-9A-Fa-f]{4}")
 _PERCENT = re.compile(r"%[0-9A-Fa-f]{2}")
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#x[0-9A-Fa-f]{1,6}|[A-Za-z]{2,12});")
-_TAG = re.compile(r"<[!/]?[A-Za-z-][^<>]{0,500}>|<!--|-->")
+_TAG = re.compile(r"<[!/]?[A-Za-z][A-Za-z0-9-]{0,20}(?:\s[^<>]{0,500})?/?>|<!--|-->")
 _INLINE_TAG = re.compile(
     r"</?(?:b|i|u|s|a|em|strong|span|font|small|sub|sup|mark|wbr)(?:\s[^<>]{0,500})?>", re.IGNORECASE
 )

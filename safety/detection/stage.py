@@ -1,8 +1,12 @@
-"""The door of detection: stages `injection` and `harm` of slot `screen`, and the settings they take.
+"""The door of detection: stages `injection`, `harm`, `classifier` and `guard` of slot `screen`, and their settings.
 
-Settings: `escalate`, `block` (scores from 0 to 1; above 1 = never), `document_escalate`, `document_block` (the same
+All of them: `escalate`, `block` (scores from 0 to 1; above 1 = never), `document_escalate`, `document_block` (the same
 for untrusted text), `models` (those four by name of the model asked for), `roles`, `document_names`, `document_tags`,
-`shadow`, `time_budget_s`, `fail_open`, `weights` (a file of your own, from `training.detector.train`).
+`shadow`, `time_budget_s`, `fail_open`.
+
+`injection`, `harm`: `weights` (a file of your own, from `training.detector.train`). `classifier`: `model` (a folder or
+hub name), `categories` (label to reported name), `window_tokens`. `guard`: `model`, `form` (`llama_guard`,
+`shield_gemma`, `qwen3_guard`), `policy` (text in place of the guard's own).
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from plugins.contract import RegistryLike, StageFactory
 from plugins.errors import ConfigurationError
 from safety.detection import classifier
 from safety.detection.detector import Detector
+from safety.detection.model_rail import ClassifierJudge, GuardJudge, guard_named
 from safety.detection.screen import DetectionScreen, HarmJudge, InjectionJudge, Judge, Policy, Thresholds
 from safety.settings import ROLES, check_keys, flag, some_of, strings, table, text
 
@@ -25,11 +30,14 @@ THRESHOLDS = ("escalate", "block", "document_escalate", "document_block")
 KEYS = (*THRESHOLDS, "models", "roles", "document_names", "document_tags", "shadow", "time_budget_s", "fail_open")
 
 _ROLES = {"injection": ("user", "tool"), "harm": ("user",)}
+_MODEL_BUDGET_S = 10.0
 
 
 def register(registry: RegistryLike) -> None:
     registry.add("screen", "injection", _stage("injection", InjectionJudge))
     registry.add("screen", "harm", _stage("harm", HarmJudge))
+    registry.add("screen", "classifier", _classifier)
+    registry.add("screen", "guard", _guard)
 
 
 def _stage(name: str, judge: Callable[[Detector], Judge]) -> StageFactory:
@@ -40,6 +48,35 @@ def _stage(name: str, judge: Callable[[Detector], Judge]) -> StageFactory:
         return DetectionScreen(name, judge(_detector(path)), policy(stage, settings, _ROLES[name]))
 
     return build
+
+
+def _classifier(settings: Settings) -> DetectionScreen:
+    stage = "screen.classifier"
+    check_keys(stage, settings, (*KEYS, "model", "categories", "window_tokens"))
+    judge = ClassifierJudge(
+        text(stage, "model", settings.get("model")),
+        {label: text(stage, f"categories.{label}", name) for label, name in _categories(stage, settings).items()},
+        window=int(number(stage, "window_tokens", settings.get("window_tokens", 512))),
+    )
+    return DetectionScreen("classifier", judge, _patient(stage, settings))
+
+
+def _categories(stage: str, settings: Settings) -> Mapping[str, Any]:
+    return table(stage, "categories", settings.get("categories", {}))
+
+
+def _guard(settings: Settings) -> DetectionScreen:
+    stage = "screen.guard"
+    check_keys(stage, settings, (*KEYS, "model", "form", "policy"))
+    form = guard_named(stage, text(stage, "form", settings.get("form")))
+    own = text(stage, "policy", settings.get("policy", ""))
+    judge = GuardJudge(text(stage, "model", settings.get("model")), form, policy=own)
+    return DetectionScreen("guard", judge, _patient(stage, settings))
+
+
+def _patient(stage: str, settings: Settings) -> Policy:
+    """A model may take longer than a dot product."""
+    return policy(stage, {"time_budget_s": _MODEL_BUDGET_S, **settings}, ("user", "tool"))
 
 
 @cache

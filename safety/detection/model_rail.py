@@ -1,0 +1,182 @@
+"""Judges that run a model: any sequence classifier of `transformers`, any guard that answers in words.
+
+They run in a worker thread under the rail's time budget; a model that throws, is late, or says nothing that can be
+read fails closed. A checkpoint comes from a folder or by its hub name; its own code is never run.
+
+Not covered: batching over requests (one text at a time), and guards in a process of their own. A thread that is late
+cannot be killed: it ends with its pass, and until then the next text waits for it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from plugins.errors import ConfigurationError
+from safety.detection.detector import NOTHING, Finding
+from safety.detection.guards import GUARDS, Answer, Guard, defused
+
+HARMLESS_LABELS = frozenset({"label_0", "safe", "benign", "harmless", "normal", "legit", "neutral", "ok"})
+"""Labels that count as harmless where settings name no bad ones."""
+
+BATCH = 8
+GUARD_WINDOW = 6_000
+GUARD_OVERLAP = 500
+"""Characters of a text that a guard is asked about at once."""
+
+
+class ClassifierJudge:
+    """Score: the summed probability of the bad labels, worst window. Thread-safe: one text at a time."""
+
+    inline_chars = 0
+
+    def __init__(self, model: str, categories: Mapping[str, str], *, window: int = 512, overlap: int = 64) -> None:
+        """`categories` maps labels to what they are reported as; empty = every label but the harmless ones."""
+        self._tokenizer, self._model = _loaded(model, "AutoModelForSequenceClassification")
+        self._bad = _bad_labels(model, self._model.config.id2label, categories)
+        self._window = min(window, _longest(self._tokenizer, self._model))
+        self._overlap = min(overlap, self._window // 4)
+        self._lock = threading.Lock()
+
+    def user(self, text: str) -> Finding:
+        with self._lock:
+            return self._judged(text)
+
+    document = user
+
+    def _judged(self, text: str) -> Finding:
+        import torch
+
+        encoded = self._tokenizer(
+            text,
+            truncation=True,
+            max_length=self._window,
+            stride=self._overlap,
+            return_overflowing_tokens=True,
+            padding=True,
+            return_tensors="pt",
+        )
+        rows = {key: encoded[key] for key in ("input_ids", "attention_mask")}  # [windows, tokens]
+        best = NOTHING
+        with torch.inference_mode():
+            for first in range(0, len(rows["input_ids"]), BATCH):
+                logits = self._model(**{key: value[first : first + BATCH] for key, value in rows.items()}).logits
+                for row in self._probabilities(logits).tolist():
+                    best = max(best, self._finding(row), key=lambda finding: finding.score)
+        return best
+
+    def _probabilities(self, logits: Any) -> Any:
+        if self._model.config.problem_type == "multi_label_classification":
+            return logits.sigmoid()
+        return logits.softmax(dim=-1)
+
+    def _finding(self, row: Sequence[float]) -> Finding:
+        if any(value != value for value in row):  # not a number
+            raise ValueError("the model's answer is not a number")
+        worst = max(self._bad, key=lambda i: row[i])
+        multi = self._model.config.problem_type == "multi_label_classification"
+        score = row[worst] if multi else min(sum(row[i] for i in self._bad), 1.0)
+        return Finding(score, self._bad[worst])
+
+
+class GuardJudge:
+    """A language model that says whether a text is safe. Thread-safe: one text at a time."""
+
+    inline_chars = 0
+
+    def __init__(self, model: str, guard: Guard, *, policy: str = "", max_new_tokens: int = 48) -> None:
+        self._tokenizer, self._model = _loaded(model, "AutoModelForCausalLM")
+        self._guard = guard
+        self._policy = policy
+        self._max_new_tokens = max_new_tokens
+        self._lock = threading.Lock()
+
+    def user(self, text: str) -> Finding:
+        with self._lock:
+            answers = [self._asked(part) for part in _windows(text)]
+        worst = max(answers, key=lambda answer: answer.score)
+        return Finding(worst.score, ", ".join(worst.categories) or "unsafe")
+
+    document = user
+
+    def _asked(self, text: str) -> Answer:
+        import torch
+
+        tokens = self._tokenizer(self._prompt(text), return_tensors="pt", add_special_tokens=False)
+        ids = tokens["input_ids"]  # [1, tokens]
+        with torch.inference_mode():
+            if self._guard.choice is not None:
+                return Answer(self._share(self._model(ids).logits[0, -1]))
+            produced = self._model.generate(
+                ids,
+                attention_mask=tokens["attention_mask"],
+                max_new_tokens=self._max_new_tokens,
+                do_sample=False,
+                pad_token_id=self._tokenizer.pad_token_id or 0,
+            )
+        return self._guard.read(self._tokenizer.decode(produced[0, ids.shape[1] :], skip_special_tokens=True))
+
+    def _prompt(self, text: str) -> str:
+        """Through the checkpoint's own template where it has one and the policy is its own."""
+        safe = defused(text, self._tokenizer.all_special_tokens)
+        if self._tokenizer.chat_template and not self._policy:
+            messages = [{"role": "user", "content": safe}]
+            return str(self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
+        return self._guard.prompt(safe, self._policy)
+
+    def _share(self, logits: Any) -> float:
+        """Probability of the first word of `choice` against the second, from the next token's `logits` [V]."""
+        assert self._guard.choice is not None
+        first, second = (self._first_token(word) for word in self._guard.choice)
+        return float(logits[[first, second]].float().softmax(dim=0)[0])
+
+    def _first_token(self, word: str) -> int:
+        return int(self._tokenizer(word, add_special_tokens=False)["input_ids"][0])
+
+
+def guard_named(stage: str, name: str) -> Guard:
+    """Raises `ConfigurationError` listing the forms that are known."""
+    if name not in GUARDS:
+        raise ConfigurationError(f"{stage}: form = {name!r} is not one of {', '.join(sorted(GUARDS))}")
+    return GUARDS[name]
+
+
+def _loaded(model: str, kind: str) -> tuple[Any, Any]:
+    """(tokenizer, model) on the CPU, in evaluation mode."""
+    try:
+        import transformers
+
+        tokenizer = transformers.AutoTokenizer.from_pretrained(model)
+        loaded = getattr(transformers, kind).from_pretrained(model)
+    except (ImportError, OSError, ValueError) as error:
+        raise ConfigurationError(
+            f"the model {model!r} cannot be loaded: {error}; name a folder with a checkpoint and its tokenizer"
+        ) from error
+    loaded.eval()
+    return tokenizer, loaded
+
+
+def _bad_labels(model: str, labels: Mapping[int, str], categories: Mapping[str, str]) -> dict[int, str]:
+    """Index -> category of the labels that count."""
+    unknown = sorted(set(categories) - set(labels.values()))
+    if unknown:
+        raise ConfigurationError(f"{model}: no label {unknown[0]!r}; the model has {', '.join(labels.values())}")
+    if categories:
+        return {int(i): categories[label] for i, label in labels.items() if label in categories}
+    found = {int(i): label for i, label in labels.items() if label.lower() not in HARMLESS_LABELS}
+    if not found or len(found) == len(labels):
+        raise ConfigurationError(
+            f"{model}: which of the labels {', '.join(labels.values())} are bad? Say so in `categories`"
+        )
+    return found
+
+
+def _longest(tokenizer: Any, model: Any) -> int:
+    """Tokens that both can take; what has no limit says so with a huge number."""
+    return int(min(tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", 512)))
+
+
+def _windows(text: str) -> list[str]:
+    starts = range(0, max(len(text) - GUARD_OVERLAP, 1), GUARD_WINDOW - GUARD_OVERLAP)
+    return [text[start : start + GUARD_WINDOW] for start in starts]
