@@ -60,7 +60,7 @@ class State(dict[str, "State"]):
     """Next states by character, filled on demand. One with `actions` is an arrow with something to do: they are run
     and the way goes on from `target`."""
 
-    __slots__ = ("actions", "automaton", "context", "groups", "slides", "target")
+    __slots__ = ("actions", "automaton", "context", "ends", "groups", "slides", "target")
 
     def __init__(self, automaton: Automaton, groups: tuple[Group, ...], context: str) -> None:
         super().__init__()
@@ -68,6 +68,7 @@ class State(dict[str, "State"]):
         self.slides = any(limit is not None for _, limit in groups)
         self.actions: tuple[Action, ...] | None = None
         self.target = self
+        self.ends: list[Event] | None = None
 
     def __missing__(self, char: str) -> State:
         found = self[char] = self.automaton.step(self, char)
@@ -110,7 +111,9 @@ class Automaton:
 
     def at_end(self, state: State) -> list[Event]:
         """Matches that the end of the text completes."""
-        return self._accepted(state, "")
+        if state.ends is None:
+            state.ends = self._accepted(state, "")
+        return state.ends
 
     def _read(self, state: State, symbol: str, *, inside: bool) -> tuple[Action, State]:
         events = self._accepted(state, symbol, inside=inside)

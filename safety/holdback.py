@@ -110,14 +110,13 @@ class HoldbackWindow:
 
     def feed(self, text: str) -> Released:
         """What may leave now. After a block nothing more is taken or released."""
-        released = NOTHING
+        steps = []
         while text and self.blocked is None:
             # A piece no longer than the room left cannot pass the bound midway, so the bound is met at a character.
             room = max(1, self._limits.max_hold - self.held)
             piece, text = (text, "") if len(text) <= room else (text[:room], text[room:])
-            step = self._step(piece)
-            released = step if released is NOTHING else joined(released, step)
-        return released
+            steps.append(self._step(piece))
+        return steps[0] if len(steps) == 1 else joined(*steps)
 
     def close(self) -> Released:
         """The text is complete: what is left, or a block."""
@@ -152,13 +151,13 @@ class HoldbackWindow:
         return stop
 
     def _ask(self, guard: Guard, piece: str | None) -> Stop | None:
-        began = perf_counter()
+        budget_s = self._limits.budget_s
+        began = perf_counter() if budget_s is not None else 0.0
         try:
             verdict = guard.session.close() if piece is None else guard.session.feed(piece)
             self._check(guard, verdict, closing=piece is None)
-            took = perf_counter() - began
-            if self._limits.budget_s is not None and took > self._limits.budget_s:
-                raise TimeoutError(f"took {took:.3f} s of {self._limits.budget_s} s")
+            if budget_s is not None and (took := perf_counter() - began) > budget_s:
+                raise TimeoutError(f"took {took:.3f} s of {budget_s} s")
         except Exception as error:
             return self._failed(guard, error)
         guard.clear_to = verdict.clear_to
@@ -302,13 +301,16 @@ def _overlapping(spans: list[Redaction]) -> list[list[Redaction]]:
     return groups
 
 
-def joined(first: Released, second: Released) -> Released:
-    """Two steps as one."""
+def joined(*steps: Released) -> Released:
+    """Several steps as one; the last says whether the stream goes on."""
+    told = [step for step in steps if step is not NOTHING]
+    if len(told) < 2:
+        return told[0] if told else NOTHING
     return Released(
-        first.text + second.text,
-        second.blocked,
-        second.rail,
-        first.redactions + second.redactions,
-        first.escalations + second.escalations,
-        first.failures + second.failures,
+        "".join([step.text for step in told]),
+        told[-1].blocked,
+        told[-1].rail,
+        tuple(redaction for step in told for redaction in step.redactions),
+        tuple(line for step in told for line in step.escalations),
+        tuple(line for step in told for line in step.failures),
     )

@@ -109,29 +109,23 @@ class JsonWindow:
 
     def feed(self, text: str) -> Released:
         """What may leave now, in the spelling in which it came."""
-        released, i = NOTHING, 0
+        steps, i = [], 0
         while i < len(text) and self.blocked is None:
             step, end = self._read(text, i)
             self._at += end - i
             i = end
-            released = self._then(released, step)
-        return released
+            self.blocked = step.blocked
+            steps.append(step)
+        return joined(*steps)
 
     def close(self) -> Released:
         """The text is complete, or was cut short by its length."""
         if self.blocked is not None or self._unit is None:
             return NOTHING
-        released = self._then(NOTHING, self._end_unit())
-        if self.blocked is None:
-            released = self._then(released, Released(self._escape))
-        self._escape = ""
-        return released
-
-    def _then(self, first: Released, second: Released) -> Released:
-        self.blocked = self.blocked or second.blocked
-        if second is NOTHING:
-            return first
-        return second if first is NOTHING else joined(first, second)
+        released = self._end_unit()
+        self.blocked = released.blocked
+        rest, self._escape = self._escape, ""
+        return released if self.blocked is not None else joined(released, Released(rest))
 
     def _read(self, text: str, i: int) -> tuple[Released, int]:
         """One step from `i`: a run of characters that are alike."""
@@ -183,7 +177,7 @@ class JsonWindow:
             decoded, size = found
             raw, self._escape = self._escape[:size], self._escape[size:]
             step = self._pass(decoded, unit.feed_spelled(decoded, raw))
-            released = step if released is NOTHING else joined(released, step)
+            released = joined(released, step)
             if step.blocked:
                 break
         return released, i + 1
