@@ -12,11 +12,21 @@ from grammar.literals import literals
 from grammar.schema import numbers, strings
 from grammar.schema.numbers import Numbers, NumberSet
 from grammar.schema.strings import Strings, StringSet
+from plugins.errors import GrammarLimit
+
+_SPELLED = 2_000
 
 
 @lru_cache(maxsize=1_000)
 def string_automaton(dfa: CharDfa) -> DfaLexeme:
-    return DfaLexeme(json_string_body(dfa), quoted=True)
+    """From after the opening quote. Strings of a large automaton are spelled without needless escapes, in a tenth of
+    the states."""
+    if dfa.state_count <= _SPELLED:
+        try:
+            return DfaLexeme(json_string_body(dfa), quoted=True)
+        except GrammarLimit:
+            pass
+    return DfaLexeme(json_string_body(dfa, escapes=False), quoted=True)
 
 
 @lru_cache(maxsize=1)

@@ -18,8 +18,9 @@ class GrammarLimits:
     schema_bytes: int = 5_000_000
     depth: int = 200
     """Nesting of the schema document."""
-    alternatives: int = 400
-    """Branches of one value after `anyOf`, `oneOf`, `if` and `dependent*` were multiplied out."""
+    alternatives: int = 64
+    """Branches of one value that several `anyOf`, `oneOf` and the like multiply to; what is beyond is left to a check
+    of the finished value."""
     string_states: int = 20_000
     """States of one string or regular-expression automaton."""
     threads: int = 2_000

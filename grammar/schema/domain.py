@@ -56,10 +56,12 @@ class Algebra:
             self._products(a.objects, b.objects, Object.meet, Object(), pointer),
         )
 
-    def narrow(self, a: Domain, b: Domain, origin: Fact) -> Domain:
-        """`intersect`; where that makes too many alternatives, the meaning of `b`, which is `origin`'s, is left to a
-        check of the finished value."""
+    def narrow(self, a: Domain, b: Domain, origin: Fact, most: int | None = None) -> Domain:
+        """`intersect`; where that makes too many alternatives (of objects, `most`), the meaning of `b`, which is
+        `origin`'s, is left to a check of the finished value."""
         try:
+            if most is not None and len(a.objects) * len(b.objects) > most:
+                raise GrammarLimit("too many alternatives")
             return self.intersect(a, b)
         except GrammarLimit:
             check = frozenset({origin})
@@ -73,7 +75,7 @@ class Algebra:
             return b
         if b == (top,):
             return a
-        if len(a) * len(b) > self.limit:
+        if len(a) > 1 and len(b) > 1 and len(a) * len(b) > self.limit:
             raise GrammarLimit(
                 f"the alternatives multiply to more than {self.limit}; name a `const` property that tells them apart, "
                 "or raise limits.alternatives",
@@ -126,29 +128,78 @@ class Algebra:
         return result
 
     def exactly_one(self, domains: list[Domain], origin: Node, thorough: bool = False) -> Domain:
-        """Values in just one of `domains`, the branches of `origin`'s `oneOf`."""
+        """Values in just one of `domains`, the branches of `origin`'s `oneOf`.
+
+        Objects and arrays of branches that overlap in too many ways are left to a check that `origin` holds.
+        """
         result = NOTHING
         outsides: dict[int, Domain] = {}
+
+        def outside(j: int) -> Domain:
+            if j not in outsides:
+                outsides[j] = self.complement(domains[j], Term(origin.child("oneOf", j)))
+            return outsides[j]
+
+        check = frozenset({Term(origin)})
         for i, domain in enumerate(domains):
+            others = [j for j in range(len(domains)) if j != i]
             only = domain
-            for j, other in enumerate(domains):
-                if i == j:
-                    continue
-                if j not in outsides:
-                    outsides[j] = self.complement(other, Term(origin.child("oneOf", j)))
-                only = self._without(only, other, outsides[j])
-            result = self.union(result, only, thorough)
+            for j in others:
+                if self._scalars_meet(only, domains[j]):
+                    only = self._scalars_without(only, outside(j))
+            arrays = self._only(
+                domain.arrays,
+                [(domains[j].arrays, j) for j in others],
+                lambda j: outside(j).arrays,
+                Array.meet,
+                Array(),
+            )
+            objects = self._only(
+                domain.objects,
+                [(domains[j].objects, j) for j in others],
+                lambda j: outside(j).objects,
+                Object.meet,
+                Object(),
+            )
+            if arrays is None:
+                arrays = tuple(replace(spec, checks=spec.checks | check) for spec in domain.arrays)
+            if objects is None:
+                objects = tuple(replace(spec, checks=spec.checks | check) for spec in domain.objects)
+            result = self.union(result, replace(only, arrays=arrays, objects=objects), thorough)
         return result
 
-    def _without(self, domain: Domain, other: Domain, outside: Domain) -> Domain:
-        """`domain` less `other`; alternatives that cannot meet `other` stay as they are."""
-        return Domain(
-            domain.null and outside.null,
-            domain.booleans & outside.booleans,
-            numbers.intersect(domain.numbers, outside.numbers),
-            strings.intersect(domain.strings, outside.strings),
-            self._less(domain.arrays, other.arrays, outside.arrays, Array.meet, Array()),
-            self._less(domain.objects, other.objects, outside.objects, Object.meet, Object()),
+    def _only(
+        self,
+        alternatives: tuple[T, ...],
+        others: list[tuple[tuple[T, ...], int]],
+        outside: Callable[[int], tuple[T, ...]],
+        meet: Callable[[T, T], T | None],
+        top: T,
+    ) -> tuple[T, ...] | None:
+        """`alternatives` less all `others`, numbered for `outside`, their complements; None where too many are left."""
+        kept = alternatives
+        for other, j in others:
+            if not all(self.apart(mine, theirs) for mine in kept for theirs in other):
+                kept = self._less(kept, other, outside(j), meet, top)
+            if len(kept) > max(_OUTSIDE, len(alternatives)):
+                return None
+        return kept
+
+    def _scalars_meet(self, a: Domain, b: Domain) -> bool:
+        return (
+            (a.null and b.null)
+            or bool(a.booleans & b.booleans)
+            or bool(a.numbers and b.numbers)
+            or (a.strings != strings.NOTHING and b.strings != strings.NOTHING)
+        )
+
+    def _scalars_without(self, domain: Domain, outside: Domain) -> Domain:
+        return replace(
+            domain,
+            null=domain.null and outside.null,
+            booleans=domain.booleans & outside.booleans,
+            numbers=numbers.intersect(domain.numbers, outside.numbers),
+            strings=strings.intersect(domain.strings, outside.strings),
         )
 
     def _less(
@@ -159,6 +210,7 @@ class Algebra:
         meet: Callable[[T, T], T | None],
         top: T,
     ) -> tuple[T, ...]:
+        """`alternatives` less `others`; those that cannot meet them stay as they are."""
         kept: list[T] = []
         for alternative in alternatives:
             if all(self.apart(alternative, other) for other in others):

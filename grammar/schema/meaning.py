@@ -42,6 +42,8 @@ _TYPES: dict[str, Domain] = {
 }
 _PLAIN_INTEGER = only(numbers=(Numbers(step=Fraction(1), plain=True),))
 _SUBSETS = 5
+_DEPENDENT = 16
+"""Every dependency doubles the readings of an object; more than this are left to a check."""
 
 
 class Circular(Exception):
@@ -125,6 +127,8 @@ class Meaning(Algebra):
         domain = self._own(node)
         for part in self._applicators(node, thorough):
             domain = self.narrow(domain, part, Term(node))
+        for part in self._dependent(node, thorough):
+            domain = self.narrow(domain, part, Term(node), _DEPENDENT)
         if thorough:
             domain = self._unevaluated(node, domain)
         return domain
@@ -270,7 +274,6 @@ class Meaning(Algebra):
             yield self.of(Term(node.child("not"), False))
         if "if" in schema:
             yield self._conditional(node, thorough)
-        yield from self._dependent(node, thorough)
 
     def _any_of(self, node: Node, thorough: bool) -> Domain:
         branches = [self.of(Term(node.child("anyOf", i)), thorough) for i in range(len(node.value["anyOf"]))]
