@@ -38,9 +38,9 @@ class Found:
     """What making it had cost, which is what this hit saves."""
 
     def headers(self) -> dict[str, str]:
-        scored = f"semantic; score={self.score:.3f}" if self.kind == "semantic" else "exact"
+        said = f"semantic; score={self.score:.3f}" if self.kind == "semantic" else "hit"
         return {
-            "x-sluicegate-cache": f"hit; {scored}",
+            "x-sluicegate-cache": said,
             "x-sluicegate-cache-entry": self.entry,
             "age": str(max(0, int(self.age_s))),
         }

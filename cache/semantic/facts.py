@@ -188,8 +188,11 @@ def _facts(tokens: list[str], names: frozenset[str]) -> list[str]:
     told, turns = [], []
     for place, token in enumerate(tokens):
         unit = place > 0 and tokens[place - 1][-1:].isdigit() and len(token) <= 8
-        if unit or _is_literal(token) or token.lower().removesuffix("_cap") in names:
+        name = token.lower().removesuffix("_cap").removesuffix("'s")
+        if unit or _is_literal(token):
             told.append(token)
+        elif name in names:
+            told.append(name)
         elif token.lower() in known.TURNS or (token.startswith(("un", "non", "dis", "anti-")) and len(token) > 5):
             turns.append(token)
     return [*told, "turns", *sorted(turns)]

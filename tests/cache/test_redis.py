@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from cache import Question, RedisStore, TenantSealer, TieredCache, Tls, label
+from cache import Kept, Question, RedisStore, TenantSealer, TieredCache, Tls, label
+from cache.semantic import HashedNgrams
+from cache.semantic.tier import SemanticTier
 from plugins import Caller, ConfigurationError, Overloaded
 from tests.cache.examples import ANSWERS, answer, asked
 from tests.cache.redis_server import RedisServer, free_port, needs_redis, self_signed, start_sentinel
@@ -291,3 +293,44 @@ def test_without_the_package_the_message_says_what_to_install(monkeypatch: pytes
     monkeypatch.setitem(__import__("sys").modules, "redis.asyncio", None)
     with pytest.raises(ConfigurationError, match=r"sluicegate\[redis\]"):
         RedisStore("redis://localhost", 60)
+
+
+async def test_hundreds_of_entries_are_withdrawn_in_one_purge(server: RedisServer) -> None:
+    cache = TieredCache(RedisStore(server.url, 60, deadline_s=2))
+    for number in range(450):
+        question = asked(f"q{number}", tags=["even" if number % 2 == 0 else "odd"])
+        assert await cache.remember(question, ANSWERS, await cache.recall(question))
+    assert await cache.purge(Caller("acme"), tenant="acme", label=label("tag", "even")) == 225
+    assert (await cache.recall(asked("q1"))).found is not None
+    assert await cache.purge(Caller("acme"), tenant="acme") == 225
+    assert server.keys("*:e:*") == []
+    await cache.close()
+
+
+async def test_a_store_can_be_used_by_key_alone(server: RedisServer) -> None:
+    store = RedisStore(server.url, 60, deadline_s=2)
+    await store.store(asked().key, ANSWERS)
+    assert await store.look_up(asked().key) == ANSWERS
+    assert not await store.put(asked("x").key, Kept((), 0.0), None)
+    await store.close()
+
+
+async def test_garbage_among_the_rows_of_the_index_is_passed_over(server: RedisServer) -> None:
+    cache = TieredCache(RedisStore(server.url, 60, deadline_s=2), SemanticTier(HashedNgrams()))
+    first = asked("How do I reset my password?", semantic=True)
+    await cache.remember(first, ANSWERS, await cache.recall(first))
+    (rows,) = server.keys("*:r:*")
+    for junk in (b"", b"SR1", b"SR1" + b"\x00" * 60, b"SR1" + b"\xff" * 800, b"nonsense"):
+        server.ask("XADD", rows, "*", "r", junk)
+    server.ask("XADD", rows, "*", "other", "field")
+    fresh = TieredCache(RedisStore(server.url, 60, deadline_s=2), SemanticTier(HashedNgrams()))
+    assert (await fresh.recall(asked("How can I reset my password?", semantic=True))).found is not None
+    assert fresh.stats()["store_damaged_total"] == 6
+    server.ask("SET", rows, "no stream")
+    second = asked("How do I reset my router?", semantic=True)
+    assert await cache.remember(second, ANSWERS, await cache.recall(second))
+    third = asked("How do I reset my phone?", semantic=True)
+    assert await cache.remember(third, ANSWERS, await cache.recall(third))
+    assert server.ask("TYPE", rows) == b"+stream\r\n", "mended"
+    await cache.close()
+    await fresh.close()

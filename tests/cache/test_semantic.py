@@ -205,7 +205,7 @@ async def test_a_rewording_is_served_with_score_and_age(gateways: list[TieredCac
     assert hit.answers == answer("so")
     assert hit.kind == "semantic"
     assert 0.4 <= hit.score < 1
-    assert hit.headers()["x-sluicegate-cache"].startswith("hit; semantic; score=0.")
+    assert hit.headers()["x-sluicegate-cache"].startswith("semantic; score=0.")
     assert hit.usage == Usage(7, 3)
     assert await found(other, "Can you tell me how to reset my router, please?") is None
 
