@@ -41,14 +41,14 @@ def test_no_word_can_be_dropped_changed_or_moved_unnoticed() -> None:
     sentences = sorted({text for pair in PAIRS for text in (pair.one, pair.other)})
     vocabulary = sorted({word for text in sentences for word in text.lower().strip(".?!").split()})
     tried, passed = 0, []
-    for text in random.sample(sentences, 300):
+    for text in random.sample(sentences, 200):
         expected = signature(text)
         for edited in edits(text.split(), vocabulary, random):
             tried += 1
             if signature(edited) == expected:
                 passed.append((text, edited))
     harmless = [found for found in passed if only_differs_by_harmless_words(*found)]
-    assert tried > 4000
+    assert tried > 2500
     assert len(passed) - len(harmless) <= 0.001 * tried, [found for found in passed if found not in harmless]
 
 

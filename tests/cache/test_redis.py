@@ -261,7 +261,7 @@ async def test_tls_with_a_certificate_of_our_own(tmp_path: Path) -> None:
 
 
 async def test_a_cluster_of_one(tmp_path: Path) -> None:
-    server = RedisServer(tmp_path, "--cluster-enabled", "yes")
+    server = RedisServer(tmp_path, "--cluster-enabled", "yes", "--cluster-port", str(free_port()))
     server.start()
     server.ask("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
     server.wait_for(b"cluster_state:ok", "CLUSTER", "INFO")
