@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opentelemetry.context import Context
 from opentelemetry.trace import Span as TraceSpan
@@ -24,6 +24,9 @@ from plugins import (
     TokenLogprob,
     Usage,
 )
+
+if TYPE_CHECKING:  # moderation makes deltas, and an exchange holds its moderation
+    from gateway.moderation import Moderation
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,7 @@ class Exchange:
     cached: tuple[Answer, ...] | None = None
     grammar: CompiledGrammar | None = None
     generation: Generation | None = None
+    moderation: Moderation | None = None
     decisions: list[Decision] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
     first_delta_at: float | None = None

@@ -8,22 +8,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import logging
 import time
-from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
 
 from opentelemetry import context as otel
 from opentelemetry import trace
 
 from gateway.exchange import Delta, Exchange
-from gateway.moderation import Moderation
+from gateway.moderation import REFUSAL, Moderation
 from gateway.recall import Replay, key_of, look_up, store
-from gateway.telemetry import Metrics, request_attributes, semconv
+from gateway.spans import Spans, error_code
+from gateway.telemetry import Metrics
 from gateway.validation import Validator
 from plugins import (
     Admitter,
@@ -32,7 +30,6 @@ from plugins import (
     CompiledGrammar,
     Constrainer,
     ContentBlocked,
-    Decision,
     GenerationFailed,
     Generator,
     InputRail,
@@ -40,19 +37,13 @@ from plugins import (
     OutputRail,
     Recorder,
     Request,
-    RequestError,
     ResponseCache,
     Router,
-    SlotName,
-    SluicegateError,
-    StageFailed,
 )
 
 log = logging.getLogger("sluicegate.pipeline")
 MAX_ATTEMPTS = 3
 """Generations tried for one non-streamed structured answer before giving up; more than one is already a bug."""
-
-Named = Sequence[tuple[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,24 +63,16 @@ class Stages:
     """Digest of the configuration of every stage that shapes an answer; part of every cache key."""
 
 
-@dataclass(slots=True)
-class Note:
-    """What the stage being timed decided."""
-
-    outcome: str = "ok"
-    detail: dict[str, Any] = field(default_factory=dict)
-
-
 class Pipeline:
     def __init__(self, stages: Stages, metrics: Metrics, tracer: trace.Tracer) -> None:
         self.stages = stages
         self._metrics = metrics
-        self._tracer = tracer
+        self._spans = Spans(tracer)
         self._validator = Validator()
 
     async def open(self, request: Request, parent: otel.Context | None = None) -> Exchange:
         """Run every slot up to `generate`. Raises a `SluicegateError`; the request is then already recorded."""
-        exchange = self._exchange(request, parent)
+        exchange = self._spans.begin(request, parent)
         try:
             await self._admit(exchange)
             await self._screen(exchange)
@@ -108,8 +91,9 @@ class Pipeline:
         error: BaseException | None = None
         try:
             async for delta in self._moderate(exchange):
+                if delta.finish_reason == "stop":
+                    self._check_streamed(exchange, delta.index)
                 yield delta
-            self._check_streamed(exchange)
             await self._remember(exchange)
         except BaseException as failure:
             error = failure
@@ -136,21 +120,21 @@ class Pipeline:
         if exchange.recorded:
             return
         exchange.recorded = True
-        exchange.error = None if error is None else _error_code(error)
+        exchange.error = None if error is None else error_code(error)
         await self._record(exchange)
 
     # --- one method per slot, in the order they run ------------------------------------------------------------
 
     async def _admit(self, exchange: Exchange) -> None:
         for name, stage in self.stages.admit:
-            with self._timed(exchange, "admit", name) as note:
+            with self._spans.timed(exchange, "admit", name) as note:
                 caller = await stage.admit(exchange.request, exchange.caller)
                 note.outcome = caller.key_id or caller.tenant
                 exchange.caller = caller
 
     async def _screen(self, exchange: Exchange) -> None:
         for name, rail in self.stages.screen:
-            with self._timed(exchange, "screen", name) as note:
+            with self._spans.timed(exchange, "screen", name) as note:
                 result = await rail.screen(exchange.request, exchange.caller)
                 note.outcome = result.action
                 if result.action not in ("pass", "redact"):  # escalate blocks until a person can be asked
@@ -163,14 +147,14 @@ class Pipeline:
     async def _route(self, exchange: Exchange) -> None:
         name, router = self.stages.route
         models = self.stages.generate[1].models
-        with self._timed(exchange, "route", name) as note:
+        with self._spans.timed(exchange, "route", name) as note:
             chosen = await router.route(exchange.request, exchange.caller, models)
             exchange.model = models[chosen]
             note.outcome = chosen
 
     async def _assemble(self, exchange: Exchange) -> None:
         name, assembler = self.stages.assemble
-        with self._timed(exchange, "assemble", name) as note:
+        with self._spans.timed(exchange, "assemble", name) as note:
             exchange.prompt = await assembler.assemble(exchange.request, exchange.served)
             note.outcome = f"{len(exchange.prompt.token_ids)} tokens"
 
@@ -178,9 +162,9 @@ class Pipeline:
         key = key_of(exchange.request, exchange.caller, exchange.served, self.stages.fingerprint)
         exchange.cache_key = key
         for name, cache in self.stages.recall if key else ():
-            with self._timed(exchange, "recall", name) as note:
+            with self._spans.timed(exchange, "recall", name) as note:
                 found = await look_up(name, cache, key) if key else None
-                if found is not None and self._all_valid(exchange.request, found):
+                if found and not any(self._complaint(exchange.request, answer) for answer in found):
                     exchange.cached = found
                 note.outcome = "miss" if exchange.cached is None else "hit"
             if exchange.cached is not None:
@@ -191,7 +175,7 @@ class Pipeline:
         if constraint is None or exchange.cached is not None:
             return
         name, constrainer = self.stages.constrain
-        with self._timed(exchange, "constrain", name) as note:
+        with self._spans.timed(exchange, "constrain", name) as note:
             exchange.grammar = await constrainer.compile(constraint, exchange.served)
             if not isinstance(exchange.grammar, CompiledGrammar):  # None would mean that everything is allowed
                 raise TypeError(f"compile() answered {exchange.grammar!r}")
@@ -207,7 +191,7 @@ class Pipeline:
         name, generator = self.stages.generate
         request, prompt = exchange.request, exchange.prompt
         assert prompt is not None
-        with self._timed(exchange, "generate", name) as note:
+        with self._spans.timed(exchange, "generate", name) as note:
             job = Job(
                 request_id=request.id,
                 model=exchange.served.name,
@@ -222,7 +206,7 @@ class Pipeline:
             note.outcome = "queued"
 
     async def _moderate(self, exchange: Exchange) -> AsyncGenerator[Delta, None]:
-        moderation = Moderation(self.stages.moderate, exchange.request, exchange.caller)
+        moderation = exchange.moderation = Moderation(self.stages.moderate, exchange.request, exchange.caller)
         started = time.perf_counter()
         assert exchange.generation is not None
         try:
@@ -237,12 +221,11 @@ class Pipeline:
                     break
         finally:
             exchange.answers = moderation.answers()
-            self._decide_generation(exchange, started)
-            exchange.decisions.extend(moderation.decisions())
+            self._spans.delivered(exchange, moderation.decisions(), started)
 
     async def _record(self, exchange: Exchange) -> None:
         outcome = exchange.outcome()
-        self._finish_span(exchange, outcome.error)
+        self._spans.finish(exchange)
         for name, recorder in self.stages.record:
             try:
                 await recorder.record(outcome)
@@ -255,8 +238,11 @@ class Pipeline:
         for _ in range(MAX_ATTEMPTS):
             async for _delta in self._moderate(exchange):
                 pass
-            complaint = self._complaint(exchange)
+            complaint = next(filter(None, (self._complaint(exchange.request, a) for a in exchange.answers)), None)
             if complaint is None:
+                return
+            if exchange.moderation is not None and exchange.moderation.redacted:
+                exchange.answers = [_refused(answer) for answer in exchange.answers]
                 return
             await self._regenerate(exchange, complaint)
         raise GenerationFailed("no valid structured answer could be generated; this is a bug of the gateway")
@@ -271,25 +257,19 @@ class Pipeline:
         await self._constrain(exchange)
         await self._generate(exchange)
 
-    def _check_streamed(self, exchange: Exchange) -> None:
-        complaint = self._complaint(exchange)
+    def _check_streamed(self, exchange: Exchange, index: int) -> None:
+        """Before the choice is called finished: a broken one ends as an error, which no client takes for an answer."""
+        assert exchange.moderation is not None
+        complaint = self._complaint(exchange.request, exchange.moderation.answers()[index])
         if complaint is not None:
             self._metrics.invalid_answers.inc()
             log.error("request %s: a streamed answer broke its schema (%s)", exchange.request.id, complaint)
             raise GenerationFailed("the streamed answer does not satisfy its schema; discard it")
 
-    def _complaint(self, exchange: Exchange) -> str | None:
-        constraint = exchange.request.constraint
-        if constraint is None:
+    def _complaint(self, request: Request, answer: Answer) -> str | None:
+        if request.constraint is None or answer.finish_reason != "stop":
             return None
-        complaints = (
-            self._validator.complaint(constraint, a.text) for a in exchange.answers if a.finish_reason == "stop"
-        )
-        return next((c for c in complaints if c is not None), None)
-
-    def _all_valid(self, request: Request, answers: Sequence[Answer]) -> bool:
-        constraint = request.constraint
-        return constraint is None or all(self._validator.complaint(constraint, a.text) is None for a in answers)
+        return self._validator.complaint(request.constraint, answer.text)
 
     async def _remember(self, exchange: Exchange) -> None:
         key = exchange.cache_key
@@ -299,66 +279,7 @@ class Pipeline:
         for name, cache in self.stages.recall:
             await store(name, cache, key, tuple(exchange.answers))
 
-    def _exchange(self, request: Request, parent: otel.Context | None) -> Exchange:
-        span = self._tracer.start_span(
-            f"{semconv.OPERATION_CHAT} {request.model}", context=parent, attributes=request_attributes(request)
-        )
-        return Exchange(request, span, trace.set_span_in_context(span, parent))
 
-    @contextmanager
-    def _timed(self, exchange: Exchange, slot: SlotName, stage: str) -> Iterator[Note]:
-        """A span, a `Decision`, and the rule that a stage's own failure becomes `StageFailed`: fail closed."""
-        note = Note()
-        name = semconv.GUARDRAIL_SPAN.format(name=stage) if slot == "screen" else f"{slot} {stage}"
-        span = self._tracer.start_span(name, context=exchange.context, attributes={semconv.STAGE_SLOT: slot})
-        started = time.perf_counter()
-        try:
-            yield note
-        except (SluicegateError, asyncio.CancelledError) as error:
-            note.outcome = _error_code(error)
-            raise
-        except Exception as error:
-            note.outcome = "failed"
-            log.exception("stage %s of slot %s failed", stage, slot)
-            raise StageFailed(slot, stage, type(error).__name__) from error
-        finally:
-            span.set_attribute(semconv.STAGE_OUTCOME, note.outcome)
-            span.end()
-            exchange.decisions.append(Decision(slot, stage, note.outcome, time.perf_counter() - started, note.detail))
-
-    def _decide_generation(self, exchange: Exchange, started: float) -> None:
-        usage = exchange.usage
-        outcome = "replayed" if exchange.cached is not None else f"{usage.completion_tokens} tokens"
-        reasons = {str(a.index): a.finish_reason for a in exchange.answers}
-        seconds = time.perf_counter() - started
-        exchange.decisions.append(
-            Decision("generate", "deliver", outcome, seconds, {"cached_tokens": usage.cached_tokens, "ended": reasons})
-        )
-
-    def _finish_span(self, exchange: Exchange, error: str | None) -> None:
-        span, usage = exchange.span, exchange.usage
-        span.set_attribute(semconv.TENANT, exchange.caller.tenant)
-        span.set_attribute(semconv.CACHE_HIT, exchange.cached is not None)
-        span.set_attribute(semconv.USAGE_INPUT_TOKENS, usage.prompt_tokens)
-        span.set_attribute(semconv.USAGE_OUTPUT_TOKENS, usage.completion_tokens)
-        span.set_attribute(semconv.USAGE_CACHE_READ_INPUT_TOKENS, usage.cached_tokens)
-        span.set_attribute(semconv.RESPONSE_FINISH_REASONS, [a.finish_reason for a in exchange.answers])
-        if exchange.model is not None:
-            span.set_attribute(semconv.RESPONSE_MODEL, exchange.model.name)
-        if exchange.first_delta_at is not None:
-            span.set_attribute(semconv.RESPONSE_TIME_TO_FIRST_CHUNK, exchange.first_delta_at - exchange.started_at)
-        if error is not None:
-            span.set_attribute(semconv.ERROR_TYPE, error)
-            span.set_status(trace.StatusCode.ERROR)
-        span.end()
-
-
-def _error_code(error: BaseException) -> str:
-    if isinstance(error, SluicegateError):
-        return error.code
-    if isinstance(error, asyncio.CancelledError | GeneratorExit):
-        return "cancelled"
-    return "internal_error"
-
-
-__all__ = ["Pipeline", "RequestError", "Stages"]
+def _refused(answer: Answer) -> Answer:
+    """A redaction left something that breaks the schema: the answer is refused as a whole."""
+    return dataclasses.replace(answer, finish_reason="content_filter", refusal=REFUSAL, logprobs=())
