@@ -80,7 +80,7 @@ class Document:
 
     def _base(self, schema: Json, base: str, draft: int) -> str:
         name = identifier(schema, draft)
-        return base if name is None else urldefrag(urljoin(base, name))[0]
+        return base if name is None else urldefrag(_joined(base, name))[0]
 
     def _index(self, schema: Json, base: str, pointer: str, draft: int) -> None:
         """Find every `$id` and anchor of the document; iterative, so that depth is the reader's limit, not ours."""
@@ -93,7 +93,7 @@ class Document:
                         draft = draft_of(value, draft)
                     name = identifier(value, draft)
                     if name is not None:
-                        full, fragment = urldefrag(urljoin(base, name))
+                        full, fragment = urldefrag(_joined(base, name))
                         if fragment and not fragment.startswith("/"):
                             self.anchors.setdefault((full or base, fragment), (value, pointer))
                         if full != base or not pointer:
@@ -126,7 +126,7 @@ class Document:
             draft = draft_of(value, draft) if "$schema" in value else draft
             name = identifier(value, draft)
             if name is not None:
-                full = urldefrag(urljoin(base, name))[0]
+                full = urldefrag(_joined(base, name))[0]
                 if full in self.resources:
                     base = full
             if self.dynamic and base not in scope and any(owner == base for owner, _ in self.dynamic):
@@ -147,7 +147,7 @@ class Document:
             return self._dynamic(node, self._static(node, "#", keyword), "", node.scope)
         target = self._static(node, reference, keyword)
         if keyword == "$dynamicRef":
-            fragment = urldefrag(urljoin(node.base, reference))[1]
+            fragment = urldefrag(_joined(node.base, reference))[1]
             if isinstance(target.value, dict) and target.value.get("$dynamicAnchor") == fragment and fragment:
                 return self._dynamic(node, target, fragment, node.scope)
         return target
@@ -162,7 +162,7 @@ class Document:
         return target
 
     def _static(self, node: Node, reference: str, keyword: str) -> Node:
-        uri, fragment = urldefrag(urljoin(node.base, reference))
+        uri, fragment = urldefrag(_joined(node.base, reference))
         fragment = unquote(fragment)
         if uri not in self.resources:
             if reference.startswith("#"):
@@ -183,7 +183,7 @@ class Document:
             if isinstance(schema, dict):
                 draft = draft_of(schema, draft)
                 name = identifier(schema, draft)
-                full = urldefrag(urljoin(base, name))[0] if name is not None else base
+                full = urldefrag(_joined(base, name))[0] if name is not None else base
                 base = full if full in self.resources else base
         if not isinstance(schema, dict | bool):
             raise InvalidGrammar(f"{keyword} {reference!r} does not lead to a schema", pointer=node.at(keyword))
@@ -203,6 +203,11 @@ class Document:
             "with its $id",
             pointer=node.at(keyword),
         )
+
+
+def _joined(base: str, reference: str) -> str:
+    """`urljoin`, which does not know that a URN has fragments too."""
+    return urldefrag(base)[0] + reference if reference.startswith("#") else urljoin(base, reference)
 
 
 def identifier(schema: Json, draft: int) -> str | None:
