@@ -233,13 +233,16 @@ class EngineCore:
 
         Not where logprobs are asked for: a forced token's logprob is known only after its own forward pass.
         """
-        if sequence.matcher is None or not self._jump_forward or sequence.rule.logprobs is not None:
+        if sequence.matcher is None or not self._jumps(sequence):
             return None
         for token in sequence.matcher.forced_tokens():
             self.counters.forced_tokens += 1
             if reason := self._append(sequence, token, None):
                 return reason
         return None
+
+    def _jumps(self, sequence: Sequence) -> bool:
+        return self._jump_forward and sequence.rule.logprobs is None
 
     def _describe(self, drawn: Drawn) -> TokenLogprob | None:
         if drawn.logprob is None:
@@ -267,7 +270,8 @@ class EngineCore:
         share = self._speculation.tokens_per_step // max(1, len(self.scheduler.running))
         room = sequence.max_length - len(sequence.tokens) - 1
         longest = min(share, room, sequence.pace.length(self._speculation.longest))
-        return draft(sequence.drafter, sequence.tokens, sequence.matcher, longest)
+        jumped = self._jumps(sequence)
+        return draft(sequence.drafter, sequence.tokens, sequence.matcher, longest, jumped=jumped)
 
     def _end(self, sequence: Sequence, reason: FinishReason) -> None:
         if sequence.state is not State.ENDED:

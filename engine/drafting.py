@@ -71,14 +71,18 @@ class Pace:
             self.rate += 0.3 * (right / guessed - self.rate)
 
 
-def draft(drafter: Drafter, tokens: list[int], matcher: Matcher | None, longest: int) -> list[int]:
+def draft(
+    drafter: Drafter, tokens: list[int], matcher: Matcher | None, longest: int, *, jumped: bool = False
+) -> list[int]:
     """At most `longest` guesses that the grammar allows one after another; what it forces comes before any guess.
 
-    The matcher is left as it was.
+    `jumped`: the grammar was just asked and forces nothing at the first place. The matcher is left as it was.
     """
     found: list[int] = []
     try:
-        while len(found) < longest and (guesses := _next(drafter, tokens, found, matcher)):
+        while len(found) < longest and (
+            guesses := _next(drafter, tokens, found, matcher, ask=bool(found) or not jumped)
+        ):
             for guess in guesses[: longest - len(found)]:
                 if not _accepts(matcher, guess):
                     return found
@@ -89,11 +93,11 @@ def draft(drafter: Drafter, tokens: list[int], matcher: Matcher | None, longest:
     return found
 
 
-def _next(drafter: Drafter, tokens: list[int], ahead: list[int], matcher: Matcher | None) -> list[int]:
+def _next(drafter: Drafter, tokens: list[int], ahead: list[int], matcher: Matcher | None, *, ask: bool) -> list[int]:
     if matcher is not None:
         if matcher.is_finished:
             return []
-        if forced := matcher.forced_tokens():
+        if ask and (forced := matcher.forced_tokens()):
             return forced
     guess = drafter.propose(tokens, ahead)
     return [] if guess is None else [guess]
