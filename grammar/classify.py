@@ -51,10 +51,12 @@ class RootClass:
 
 @dataclass(frozen=True, slots=True)
 class BranchClass:
-    """The same for the subtree of a small trie: `ids` stay inside; the lexeme may end at each of `ends`."""
+    """The same for the subtree of a small trie: `ids` stay inside; the lexeme may end at each of `ends`, below which
+    tokens go on, and with each token of `closers`, by outcome."""
 
     ids: I32
     ends: tuple[tuple[int, Branch], ...]
+    closers: tuple[tuple[int, I32], ...]
 
 
 def join(parts: list[I32]) -> I32:
@@ -253,6 +255,7 @@ def in_branch(lexeme: Any, state: State, branch: Branch) -> BranchClass:
 def _in_branch(lexeme: Any, state: State, branch: Branch) -> BranchClass:
     inside: list[I32] = []
     ends: list[tuple[int, Branch]] = []
+    closers: dict[int, list[I32]] = {}
     pending = [(state, branch)]
     by_bytes = lexeme.branches is None
     while pending:
@@ -264,10 +267,13 @@ def _in_branch(lexeme: Any, state: State, branch: Branch) -> BranchClass:
                 continue
             outcome = lexeme.outcome(after)
             if outcome is not None:
-                ends.append((outcome, below))
+                if below.children:
+                    ends.append((outcome, below))
+                if below.ids is not None:
+                    closers.setdefault(outcome, []).append(below.ids)
             if lexeme.grows(after):
                 if below.ids is not None:
                     inside.append(below.ids)
                 if below.children:
                     pending.append((after, below))
-    return BranchClass(join(inside), tuple(ends))
+    return BranchClass(join(inside), tuple(ends), tuple((outcome, join(ids)) for outcome, ids in closers.items()))

@@ -245,7 +245,7 @@ class InLexeme:
         if found.ids.size:
             gather.add(found.ids)
         ended = lexeme.outcome(self.state)
-        if not found.ends and ended is None:
+        if ended is None and not found.closers and not found.ends:
             return
         outer = gather.guards
         before = gather.direct
@@ -253,13 +253,12 @@ class InLexeme:
             if follow.guard is not None:
                 gather.guards = (*outer, follow.guard)
                 gather.direct = lexeme.is_string and _first_string(branch.path)
+            for outcome, ids in found.closers:
+                if follow.after(outcome):
+                    gather.add(ids)
             for outcome, end in found.ends:
-                threads = follow.after(outcome)
-                if threads and end.ids is not None:
-                    gather.add(end.ids)
-                if end.children:
-                    for thread in threads:
-                        thread.walk(end, gather)
+                for thread in follow.after(outcome):
+                    thread.walk(end, gather)
             if ended is not None:
                 for thread in follow.after(ended):
                     thread.walk(branch, gather)
