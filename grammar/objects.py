@@ -12,7 +12,8 @@ from grammar.guards import DistinctKey
 from grammar.lexemes import QUOTE, Lexeme
 from grammar.literals import Literals, sorted_spellings
 from grammar.schema.containers import Conj
-from grammar.threads import Choice, Continuation, Guard, InLexeme, Thread
+from grammar.threads import Choice, Continuation, Guard, InLexeme, Thread, Viable
+from grammar.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from grammar.values import Values
@@ -65,7 +66,7 @@ class ObjectState:
     """An open object between members. `at`: next listed name in order, or a bit set of those given (any order);
     `count`: members so far, 0 where nobody asks."""
 
-    __slots__ = ("_after", "_before", "_names", "at", "count", "done", "follow", "plan", "values")
+    __slots__ = ("_after", "_before", "_names", "at", "count", "done", "entries", "follow", "plan", "values")
 
     def __init__(self, values: Values, plan: ObjectPlan, at: int, count: int, follow: Continuation) -> None:
         self.values = values
@@ -73,7 +74,8 @@ class ObjectState:
         self.at = at
         self.count = count
         self.follow = follow
-        self.done: dict[int, Continuation] = {}
+        self.done: Continuation | None = None
+        self.entries: dict[int, Entry] = {}
         self._before: tuple[Thread, ...] | None = None
         self._after: tuple[Thread, ...] | None = None
         self._names: tuple[Thread, ...] | None = None
@@ -183,61 +185,76 @@ class ObjectState:
         at = self.at if plan.any_order else len(plan.names)
         return self.values.object_state(plan, at, self.count + plan.counts, self.follow)
 
-    def value_after(self, terms: Conj, state: ObjectState) -> tuple[Thread, ...]:
-        """`:`, perhaps blanks, the value, and on with `state`."""
-        layout, values = self.values.layout, self.values
-        return (
-            Choice(
-                {
-                    _COLON: lambda: layout.optional(
-                        layout.colon, Then(lambda: (values.start(terms, state.member_done()),))
-                    )
-                }
-            ),
-        )
+    def entry(self, index: int, terms: Conj) -> Entry:
+        """What follows the name that led to this state: `index` of a listed one, -1 - k for the k-th kind of free ones.
+
+        The same object from wherever the name was offered.
+        """
+        found = self.entries.get(index)
+        if found is None:
+            found = self.entries[index] = Entry(self, terms)
+        return found
 
     def member_done(self) -> Continuation:
-        found = self.done.get(0)
-        if found is None:
-            found = self.done[0] = Then(self.between)
-        return found
+        if self.done is None:
+            self.done = Then(self.between)
+        return self.done
+
+
+class Entry(Continuation):
+    """After a name: `:`, perhaps blanks, the value, and on with `state`."""
+
+    __slots__ = ("_known", "state", "terms")
+
+    def __init__(self, state: ObjectState, terms: Conj) -> None:
+        super().__init__()
+        self.state = state
+        self.terms = terms
+        self._known: tuple[Thread, ...] | None = None
+
+    def after(self, outcome: int) -> tuple[Thread, ...]:
+        if self._known is None:
+            layout = self.state.values.layout
+            self._known = (Choice({_COLON: lambda: layout.optional(layout.colon, Then(self._value))}),)
+        return self._known
+
+    def _value(self) -> tuple[Thread, ...]:
+        return (self.state.values.start(self.terms, self.state.member_done()),)
 
 
 class Named(Continuation):
     """After a listed name; the outcome is its index."""
 
-    __slots__ = ("_known", "state")
+    __slots__ = ("state",)
 
     def __init__(self, state: ObjectState) -> None:
         super().__init__()
         self.state = state
-        self._known: dict[int, tuple[Thread, ...]] = {}
+
+    def _entry(self, index: int) -> Entry:
+        return self.state.after_listed(index).entry(index, self.state.plan.values[index])
 
     def after(self, outcome: int) -> tuple[Thread, ...]:
-        known = self._known.get(outcome)
-        if known is None:
-            state = self.state
-            terms = state.plan.values[outcome]
-            known = self._known[outcome] = state.value_after(terms, state.after_listed(outcome))
-        return known
+        return self._entry(outcome).after(0)
+
+    def viable(self, outcome: int, vocabulary: Vocabulary) -> Viable:
+        return self._entry(outcome).viable(0, vocabulary)
 
 
 class Free(Continuation):
-    """After a name that is not listed."""
+    """After a name that is not listed, of the plan's kind `index`."""
 
-    __slots__ = ("_known", "index", "state")
+    __slots__ = ("entry",)
 
     def __init__(self, state: ObjectState, index: int) -> None:
         super().__init__(state.plan.distinct)
-        self.state = state
-        self.index = index
-        self._known: tuple[Thread, ...] | None = None
+        self.entry = state.after_free().entry(-1 - index, state.plan.free[index][1])
 
     def after(self, outcome: int) -> tuple[Thread, ...]:
-        if self._known is None:
-            state = self.state
-            self._known = state.value_after(state.plan.free[self.index][1], state.after_free())
-        return self._known
+        return self.entry.after(0)
+
+    def viable(self, outcome: int, vocabulary: Vocabulary) -> Viable:
+        return self.entry.viable(0, vocabulary)
 
 
 def ordered_names(listed: tuple[str, ...], required: frozenset[str], order: str) -> tuple[str, ...]:
