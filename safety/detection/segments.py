@@ -21,7 +21,7 @@ CONTEXT = (
 )  # fmt: skip
 """Names of the facts, in order."""
 
-_SENTENCE = re.compile(r"(?<=[.!?。！？।])[\"'”»)]?\s+(?=\S)|\s*<!--|-->\s*|(?<=[。！？।])")
+_SENTENCE = re.compile(r"(?<=[.!?。！？।])[\"'”»)]?\s+(?=\S)|<!--|-->|(?<=[。！？।])")
 _WORD = re.compile(r"[^\W\d_]{4,}")
 _CODE = re.compile(r"[;{}=<>]|\w\(|^\s*(?:#|//|import |from |def |class |at |File |>>>|\$ )|^\s{4,}\S|\b\w+\.\w+\(")
 
