@@ -16,6 +16,7 @@ from starlette.exceptions import HTTPException
 from gateway.answers import ChunkWriter, completion, error_body, error_headers, error_status
 from gateway.config import Settings
 from gateway.delivery import ClientLeft, EventStream, Nobody, unless_left
+from gateway.exchange import Exchange
 from gateway.house import House
 from gateway.middleware import BodyLimit, RequestId
 from gateway.telemetry import parent_context
@@ -84,7 +85,7 @@ async def _chat(house: House, request: Request) -> Any:
         exchange = await unless_left(
             request.receive, house.pipeline.open(parsed.request, parent_context(request.headers))
         )
-        headers["x-sluicegate-cache"] = "hit" if exchange.cached is not None else "miss"
+        headers |= _cache_headers(exchange)
         if parsed.request.stream:
             return EventStream(house.pipeline, exchange, _writer(exchange, parsed), headers, house.heartbeat_s)
         await unless_left(request.receive, house.pipeline.collect(exchange))
@@ -93,7 +94,13 @@ async def _chat(house: House, request: Request) -> Any:
     return Response(completion(exchange, explain=parsed.explain), media_type=JSON, headers=headers)
 
 
-def _writer(exchange: Any, parsed: ParsedRequest) -> ChunkWriter:
+def _cache_headers(exchange: Exchange) -> dict[str, str]:
+    if exchange.hit is not None:
+        return exchange.hit.headers()
+    return {"x-sluicegate-cache": "miss" if exchange.cached is None else "shared"}
+
+
+def _writer(exchange: Exchange, parsed: ParsedRequest) -> ChunkWriter:
     return ChunkWriter(exchange, include_usage=parsed.include_usage, explain=parsed.explain)
 
 

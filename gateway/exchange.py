@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry.context import Context
 from opentelemetry.trace import Span as TraceSpan
 
+from cache import Found, Question, Recall, Seat, TieredCache
 from plugins import (
     Answer,
-    CacheKey,
     Caller,
     CompiledGrammar,
     Decision,
@@ -52,7 +52,12 @@ class Exchange:
     caller: Caller = field(default_factory=Caller)
     model: ServedModel | None = None
     prompt: Prompt | None = None
-    cache_key: CacheKey | None = None
+    question: Question | None = None
+    recalls: list[tuple[TieredCache, Recall]] = field(default_factory=list)
+    """What each cache said, for keeping the answer later."""
+    hit: Found | None = None
+    seat: Seat[tuple[Answer, ...]] | None = None
+    """Its place among equal requests that run at the same time; given up when the exchange is closed."""
     cached: tuple[Answer, ...] | None = None
     grammar: CompiledGrammar | None = None
     generation: Generation | None = None

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import cache
 import cache.stage
 import engine.stage
 import gateway.stage
@@ -61,6 +62,7 @@ class House:
         self._keys = ApiKeys(settings.keys)
         registry = registry_of(settings, self.metrics, registers)
         self._built = {slot: self._build(registry, slot) for slot in SLOTS}
+        self._built["recall"] = [(name, cache.front(stage)) for name, stage in self._built["recall"]]
         self._provider = tracer_provider(environ)
         stages = _stages(self._built, _fingerprint(settings))
         self.pipeline = Pipeline(stages, self.metrics, self._provider.get_tracer("sluicegate"))

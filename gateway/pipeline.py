@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from opentelemetry import context as otel
 from opentelemetry import trace
 
+from cache import Question, TieredCache
 from gateway.exchange import Delta, Exchange
 from gateway.moderation import REFUSAL, Moderation
-from gateway.recall import Replay, key_of, look_up, store
+from gateway.recall import Replay, question_for
 from gateway.spans import Spans, error_code
 from gateway.telemetry import Metrics
 from gateway.validation import Validator
@@ -37,7 +38,6 @@ from plugins import (
     OutputRail,
     Recorder,
     Request,
-    ResponseCache,
     Router,
 )
 
@@ -54,7 +54,7 @@ class Stages:
     screen: Sequence[tuple[str, InputRail]]
     route: tuple[str, Router]
     assemble: tuple[str, Assembler]
-    recall: Sequence[tuple[str, ResponseCache]]
+    recall: Sequence[tuple[str, TieredCache]]
     constrain: tuple[str, Constrainer]
     generate: tuple[str, Generator]
     moderate: Sequence[tuple[str, OutputRail]]
@@ -117,6 +117,8 @@ class Pipeline:
     async def close(self, exchange: Exchange, error: BaseException | None = None) -> None:
         """Stop the engine's work and record the outcome; idempotent."""
         exchange.cancel()
+        if exchange.seat is not None:
+            exchange.seat.abandon()
         if exchange.recorded:
             return
         exchange.recorded = True
@@ -159,16 +161,31 @@ class Pipeline:
             note.outcome = f"{len(exchange.prompt.token_ids)} tokens"
 
     async def _recall(self, exchange: Exchange) -> None:
-        key = key_of(exchange.request, exchange.caller, exchange.served, self.stages.fingerprint)
-        exchange.cache_key = key
-        for name, cache in self.stages.recall if key else ():
+        question = question_for(exchange.request, exchange.caller, exchange.served, self.stages.fingerprint)
+        exchange.question = question
+        if question is None or not self.stages.recall:
+            return
+        for name, cache in self.stages.recall:
             with self._spans.timed(exchange, "recall", name) as note:
-                found = await look_up(name, cache, key) if key else None
-                if found and not any(self._complaint(exchange.request, answer) for answer in found):
-                    exchange.cached = found
-                note.outcome = "miss" if exchange.cached is None else "hit"
-            if exchange.cached is not None:
+                recall = await cache.recall(question)
+                exchange.recalls.append((cache, recall))
+                if recall.found is not None and self._all_valid(exchange.request, recall.found.answers):
+                    exchange.hit, exchange.cached = recall.found, recall.found.answers
+                    note.detail |= {"score": recall.found.score, "age_s": round(recall.found.age_s, 3)}
+                note.outcome = "miss" if exchange.hit is None else "hit"
+            if exchange.hit is not None:
                 return
+        await self._board(exchange, question)
+
+    async def _board(self, exchange: Exchange, question: Question) -> None:
+        """Of identical requests at the same time one generates; the others wait for its answer here."""
+        name, cache = self.stages.recall[0]
+        with self._spans.timed(exchange, "recall", f"{name} flight") as note:
+            exchange.seat = await cache.flights.board(question.key)
+            answers = exchange.seat.answers
+            if answers is not None and self._all_valid(exchange.request, answers):
+                exchange.cached = answers
+            note.outcome = exchange.seat.role if exchange.cached is None else "shared"
 
     async def _constrain(self, exchange: Exchange) -> None:
         constraint = exchange.request.constraint
@@ -271,13 +288,18 @@ class Pipeline:
             return None
         return self._validator.complaint(request.constraint, answer.text)
 
+    def _all_valid(self, request: Request, answers: Sequence[Answer]) -> bool:
+        return bool(answers) and not any(self._complaint(request, answer) for answer in answers)
+
     async def _remember(self, exchange: Exchange) -> None:
-        key = exchange.cache_key
-        whole = all(a.finish_reason == "stop" and a.refusal is None for a in exchange.answers)
-        if key is None or exchange.cached is not None or not exchange.answers or not whole:
+        if exchange.question is None or exchange.cached is not None:
             return
-        for name, cache in self.stages.recall:
-            await store(name, cache, key, tuple(exchange.answers))
+        answers = tuple(exchange.answers)
+        whole = bool(answers) and all(a.finish_reason == "stop" and a.refusal is None for a in answers)
+        if exchange.seat is not None:
+            exchange.seat.land(answers) if whole else exchange.seat.release()
+        for cache, recall in exchange.recalls if whole else ():
+            await cache.remember(exchange.question, answers, recall, exchange.usage)
 
 
 def _refused(answer: Answer) -> Answer:

@@ -2,47 +2,24 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator
 
-from cache import cache_key
-from plugins import Answer, CacheKey, Caller, Piece, Request, ResponseCache, ServedModel, Usage
-
-log = logging.getLogger("sluicegate.recall")
+from cache import Question, question_of
+from plugins import Answer, Caller, Piece, Request, ServedModel, Usage
 
 
-def key_of(request: Request, caller: Caller, model: ServedModel, fingerprint: str) -> CacheKey | None:
+def question_for(request: Request, caller: Caller, model: ServedModel, fingerprint: str) -> Question | None:
     """None where an answer is not to be kept: the caller said so, or asked for a fresh draw (sampling without a seed).
     `fingerprint` is that of every stage that shapes an answer."""
     if not request.cache or not _repeatable(request, model):
         return None
-    return cache_key(request, caller, model=model.name, model_version=model.version, rails=fingerprint)
+    return question_of(request, caller, model=model.name, model_version=model.version, rails=fingerprint)
 
 
 def _repeatable(request: Request, model: ServedModel) -> bool:
     asked = request.sampling.temperature
     temperature = getattr(model, "default_temperature", 1.0) if asked is None else asked
     return temperature == 0 or request.sampling.seed is not None
-
-
-async def look_up(name: str, cache: ResponseCache, key: CacheKey) -> tuple[Answer, ...] | None:
-    """A cache that fails or answers nonsense is a miss: no request is worse off for it."""
-    try:
-        found = await cache.look_up(key)
-        if found is None or all(isinstance(answer, Answer) for answer in found):
-            return found
-        log.error("cache %s answered %s; taken as a miss", name, type(found).__name__)
-    except Exception:
-        log.exception("cache %s failed to look up; taken as a miss", name)
-    return None
-
-
-async def store(name: str, cache: ResponseCache, key: CacheKey, answers: tuple[Answer, ...]) -> None:
-    """The client has its answer already, so a failure is only logged."""
-    try:
-        await cache.store(key, answers)
-    except Exception:
-        log.exception("cache %s failed to store; the request is unharmed", name)
 
 
 class Replay:

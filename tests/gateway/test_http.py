@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -132,3 +134,26 @@ def test_the_same_request_is_answered_from_the_cache(gateway: RunningGateway) ->
     assert first.json()["choices"] == second.json()["choices"]
     fresh = httpx.post(gateway.url + CHAT, json={**body, "sluicegate": {"cache": False}})
     assert fresh.headers["x-sluicegate-cache"] == "miss"
+
+
+def test_identical_requests_at_the_same_time_share_one_generation(gateway: RunningGateway) -> None:
+    """Of twelve, streamed and whole, one generates; all get the same text."""
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    fmt = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+    messages = [{"role": "user", "content": "The meeting has 42 guests, it is the only one today."}]
+    body = {"model": "bundled", "temperature": 0, "messages": messages, "response_format": fmt}
+
+    def ask(i: int) -> tuple[str, str]:
+        answer = httpx.post(gateway.url + CHAT, json={**body, "stream": i % 2 == 0}, timeout=60)
+        if i % 2:
+            return answer.headers["x-sluicegate-cache"], answer.json()["choices"][0]["message"]["content"]
+        chunks = [json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: {")]
+        text = "".join(c["delta"].get("content", "") for chunk in chunks for c in chunk["choices"])
+        return answer.headers["x-sluicegate-cache"], text
+
+    with ThreadPoolExecutor(12) as pool:
+        answers = list(pool.map(ask, range(12)))
+    kinds = [kind for kind, _ in answers]
+    assert kinds.count("miss") == 1
+    assert set(kinds) <= {"miss", "shared", "hit"}
+    assert len({text for _, text in answers}) == 1
