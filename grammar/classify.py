@@ -100,9 +100,10 @@ def at_root_general(vocabulary: Vocabulary, lexeme: Any, state: int) -> tuple[Ro
 def remember(vocabulary: Vocabulary, key: Any, value: Any) -> None:
     """Keep under `key`, forgetting the oldest beyond `MAX_CLASSES`."""
     classes = vocabulary.classes
-    while len(classes) >= MAX_CLASSES:
-        classes.pop(next(iter(classes)), None)
-    classes[key] = value
+    with vocabulary.lock:
+        while len(classes) >= MAX_CLASSES:
+            del classes[next(iter(classes))]
+        classes[key] = value
 
 
 def _of_automaton(vocabulary: Vocabulary, lexeme: DfaLexeme, state: int) -> RootClass:

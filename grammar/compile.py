@@ -44,7 +44,7 @@ def compile_json_schema(
 
 def _compile(schema: dict[str, Any] | bool, vocabulary: Vocabulary, options: GrammarOptions) -> CompiledGrammar:
     leaves.warm()
-    document = Document(schema)
+    document = Document(schema, most=options.limits.containers)
     survey = Survey(document, options.limits)
     values = Values(document, options)
     root: Conj = (Term(document.root),)
@@ -54,7 +54,7 @@ def _compile(schema: dict[str, Any] | bool, vocabulary: Vocabulary, options: Gra
         raise Unsatisfiable("no value satisfies this schema", pointer=values.why_not(root))
     return CompiledGrammar(
         vocabulary,
-        lambda: values.value(root, End()),
+        lambda: values.renewed().value(root, End()),
         needs_text=True,
         thread_limit=options.limits.threads,
         notes=tuple(survey.notes),

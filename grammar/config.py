@@ -14,8 +14,8 @@ from grammar.trie import I32
 from grammar.vocabulary import Vocabulary
 from plugins.errors import GrammarLimit
 
-_KEPT = 20_000
-"""Configurations kept per grammar; a mask of one is a few hundred words beside a shared row."""
+_KEPT = 4_000
+"""Configurations per grammar before it starts afresh; each holds a mask of a few hundred words beside a shared row."""
 
 
 class Doubt(NamedTuple):
@@ -64,6 +64,11 @@ class Configs:
         self._known: dict[Any, Config] = {}
         self.blank = np.zeros(vocabulary.row_words, np.int32)
 
+    @property
+    def full(self) -> bool:
+        """More is remembered than is worth it: whoever starts a new text should start afresh."""
+        return len(self._known) > _KEPT
+
     def intern(self, threads: Iterable[Thread]) -> Config:
         distinct: dict[Any, Thread] = {}
         starts: list[Start] = []
@@ -82,8 +87,6 @@ class Configs:
                     f"one text has more than {self.thread_limit} readings at once; make the branches of anyOf and "
                     "oneOf easier to tell apart, or raise limits.threads"
                 )
-            if len(self._known) >= _KEPT:
-                self._known = {}
             found = self._known[key] = Config(tuple(distinct.values()))
         return found
 
@@ -91,15 +94,16 @@ class Configs:
 
     def step(self, config: Config, byte: int, run: Run) -> Config | None:
         """After `byte`, which is on the tape already; None = refused. Remembered unless a guard was asked."""
-        if byte in config.steps:
-            return config.steps[byte]
+        steps = config.steps
+        if byte in steps:
+            return steps[byte]
         outer, run.asked = run.asked, False
         threads: list[Thread] = []
         for thread in config.threads:
             threads.extend(thread.step(byte, run))
         after = self.intern(threads) if threads else None
         if not run.asked:
-            config.steps[byte] = after
+            steps[byte] = after
         run.asked = run.asked or outer
         return after
 

@@ -35,11 +35,19 @@ class CompiledGrammar:
         self.vocabulary = vocabulary.warm()
         self.notes = notes
         self.needs_text = needs_text
-        self.configs = Configs(vocabulary, thread_limit)
-        self.start = self.configs.intern(start())
+        self._start = start
+        self._thread_limit = thread_limit
+        self._configs, self._first = self._begin()
+
+    def _begin(self) -> tuple[Configs, Config]:
+        configs = Configs(self.vocabulary, self._thread_limit)
+        return configs, configs.intern(self._start())
 
     def matcher(self) -> Matcher:
-        return Matcher(self)
+        """A new matcher. What earlier ones worked out is shared until it is too much; then it is left to them."""
+        if self._configs.full:
+            self._configs, self._first = self._begin()
+        return Matcher(self, self._configs, self._first)
 
 
 class Matcher:
@@ -48,11 +56,12 @@ class Matcher:
     Masks have `ceil(vocabulary.size / 32)` words; longer rows are filled up with zeros.
     """
 
-    __slots__ = ("_at", "_finished", "_grammar", "_past", "_tape")
+    __slots__ = ("_at", "_configs", "_finished", "_grammar", "_past", "_tape")
 
-    def __init__(self, grammar: CompiledGrammar) -> None:
+    def __init__(self, grammar: CompiledGrammar, configs: Configs, first: Config) -> None:
         self._grammar = grammar
-        self._at = grammar.start
+        self._configs = configs
+        self._at = first
         self._finished = False
         self._tape = Tape() if grammar.needs_text else None
         self._past: list[tuple[Config, Place | None, bool, int]] = []
@@ -75,7 +84,7 @@ class Matcher:
             row.fill(0)
             kernels.set_bits(row, vocabulary.eos)
             return True
-        mask = self._grammar.configs.mask_of(self._at)
+        mask = self._configs.mask_of(self._at)
         kernels.put_row(row, mask.base, mask.words, mask.values)
         for doubt in mask.doubts:
             self._decide(doubt, row)
@@ -108,7 +117,7 @@ class Matcher:
         tape = self._tape
         assert tape is not None
         place = tape.place()
-        after, _ = self._grammar.configs.take(self._at, self._grammar.vocabulary.words[token], tape)
+        after, _ = self._configs.take(self._at, self._grammar.vocabulary.words[token], tape)
         tape.restore(place)
         return after is not None
 
@@ -135,7 +144,7 @@ class Matcher:
             self._at = known
             return
         place = tape.place() if tape is not None else None
-        after, asked = self._grammar.configs.take(self._at, word, tape)
+        after, asked = self._configs.take(self._at, word, tape)
         if after is None:
             if tape is not None and place is not None:
                 tape.restore(place)
@@ -162,7 +171,8 @@ class Matcher:
     def fork(self) -> Matcher:
         """An independent matcher at the same place; costs a copy of the list of accepted tokens."""
         other = Matcher.__new__(Matcher)
-        other._grammar, other._at, other._finished = self._grammar, self._at, self._finished
+        other._grammar, other._configs = self._grammar, self._configs
+        other._at, other._finished = self._at, self._finished
         other._tape = self._tape.copy() if self._tape is not None else None
         other._past = self._past.copy()
         return other
@@ -178,7 +188,7 @@ class Matcher:
         if self._finished:
             return []
         place = self._tape.place() if self._tape is not None else None
-        text = forced_text(self._grammar.configs, self._at, self._tape)
+        text = forced_text(self._configs, self._at, self._tape)
         if self._tape is not None and place is not None:
             self._tape.restore(place)
         return canonical_tokens(self._grammar.vocabulary, [past[3] for past in self._past], text) if text else []
@@ -193,7 +203,7 @@ class Matcher:
             return True
         if not self._at.can_stop:
             return False
-        mask = self._grammar.configs.mask_of(self._at)
+        mask = self._configs.mask_of(self._at)
         return mask.empty and not mask.doubts
 
 

@@ -15,7 +15,8 @@ PropertyOrder = Literal["schema", "required_first", "any"]
 class GrammarLimits:
     """Each limit raises `GrammarLimit` and names itself."""
 
-    schema_bytes: int = 5_000_000
+    containers: int = 200_000
+    """Objects and arrays in the schema document."""
     depth: int = 200
     """Nesting of the schema document."""
     alternatives: int = 64

@@ -22,7 +22,7 @@ from grammar.threads import Choice, Continuation, Guard, InLexeme, Many, Start, 
 from plugins.errors import GrammarLimit, InvalidGrammar
 
 _State = TypeVar("_State", ObjectState, ArrayState, Start, Many)
-_STATES = 50_000
+_STATES = 20_000
 """Object and array states kept for sharing; beyond, the table starts anew and nothing but speed is lost."""
 _PATTERNS = 6
 _FEW_MEMBERS = 64
@@ -68,6 +68,11 @@ class Values:
         if words is not None:
             threads.append(InLexeme(words, words.start, follow))
         return tuple(threads)
+
+    def renewed(self) -> Values:
+        """Forget all frames; those in use live on with their matchers."""
+        self._terms, self._states = {}, {}
+        return self
 
     def start(self, terms: Conj, follow: Continuation) -> Start:
         """The same object for the same arguments, as long as it is kept."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import product
@@ -81,6 +82,7 @@ class Vocabulary:
         self.eos = np.array(self.eos_token_ids, np.int32)
         self.row_words = (self.size + 31) // 32
         self._warm = False
+        self.lock = threading.Lock()
         self.classes: dict[Any, Any] = {}
         """Lexeme states classified so far, see `classify`; shared by all grammars of this vocabulary."""
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
-from plugins.errors import InvalidGrammar, UnsupportedGrammar
+from plugins.errors import GrammarLimit, InvalidGrammar, UnsupportedGrammar
 
 Json = Any
 _DRAFTS = {
@@ -63,8 +63,10 @@ class Node:
 class Document:
     """Resolves `$ref`, `$anchor`, `$dynamicRef`, `$recursiveRef` and bundled `$id`s. Never fetches anything."""
 
-    def __init__(self, schema: Json, root_uri: str = "") -> None:
+    def __init__(self, schema: Json, root_uri: str = "", most: int = 200_000) -> None:
+        """Raises `GrammarLimit` for more than `most` objects and arrays."""
         self.schema = schema
+        self._left = most
         self._nodes: dict[tuple[int, str, tuple[str, ...]], Node] = {}
         self.resources: dict[str, tuple[Json, str, int]] = {}
         """URI -> (schema, pointer, draft)."""
@@ -87,6 +89,9 @@ class Document:
         pending = [(schema, base, pointer, draft, True)]
         while pending:
             value, base, pointer, draft, is_schema = pending.pop()
+            self._left -= 1
+            if self._left < 0:
+                raise GrammarLimit("the schema has too many objects and arrays; split it, or raise limits.containers")
             if isinstance(value, dict):
                 if is_schema:
                     if "$schema" in value:

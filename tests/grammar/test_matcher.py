@@ -180,3 +180,28 @@ def test_choices_are_taken_whole() -> None:
         compile_choices([], vocabulary)
     with pytest.raises(grammar.InvalidGrammar):
         compile_choices("yes", vocabulary)
+
+
+def test_what_is_remembered_is_bounded_and_old_matchers_live_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("grammar.config._KEPT", 20)
+    vocabulary = byte_vocabulary()
+    compiled = compile_json_schema({"type": "array"}, vocabulary)
+    first = compiled.matcher()
+    for byte in b'[{"a": 1, "b": [2]}, ':
+        first.accept(byte)
+    before = allowed(first, vocabulary)
+    second = compiled.matcher()
+    second.accept(ord("["))
+    assert allowed(first, vocabulary) == before
+    first.rollback(20)
+    assert allowed(first, vocabulary) == allowed(second, vocabulary)
+
+
+def test_threads_share_one_grammar() -> None:
+    """Eight threads draw answers from one grammar at once; each is what one thread alone would draw."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    alone = [walk(compile_json_schema(SCHEMAS[1], byte_vocabulary()), seed, 120) for seed in range(8)]
+    shared = compile_json_schema(SCHEMAS[1], byte_vocabulary())
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(lambda seed: walk(shared, seed, 120), range(8))) == alone
