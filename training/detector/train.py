@@ -3,7 +3,7 @@
     python -m training.detector.train --data FOLDER --catalogues FOLDER
 
 FOLDER holds the evaluation sets as gzipped JSON lines (see `data`). Takes about a minute on one core. The same data
-give the same file.
+give the same weights.
 """
 
 from __future__ import annotations
