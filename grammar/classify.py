@@ -14,6 +14,7 @@ import numpy as np
 
 from grammar import kernels
 from grammar.lexemes import BACKSLASH, DfaLexeme, State
+from grammar.slices import takes
 from grammar.trie import I32, Branch, build_branches
 from grammar.vocabulary import Vocabulary
 
@@ -118,8 +119,9 @@ def _of_automaton(vocabulary: Vocabulary, lexeme: DfaLexeme, state: int) -> Root
 
 def _walk(vocabulary: Vocabulary, lexeme: DfaLexeme, state: int) -> tuple[RootClass, list[int]]:
     """Tokens that stay inside or close, and the nodes where remainders begin."""
-    trie = vocabulary.trie
-    row = np.zeros(vocabulary.row_words, np.int32)
+    part = next((p for p in vocabulary.slices if takes(lexeme, state, p)), None) if lexeme.is_string else None
+    trie = vocabulary.trie if part is None else part.rest
+    row = np.zeros(vocabulary.row_words, np.int32) if part is None else part.row.copy()
     exits = np.empty(trie.size + 1, np.int32)
     closes = np.empty(trie.size + 1, np.int32)
     n_exits, n_closes, n_inside = kernels.walk(
@@ -127,7 +129,10 @@ def _walk(vocabulary: Vocabulary, lexeme: DfaLexeme, state: int) -> tuple[RootCl
         lexeme.table, lexeme.accepting, state, lexeme.final, row, exits, closes,
     )  # fmt: skip
     endings = (Ending(0, closes[:n_closes].copy(), _NONE, _NONE),) if n_closes else ()
-    found = exits[:n_exits].tolist()
+    found: list[int] = exits[:n_exits].tolist()
+    if part is not None:
+        found = [part.node_of(node, vocabulary.words, vocabulary.trie) for node in found]
+        n_inside += part.count
     if n_inside > _SPARSE:
         return RootClass(row, _NONE, endings), found
     ids = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))

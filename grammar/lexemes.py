@@ -79,6 +79,8 @@ class DfaLexeme:
         self._accepts = [bool(flag) for flag in self.accepting.tolist()]
         self._grows = [bool(best >= 0) for best in self.table.max(axis=1).tolist()]
         self._names: list[bytes] | None = None
+        self.taken: dict[int, dict[int, bool]] = {}
+        """By slice of the vocabulary and state, see `slices.takes`."""
 
     def row(self, state: int) -> list[int]:
         """Next state by byte, -1 = refused."""

@@ -16,6 +16,7 @@ import numpy as np
 
 from grammar import kernels
 from grammar.literals import escapes_of
+from grammar.slices import Slice, make_slices
 from grammar.spelling import token_bytes
 from grammar.trie import I32, Branch, FlatTrie, build_branches, build_flat
 from plugins.errors import InvalidGrammar
@@ -131,6 +132,10 @@ class Vocabulary:
         for spelled, number in ranks.items():
             words[number] = spelled
         return cls(words, eos_token_ids=[n + offset for offset in eos_offsets])
+
+    @cached_property
+    def slices(self) -> tuple[Slice, ...]:
+        return make_slices(self.words, self.row_words)
 
     @cached_property
     def trie(self) -> FlatTrie:
@@ -258,5 +263,5 @@ class Vocabulary:
             return self
         self._warm = True
         kernels.warm()
-        _ = self.trie, self.structural, self.escapes, self.remainders, self.closing, self.quoted
+        _ = self.slices, self.trie, self.structural, self.escapes, self.remainders, self.closing, self.quoted
         return self

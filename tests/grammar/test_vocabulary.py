@@ -12,7 +12,9 @@ from transformers import PreTrainedTokenizerFast
 
 from grammar import InvalidGrammar, Vocabulary, compile_json_schema, kernels
 from grammar.automata import CharDfa, json_string_body
+from grammar.classify import at_root
 from grammar.lexemes import DfaLexeme
+from grammar.slices import takes
 from grammar.vocabulary import plausible
 from tests.grammar.grammar_checks import accepts, allowed, byte_vocabulary
 from tests.reference.mask_by_trial import kernel_walk
@@ -112,3 +114,25 @@ def test_only_what_json_can_go_on_with_is_plausible() -> None:
         assert plausible(text)
     for text in (b"abc", b"'", b"trux", b'"a"b', b';"'):
         assert not plausible(text)
+
+
+def test_slices_change_nothing_but_the_time() -> None:
+    """Classes of states whose automata take a slice whole, against one token after the other."""
+    vocabulary = byte_vocabulary()
+    taken = 0
+    for pattern in ("foo", "^[a-zA-Z0-9]*$", "^[^x]*$", "^[ 0-9A-Za-z\u0080-\U0010ffff]+z$"):
+        lexeme = DfaLexeme(json_string_body(CharDfa.from_pattern(pattern)), quoted=True)
+        for state in range(min(8, lexeme.table.shape[0])):
+            taken += any(takes(lexeme, state, part) for part in vocabulary.slices)
+            found = at_root(vocabulary, lexeme, state)
+            inside, closing, leaving = kernel_walk(
+                vocabulary.words, lexeme.table, lexeme.accepting, state, lexeme.final
+            )
+            row = np.zeros(vocabulary.row_words, np.int32) if found.row is None else found.row.copy()
+            kernels.set_bits(row, found.ids)
+            assert set(np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")).tolist()) == inside
+            ending = found.endings[0] if found.endings else None
+            assert set(() if ending is None else ending.closers.tolist()) == closing
+            expected = {t for t, at in leaving if vocabulary.remainder_number(vocabulary.words[t][at:]) is not None}
+            assert set(() if ending is None else ending.tokens.tolist()) == expected
+    assert taken > 4
