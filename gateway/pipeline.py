@@ -139,6 +139,7 @@ class Pipeline:
             with self._spans.timed(exchange, "screen", name) as note:
                 result = await rail.screen(exchange.request, exchange.caller)
                 note.outcome = result.action
+                note.detail |= {k: v for k, v in (("reason", result.reason), ("score", result.score)) if v}
                 if result.action not in ("pass", "redact"):  # escalate blocks until a person can be asked
                     raise ContentBlocked(name, result.reason)
                 if result.action == "redact" and result.messages is None:

@@ -16,6 +16,7 @@ from safety.automaton import Automaton
 from safety.blocklist import compile_phrases
 from safety.credentials import TYPES as SECRET_TYPES
 from safety.credentials import compile_secrets
+from safety.detection import stage as detection
 from safety.patterns import compile_patterns
 from safety.pii import TYPES as PII_TYPES
 from safety.pii import compile_pii
@@ -32,6 +33,7 @@ def register(registry: RegistryLike) -> None:
     for name, (compile_rules, keys) in _BUILT_IN.items():
         registry.add("moderate", name, _moderate(name, compile_rules, keys))
         registry.add("screen", name, _screen(name, compile_rules, keys))
+    detection.register(registry)
 
 
 def _moderate(name: str, compile_rules: Compile, keys: tuple[str, ...]) -> StageFactory:
