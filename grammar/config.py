@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from grammar import classify, kernels
+from grammar import classify
 from grammar.tape import Tape
 from grammar.threads import AT_END, Continuation, Gather, Guard, InLexeme, Run, Start, Thread
 from grammar.trie import I32
@@ -27,11 +27,10 @@ class Doubt(NamedTuple):
 
 
 class Mask(NamedTuple):
-    """A bitmask as its difference from a shared row, and what only the text can decide."""
+    """A bitmask: a row, most often a shared one, the tokens besides, and those that only the text can decide."""
 
     base: I32
-    words: I32
-    values: I32
+    ids: I32
     doubts: tuple[Doubt, ...]
     empty: bool
 
@@ -148,19 +147,15 @@ class Configs:
         gather = Gather(self.vocabulary)
         for thread in config.threads:
             thread.root(gather)
-        base = gather.rows[0] if gather.rows else self.blank
-        row = base.copy()
-        for other in gather.rows[1:]:
-            np.bitwise_or(row, other, out=row)
-        sure = classify.join(gather.sure)
-        if sure.size:
-            kernels.set_bits(row, sure)
+        rows = list({id(row): row for row in gather.rows}.values())
+        base = rows[0] if rows else self.blank
+        if len(rows) > 1:
+            base = np.bitwise_or.reduce(rows)
+        empty = not gather.rows and not gather.sure
         if config.can_stop:
-            kernels.set_bits(row, self.vocabulary.eos)
-        words, values = np.empty(row.size, np.int32), np.empty(row.size, np.int32)
-        size = kernels.difference(row, base, words, values)
+            gather.sure.append(self.vocabulary.eos)
         doubts = tuple(Doubt(guards, direct, classify.join(ids)) for (guards, direct), ids in gather.doubtful.items())
-        return Mask(base, words[:size].copy(), values[:size].copy(), doubts, not gather.rows and not sure.size)
+        return Mask(base, classify.join(gather.sure), doubts, empty)
 
 
 def _merged(starts: list[Start]) -> list[Start]:

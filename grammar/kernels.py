@@ -165,24 +165,13 @@ def ids_at(first, exact, ids, nodes, count, out):  # type: ignore[no-untyped-def
 
 
 @njit(cache=True, nogil=True)
-def put_row(row, base, words, values):  # type: ignore[no-untyped-def]
-    """`row[:] = base; row[words] = values`: unpack a stored mask."""
+def put_row(row, base, ids):  # type: ignore[no-untyped-def]
+    """`row[:] = base`, and then `set_bits(row, ids)`."""
     for k in range(row.size):
         row[k] = base[k]
-    for k in range(words.size):
-        row[words[k]] = values[k]
-
-
-@njit(cache=True, nogil=True)
-def difference(row, base, words, values):  # type: ignore[no-untyped-def]
-    """Inverse of `put_row`: where `row` differs from `base`, and what stands there. Returns how many words."""
-    count = 0
-    for k in range(row.size):
-        if row[k] != base[k]:
-            words[count] = k
-            values[count] = row[k]
-            count += 1
-    return count
+    for k in range(ids.size):
+        token = ids[k]
+        row[token >> 5] |= np.int32(1) << np.int32(token & 31)
 
 
 def warm() -> None:
@@ -197,5 +186,4 @@ def warm() -> None:
     starts = np.zeros(0, np.int64)
     follow_words(byte, empty, i32, byte, starts, starts, 0, 0, 0, i32, np.zeros((1, 2), np.int32))
     ids_at(i32, i32, empty, i32, 0, i32)
-    put_row(i32, i32, empty, empty)
-    difference(i32, i32, i32, i32)
+    put_row(i32, i32, empty)

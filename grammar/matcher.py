@@ -85,7 +85,7 @@ class Matcher:
             kernels.set_bits(row, vocabulary.eos)
             return True
         mask = self._configs.mask_of(self._at)
-        kernels.put_row(row, mask.base, mask.words, mask.values)
+        kernels.put_row(row, mask.base, mask.ids)
         for doubt in mask.doubts:
             self._decide(doubt, row)
         return True
