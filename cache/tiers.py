@@ -231,7 +231,8 @@ class _Stranger:
         raise NotFound("this cache cannot withdraw entries; wait for its time to live")
 
     def stats(self) -> Mapping[str, float]:
-        return {}
+        counted = getattr(self._cache, "stats", None)
+        return counted() if counted is not None else {}
 
     async def start(self) -> None:
         if isinstance(self._cache, Lifecycle):

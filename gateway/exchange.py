@@ -53,7 +53,7 @@ class Exchange:
     model: ServedModel | None = None
     prompt: Prompt | None = None
     question: Question | None = None
-    recalls: list[tuple[TieredCache, Recall]] = field(default_factory=list)
+    recalls: list[tuple[str, TieredCache, Recall]] = field(default_factory=list)
     """What each cache said, for keeping the answer later."""
     hit: Found | None = None
     seat: Seat[tuple[Answer, ...]] | None = None

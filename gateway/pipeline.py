@@ -20,7 +20,7 @@ from opentelemetry import trace
 from cache import Question, TieredCache
 from gateway.exchange import Delta, Exchange
 from gateway.moderation import REFUSAL, Moderation
-from gateway.recall import Replay, question_for
+from gateway.recall import Replay, question_for, recalled, remember
 from gateway.spans import Spans, error_code
 from gateway.telemetry import Metrics
 from gateway.validation import Validator
@@ -168,8 +168,8 @@ class Pipeline:
             return
         for name, cache in self.stages.recall:
             with self._spans.timed(exchange, "recall", name) as note:
-                recall = await cache.recall(question)
-                exchange.recalls.append((cache, recall))
+                recall = await recalled(name, cache, question)
+                exchange.recalls.append((name, cache, recall))
                 if recall.found is not None and self._all_valid(exchange.request, recall.found.answers):
                     exchange.hit, exchange.cached = recall.found, recall.found.answers
                     note.detail |= {"score": recall.found.score, "age_s": round(recall.found.age_s, 3)}
@@ -299,8 +299,8 @@ class Pipeline:
         whole = bool(answers) and all(a.finish_reason == "stop" and a.refusal is None for a in answers)
         if exchange.seat is not None:
             exchange.seat.land(answers) if whole else exchange.seat.release()
-        for cache, recall in exchange.recalls if whole else ():
-            await cache.remember(exchange.question, answers, recall, exchange.usage)
+        for name, cache, recall in exchange.recalls if whole else ():
+            await remember(name, cache, exchange.question, answers, recall, exchange.usage)
 
 
 def _refused(answer: Answer) -> Answer:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 
-from cache import Question, question_of
+from cache import Question, Recall, TieredCache, question_of
 from plugins import Answer, Caller, Piece, Request, ServedModel, Usage
+
+log = logging.getLogger("sluicegate.recall")
 
 
 def question_for(request: Request, caller: Caller, model: ServedModel, fingerprint: str) -> Question | None:
@@ -20,6 +23,32 @@ def _repeatable(request: Request, model: ServedModel) -> bool:
     asked = request.sampling.temperature
     temperature = getattr(model, "default_temperature", 1.0) if asked is None else asked
     return temperature == 0 or request.sampling.seed is not None
+
+
+async def recalled(name: str, cache: TieredCache, question: Question) -> Recall:
+    """A cache that fails or answers nonsense is a miss: no request is worse off for it."""
+    try:
+        found = await cache.recall(question)
+        if isinstance(found, Recall) and (found.found is None or _are_answers(found.found.answers)):
+            return found
+        log.error("cache %s answered %s; taken as a miss", name, type(found).__name__)
+    except Exception:
+        log.exception("cache %s failed to look up; taken as a miss", name)
+    return Recall(None, None)
+
+
+async def remember(
+    name: str, cache: TieredCache, question: Question, answers: tuple[Answer, ...], recall: Recall, usage: Usage
+) -> None:
+    """The client has its answer already, so a failure is only logged."""
+    try:
+        await cache.remember(question, answers, recall, usage)
+    except Exception:
+        log.exception("cache %s failed to store; the request is unharmed", name)
+
+
+def _are_answers(found: object) -> bool:
+    return isinstance(found, tuple) and all(isinstance(answer, Answer) for answer in found)
 
 
 class Replay:

@@ -42,7 +42,7 @@ KEY = CacheKey("tenant", "model", "0" * 64)
 
 def settings_of(tmp_path: Path) -> dict[str, dict[str, dict[str, Any]]]:
     return {
-        "admit": {"daily-quota": {"requests": 2}},
+        "admit": {"daily-quota": {"requests": 3}},
         "screen": {"too-long": {"characters": 100}},
         "assemble": {"house-rules": {"text": "Be kind.", "inner": "plain"}},
         "recall": {"files": {"folder": str(tmp_path / "answers")}},
@@ -149,11 +149,12 @@ def test_all_nine_run_in_one_gateway(tmp_path: Path) -> None:
     registers = (register_plain, register)
     with test_app(*registers, pipeline=pipeline, stages=settings_of(tmp_path), script=script) as gateway:
         form = {"model": "auto", "temperature": 0, "structured_outputs": {"regex": "@ticket"}}
-        assert gateway.ask("Which?", **form).text == "OPS-204"
+        assert gateway.ask("Which?", **form).finish_reason == "content_filter"  # a pattern's answer is never changed
+        assert gateway.ask("Which?", model="auto", temperature=0).text == "OPS-204"
         assert gateway.ask("word " * 50).error["code"] == "content_filter"
         assert gateway.ask("Once more?").status == 429
         assert gateway.model.jobs[0].prompt.text.startswith("system: Be kind.\nuser: Which?")
-        gateway.wait_for_outcomes(3)
+        gateway.wait_for_outcomes(4)
     lines = [json.loads(line) for line in (tmp_path / "requests.jsonl").read_text().splitlines()]
-    assert [line["ended"] for line in lines] == [["stop"], "content_filter", "rate_limit_exceeded"]
+    assert [line["ended"] for line in lines] == [["content_filter"], ["stop"], "content_filter", "rate_limit_exceeded"]
     assert len(list((tmp_path / "answers").glob("*.json"))) == 1
