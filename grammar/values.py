@@ -345,11 +345,9 @@ def _member(spec: Object, name: str | None, matched: tuple[str, ...] | list[str]
     """What the value of `name` must satisfy, given the patterns it matches; None = a name that is not listed."""
     facts: list[Fact] = []
     for part in spec.parts:
-        found = False
-        for listed, terms in part.named:
-            if listed == name:
-                facts.extend(terms)
-                found = True
+        found = name is not None and name in part.by_name
+        if name is not None and found:
+            facts.extend(part.by_name[name])
         for text, terms in part.patterns:
             if text in matched:
                 facts.extend(terms)

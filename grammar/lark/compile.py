@@ -38,6 +38,8 @@ def compile_lark(text: str, vocabulary: Vocabulary) -> CompiledGrammar:
     _refuse(text)
     try:
         loaded = lark.Lark(text, start="start", parser="earley", lexer="dynamic", maybe_placeholders=False)
+    except RecursionError as error:
+        raise GrammarLimit("the grammar nests too deeply") from error
     except (LarkError, re.error) as error:
         raise InvalidGrammar(f"Lark does not read this grammar: {str(error)[:500]}") from error
     lexemes = {terminal.name: _lexeme(terminal) for terminal in loaded.terminals}

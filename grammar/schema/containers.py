@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from grammar.schema import strings
@@ -56,6 +57,10 @@ class Members:
     patterns: tuple[tuple[str, Conj], ...] = ()
     rest: Conj | None = None
     silent: bool = False
+
+    @cached_property
+    def by_name(self) -> dict[str, Conj]:
+        return dict(self.named)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,8 @@ from grammar.schema.strings import StringSet
 from plugins.errors import GrammarLimit
 
 T = TypeVar("T")
+_LONG = 64
+"""Branches of `oneOf` that are compared one with the other."""
 _OUTSIDE = 8
 """Alternatives of a complement that are followed as readings of their own; beyond, a check stands in."""
 
@@ -132,6 +134,8 @@ class Algebra:
 
         Objects and arrays of branches that overlap in too many ways are left to a check that `origin` holds.
         """
+        if len(domains) > _LONG:
+            return self._one_of_many(domains, origin)
         result = NOTHING
         outsides: dict[int, Domain] = {}
 
@@ -184,6 +188,34 @@ class Algebra:
             if len(kept) > max(_OUTSIDE, len(alternatives)):
                 return None
         return kept
+
+    def union_all(self, domains: list[Domain], thorough: bool = False) -> Domain:
+        """Two by two, so that long lists take time in proportion."""
+        while len(domains) > 1:
+            pairs = zip(domains[::2], domains[1::2], strict=False)
+            domains = [self.union(a, b, thorough) for a, b in pairs] + domains[len(domains) & ~1 :]
+        return domains[0] if domains else NOTHING
+
+    def _one_of_many(self, domains: list[Domain], origin: Node) -> Domain:
+        """`exactly_one` for long lists: what is in some branch, less what is in two; containers by a check."""
+        check = frozenset({Term(origin)})
+        met = [(domain, NOTHING) for domain in domains]
+        while len(met) > 1:
+            joined = [
+                (self.union(a, b), self.union(self.union(twice, again), self._scalars_within(a, b)))
+                for (a, twice), (b, again) in zip(met[::2], met[1::2], strict=False)
+            ]
+            met = joined + met[len(met) & ~1 :]
+        once, twice = met[0]
+        only = self._scalars_without(once, self.complement(twice, Term(origin)))
+        return replace(
+            only,
+            arrays=tuple(replace(spec, checks=spec.checks | check) for spec in once.arrays),
+            objects=tuple(replace(spec, checks=spec.checks | check) for spec in once.objects),
+        )
+
+    def _scalars_within(self, a: Domain, b: Domain) -> Domain:
+        return replace(self._scalars_without(a, b), arrays=(), objects=())
 
     def _scalars_meet(self, a: Domain, b: Domain) -> bool:
         return (

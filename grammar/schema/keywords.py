@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from math import isfinite
 from typing import Any
 
 from grammar.automata import CharDfa
@@ -30,7 +32,9 @@ def _is_schema(value: Json) -> bool:
 
 
 def _is_number(value: Json) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return (
+        isinstance(value, int | float) and not isinstance(value, bool) and (isinstance(value, int) or isfinite(value))
+    )
 
 
 def _is_count(value: Json) -> bool:
@@ -128,6 +132,8 @@ class Survey:
                 if not shape[0](below):
                     raise InvalidGrammar(f"{key} must be {shape[1]}, not {_shown(below)}", pointer=node.at(key))
                 self.whole = self.whole or key in _WHOLE
+            if key in ("const", "enum"):
+                _check_constant(node, key, below)
             if key in ("$ref", "$dynamicRef", "$recursiveRef"):
                 self._pending.append((node.document.resolve(node, key), depth))
             elif key in _TEXTS:
@@ -164,6 +170,13 @@ def compile_pattern(text: str, limits: GrammarLimits, pointer: str) -> CharDfa:
 
 _WHOLE = frozenset({"not", "oneOf", "if", "unevaluatedItems", "unevaluatedProperties"})
 _TEXTS = frozenset({"pattern", "format"})
+
+
+def _check_constant(node: Node, key: str, value: Json) -> None:
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidGrammar(f"{key} is not JSON: {error}", pointer=node.at(key)) from error
 
 
 def _check_items(node: Node, key: str, below: list[Json]) -> None:

@@ -277,9 +277,7 @@ class Meaning(Algebra):
 
     def _any_of(self, node: Node, thorough: bool) -> Domain:
         branches = [self.of(Term(node.child("anyOf", i)), thorough) for i in range(len(node.value["anyOf"]))]
-        result = NOTHING
-        for branch in branches:
-            result = self.union(result, branch, thorough)
+        result = self.union_all(branches, thorough)
         if thorough and len(branches) <= _SUBSETS:
             for chosen in range(1, 1 << len(branches)):
                 if chosen & (chosen - 1):
@@ -354,9 +352,8 @@ def member(spec: Object, name: str) -> Conj:
     """What the value of property `name` must satisfy, patterns left out (they only narrow it further)."""
     facts: list[Fact] = []
     for part in spec.parts:
-        named = dict(part.named)
-        if name in named:
-            facts.extend(named[name])
+        if name in part.by_name:
+            facts.extend(part.by_name[name])
         elif not part.patterns and part.rest is not None:
             facts.extend(part.rest)
     return conj(facts)

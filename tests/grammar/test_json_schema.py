@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 import grammar
 from grammar import GrammarLimit, InvalidGrammar, Unsatisfiable, UnsupportedGrammar, compile_json_schema
-from tests.grammar.grammar_checks import accepts, byte_vocabulary, check_schema
+from tests.grammar.grammar_checks import accepts, allowed, byte_vocabulary, check_schema
 
 
 def test_type_allows_just_the_named_types() -> None:
@@ -351,3 +353,23 @@ def test_any_json_object_and_nothing_else() -> None:
     assert accepts(compiled, '{"a": [1, {"b": null}], "c": "d"}')
     assert not accepts(compiled, "[1]")
     assert not accepts(compiled, '{"a": 1')
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"enum": [f"value {i}" for i in range(50_000)]},
+        {"anyOf": [{"const": f"value {i}"} for i in range(3_000)]},
+        {"oneOf": [{"const": i} for i in range(2_000)]},
+        {"properties": {f"p{i}": {"type": "string"} for i in range(20_000)}},
+        {"type": "string", "maxLength": 10**9},
+        {"type": "array", "minItems": 10**9},
+        {"oneOf": [{"type": "object", "properties": {"k": {"const": i}}} for i in range(300)]},
+    ],
+    ids=["enum", "anyOf", "oneOf", "properties", "maxLength", "minItems", "overlapping oneOf"],
+)
+def test_large_schemas_take_time_in_proportion(schema: dict[str, object]) -> None:
+    """Each of these took minutes when it was done in pairs, or unrolled."""
+    began = time.process_time()
+    allowed(compile_json_schema(schema, byte_vocabulary()).matcher(), byte_vocabulary())
+    assert time.process_time() - began < 8
