@@ -6,6 +6,7 @@ import ast
 import importlib
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,13 @@ def test_all_of_a_package_is_complete(package: str) -> None:
     door = importlib.import_module(package)
     assert set(door.__all__) == public
     assert all(hasattr(door, name) for name in door.__all__)
+
+
+def test_every_package_is_shipped() -> None:
+    """An editable install finds what a wheel would lack, so the list is checked here."""
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]["packages"]
+    folders = {path.parent.relative_to(ROOT) for package in PACKAGES for path in modules(package)}
+    assert {".".join(folder.parts) for folder in folders} == set(listed)
 
 
 def test_a_plugin_author_needs_no_heavy_import() -> None:
