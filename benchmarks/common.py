@@ -18,20 +18,20 @@ DATA = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
 
 def parser(description: str | None, data: str, limit: int) -> argparse.ArgumentParser:
     """`data` is a file or folder of `DATA`; `limit` the default number of records."""
-    made = argparse.ArgumentParser(description=description)
+    made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--data", type=Path, default=DATA / data, help="a file or folder of the same form as the default")
-    made.add_argument("--limit", type=int, default=limit, help="how many records, from one fixed shuffle")
+    made.add_argument("--limit", type=int, default=limit, help="how many records (0: all), from one fixed shuffle")
     made.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     return made
 
 
-def records(path: Path, limit: int, seed: int = 1) -> list[Any]:
-    """JSON lines, gzipped or not, shuffled the same way each time: a small run is a part of a large one."""
+def records(path: Path, limit: int = 0, seed: int = 1) -> list[Any]:
+    """JSON lines, gzipped or not, shuffled the same way each time: a small run is a part of a large one. 0 = all."""
     if not path.exists():
         raise SystemExit(f"no data at {path}; name a file of the same form with --data")
     found = list(_lines(path))
     random.Random(seed).shuffle(found)
-    return found[:limit]
+    return found[: limit or None]
 
 
 def _lines(path: Path) -> Iterator[Any]:

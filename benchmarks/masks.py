@@ -1,20 +1,17 @@
 """Masks of JSON schemas: how long they take, and whether valid instances get through and invalid ones do not.
 
-    python -m benchmarks.masks --data FILE --tokenizer RANKS [--limit N] [--order any] [--json]
+    python -m benchmarks.masks [--data FILE] [--tokenizer RANKS] [--limit N] [--order any] [--json]
 
-FILE: lines of JSON (perhaps gzipped), each `{"id", "schema", "tests": [{"valid", "data"}]}`. RANKS: a tiktoken rank file
-or the folder of a `transformers` tokenizer. Instances are written as `json.dumps` writes them and tokenised; for every
-token the mask is filled (TBM), looked at and the token accepted. TTFM = compile + new matcher + first mask. Times are CPU
-time of this process; the garbage collector is off while they are taken.
+FILE: lines of JSON (perhaps gzipped), each `{"id", "schema", "tests": [{"valid", "data"}]}`. RANKS: a tiktoken rank
+file or the folder of a `transformers` tokenizer. Instances are written as `json.dumps` writes them and tokenised; for
+every token the mask is filled (TBM), looked at and the token accepted. TTFM = compile + new matcher + first mask. Times
+are CPU time of this process; the garbage collector is off while they are taken.
 """
 
 from __future__ import annotations
 
-import argparse
 import gc
-import gzip
 import json
-import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -23,22 +20,14 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import common
 from grammar import GrammarError, GrammarOptions, Matcher, Vocabulary, compile_json_schema
 
-_LLAMA3 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+_LLAMA3 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
 Encode = Callable[[str], list[int]]
-
-
-def read(path: Path, limit: int, seed: int) -> list[dict[str, Any]]:
-    """A prefix of one fixed shuffle, so a smaller run is a subset of a larger one."""
-    opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rt", encoding="utf-8") as lines:
-        records = [json.loads(line) for line in lines if line.strip()]
-    if limit and limit < len(records):
-        records.sort(key=lambda record: record["id"])
-        random.Random(seed).shuffle(records)
-        del records[limit:]
-    return records
 
 
 def load(path: Path) -> tuple[Vocabulary, Encode]:
@@ -121,25 +110,21 @@ def quantiles(values: list[float]) -> Iterator[tuple[str, float]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--tokenizer", type=Path, required=True)
-    parser.add_argument("--limit", type=int, default=150, help="0: all")
-    parser.add_argument("--seed", type=int, default=1)
+    parser = common.parser(__doc__, "maskbench.jsonl.gz", 150)
+    parser.add_argument("--tokenizer", type=Path, default=common.DATA / "llama3" / "tokenizer.model")
     parser.add_argument("--order", default="schema", choices=["schema", "required_first", "any"])
-    parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     began = time.process_time()
     vocabulary, encode = load(given.tokenizer)
     vocabulary.warm()
     ready_s = time.process_time() - began
     run = Run(vocabulary, encode, GrammarOptions(property_order=given.order))
-    for record in read(given.data, given.limit, given.seed):
+    for record in common.records(given.data, given.limit):
         gc.collect()
         gc.disable()
         run.schema(record)
         gc.enable()
-    result = {"ready_s": round(ready_s, 2), **run.summary()}
+    result = {"machine": common.machine(), "ready_s": round(ready_s, 2), **run.summary()}
     if given.json:
         print(json.dumps(result))
         return

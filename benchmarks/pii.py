@@ -1,6 +1,6 @@
 """How much personal data and how many credentials the built-in rails find, and how fast they read.
 
-python -m benchmarks.pii --spans pii_presidio_synth_v2.jsonl.gz --streams streaming_visible.jsonl.gz [--json]
+    python -m benchmarks.pii [--data FILE_OR_FOLDER] [--limit N] [--json]
 
 recall              by type: spans of which every character was found
 near_misses_hit     marked look-alikes of which any character was found
@@ -10,14 +10,13 @@ megabytes_per_s     of UTF-8, CPU time: `scan` of the texts joined, both rails
 
 from __future__ import annotations
 
-import argparse
-import gzip
 import json
 import time
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
+from benchmarks import common
 from safety import Automaton, compile_pii, compile_secrets, find_all
 
 # Labels of the sets that our rails have under another name; labels without a rail (names, places) are not counted.
@@ -30,12 +29,9 @@ NAMES = {
     "IBAN_CODE": "iban",
 }
 
+SETS = ("pii_*.jsonl.gz", "streaming_*.jsonl.gz")
+"""Of a folder: texts with `spans`, and the streaming cases."""
 Row = dict[str, Any]
-
-
-def rows(path: str) -> list[Row]:
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
 
 
 def covered(automata: list[Automaton], text: str) -> set[int]:
@@ -95,17 +91,14 @@ def speeds(listed: list[Row], pii: Automaton, secrets: Automaton) -> dict[str, f
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--spans", help="gzipped JSON lines of texts with `spans`")
-    parser.add_argument("--streams", help="gzipped JSON lines of the streaming cases")
-    parser.add_argument("--json", action="store_true")
-    args = parser.parse_args()
+    args = common.parser(__doc__, "safety", 0).parse_args()
     automata = [compile_pii(), compile_secrets()]
     report = {}
-    for name in ("spans", "streams"):
-        if path := getattr(args, name):
-            listed = rows(path)
-            report[name] = measure(listed, automata) | {"megabytes_per_s": speeds(listed, *automata)}
+    for path in (
+        sorted(path for pattern in SETS for path in args.data.glob(pattern)) if args.data.is_dir() else [args.data]
+    ):
+        listed = common.records(path, args.limit)
+        report[path.name.split(".")[0]] = measure(listed, automata) | {"megabytes_per_s": speeds(listed, *automata)}
     if args.json:
         print(json.dumps(report))
         return

@@ -18,8 +18,6 @@ Reported, the worst plan deciding:
 
 from __future__ import annotations
 
-import argparse
-import gzip
 import json
 import random
 import time
@@ -28,6 +26,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from benchmarks import common
 from plugins.contract import Caller, Message, OutputRail, Request
 from safety import HoldbackWindow, JsonWindow, MatchRail, Policy, compile_phrases, compile_pii, compile_secrets
 
@@ -205,17 +204,12 @@ def measure(cases: list[Case], plans: tuple[str, ...], structured: bool) -> dict
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", required=True, help="gzipped JSON lines")
-    parser.add_argument("--limit", type=int, default=0, help="only the first N cases")
+    parser = common.parser(__doc__, "safety/streaming_visible.jsonl.gz", 0)
     parser.add_argument("--hard", action="store_true", help="only the hard obfuscations (otherwise they are left out)")
     parser.add_argument("--structured", action="store_true", help="as a string in a JSON answer, with escapes")
     parser.add_argument("--plan", choices=PLANS, action="append", help="only these plans")
-    parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
-    with gzip.open(args.data, "rt", encoding="utf-8") as lines:
-        cases = [json.loads(line) for line in lines]
-    cases = [case for case in cases if bool(case["hard"]) is args.hard][: args.limit or None]
+    cases = [case for case in common.records(args.data) if bool(case["hard"]) is args.hard][: args.limit or None]
     plans = tuple(args.plan or (plan for plan in PLANS if not (args.structured and plan == "stored")))
     found = measure(cases, plans, args.structured)
     if args.json:

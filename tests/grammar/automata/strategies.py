@@ -6,9 +6,7 @@ from hypothesis import strategies as st
 
 ALPHABET = "ab1_ -\né"
 
-_ATOMS = st.sampled_from(
-    [*"ab1_ -é.", "[ab]", "[^a]", "[a-c1]", "\\d", "\\w", "\\s", "\\W", "[\\d_-]", "(?:)", "\\n"]
-)
+_ATOMS = st.sampled_from([*"ab1_ -é.", "[ab]", "[^a]", "[a-c1]", "\\d", "\\w", "\\s", "\\W", "[\\d_-]", "(?:)", "\\n"])
 _COUNTS = st.sampled_from(["*", "+", "?", "{2}", "{0,2}", "{1,3}", "{2,}", "*?", "+?", "??"])
 
 

@@ -81,9 +81,7 @@ def test_exponents_are_decided_where_only_the_sign_matters(
 
 @_SETTINGS
 @given(bounds, st.booleans(), st.sampled_from([None, 3, 0.25]), spellings)
-def test_no_spelling_of_a_wrong_value_is_ever_accepted(
-    low: Bound, integer: bool, step: Bound, spelling: str
-) -> None:
+def test_no_spelling_of_a_wrong_value_is_ever_accepted(low: Bound, integer: bool, step: Bound, spelling: str) -> None:
     dfa = number_dfa(minimum=low, integer=integer, multiple_of=step)
     if dfa.accepts(spelling.encode()):
         number = value(spelling)
