@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import random
 import statistics
 import time
@@ -50,6 +51,7 @@ def _arguments() -> argparse.Namespace:
         "--draft-tokens", type=int, default=0, help="guess this far; random prompts do not show its worth"
     )
     made.add_argument("--kinds", default=",".join(KINDS))
+    made.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     return made.parse_args()
 
 
@@ -60,14 +62,20 @@ async def _measure_all(model: LoadedModel, args: argparse.Namespace) -> None:
     )
     engine = Engine(settings, [model])
     await engine.start()
+    found = {}
     for kind in args.kinds.split(","):
         for level in levels:
             await _measure(engine, model, KINDS[kind], level, args)
-            print(f"| {kind} | {level} | {await _measure(engine, model, KINDS[kind], level, args)} |", flush=True)
+            row = found[f"{kind} c={level}"] = await _measure(engine, model, KINDS[kind], level, args)
+            print(f"| {kind} | {level} | {' | '.join(row.values())} |", flush=True)
     await engine.close()
+    if args.json:
+        print(json.dumps(found))
 
 
-async def _measure(engine: Engine, model: LoadedModel, sampling: Sampling, level: int, args: argparse.Namespace) -> str:
+async def _measure(
+    engine: Engine, model: LoadedModel, sampling: Sampling, level: int, args: argparse.Namespace
+) -> dict[str, str]:
     before, began = dict(engine.stats()), time.perf_counter()
     jobs = [_job(model, sampling, seed, args) for seed in range(level)]
     stamps = await asyncio.gather(*[_consume(engine, job) for job in jobs])
@@ -75,17 +83,21 @@ async def _measure(engine: Engine, model: LoadedModel, sampling: Sampling, level
     return _row(stamps, began, spent)
 
 
-def _row(stamps: Sequence[list[float]], began: float, spent: dict[str, float]) -> str:
+def _row(stamps: Sequence[list[float]], began: float, spent: dict[str, float]) -> dict[str, str]:
     first, last = max(s[0] for s in stamps), max(s[-1] for s in stamps)
     decoded = sum(stamp > first for s in stamps for stamp in s)
     waits = [1e3 * (s[0] - began) for s in stamps]
     gaps = [1e3 * (b - a) for s in stamps for a, b in pairwise(s)]
     step = 1e3 * spent["step_seconds_total"] / spent["steps_total"]
     own = step - 1e3 * spent["forward_seconds_total"] / spent["steps_total"]
-    return (
-        f"{decoded / (last - first):.0f} | {sum(map(len, stamps)) / (last - began):.0f} | "
-        f"{_quantiles(waits)} | {_quantiles(gaps)} | {step:.2f} | {own:.3f}"
-    )
+    return {
+        "decode_tok_s": f"{decoded / (last - first):.0f}",
+        "all_tok_s": f"{sum(map(len, stamps)) / (last - began):.0f}",
+        "ttft_ms_p50_p99": _quantiles(waits),
+        "itl_ms_p50_p99": _quantiles(gaps),
+        "step_ms": f"{step:.2f}",
+        "rest_ms": f"{own:.3f}",
+    }
 
 
 def _quantiles(values: list[float]) -> str:

@@ -14,6 +14,7 @@ import json
 import time
 from collections import defaultdict
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from benchmarks import common
@@ -90,13 +91,15 @@ def speeds(listed: list[Row], pii: Automaton, secrets: Automaton) -> dict[str, f
     }
 
 
+def _files(data: Path) -> list[Path]:
+    return sorted(path for pattern in SETS for path in data.glob(pattern)) if data.is_dir() else [data]
+
+
 def main() -> None:
     args = common.parser(__doc__, "safety", 0).parse_args()
     automata = [compile_pii(), compile_secrets()]
     report = {}
-    for path in (
-        sorted(path for pattern in SETS for path in args.data.glob(pattern)) if args.data.is_dir() else [args.data]
-    ):
+    for path in _files(args.data):
         listed = common.records(path, args.limit)
         report[path.name.split(".")[0]] = measure(listed, automata) | {"megabytes_per_s": speeds(listed, *automata)}
     if args.json:
