@@ -29,16 +29,20 @@ class Concept:
         return self.keys[0]
 
 
-def concept_of(entry: dict[str, Any], bits: dict[str, list[str]]) -> Concept:
+def concept_of(entry: dict[str, Any], bits: dict[str, list[str]], more: dict[str, list[str]]) -> Concept:
     lists = {name: tuple(entry.get(name, ())) for name in ("keys", "labels", "says", "yes", "no")}
+    lists["says"] += tuple(more.get(entry["keys"][0], ()))
     fragments = tuple(bits.get(entry["keys"][0], ()))
     return Concept(make=entry["make"], note=entry.get("note", ""), bits=fragments, **lists)
 
 
 def _subjects() -> dict[str, tuple[Concept, ...]]:
     entries = dict(table("subjects"))
-    bits = entries.pop("bits")
-    return {name: tuple(concept_of(entry, bits.get(name, {})) for entry in listed) for name, listed in entries.items()}
+    bits, more = entries.pop("bits"), table("wordings")
+    return {
+        name: tuple(concept_of(entry, bits.get(name, {}), more.get(name, {})) for entry in listed)
+        for name, listed in entries.items()
+    }
 
 
 SUBJECTS: dict[str, tuple[Concept, ...]] = _subjects()

@@ -15,7 +15,7 @@ YES: dict[str, list[str]] = _TABLE["yes"]
 NO: dict[str, list[str]] = _TABLE["no"]
 DISTRACTORS: list[str] = _TABLE["distractors"]
 INSTRUCTIONS: list[str] = _TABLE["instructions"]
-SUBJECT: tuple[Concept, ...] = tuple(concept_of(entry, {}) for entry in _TABLE["car_claim"])
+SUBJECT: tuple[Concept, ...] = tuple(concept_of(entry, {}, {}) for entry in _TABLE["car_claim"])
 
 
 def xml_record(facts: list[Fact], rng: random.Random) -> str:

@@ -92,8 +92,24 @@ def _cased(label: str, rng: random.Random) -> str:
     return rng.choice([label, label, label.lower()])
 
 
+def _rare_join(rng: random.Random) -> str:
+    """Any run of one or two marks, so that a sheet is recognised by its shape and not by its mark."""
+    return (
+        rng.choice(["", " "]) + rng.choice("=~:»•*#@&%+)>^_") * rng.choice([1, 1, 2, 3]) + rng.choice(["", " ", "\n"])
+    )
+
+
+def wrapped(facts: list[Fact], rng: random.Random) -> str:
+    """Label and value in brackets of one kind or another, on lines or in a row."""
+    shape = rng.choice(
+        ["[{l}] {v}", "{{{l}}} {v}", "{l} ({v})", "{l} [{v}]", "({l}) {v}", "{l} '{v}'", '{l} "{v}"', "{v} ({l})"]
+    )
+    lines = [shape.format(l=_cased(fact.label, rng), v=fact.shown) for fact in facts]
+    return rng.choice(["\n", "\n", " ", ", ", "\n\n"]).join(lines)
+
+
 def sheet(facts: list[Fact], rng: random.Random) -> str:
-    join = rng.choice([": ", ": ", ": ", " - ", " = ", ":\t", " : ", " .... ", "\t"])
+    join = rng.choice([": ", ": ", ": ", " - ", " = ", ":\t", " : ", " .... ", "\t", _rare_join(rng)])
     case = rng.choice(_CASES)
     title = rng.choice(["", "", "DETAILS\n\n", "Record\n------\n", "# Summary\n\n", "=== DATA ===\n"])
     gap = rng.choice(["\n", "\n", "\n", "\n\n"])
@@ -201,6 +217,7 @@ LAYOUTS: tuple[Layout, ...] = (
     mixed,
     mixed,
     clauses,
+    wrapped,
     compound,
     compound,
     compound,

@@ -79,6 +79,8 @@ class Names:
             return f"{self.last()} & {self.last()}"
         if roll < 0.5:
             return f"{self.last()} {tail}"
+        if roll < 0.62 and self.pool == "train":
+            return f"{self.plain(1, 2).title()} {tail}"
         if roll < 0.85:
             return f"{self._made(['ex', 'ia', 'on', 'is', 'ix', 'ora', 'tec'])} {tail}"
         return f"{self._made(['o', 'a'])} {self._made(['works', 'soft', 'line'])} {tail}"
@@ -108,7 +110,7 @@ class Names:
             name = f"{rng.choice(words('product_adjective'))} {rng.choice(words('product_noun'))}"
             return name.capitalize() if rng.random() < 0.5 else name
         if roll < 0.6:
-            return f"{self.stem()} {rng.choice(words('product_noun'))}"
+            return self.plain(2, 3) if self._listed() else f"{self.stem()} {rng.choice(words('product_noun'))}"
         if roll < 0.75:
             return f"{self.stem()} {self.stem()}"
         return f"{self._made(['o', 'ix', 'a'])} {rng.choice(_LETTERS).upper()}{rng.randint(2, 990)}"
@@ -116,18 +118,28 @@ class Names:
     def job(self) -> str:
         if self.pool == "heldout":
             return self.rng.choice(heldout_words("job"))
-        return self.rng.choice(words("job")) if self._listed() else f"{self.stem()} {self.rng.choice(words('job'))}"
+        if self._listed():
+            return self.rng.choice(words("job"))
+        return f"{self.plain(1, 2) if self._listed() else self.stem()} {self.rng.choice(words('job'))}"
 
     def skill(self) -> str:
         if self.pool == "heldout":
             return self.rng.choice(heldout_words("skill"))
-        return self.rng.choice(words("skill")) if self._listed() else self.word()
+        if self._listed():
+            return self.plain(1, 3) if self.rng.random() < 0.4 else self.rng.choice(words("skill"))
+        return self.word()
 
     def word(self) -> str:
         word = self.stem(1, 3)
         return word.capitalize() if self.rng.random() < 0.3 else word
 
+    def plain(self, low: int, high: int) -> str:
+        """A phrase of ordinary words that need not make sense."""
+        return " ".join(self.rng.choice(words("common")) for _ in range(self.rng.randint(low, high)))
+
     def phrase(self, low: int, high: int) -> str:
+        if self._listed():
+            return self.plain(low, high)
         return " ".join(self.word() for _ in range(self.rng.randint(low, high)))
 
     def subject(self) -> str:
@@ -137,12 +149,14 @@ class Names:
         if rng.random() < 0.6:
             noun = rng.choice(words("noun")) if rng.random() < 0.7 else f"{self.stem()} {rng.choice(words('noun'))}"
             return f"{noun} {rng.choice(words('trouble'))}"
-        return f"{self.phrase(1, 3)} {rng.choice(words('trouble'))}"
+        return self.plain(3, 6) if self._listed() else f"{self.phrase(1, 3)} {rng.choice(words('trouble'))}"
 
     def topic(self) -> str:
         rng = self.rng
         if self.pool == "heldout":
             return rng.choice(heldout_words("topic"))
+        if self.pool == "train" and rng.random() < 0.25:
+            return self.plain(2, 4)
         topic = (
             rng.choice(words("topic")) if rng.random() < 0.5 else f"{self.phrase(1, 2)} {rng.choice(words('topic'))}"
         )
