@@ -193,6 +193,6 @@ def contacts(names: Names, rng: random.Random) -> Value:
     return _listed(rows, lines, rng)
 
 
-def _listed(rows: Sequence[Sequence[tuple[str, str]]], lines: list[str], rng: random.Random) -> Value:
+def _listed(rows: Sequence[tuple[tuple[str, str], ...]], lines: list[str], rng: random.Random) -> Value:
     text = "\n" + "\n".join(rng.choice(["- ", "* ", "  "]) + line for line in lines)
     return Value("objects", text if len(lines) > 1 or rng.random() < 0.5 else lines[0], "", rows=tuple(rows))
