@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal, Protocol, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from plugins.contract import Answer, CacheKey, Usage
 
 Vector = npt.NDArray[np.float32]
 LabelKind = Literal["model_version", "template_version", "rails", "tag"]
+LABEL_KINDS: tuple[LabelKind, ...] = get_args(LabelKind)
 MAX_TAGS = 32
 NO_USAGE = Usage()
 MAX_LABEL_CHARS = 256

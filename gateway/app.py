@@ -13,6 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
+from gateway.admin import admin_routes, api_key_of
 from gateway.answers import ChunkWriter, completion, error_body, error_headers, error_status
 from gateway.config import Settings
 from gateway.delivery import ClientLeft, EventStream, Nobody, unless_left
@@ -41,6 +42,7 @@ def create_app(settings: Settings, environ: Mapping[str, str] | None = None, hou
 
     app = FastAPI(title="Sluicegate", version="0.1.0", lifespan=lifespan, docs_url="/docs", redoc_url=None)
     _add_routes(app, built)
+    app.include_router(admin_routes(built))
     _add_error_handlers(app)
     app.add_middleware(BodyLimit, max_bytes=settings.server.max_body_bytes)
     app.add_middleware(RequestId)
@@ -54,12 +56,12 @@ def _add_routes(app: FastAPI, house: House) -> None:
 
     @app.get("/v1/models")
     async def models(request: Request) -> Any:
-        house.identify(_api_key(request))
+        house.identify(api_key_of(request))
         return {"object": "list", "data": [_model_card(house, name) for name in house.models]}
 
     @app.get("/v1/models/{name:path}")
     async def model(request: Request, name: str) -> Any:
-        house.identify(_api_key(request))
+        house.identify(api_key_of(request))
         if name not in house.models:
             raise NotFound(f"there is no model {name!r} here", param="model", code="model_not_found")
         return _model_card(house, name)
@@ -78,7 +80,7 @@ def _add_routes(app: FastAPI, house: House) -> None:
 
 
 async def _chat(house: House, request: Request) -> Any:
-    parsed = parse_chat(await request.body(), _api_key(request))
+    parsed = parse_chat(await request.body(), api_key_of(request))
     headers = {"x-sluicegate-ignored": ",".join(parsed.ignored)} if parsed.ignored else {}
     house.check_ready()
     try:
@@ -102,11 +104,6 @@ def _cache_headers(exchange: Exchange) -> dict[str, str]:
 
 def _writer(exchange: Exchange, parsed: ParsedRequest) -> ChunkWriter:
     return ChunkWriter(exchange, include_usage=parsed.include_usage, explain=parsed.explain)
-
-
-def _api_key(request: Request) -> str | None:
-    scheme, _, key = request.headers.get("authorization", "").partition(" ")
-    return key.strip() or None if scheme.lower() == "bearer" else request.headers.get("x-api-key")
 
 
 def _model_card(house: House, name: str) -> dict[str, Any]:
@@ -134,7 +131,11 @@ def _add_error_handlers(app: FastAPI) -> None:
         return Response(error_body(known), error.status_code, dict(error.headers or {}), JSON)
 
     async def malformed(request: Request, error: Exception) -> Response:
-        return Response(error_body(RequestError(str(error))), 400, media_type=JSON)
+        assert isinstance(error, RequestValidationError)
+        first = error.errors()[0]
+        path = ".".join(str(part) for part in first["loc"] if part != "body")
+        refused = RequestError(f"`{path}`: {first['msg']}", param=path or None, code="invalid_parameter")
+        return Response(error_body(refused), 400, media_type=JSON)
 
     async def unexpected(request: Request, error: Exception) -> Response:
         log.exception("%s %s failed", request.method, request.url.path, exc_info=error)

@@ -45,6 +45,13 @@ class KeySettings:
     sha256: str = ""
     key: str = field(default="", repr=False)
     tenant: str = ""
+    team: str = ""
+    scopes: tuple[str, ...] = ()
+    """`admin` opens everything under `/admin`."""
+    models: tuple[str, ...] = ()
+    """Models this key may ask; none named = all."""
+    tools: tuple[str, ...] = ()
+    """Tools this key may let a model call; none named = all."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ import engine.stage
 import gateway.stage
 import grammar.stage
 import safety.stage
+from cache import TieredCache
 from gateway.config import Settings
 from gateway.keys import ApiKeys
 from gateway.pipeline import Pipeline, Stages
@@ -70,6 +71,11 @@ class House:
     @property
     def models(self) -> Mapping[str, ServedModel]:
         return self.pipeline.stages.generate[1].models
+
+    @property
+    def caches(self) -> Sequence[tuple[str, TieredCache]]:
+        """(name, cache) of the slot `recall`, in order."""
+        return self.pipeline.stages.recall
 
     @property
     def ready(self) -> bool:

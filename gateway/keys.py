@@ -18,7 +18,7 @@ class ApiKeys:
     """Only SHA-256 digests are kept. Each look-up compares with every key in constant time."""
 
     def __init__(self, keys: Iterable[KeySettings]) -> None:
-        self._callers = [(_digest(key), Caller(tenant=key.tenant or key.id, key_id=key.id)) for key in keys]
+        self._callers = [(_digest(key), _caller(key)) for key in keys]
 
     async def admit(self, request: Request, caller: Caller) -> Caller:
         return self.identify(request.api_key) if self._callers else caller
@@ -34,6 +34,17 @@ class ApiKeys:
         if not found:
             raise AuthenticationError("the API key is not known here; ask the operator for a valid one")
         return found[0]
+
+
+def _caller(key: KeySettings) -> Caller:
+    return Caller(
+        tenant=key.tenant or key.id,
+        key_id=key.id,
+        scopes=frozenset(key.scopes),
+        team=key.team or None,
+        models=frozenset(key.models) if key.models else None,
+        tools=frozenset(key.tools) if key.tools else None,
+    )
 
 
 def _digest(key: KeySettings) -> bytes:

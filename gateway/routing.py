@@ -9,9 +9,11 @@ from plugins import Caller, NotFound, Request, ServedModel
 
 class ByName:
     async def route(self, request: Request, caller: Caller, models: Mapping[str, ServedModel]) -> str:
-        if request.model in models:
+        allowed = [name for name in sorted(models) if caller.models is None or name in caller.models]
+        if request.model in allowed:
             return request.model
-        known = ", ".join(sorted(models))
         raise NotFound(
-            f"there is no model {request.model!r} here; served: {known}", param="model", code="model_not_found"
+            f"there is no model {request.model!r} for this key; served to it: {', '.join(allowed) or 'none'}",
+            param="model",
+            code="model_not_found",
         )

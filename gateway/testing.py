@@ -55,7 +55,8 @@ class Reply:
 
 class TestApp:
     """`stages` are settings by slot and name; `pipeline` names the stages by slot, where other than scripted ones;
-    `names` are the models served. Inside `with`: `url`, `client`, `ask`; inside `async with`: `client`, `ask_async`."""
+    `names` are the models served, `keys` what `[[keys]]` says. Inside `with`:
+    `url`, `client`, `ask`; inside `async with`: `client`, `ask_async`."""
 
     __test__ = False  # pytest would collect it
 
@@ -71,13 +72,15 @@ class TestApp:
         script: Script = ("Hello", " back"),
         delay_s: float = 0.0,
         names: Sequence[str] = (MODEL,),
+        keys: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         self.model = ScriptedModel(script, delay_s=delay_s, names=names)
         self.recorder = KeepingRecorder()
         tables = {slot: list(found) for slot, found in {**DEFAULTS, **(pipeline or {})}.items()}
         if "kept" not in tables["record"]:
             tables["record"].append("kept")
-        settings = load(overrides={"pipeline": tables, "stages": dict(stages or {})})
+        overrides = {"pipeline": tables, "stages": dict(stages or {}), "keys": [dict(key) for key in keys]}
+        settings = load(overrides=overrides)
         self.house = House(settings, {}, registers=(self._register, *registers))
         self.app = create_app(settings, house=self.house)
 

@@ -97,6 +97,12 @@ class Caller:
     tenant: str = "anonymous"
     key_id: str | None = None
     scopes: frozenset[str] = frozenset()
+    """What the key may do besides asking models; "admin" may do everything under `/admin`."""
+    team: str | None = None
+    models: frozenset[str] | None = None
+    """Names of the models it may ask; None = all."""
+    tools: frozenset[str] | None = None
+    """Names of the tools it may let a model call; None = all."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,6 @@
+"""What operators do to a running gateway: routes under `/admin`, for keys with the scope `admin`."""
+
+from gateway.admin.guard import api_key_of, operator_of
+from gateway.admin.routes import admin_routes
+
+__all__ = ["admin_routes", "api_key_of", "operator_of"]

@@ -1,0 +1,74 @@
+"""Withdrawing kept answers, and reporting a false hit. A tenant may do both to its own entries; `admin` to any."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, ConfigDict, Field
+
+from cache import LABEL_KINDS, label
+from gateway.admin.guard import api_key_of, operator_of
+from plugins import CacheKey, Caller, RequestError
+
+if TYPE_CHECKING:
+    from gateway.house import House
+
+Name = Annotated[str, Field(min_length=1, max_length=256)]
+
+
+class Purge(BaseModel):
+    """At most one of the names; with none everything of the tenant goes. `all_tenants` needs the scope `admin`."""
+
+    model_config = ConfigDict(extra="forbid", protected_namespaces=())
+    tenant: Name | None = None
+    all_tenants: bool = False
+    tag: Name | None = None
+    model_version: Name | None = None
+    template_version: Name | None = None
+    rails: Name | None = None
+
+
+class FalseHit(BaseModel):
+    """`entry` is what the answer's header `x-sluicegate-cache-entry` said."""
+
+    model_config = ConfigDict(extra="forbid")
+    entry: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    model: Name
+    tenant: Name | None = None
+
+
+def add_cache_routes(router: APIRouter, house: House) -> None:
+    @router.post("/v1/cache/purge", tags=["cache"])
+    async def purge(request: Request, asked: Purge) -> Any:
+        """Withdraw kept answers; they are not served again, on any gateway that shares the store."""
+        by = _caller(house, request)
+        tenant = None if asked.all_tenants else asked.tenant or by.tenant
+        deleted = {name: await cache.purge(by, tenant=tenant, label=_label(asked)) for name, cache in house.caches}
+        return {"purged": deleted, "tenant": tenant}
+
+    @router.post("/v1/cache/false_hits", tags=["cache"])
+    async def false_hit(request: Request, asked: FalseHit) -> Any:
+        """A hit was wrong: withdraw that entry and count it."""
+        by = _caller(house, request)
+        key = CacheKey(asked.tenant or by.tenant, asked.model, asked.entry)
+        for _, cache in house.caches:
+            await cache.report(by, key)
+        return {"reported": asked.entry}
+
+    @router.get("/admin/cache", tags=["admin"])
+    async def stats(request: Request) -> Any:
+        operator_of(house, request)
+        return {name: dict(cache.stats()) for name, cache in house.caches}
+
+
+def _caller(house: House, request: Request) -> Caller:
+    """Where no keys exist, whoever sits at this machine is the operator."""
+    return house.identify(api_key_of(request)) if house.settings.keys else operator_of(house, request)
+
+
+def _label(asked: Purge) -> str | None:
+    given = [(kind, name) for kind in LABEL_KINDS if (name := getattr(asked, kind)) is not None]
+    if len(given) > 1:
+        raise RequestError(f"name at most one of {', '.join(LABEL_KINDS)}; found {len(given)}", param=given[1][0])
+    return label(*given[0]) if given else None

@@ -1,0 +1,48 @@
+"""Who may operate the gateway: a key with the scope `admin`, or, where no keys exist, whoever sits at this machine.
+
+Without keys the server listens on loopback only (`gateway/server.py`). A page in the operator's browser could still
+reach it under a name of its own (DNS rebinding), so that then the request must also be addressed to this machine.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from starlette.requests import HTTPConnection
+
+from plugins import Caller, PermissionDenied
+
+if TYPE_CHECKING:
+    from gateway.house import House
+
+SCOPE = "admin"
+LOOPBACK = frozenset(("127.0.0.1", "localhost", "::1"))
+
+
+def api_key_of(request: HTTPConnection) -> str | None:
+    """From `Authorization: Bearer`, else from `x-api-key`."""
+    scheme, _, key = request.headers.get("authorization", "").partition(" ")
+    return key.strip() or None if scheme.lower() == "bearer" else request.headers.get("x-api-key")
+
+
+def operator_of(house: House, request: HTTPConnection) -> Caller:
+    """Raises `AuthenticationError` or `PermissionDenied`."""
+    if not house.settings.keys:
+        _check_local(request)
+        return Caller(scopes=frozenset((SCOPE,)))
+    caller = house.identify(api_key_of(request))
+    if SCOPE not in caller.scopes:
+        raise PermissionDenied(f"this needs a key with the scope {SCOPE!r}; key {caller.key_id!r} has none")
+    return caller
+
+
+def _check_local(request: HTTPConnection) -> None:
+    addressed = [f"//{request.headers.get('host', '')}"]
+    if origin := request.headers.get("origin"):
+        addressed.append(origin)
+    for url in addressed:
+        if urlsplit(url).hostname not in LOOPBACK:
+            raise PermissionDenied(
+                f"without API keys only this machine may operate the gateway; the request was addressed to {url!r}"
+            )
