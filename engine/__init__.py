@@ -5,6 +5,7 @@ from engine.delivery import LiveGeneration
 from engine.detokenizer import Detokenizer
 from engine.engine import Engine
 from engine.model import LoadedModel, load_model
+from engine.progress import LoadProgress
 from engine.prompt import render_chat, schema_sketch
 from engine.settings import EngineSettings, ModelSettings
 
@@ -14,6 +15,7 @@ __all__ = [
     "Engine",
     "EngineSettings",
     "LiveGeneration",
+    "LoadProgress",
     "LoadedModel",
     "ModelSettings",
     "load_model",

@@ -16,6 +16,7 @@ from engine.attention import AttentionStep
 from engine.detokenizer import Detokenizer
 from engine.kv import LayerShape
 from engine.probe import refuse_config, usable_context, verify
+from engine.progress import OnProgress, reporting
 from plugins import ModelLoadError
 
 BUNDLED = "bundled"
@@ -28,7 +29,8 @@ class LoadedModel:
 
     name: str
     version: str
-    """Hex digest over configuration, tokenizer and weights: equal folders give equal versions on every machine."""
+    """Hex digest over configuration, tokenizer and weights: equal folders give equal versions on every machine. Where
+    the operator gave the model a version, that and a `+` come first."""
     context_length: int
     vocab_size: int
     eos_token_ids: tuple[int, ...]
@@ -55,6 +57,14 @@ class LoadedModel:
         """One forward pass over `ids` [T] at `positions` [T]; logits [R, V] float32 at the places `wanted` [R]."""
         return forward(self.module, ids, positions, wanted, paged)
 
+    def hidden(self, ids: Tensor, positions: Tensor, paged: AttentionStep) -> Tensor:
+        """The last hidden states [T, d] of the same pass, after the final norm, before the vocabulary."""
+        out = self.module.base_model(
+            input_ids=ids.unsqueeze(0), position_ids=positions.unsqueeze(0), use_cache=False, paged=paged
+        )
+        states: Tensor = out.last_hidden_state[0]
+        return states
+
 
 def forward(module: Any, ids: Tensor, positions: Tensor, wanted: Tensor, paged: AttentionStep) -> Tensor:
     """See `LoadedModel.logits`. The result may be overwritten by the caller."""
@@ -70,21 +80,32 @@ def forward(module: Any, ids: Tensor, positions: Tensor, wanted: Tensor, paged: 
 
 
 def load_model(
-    path_or_name: str | Path, *, name: str | None = None, dtype: str | None = None, device: str = "cpu"
+    path_or_name: str | Path,
+    *,
+    name: str | None = None,
+    version: str | None = None,
+    dtype: str | None = None,
+    device: str = "cpu",
+    on_progress: OnProgress | None = None,
 ) -> LoadedModel:
     """Load a checkpoint: a local folder, a name on the Hugging Face hub, or `"bundled"`.
+
+    `version` comes before the digest in the model's version; `on_progress` is called on this thread.
 
     `dtype` defaults to float32 on CPU (bfloat16 products are slower there without matrix extensions) and to the
     checkpoint's own elsewhere. Raises `ModelLoadError` with the reason: not found, not a decoder, not served exactly.
     """
     where = _bundled() if str(path_or_name) == BUNDLED else str(path_or_name)
-    config, tokenizer, module = _from_pretrained(where, dtype, torch.device(device))
+    name = name or (BUNDLED if str(path_or_name) == BUNDLED else Path(where).name)
+    with reporting(name, on_progress):
+        config, tokenizer, module = _from_pretrained(where, dtype, torch.device(device))
     text_config = config.get_text_config(decoder=True)
     layers = verify(module, text_config, where)
     vocab_size = int(module.get_output_embeddings().weight.shape[0])
+    digest = folder_digest(_folder(where), str(module.dtype))
     return LoadedModel(
-        name=name or (BUNDLED if str(path_or_name) == BUNDLED else Path(where).name),
-        version=folder_digest(_folder(where), str(module.dtype)),
+        name=name,
+        version=f"{version}+{digest}" if version else digest,
         context_length=usable_context(text_config, where),
         vocab_size=vocab_size,
         eos_token_ids=_eos_token_ids(module, tokenizer),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 from plugins import ConfigurationError
@@ -18,8 +19,31 @@ class ModelSettings:
 
     path: str = "bundled"
     name: str | None = None
+    version: str | None = None
+    """The operator's own word for these weights; it comes before the digest of the files, which stays what counts."""
+    aliases: tuple[str, ...] = ()
+    """Other names that requests may use."""
     dtype: str | None = None
     device: str = "cpu"
+
+    @classmethod
+    def of(cls, entry: Any) -> ModelSettings:
+        """From a string (the path), a table, or settings. Raises `ConfigurationError` naming the wrong key."""
+        if isinstance(entry, ModelSettings):
+            return entry
+        if isinstance(entry, str):
+            return cls(path=entry)
+        if not isinstance(entry, Mapping):
+            raise ConfigurationError(f"engine.models: {entry!r} is neither a path nor a table such as {{path = '...'}}")
+        _refuse_unknown("engine.models", entry, {field.name for field in fields(cls)})
+        values = dict(entry)
+        if not isinstance(aliases := values.pop("aliases", ()), (list, tuple)):
+            raise ConfigurationError(f"engine.models: aliases is {aliases!r}; it must be a list of names")
+        return cls(**values, aliases=tuple(aliases))
+
+    @property
+    def served_name(self) -> str:
+        return self.name or (self.path if self.path == "bundled" else Path(self.path).name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +80,7 @@ class EngineSettings:
         _refuse_unknown("engine", settings, {field.name for field in fields(cls)})
         values = dict(settings)
         if "models" in values:
-            values["models"] = tuple(_model(entry) for entry in values["models"])
+            values["models"] = _models(values["models"])
         made = cls(**values)
         made.check()
         return made
@@ -75,6 +99,9 @@ class EngineSettings:
             raise ConfigurationError(f"engine: attention is {self.attention!r}; it must be one of {kinds}")
         if not self.models:
             raise ConfigurationError("engine: models is empty; name at least one, such as {path = 'bundled'}")
+        names = [name for model in self.models for name in (model.served_name, *model.aliases)]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ConfigurationError(f"engine: {', '.join(twice)} would lead to more than one model; set other names")
 
 
 def thread_count(parameters: int) -> int:
@@ -82,13 +109,11 @@ def thread_count(parameters: int) -> int:
     return 1 if parameters < 20_000_000 else max(1, (os.cpu_count() or 2) - 1)
 
 
-def _model(entry: Any) -> ModelSettings:
-    if isinstance(entry, str):
-        return ModelSettings(path=entry)
-    if isinstance(entry, ModelSettings):
-        return entry
-    _refuse_unknown("engine.models", entry, {field.name for field in fields(ModelSettings)})
-    return ModelSettings(**entry)
+def _models(found: Any) -> tuple[ModelSettings, ...]:
+    """A list of entries, or a table by name."""
+    if not isinstance(found, Mapping):
+        return tuple(ModelSettings.of(entry) for entry in found)
+    return tuple(replace(ModelSettings.of(entry), name=name) for name, entry in found.items())
 
 
 def _refuse_unknown(where: str, found: Mapping[str, Any], known: set[str]) -> None:

@@ -8,7 +8,7 @@ This module imports none of ours but the errors, so that a plug-in needs nothing
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
@@ -355,6 +355,34 @@ class Generator(Protocol):
 
     def stats(self) -> Mapping[str, float]:
         """Gauges by name: at least `requests_running`, `requests_waiting`, `kv_cache_usage_ratio` (0..1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Embeddings:
+    """`vectors` float32 [n, d], each of length 1; `tokens`: how many the model read for each text."""
+
+    vectors: npt.NDArray[np.float32]
+    tokens: tuple[int, ...]
+
+
+@runtime_checkable
+class TextEmbedder(Protocol):
+    """Optional for generators: texts, or token ids, as vectors. Raises `NotFound`, `RequestError`, `Overloaded`."""
+
+    async def embed(self, texts: Sequence[str | Sequence[int]], *, model: str | None = None) -> Embeddings:
+        """`model` None = the first one served."""
+
+
+@runtime_checkable
+class ModelHost(Protocol):
+    """Optional for generators: models that come and go while requests run."""
+
+    async def add_model(self, settings: Any, *, replace: bool = False) -> ServedModel:
+        """Load beside what runs, then serve. `replace`: requests that run finish on the old model. Raises
+        `ModelLoadError`, `ConfigurationError`, or `RequestError` where the name is taken; nothing has changed then."""
+
+    async def remove_model(self, name: str, *, drain_s: float | None = None) -> None:
+        """New requests do not find it; those that run may finish for `drain_s`. Raises `NotFound`."""
 
 
 class RailSession(Protocol):

@@ -37,7 +37,7 @@ def model(tiny: MakeModel) -> LoadedModel:
 
 
 def core_of(engine: Engine) -> EngineCore:
-    (core,) = engine._cores.values()
+    (core,) = engine._fleet.cores
     return core
 
 

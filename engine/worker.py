@@ -1,0 +1,208 @@
+"""The engine thread: takes what was posted, computes one step of every model that has work, delivers.
+
+Other threads reach it through an inbox alone (a deque and an event); it never waits for any of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import torch
+
+from engine.core import EngineCore, Submission
+from engine.delivery import Outbox, as_failure
+from engine.settings import EngineSettings, thread_count
+from plugins import Overloaded
+
+_LOG = logging.getLogger(__name__)
+
+
+class Task(Protocol):
+    """Work beside the generations, in slices; one slice of one task a turn, so that it holds up nobody's decode."""
+
+    def advance(self) -> bool:
+        """One slice; True when there is none left. What it throws is given to `fail`."""
+
+    def fail(self, error: Exception) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaver:
+    """A core that takes no new requests and is dropped once it has no work, or at `deadline` (monotonic)."""
+
+    core: EngineCore
+    deadline: float
+    gone: Callable[[], None]
+
+
+@dataclass(slots=True)
+class Worker:
+    """Owns the cores while it runs. What is not marked otherwise is touched by the engine thread alone."""
+
+    settings: EngineSettings
+    outbox: Outbox = field(default_factory=Outbox)
+    _cores: list[EngineCore] = field(default_factory=list)
+    _leavers: list[_Leaver] = field(default_factory=list)
+    _tasks: deque[Task] = field(default_factory=deque)
+    _inbox: deque[Callable[[], None]] = field(default_factory=deque)
+    _posted: int = 0
+    """Jobs put into the inbox; written on the event loop only."""
+    _taken: int = 0
+    """Jobs taken out of it; written by the engine thread only."""
+    _wake: threading.Event = field(default_factory=threading.Event)
+    _closing: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    # --- from the event loop -----------------------------------------------------------------------------------
+
+    @property
+    def arriving(self) -> int:
+        """Jobs that no scheduler has seen yet."""
+        return self._posted - self._taken
+
+    @property
+    def is_closing(self) -> bool:
+        return self._closing.is_set()
+
+    @property
+    def task_count(self) -> int:
+        return len(self._tasks)
+
+    def start(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._serve, name="engine", daemon=True)
+            self._thread.start()
+
+    async def close(self) -> None:
+        """Let what runs finish for `drain_s`, cancel the rest, stop the thread."""
+        self._closing.set()
+        self._wake.set()
+        if self._thread is not None:
+            await asyncio.to_thread(self._thread.join)
+
+    def submit(self, core: EngineCore, submission: Submission) -> None:
+        self._posted += 1
+        self.post(lambda: self._take_in(core, submission))
+
+    def adopt(self, core: EngineCore) -> None:
+        self.post(lambda: self._take_over(core))
+
+    async def dismiss(self, core: EngineCore, drain_s: float) -> None:
+        """Returns when the core's last request has ended, after `drain_s` at most; its blocks are then free."""
+        loop = asyncio.get_running_loop()
+        gone = asyncio.Event()
+
+        def tell() -> None:
+            loop.call_soon_threadsafe(gone.set)
+
+        leaver = _Leaver(core, time.monotonic() + drain_s, tell)
+        self.post(lambda: self._leavers.append(leaver))
+        if self._thread is not None and not self.is_closing:
+            await gone.wait()
+
+    def add_task(self, task: Task) -> None:
+        self.post(lambda: self._tasks.append(task))
+
+    def post(self, act: Callable[[], None]) -> None:
+        """Have the engine thread do something before its next step."""
+        self._inbox.append(act)
+        self._wake.set()
+
+    # --- the engine thread -------------------------------------------------------------------------------------
+
+    def _serve(self) -> None:
+        self._use_threads()
+        while not self._closing.is_set():
+            self._turn()
+        deadline = time.monotonic() + self.settings.drain_s
+        while self._has_work() and time.monotonic() < deadline:
+            self._turn()
+        self._stop()
+
+    def _turn(self) -> None:
+        self._take_inbox()
+        for core in self._cores:
+            if core.has_work:
+                self._step(core)
+        self._advance_task()
+        self._flush()
+        self._let_go()
+        if not self._has_work() and not self._closing.is_set():
+            self._wake.wait()
+
+    def _stop(self) -> None:
+        self._take_inbox()
+        for core in self._cores:
+            core.cancel_all()
+        for task in self._tasks:
+            task.fail(Overloaded("the engine is shutting down; send the request elsewhere", retry_after_s=5.0))
+        self._flush()
+        self._let_go(all_of_them=True)
+
+    def _step(self, core: EngineCore) -> None:
+        try:
+            core.step()
+        except Exception as error:  # our own bug: nobody may be left waiting for a thread that died
+            _LOG.exception("a step of model %s failed; its requests are ended", core.model.name)
+            core.fail_all(as_failure(error, "the engine step"))
+
+    def _advance_task(self) -> None:
+        if not self._tasks:
+            return
+        task = self._tasks.popleft()
+        try:
+            finished = task.advance()
+        except Exception as error:
+            task.fail(error)
+        else:
+            if not finished:
+                self._tasks.append(task)
+
+    def _take_inbox(self) -> None:
+        self._wake.clear()
+        while self._inbox:
+            act = self._inbox.popleft()
+            try:
+                act()
+            except Exception:  # our own bug: the thread must not die of it
+                _LOG.exception("a request could not be let go")
+
+    def _take_in(self, core: EngineCore, submission: Submission) -> None:
+        self._taken += 1
+        try:
+            core.submit(submission)
+        except Exception as error:
+            self.outbox.fail(submission.generation, as_failure(error, "taking the request in"))
+
+    def _take_over(self, core: EngineCore) -> None:
+        self._cores.append(core)
+        self._use_threads()
+
+    def _flush(self) -> None:
+        for generation in self.outbox.flush():
+            for core in self._cores:
+                core.cancel(generation)
+
+    def _let_go(self, *, all_of_them: bool = False) -> None:
+        """Drop the cores that leave and have no work any more, or whose time is over."""
+        now = time.monotonic()
+        for leaver in [x for x in self._leavers if all_of_them or not x.core.has_work or now >= x.deadline]:
+            leaver.core.cancel_all()
+            self._flush()
+            self._leavers.remove(leaver)
+            self._cores.remove(leaver.core)
+            leaver.gone()
+
+    def _has_work(self) -> bool:
+        return bool(self._inbox or self._tasks) or any(core.has_work for core in self._cores)
+
+    def _use_threads(self) -> None:
+        largest = max((core.model.parameter_count for core in self._cores), default=0)
+        torch.set_num_threads(self.settings.threads or thread_count(largest))
