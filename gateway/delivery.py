@@ -7,18 +7,31 @@ import contextlib
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Coroutine
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from gateway.answers import HEARTBEAT, ChunkWriter, error_frame
-from gateway.exchange import Exchange
+from gateway.exchange import Delta, Exchange
 from gateway.pipeline import Pipeline
 from plugins import GenerationFailed, SluicegateError
 
 log = logging.getLogger("sluicegate.delivery")
+HEARTBEAT = b": keep-alive\n\n"
 T = TypeVar("T")
+
+
+class Frames(Protocol):
+    """How a wire format writes a stream. Every method answers whole events, as bytes."""
+
+    def opening(self) -> bytes: ...
+
+    def delta(self, delta: Delta) -> bytes: ...
+
+    def closing(self) -> bytes: ...
+
+    def failing(self, error: SluicegateError) -> bytes:
+        """The error and the stream's end, after which a client must not take what it has for an answer."""
 
 
 class ClientLeft(Exception):
@@ -49,7 +62,7 @@ class EventStream(Response):
     """Server-sent events of one exchange. The status is already decided: errors become an event, then `[DONE]`."""
 
     def __init__(
-        self, pipeline: Pipeline, exchange: Exchange, writer: ChunkWriter, headers: dict[str, str], heartbeat_s: float
+        self, pipeline: Pipeline, exchange: Exchange, writer: Frames, headers: dict[str, str], heartbeat_s: float
     ) -> None:
         super().__init__()
         self._pipeline = pipeline
@@ -95,10 +108,12 @@ class EventStream(Response):
                     yield self._writer.delta(delta)
             yield self._writer.closing()
         except SluicegateError as error:
-            yield error_frame(error)
+            yield self._writer.failing(error)
         except Exception:
             log.exception("request %s broke in mid-stream", self._exchange.request.id)
-            yield error_frame(GenerationFailed("the gateway failed while it answered; the stream is not whole"))
+            yield self._writer.failing(
+                GenerationFailed("the gateway failed while it answered; the stream is not whole")
+            )
 
 
 async def _left(receive: Receive) -> None:

@@ -7,7 +7,7 @@ import uuid
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gateway.answers import error_body
+from gateway.api.errors import error_body
 from plugins import RequestTooLarge
 
 _SAFE_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.wire import parse_chat
+from gateway.api.chat_request import parse_chat
 from plugins import Constraint, Message, RequestError
 
 MINIMAL: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}

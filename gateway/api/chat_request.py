@@ -1,4 +1,4 @@
-"""The OpenAI wire format of `/v1/chat/completions`: JSON in, `Request` out. Pydantic stays in this file."""
+"""The OpenAI wire format of `/v1/chat/completions`: JSON in, `Request` out."""
 
 from __future__ import annotations
 

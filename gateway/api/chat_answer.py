@@ -1,0 +1,103 @@
+"""What leaves `/v1/chat/completions`: whole completions, and the frames of a stream."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from gateway.api.errors import error_body
+from gateway.api.extras import extension, logprobs, usage
+from gateway.exchange import Delta, Exchange
+from plugins import Answer, SluicegateError
+
+DONE = b"data: [DONE]\n\n"
+
+
+def completion(exchange: Exchange, *, explain: bool) -> bytes:
+    """The body of a non-streamed answer."""
+    body = _envelope(exchange, "chat.completion")
+    body["choices"] = [_choice(answer, exchange) for answer in exchange.answers]
+    body["usage"] = usage(exchange.usage)
+    extra = extension(exchange, explain=explain)
+    if extra:
+        body["sluicegate"] = extra
+    return orjson.dumps(body)
+
+
+class ChunkWriter:
+    """Frames of one stream. The part that never changes is rendered once: a chunk costs one small `dumps`."""
+
+    def __init__(self, exchange: Exchange, *, include_usage: bool, explain: bool) -> None:
+        self._exchange = exchange
+        self._explain = explain
+        self._include_usage = include_usage
+        envelope = _envelope(exchange, "chat.completion.chunk")
+        envelope["usage"] = None
+        if not include_usage:
+            del envelope["usage"]
+        self._head = b"data: " + orjson.dumps(envelope)[:-1] + b',"choices":['
+
+    def opening(self) -> bytes:
+        """The role of every choice, and what could not be enforced, before any text."""
+        choices = b",".join(
+            b'{"index":%d,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}' % i
+            for i in range(self._exchange.request.n)
+        )
+        notes = extension(self._exchange, explain=False)
+        tail = b',"sluicegate":' + orjson.dumps(notes) if notes else b""
+        return self._head + choices + b"]" + tail + b"}\n\n"
+
+    def delta(self, delta: Delta) -> bytes:
+        fields: dict[str, Any] = {"content": delta.text} if delta.text else {}
+        if delta.refusal is not None:
+            fields["refusal"] = delta.refusal
+        choice = {
+            "index": delta.index,
+            "delta": fields,
+            "logprobs": logprobs(delta.logprobs),
+            "finish_reason": delta.finish_reason,
+        }
+        return self._head + orjson.dumps(choice) + b"]}\n\n"
+
+    def closing(self) -> bytes:
+        """Usage and the stages' story, each where asked for, then the end mark."""
+        extra = extension(self._exchange, explain=self._explain) if self._explain else {}
+        if not self._include_usage and not extra:
+            return DONE
+        body = _envelope(self._exchange, "chat.completion.chunk")
+        body["choices"] = []
+        body["usage"] = usage(self._exchange.usage)
+        if extra:
+            body["sluicegate"] = extra
+        return b"data: " + orjson.dumps(body) + b"\n\n" + DONE
+
+    def failing(self, error: SluicegateError) -> bytes:
+        """An error inside a stream that has begun; clients of OpenAI raise it. The end mark follows."""
+        return b"data: " + error_body(error) + b"\n\n" + DONE
+
+
+def _envelope(exchange: Exchange, kind: str) -> dict[str, Any]:
+    return {
+        "id": exchange.request.id,
+        "object": kind,
+        "created": exchange.created_s,
+        "model": exchange.served.name,
+        "system_fingerprint": f"fp_{exchange.served.version[:12]}",
+    }
+
+
+def _choice(answer: Answer, exchange: Exchange) -> dict[str, Any]:
+    return {
+        "index": answer.index,
+        "message": {"role": "assistant", "content": _content(answer, exchange), "refusal": answer.refusal},
+        "logprobs": logprobs(answer.logprobs),
+        "finish_reason": answer.finish_reason,
+    }
+
+
+def _content(answer: Answer, exchange: Exchange) -> str | None:
+    """A structured answer that a rail stopped half-way is not shown: half a JSON text is of no use to anyone."""
+    if answer.finish_reason == "content_filter" and exchange.request.constraint is not None:
+        return None
+    return answer.text

@@ -1,0 +1,75 @@
+"""Errors on the wire: the one shape that OpenAI's clients read, and the handlers that make every error leave in it."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import orjson
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response
+from starlette.exceptions import HTTPException
+
+from plugins import RequestError, ServiceError, SluicegateError
+
+log = logging.getLogger("sluicegate.http")
+JSON = "application/json"
+
+
+def error_body(error: SluicegateError) -> bytes:
+    detail: dict[str, Any] = {"message": error.message, "type": "server_error", "param": None, "code": error.code}
+    if isinstance(error, RequestError | ServiceError):
+        detail["type"] = error.kind
+    if isinstance(error, RequestError):
+        detail["param"] = error.param
+    pointer = getattr(error, "pointer", None)
+    if pointer is not None:
+        detail["pointer"] = pointer
+    return orjson.dumps({"error": detail})
+
+
+def error_status(error: SluicegateError) -> int:
+    return error.status if isinstance(error, RequestError | ServiceError) else 500
+
+
+def error_headers(error: SluicegateError) -> dict[str, str]:
+    """`Retry-After` where it is known; what would fail again tells clients not to try."""
+    retry_after_s = getattr(error, "retry_after_s", None)
+    if retry_after_s is not None:
+        return {"retry-after": str(max(1, round(retry_after_s)))}
+    return {"x-should-retry": "false"} if error_status(error) >= 500 else {}
+
+
+def add_error_handlers(app: FastAPI) -> None:
+    """Every error leaves in the one shape that OpenAI's clients read."""
+
+    async def ours(request: Request, error: Exception) -> Response:
+        assert isinstance(error, SluicegateError)
+        return Response(error_body(error), error_status(error), error_headers(error), JSON)
+
+    async def http(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        known = RequestError(f"{request.method} {request.url.path}: {error.detail}", code=_http_code(error.status_code))
+        return Response(error_body(known), error.status_code, dict(error.headers or {}), JSON)
+
+    async def malformed(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        first = error.errors()[0]
+        path = ".".join(str(part) for part in first["loc"] if part != "body")
+        refused = RequestError(f"`{path}`: {first['msg']}", param=path or None, code="invalid_parameter")
+        return Response(error_body(refused), 400, media_type=JSON)
+
+    async def unexpected(request: Request, error: Exception) -> Response:
+        log.exception("%s %s failed", request.method, request.url.path, exc_info=error)
+        hidden = SluicegateError("the gateway failed on this request; the log of the gateway says why")
+        return Response(error_body(hidden), 500, {"x-should-retry": "false"}, JSON)
+
+    app.add_exception_handler(SluicegateError, ours)
+    app.add_exception_handler(HTTPException, http)
+    app.add_exception_handler(RequestValidationError, malformed)
+    app.add_exception_handler(Exception, unexpected)
+
+
+def _http_code(status: int) -> str:
+    return {404: "unknown_url", 405: "method_not_allowed"}.get(status, "http_error")

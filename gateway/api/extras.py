@@ -1,0 +1,64 @@
+"""What an answer says besides its text, in every wire format: usage, log probabilities, the story of the stages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from gateway.exchange import Exchange
+from plugins import Decision, TokenLogprob, Usage
+
+
+def usage(counted: Usage) -> dict[str, Any]:
+    return {
+        "prompt_tokens": counted.prompt_tokens,
+        "completion_tokens": counted.completion_tokens,
+        "total_tokens": counted.prompt_tokens + counted.completion_tokens,
+        "prompt_tokens_details": {"cached_tokens": counted.cached_tokens},
+    }
+
+
+def story(decisions: Iterable[Decision]) -> list[dict[str, Any]]:
+    """What each stage decided and how long it took, for `explain`."""
+    return [
+        {
+            "slot": d.slot,
+            "stage": d.stage,
+            "outcome": d.outcome,
+            "ms": round(d.duration_s * 1e3, 3),
+            **({"detail": dict(d.detail)} if d.detail else {}),
+        }
+        for d in decisions
+    ]
+
+
+def logprobs(entries: tuple[TokenLogprob, ...]) -> dict[str, Any] | None:
+    if not entries:
+        return None
+    content = [
+        {
+            "token": e.token,
+            "bytes": list(e.data),
+            "logprob": _finite(e.logprob),
+            "top_logprobs": [
+                {"token": token, "bytes": list(data), "logprob": _finite(logprob)} for _, token, data, logprob in e.top
+            ],
+        }
+        for e in entries
+    ]
+    return {"content": content, "refusal": None}
+
+
+def _finite(logprob: float) -> float:
+    """JSON has no infinity; the API's own convention for "practically never" is -9999."""
+    return max(logprob, -9999.0)
+
+
+def extension(exchange: Exchange, *, explain: bool) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if exchange.not_enforced:
+        found["not_enforced"] = list(exchange.not_enforced)
+    if explain:
+        found["stages"] = story(exchange.decisions)
+        found["cached"] = exchange.cached is not None
+    return found

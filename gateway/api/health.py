@@ -1,0 +1,25 @@
+"""What probes and scrapers ask: alive, ready, metrics."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fastapi import APIRouter
+from fastapi.responses import Response
+
+if TYPE_CHECKING:
+    from gateway.house import House
+
+
+def add_health_routes(router: APIRouter, house: House) -> None:
+    @router.get("/healthz")
+    async def healthz() -> Any:
+        return {"status": "alive"}
+
+    @router.get("/readyz")
+    async def readyz() -> Response:
+        return Response(house.state, 200 if house.ready else 503, media_type="text/plain")
+
+    @router.get("/metrics")
+    async def metrics() -> Response:
+        return Response(house.metrics.exposition(), media_type="text/plain; version=0.0.4; charset=utf-8")

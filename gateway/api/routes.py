@@ -1,0 +1,21 @@
+"""All routes of callers in one router; each wire format adds its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fastapi import APIRouter
+
+from gateway.api.chat import add_chat_routes
+from gateway.api.health import add_health_routes
+from gateway.api.models import add_model_routes
+
+if TYPE_CHECKING:
+    from gateway.house import House
+
+
+def api_routes(house: House) -> APIRouter:
+    router = APIRouter()
+    for add in (add_chat_routes, add_model_routes, add_health_routes):
+        add(router, house)
+    return router

@@ -1,0 +1,60 @@
+"""How a parsed request is served, whatever its wire format: opened, then streamed or collected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Protocol
+
+from fastapi import Request as HttpRequest
+from fastapi.responses import Response
+
+from gateway.delivery import ClientLeft, EventStream, Frames, Nobody, unless_left
+from gateway.exchange import Exchange
+from gateway.telemetry import parent_context
+from plugins import Request
+
+if TYPE_CHECKING:
+    from gateway.house import House
+
+JSON = "application/json"
+
+
+class Parsed(Protocol):
+    """What a wire format makes of a body."""
+
+    @property
+    def request(self) -> Request: ...
+
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """Names of fields that nobody here knows; said in a header, since clients send ever new ones."""
+
+
+async def served(
+    house: House,
+    request: HttpRequest,
+    parsed: Parsed,
+    *,
+    whole: Callable[[Exchange], bytes],
+    frames: Callable[[Exchange], Frames],
+) -> Response:
+    """`whole` renders a finished exchange as JSON; `frames` makes the writer of a stream. Raises `SluicegateError`."""
+    headers = {"x-sluicegate-ignored": ",".join(parsed.ignored)} if parsed.ignored else {}
+    house.check_ready()
+    try:
+        exchange = await unless_left(
+            request.receive, house.pipeline.open(parsed.request, parent_context(request.headers))
+        )
+        headers |= _cache_headers(exchange)
+        if parsed.request.stream:
+            return EventStream(house.pipeline, exchange, frames(exchange), headers, house.heartbeat_s)
+        await unless_left(request.receive, house.pipeline.collect(exchange))
+    except ClientLeft:
+        return Nobody()
+    return Response(whole(exchange), media_type=JSON, headers=headers)
+
+
+def _cache_headers(exchange: Exchange) -> Mapping[str, str]:
+    if exchange.hit is not None:
+        return exchange.hit.headers()
+    return {"x-sluicegate-cache": "miss" if exchange.cached is None else "shared"}
