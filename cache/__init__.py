@@ -1,6 +1,6 @@
 """Answers kept for later: exact ones always right, by meaning where asked, in memory, a file or Redis."""
 
-from cache.entries import LABEL_KINDS, Kept, Look, Store, label, labels_of
+from cache.entries import LABEL_KINDS, MAX_LABEL_CHARS, MAX_TAGS, Kept, Look, Store, label, labels_of
 from cache.key import cache_key, canonical, fingerprint
 from cache.memory import MemoryCache
 from cache.memory_store import MemoryStore
@@ -15,6 +15,8 @@ from cache.tiers import TieredCache, front
 
 __all__ = [
     "LABEL_KINDS",
+    "MAX_LABEL_CHARS",
+    "MAX_TAGS",
     "Found",
     "Kept",
     "Look",

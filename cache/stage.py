@@ -22,6 +22,7 @@ from cache.redis_client import Tls
 from cache.redis_store import RedisStore
 from cache.sealing import TenantSealer
 from cache.semantic.embedder import Embedder, HashedNgrams
+from cache.semantic.models import FolderEmbedder, ServedEmbedder, UpstreamEmbedder
 from cache.semantic.tier import SemanticTier
 from cache.semantic.verified import Verified
 from cache.sqlite_store import SqliteStore
@@ -39,7 +40,15 @@ REDIS: dict[str, Any] = {
     "tls": {},
     "url": "redis://localhost:6379/0",
 }
-SEMANTIC: dict[str, Any] = {"embedder": "", "error_bound": 0.0, "guard": "words", "max_rows": 100_000, "threshold": 0.0}
+SEMANTIC: dict[str, Any] = {
+    "embedder": "",
+    "embedder_key_env": "",
+    "error_bound": 0.0,
+    "guard": "words",
+    "max_rows": 100_000,
+    "models": [],
+    "threshold": 0.0,
+}
 TLS: dict[str, Any] = {"ca_file": "", "cert_file": "", "check_hostname": True, "key_file": ""}
 
 
@@ -92,7 +101,8 @@ def _checked(
 
 def _semantic(where: str, settings: Mapping[str, Any]) -> SemanticTier:
     """`guard` (words or facts), `threshold` (cosine; 0 = the embedder's own), `error_bound` (0 = not in verified
-    mode), `max_rows` a scope, `embedder` ("module:function", called without arguments; empty = hashed n-grams)."""
+    mode), `max_rows` a scope, `embedder` (see `_embedder`), `models` whose requests are answered by meaning without
+    asking for it ("*" = all)."""
     if not isinstance(settings, Mapping):
         raise ConfigurationError(f"{where}: semantic must be a table, found {settings!r}; an empty one will do")
     values = _values(f"{where}.semantic", SEMANTIC, settings)
@@ -101,17 +111,34 @@ def _semantic(where: str, settings: Mapping[str, Any]) -> SemanticTier:
     if not values["threshold"] <= 1 or not values["error_bound"] < 1:
         raise ConfigurationError(f"{where}.semantic: threshold is at most 1 and error_bound below 1")
     return SemanticTier(
-        _embedder(where, values["embedder"]),
+        _embedder(where, values["embedder"], os.environ.get(values["embedder_key_env"])),
         threshold=values["threshold"] or None,
         guard=values["guard"],
         verified=Verified(values["error_bound"]) if values["error_bound"] else None,
         max_rows_a_scope=int(values["max_rows"]),
+        models=values["models"],
     )
 
 
-def _embedder(where: str, named: str) -> Embedder:
+def _embedder(where: str, named: str, api_key: str | None) -> Embedder:
+    """Empty = hashed n-grams; `folder:PATH`; `served` or `served:MODEL`; the URL of an embeddings API with its model
+    after `#`; or `module:function` of one's own, called without arguments."""
+    kind, _, rest = named.partition(":")
     if not named:
         return HashedNgrams()
+    if kind == "folder":
+        return FolderEmbedder(Path(rest))
+    if kind == "served":
+        return ServedEmbedder(rest or None)
+    if kind in ("http", "https"):
+        url, _, model = named.partition("#")
+        if not model:
+            raise ConfigurationError(f"{where}.semantic: embedder {named!r} names no model; write URL#MODEL")
+        return UpstreamEmbedder(url, model, api_key=api_key)
+    return _imported(where, named)
+
+
+def _imported(where: str, named: str) -> Embedder:
     module, _, function = named.partition(":")
     try:
         return cast(Embedder, getattr(importlib.import_module(module), function)())
@@ -145,6 +172,8 @@ def _value(where: str, name: str, default: Any, value: Any) -> Any:
         if isinstance(value, bool) or not isinstance(value, int | float) or not (value > 0 or value == default):
             raise ConfigurationError(f"{where}: {name} must be a number above 0, found {value!r}")
         return float(value)
+    if isinstance(default, list) and not (isinstance(value, list | tuple) and all(isinstance(v, str) for v in value)):
+        raise ConfigurationError(f"{where}: {name} must be a list of strings, found {value!r}")
     if not isinstance(value, Mapping if isinstance(default, dict) else type(default)):
         raise ConfigurationError(f"{where}: {name} must be a {type(default).__name__}, found {value!r}")
     return value

@@ -18,6 +18,7 @@ from typing import Any, cast
 from cache.entries import Counts, Feed, Kept, Look, Row, Store, label
 from cache.memory import keepable
 from cache.question import Found, Question, Recall, found_in
+from cache.semantic.models import ServedEmbedder
 from cache.semantic.tier import Place, Probe, SemanticTier, Trial
 from cache.single_flight import SingleFlight
 from plugins.contract import Answer, CacheKey, Caller, Lifecycle, ResponseCache, Usage
@@ -51,6 +52,16 @@ class TieredCache:
     @property
     def is_semantic(self) -> bool:
         return self._semantic is not None
+
+    def is_semantic_for(self, model: str) -> bool:
+        """Whether requests for `model` are answered by meaning without asking for it."""
+        return self._semantic is not None and not self._semantic.models.isdisjoint((model, "*"))
+
+    @property
+    def served_embedder(self) -> ServedEmbedder | None:
+        """Where this cache compares by a model that the gateway serves: what has to be bound to it."""
+        embedder = None if self._semantic is None else self._semantic.embedder
+        return embedder if isinstance(embedder, ServedEmbedder) else None
 
     async def recall(self, question: Question) -> Recall:
         """Never raises into a request."""
@@ -122,8 +133,12 @@ class TieredCache:
     async def start(self) -> None:
         if isinstance(self._store, Lifecycle):
             await self._store.start()
+        if self._semantic is not None:
+            await self._semantic.start()
 
     async def close(self) -> None:
+        if self._semantic is not None:
+            await self._semantic.close()
         for task in list(self._catching_up.values()):
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from gateway.cache_commands import add_cache
 from gateway.plugin_commands import add_plugins
 from plugins import ConfigurationError, PluginError
 
@@ -34,6 +35,7 @@ def _parser() -> argparse.ArgumentParser:
     serve.set_defaults(run=_serve)
     demo = commands.add_parser("demo", help="start a gateway, extract from a document, show every step, stop")
     demo.set_defaults(run=_demo)
+    add_cache(commands)
     add_plugins(commands)
     return parser
 

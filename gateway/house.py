@@ -20,6 +20,7 @@ from cache import TieredCache
 from gateway.config import Settings
 from gateway.keys import ApiKeys
 from gateway.pipeline import Pipeline, Stages
+from gateway.recall import bind_embedders
 from gateway.telemetry import Metrics, tracer_provider
 from plugins import SLOTS, Caller, ConfigurationError, Lifecycle, Overloaded, Registry, ServedModel, SlotName, discover
 
@@ -105,6 +106,7 @@ class House:
                     await stage.start()
                 if hasattr(stage, "stats"):
                     self.metrics.watch(stage.stats, "" if slot == "generate" else f"{slot}_{name.replace('-', '_')}_")
+        bind_embedders(self.caches, self.pipeline.stages.generate[1])
         await self._warm()
         self.state = "ready"
 

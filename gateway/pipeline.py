@@ -20,7 +20,7 @@ from opentelemetry import trace
 from cache import Question, TieredCache
 from gateway.exchange import Delta, Exchange
 from gateway.moderation import REFUSAL, Moderation
-from gateway.recall import Replay, question_for, recalled, remember
+from gateway.recall import Replay, hit_detail, question_for, recalled, remember
 from gateway.spans import Spans, error_code
 from gateway.telemetry import Metrics
 from gateway.validation import Validator
@@ -162,7 +162,8 @@ class Pipeline:
             note.outcome = f"{len(exchange.prompt.token_ids)} tokens"
 
     async def _recall(self, exchange: Exchange) -> None:
-        question = question_for(exchange.request, exchange.caller, exchange.served, self.stages.fingerprint)
+        caches = [cache for _, cache in self.stages.recall]
+        question = question_for(exchange.request, exchange.caller, exchange.served, self.stages.fingerprint, caches)
         exchange.question = question
         if question is None or not self.stages.recall:
             return
@@ -172,8 +173,8 @@ class Pipeline:
                 exchange.recalls.append((name, cache, recall))
                 if recall.found is not None and self._all_valid(exchange.request, recall.found.answers):
                     exchange.hit, exchange.cached = recall.found, recall.found.answers
-                    note.detail |= {"score": recall.found.score, "age_s": round(recall.found.age_s, 3)}
-                note.outcome = "miss" if exchange.hit is None else "hit"
+                    note.detail |= hit_detail(recall.found)
+                note.outcome = "miss" if exchange.hit is None else f"{exchange.hit.kind} hit"
             if exchange.hit is not None:
                 return
         await self._board(exchange, question)

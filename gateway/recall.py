@@ -3,26 +3,75 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Mapping
+from functools import partial
+from typing import Any
 
-from cache import Question, Recall, TieredCache, question_of
-from plugins import Answer, Caller, Piece, Request, ServedModel, Usage
+import numpy as np
+import numpy.typing as npt
+
+from cache import Found, Question, Recall, TieredCache, question_of
+from plugins import Answer, Caller, ConfigurationError, Generator, Piece, Request, ServedModel, TextEmbedder, Usage
 
 log = logging.getLogger("sluicegate.recall")
 
 
-def question_for(request: Request, caller: Caller, model: ServedModel, fingerprint: str) -> Question | None:
+def question_for(
+    request: Request, caller: Caller, model: ServedModel, fingerprint: str, caches: Iterable[TieredCache] = ()
+) -> Question | None:
     """None where an answer is not to be kept: the caller said so, or asked for a fresh draw (sampling without a seed).
-    `fingerprint` is that of every stage that shapes an answer."""
-    if not request.cache or not _repeatable(request, model):
+    `fingerprint` is that of every stage that shapes an answer. Answers by meaning are for greedy requests only: a draw
+    is of its own prompt."""
+    greedy = _temperature(request, model) == 0
+    if not request.cache or not (greedy or request.sampling.seed is not None):
         return None
-    return question_of(request, caller, model=model.name, model_version=model.version, rails=fingerprint)
+    wanted = request.reuse.semantic
+    if wanted is None:
+        wanted = any(cache.is_semantic_for(model.name) for cache in caches)
+    return question_of(
+        request,
+        caller,
+        model=model.name,
+        model_version=model.version,
+        rails=fingerprint,
+        tags=request.reuse.tags,
+        semantic=wanted and greedy,
+        threshold=request.reuse.threshold,
+    )
 
 
-def _repeatable(request: Request, model: ServedModel) -> bool:
+def _temperature(request: Request, model: ServedModel) -> float:
     asked = request.sampling.temperature
-    temperature = getattr(model, "default_temperature", 1.0) if asked is None else asked
-    return temperature == 0 or request.sampling.seed is not None
+    return getattr(model, "default_temperature", 1.0) if asked is None else asked
+
+
+def hit_detail(found: Found) -> dict[str, Any]:
+    """What the request's story tells about a hit."""
+    saved = found.usage.prompt_tokens + found.usage.completion_tokens
+    return {"kind": found.kind, "score": found.score, "age_s": round(found.age_s, 3), "saved_tokens": saved}
+
+
+def bind_embedders(caches: Iterable[tuple[str, TieredCache]], generator: Generator) -> None:
+    """A cache that compares by a served model gets vectors from the generator, as any caller of embeddings would."""
+    for name, cache in caches:
+        embedder = cache.served_embedder
+        if embedder is None:
+            continue
+        if not isinstance(generator, TextEmbedder):
+            raise ConfigurationError(f"recall.{name}: embedder 'served' needs a generator that embeds texts")
+        model = embedder.model or next(iter(generator.models))
+        if model not in generator.models:
+            raise ConfigurationError(f"recall.{name}: embedder names the model {model!r}, which is not served")
+        embedder.bind(partial(_vector, generator, model), partial(_identity, generator.models, model))
+
+
+async def _vector(generator: TextEmbedder, model: str, text: str) -> npt.NDArray[np.float32]:
+    vectors = (await generator.embed([text], model=model)).vectors  # float32 [1, d]
+    return np.asarray(vectors[0], np.float32)
+
+
+def _identity(models: Mapping[str, ServedModel], name: str) -> str:
+    return f"{name}-{models[name].version}" if name in models else name
 
 
 async def recalled(name: str, cache: TieredCache, question: Question) -> Recall:

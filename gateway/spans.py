@@ -58,6 +58,8 @@ class Spans:
         finally:
             span.set_attribute(semconv.STAGE_NAME, stage)
             span.set_attribute(semconv.STAGE_OUTCOME, note.outcome)
+            if slot == "recall" and span.is_recording():
+                span.set_attributes({semconv.CACHE_DETAIL[name]: value for name, value in note.detail.items()})
             span.end()
             exchange.decisions.append(Decision(slot, stage, note.outcome, time.perf_counter() - started, note.detail))
 

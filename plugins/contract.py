@@ -72,6 +72,17 @@ class Sampling:
 
 
 @dataclass(frozen=True, slots=True)
+class Reuse:
+    """What a request says about kept answers. `semantic`: whether one to the same question in other words will do
+    (None: as the operator set it for the model); `threshold`: the least cosine for that, in (0, 1]; `tags`: names by
+    which the answer can be withdrawn later."""
+
+    semantic: bool | None = None
+    threshold: float | None = None
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """One chat completion as asked for, free of any wire format."""
 
@@ -88,6 +99,8 @@ class Request:
     """Lower runs first; 0 = interactive, 10 = batch."""
     metadata: Mapping[str, str] = field(default_factory=dict)
     cache: bool = True
+    """False: neither look for a kept answer nor keep this one."""
+    reuse: Reuse = Reuse()
 
 
 @dataclass(frozen=True, slots=True)

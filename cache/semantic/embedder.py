@@ -31,7 +31,8 @@ class Embedder(Protocol):
     def name(self) -> str: ...
 
     @property
-    def dim(self) -> int: ...
+    def dim(self) -> int:
+        """0 where it is known only from the first vector on."""
 
     @property
     def threshold(self) -> float:
@@ -69,7 +70,7 @@ class HashedNgrams:
                     self._add(sums, padded[start : start + size], 0.3 * weight)
         for one, other in pairwise(words):
             self._add(sums, f"{one} {other}", 0.3)
-        return _unit(self._dense(sums))
+        return unit(self._dense(sums))
 
     def _add(self, sums: dict[int, float], feature: str, weight: float) -> None:
         code = zlib.crc32(feature.encode())
@@ -109,10 +110,10 @@ class CallableEmbedder:
             raise ValueError(
                 f"embedder {self.name!r} answered shape {vector.shape}; expected ({self.dim},), all finite"
             )
-        return _unit(vector)
+        return unit(vector)
 
 
-def _unit(vector: Vector) -> Vector:
+def unit(vector: Vector) -> Vector:
     """Length 1; a text without any feature becomes the first axis."""
     length = float(np.sqrt(vector @ vector))
     if length == 0.0:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from cache.entries import Counts, Feed, Look, Row, Vector
@@ -12,7 +13,7 @@ from cache.semantic.embedder import Embedder
 from cache.semantic.facts import Guard, facts_digest
 from cache.semantic.index import Near, Partition, warm_up
 from cache.semantic.verified import Judge, Verified, same_answers
-from plugins.contract import Answer
+from plugins.contract import Answer, Lifecycle
 
 Place = tuple[str, str]
 """Tenant and scope."""
@@ -47,7 +48,10 @@ class SemanticTier:
         judge: Judge = same_answers,
         max_rows_a_scope: int = 100_000,
         max_rows: int = 400_000,
+        models: Iterable[str] = (),
     ) -> None:
+        """`models`: names of those whose requests use this tier unless they decline; "*" stands for all."""
+        self.models = frozenset(models)
         self.threshold = embedder.threshold if threshold is None else threshold
         self._embedder = embedder
         self._guard = guard
@@ -55,10 +59,23 @@ class SemanticTier:
         self._judge = judge
         self._max_rows_a_scope = max_rows_a_scope
         self._max_rows = max_rows
-        warm_up(embedder.dim)
         self._partitions: OrderedDict[Place, Partition] = OrderedDict()
         self._cursors: dict[Place, str] = {}
         self._counts = Counts(dict.fromkeys(("not_comparable_total", "trials_total", "trials_agreed_total"), 0.0))
+
+    @property
+    def embedder(self) -> Embedder:
+        return self._embedder
+
+    async def start(self) -> None:
+        if isinstance(self._embedder, Lifecycle):
+            await self._embedder.start()
+        if self._embedder.dim:
+            await asyncio.to_thread(warm_up, self._embedder.dim)
+
+    async def close(self) -> None:
+        if isinstance(self._embedder, Lifecycle):
+            await self._embedder.close()
 
     def scope(self, scope: str) -> str:
         """The scope as stores are to know it: rows of another embedder or guard are another scope's."""
@@ -85,7 +102,7 @@ class SemanticTier:
     def add(self, place: Place, row: Row) -> None:
         partition = self._partitions.get(place)
         if partition is None:
-            partition = self._partitions[place] = Partition(self._embedder.dim, self._max_rows_a_scope)
+            partition = self._partitions[place] = Partition(len(row.vector), self._max_rows_a_scope)
         partition.add(row)
         self._partitions.move_to_end(place)
         while sum(map(len, self._partitions.values())) > self._max_rows and len(self._partitions) > 1:

@@ -9,9 +9,11 @@ from typing import Annotated, Any, Literal
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from plugins import Constraint, Message, Request, RequestError, Sampling
+from cache import MAX_LABEL_CHARS, MAX_TAGS
+from plugins import Constraint, Message, Request, RequestError, Reuse, Sampling
 
 MAX_CHOICES = 16
+Tag = Annotated[str, Field(min_length=1, max_length=MAX_LABEL_CHARS)]
 UNSUPPORTED = {
     "tools": "tool calls are not served yet; describe the call as a JSON schema in `response_format`",
     "functions": "function calls are not served yet; describe the call as a JSON schema in `response_format`",
@@ -73,12 +75,19 @@ class StreamOptions(BaseModel):
     include_usage: bool = False
 
 
+class CacheUse(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    semantic: bool | None = None
+    threshold: Annotated[float, Field(gt=0, le=1)] | None = None
+    tags: Annotated[list[Tag], Field(max_length=MAX_TAGS)] = []
+
+
 class Extension(BaseModel):
     """Our own object in a request's body; in OpenAI's clients `extra_body={"sluicegate": {...}}`."""
 
     model_config = ConfigDict(extra="forbid")
     explain: bool = False
-    cache: bool = True
+    cache: bool | CacheUse = True
     grammar: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -179,8 +188,13 @@ def _request(wire: ChatRequest, api_key: str | None) -> Request:
         user=wire.user,
         api_key=api_key,
         metadata=wire.metadata or {},
-        cache=wire.sluicegate.cache,
+        cache=wire.sluicegate.cache is not False,
+        reuse=_reuse(wire.sluicegate.cache),
     )
+
+
+def _reuse(asked: bool | CacheUse) -> Reuse:
+    return Reuse() if isinstance(asked, bool) else Reuse(asked.semantic, asked.threshold, tuple(asked.tags))
 
 
 def _sampling(wire: ChatRequest) -> Sampling:

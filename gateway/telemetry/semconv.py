@@ -45,6 +45,12 @@ GUARD_NAME = "sluicegate.guard.name"
 GUARD_VERDICT = "sluicegate.guard.verdict"
 GUARD_REASON = "sluicegate.guard.reason"
 CACHE_HIT = "sluicegate.cache.hit"
+CACHE_DETAIL = {
+    "kind": "sluicegate.cache.kind",
+    "score": "sluicegate.cache.score",
+    "age_s": "sluicegate.cache.age",
+    "saved_tokens": "sluicegate.cache.saved_tokens",
+}
 TENANT = "sluicegate.tenant"
 
 PROVIDER = "sluicegate"

@@ -1,0 +1,135 @@
+"""Embedders that run a model: a sentence-transformers folder, an embeddings API, or a model that the gateway serves.
+
+Not covered: folders with layers after the pooling (a `Dense` module, say); they are refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+
+from cache.entries import Vector
+from cache.semantic.embedder import unit
+from plugins.errors import ConfigurationError, Overloaded
+
+POOLING = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}
+UPSTREAM_LIMIT_S = 2.0
+
+
+class FolderEmbedder:
+    """A local folder as sentence-transformers writes it, run by `transformers` on the CPU, in a thread."""
+
+    threshold = 0.9
+
+    def __init__(self, folder: Path) -> None:
+        """Raises `ConfigurationError` where the folder is none, or asks for more than mean or CLS pooling."""
+        self._pooling = _pooling(folder)
+        self._tokenizer, self._model = _loaded(folder)
+        self.dim = int(self._model.config.hidden_size)
+        self.name = f"folder-{folder.name}-{self._pooling}-{self.dim}"
+
+    async def embed(self, text: str) -> Vector:
+        return await asyncio.to_thread(self._embed, text)
+
+    def _embed(self, text: str) -> Vector:
+        import torch
+
+        read = self._tokenizer(text, return_tensors="pt", truncation=True, max_length=self._longest)
+        with torch.inference_mode():
+            states = self._model(**read).last_hidden_state[0]  # [T, dim] float32
+        pooled = states[0] if self._pooling == "cls" else states.mean(0)
+        return unit(pooled.float().numpy())
+
+    @property
+    def _longest(self) -> int:
+        return min(int(self._tokenizer.model_max_length), int(self._model.config.max_position_embeddings))
+
+
+def _loaded(folder: Path) -> tuple[Any, Any]:
+    from transformers import AutoModel, AutoTokenizer
+
+    try:
+        return AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
+    except (OSError, ValueError, KeyError) as error:
+        raise ConfigurationError(f"the embedder in {str(folder)!r} cannot be loaded: {error}") from error
+
+
+def _pooling(folder: Path) -> str:
+    modules = folder / "modules.json"
+    if not folder.is_dir():
+        raise ConfigurationError(f"embedder: there is no folder {str(folder)!r}")
+    if not modules.exists():
+        return "mean"
+    kinds = [module["type"].rpartition(".")[2] for module in json.loads(modules.read_text("utf-8"))]
+    more = set(kinds) - {"Transformer", "Pooling", "Normalize"}
+    if more:
+        raise ConfigurationError(f"the embedder in {str(folder)!r} has layers that are not run here: {sorted(more)}")
+    asked = json.loads((folder / "1_Pooling" / "config.json").read_text("utf-8"))
+    modes = [mode for name, mode in POOLING.items() if asked.get(name)]
+    if len(modes) != 1:
+        raise ConfigurationError(f"the embedder in {str(folder)!r} asks for a pooling other than mean or CLS")
+    return modes[0]
+
+
+class UpstreamEmbedder:
+    """An OpenAI-compatible embeddings API, `POST url` with `model` and `input`. What it costs is the caller's to know:
+    every look-up of a semantic cache asks it once."""
+
+    threshold = 0.9
+
+    def __init__(self, url: str, model: str, *, api_key: str | None = None) -> None:
+        self.name = f"upstream-{model}"
+        self.dim = 0
+        """Known from the first answer on."""
+        headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
+        self._url, self._model = url, model
+        self._client = httpx.AsyncClient(headers=headers, timeout=UPSTREAM_LIMIT_S, follow_redirects=False)
+
+    async def embed(self, text: str) -> Vector:
+        """Raises `httpx.HTTPError` and `ValueError`; the cache counts them and goes on without."""
+        answer = await self._client.post(self._url, json={"model": self._model, "input": text})
+        answer.raise_for_status()
+        vector = np.asarray(answer.json()["data"][0]["embedding"], np.float32)
+        if vector.ndim != 1 or not np.isfinite(vector).all() or self.dim not in (0, len(vector)):
+            raise ValueError(f"embeddings API answered a vector of shape {vector.shape}; expected [{self.dim}] numbers")
+        self.dim = len(vector)
+        return unit(vector)
+
+    async def start(self) -> None:
+        """Nothing is asked before the first look-up."""
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+
+class ServedEmbedder:
+    """Pooled hidden states of a model that the gateway itself serves; `bind` says how to get them."""
+
+    threshold = 0.9
+
+    def __init__(self, model: str | None = None) -> None:
+        self.model = model
+        self.dim = 0
+        self._embed: Callable[[str], Awaitable[Vector]] | None = None
+        self._identity: Callable[[], str] = str
+
+    @property
+    def name(self) -> str:
+        return f"served-{self._identity()}"
+
+    def bind(self, embed: Callable[[str], Awaitable[Vector]], identity: Callable[[], str]) -> None:
+        """`identity`: name and version of the model as it is now, since vectors of another one do not compare."""
+        self._embed, self._identity = embed, identity
+
+    async def embed(self, text: str) -> Vector:
+        if self._embed is None:
+            raise Overloaded("the model that embeds is not loaded yet", retry_after_s=1)
+        vector = unit(np.asarray(await self._embed(text), np.float32))
+        self.dim = len(vector)
+        return vector

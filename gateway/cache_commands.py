@@ -1,0 +1,76 @@
+"""`sluicegate cache stats | purge | report`: the cache of a running gateway, over its HTTP interface."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from typing import Any
+
+import httpx
+
+from plugins import ConfigurationError
+
+LABELS = ("tag", "model_version", "template_version", "rails")
+KEY_ENV = "SLUICEGATE_API_KEY"
+
+
+def add_cache(commands: Any) -> None:
+    cache = commands.add_parser("cache", help="look at, or withdraw, the answers that a running gateway keeps")
+    actions = cache.add_subparsers(required=True, metavar="ACTION")
+    stats = actions.add_parser("stats", help="print the counters of every cache")
+    stats.set_defaults(run=_stats)
+    purge = actions.add_parser("purge", help="withdraw kept answers: the tenant's all, or those with one label")
+    label = purge.add_mutually_exclusive_group()
+    for name in LABELS:
+        label.add_argument(f"--{name.replace('_', '-')}", help=f"only answers with this {name.replace('_', ' ')}")
+    whose = purge.add_mutually_exclusive_group()
+    whose.add_argument("--tenant", help="another tenant than the key's own (takes the scope `admin`)")
+    whose.add_argument("--all-tenants", action="store_true", help="everybody's (takes the scope `admin`)")
+    purge.set_defaults(run=_purge)
+    report = actions.add_parser("report", help="a hit was wrong: withdraw that entry and count it")
+    report.add_argument("entry", help="what the answer's header x-sluicegate-cache-entry said")
+    report.add_argument("--model", required=True, help="the model that was asked")
+    report.add_argument("--tenant", help="another tenant than the key's own (takes the scope `admin`)")
+    report.set_defaults(run=_report)
+    for action in (stats, purge, report):
+        action.add_argument("--url", default="http://127.0.0.1:8000", help="address of the gateway (%(default)s)")
+
+
+def _stats(parsed: argparse.Namespace) -> int:
+    print(json.dumps(_call(parsed.url, "GET", "/admin/cache"), indent=2))
+    return 0
+
+
+def _purge(parsed: argparse.Namespace) -> int:
+    body = {name: getattr(parsed, name) for name in (*LABELS, "tenant") if getattr(parsed, name) is not None}
+    if parsed.all_tenants:
+        body["all_tenants"] = True
+    answer = _call(parsed.url, "POST", "/v1/cache/purge", body)
+    for name, deleted in answer["purged"].items():
+        print(f"{name}: withdrawn; {deleted} entries deleted at once")
+    return 0
+
+
+def _report(parsed: argparse.Namespace) -> int:
+    body = {"entry": parsed.entry, "model": parsed.model} | ({"tenant": parsed.tenant} if parsed.tenant else {})
+    _call(parsed.url, "POST", "/v1/cache/false_hits", body)
+    print("withdrawn and counted")
+    return 0
+
+
+def _call(url: str, method: str, path: str, body: Any = None) -> Any:
+    """Raises `ConfigurationError` with what the gateway said."""
+    key = os.environ.get(KEY_ENV)
+    headers = {"authorization": f"Bearer {key}"} if key else {}
+    try:
+        answer = httpx.request(method, url.rstrip("/") + path, json=body, headers=headers, timeout=30)
+    except httpx.HTTPError as error:
+        raise ConfigurationError(f"no gateway answers at {url} ({error}); give its address with --url") from error
+    if answer.is_success:
+        return answer.json()
+    try:
+        said = answer.json()["error"]["message"]
+    except (ValueError, KeyError, TypeError):
+        said = answer.text[:200]
+    raise ConfigurationError(f"{url}{path} answered {answer.status_code}: {said}; the key comes from ${KEY_ENV}")
