@@ -45,6 +45,17 @@ def fill_masks(
     return MaskRows(masked, bitmask[: len(masked)], frozenset(free), unending), failures
 
 
+def note_masks(rows: Seq[DrawRow], masks: MaskRows, vocab_size: int, seconds: float) -> None:
+    """Tell the timelines what their masks cost, shared out evenly, and, where asked for, what they refused."""
+    each = seconds / max(1, len(masks.masked))
+    for at, index in enumerate(masks.masked):
+        sequence = rows[index].sequence
+        sequence.timeline.mask_s += each
+        if sequence.timeline.explain:
+            allowed = int(np.unpackbits(masks.bitmask[at].view(np.uint8)).sum())
+            sequence.refused[rows[index].ahead] = 1 - allowed / vocab_size
+
+
 def _fill(row: DrawRow, bitmask: Bitmask, at: int) -> bool:
     """Fill one row; the matcher is moved one token along the draft, and back after the draft's last."""
     matcher, draft = row.sequence.matcher, row.sequence.draft

@@ -10,7 +10,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from engine.constraints import fill_masks
+from engine.constraints import fill_masks, note_masks
 from engine.delivery import LiveGeneration, Outbox, as_failure
 from engine.drafting import PromptLookup, draft
 from engine.model import LoadedModel
@@ -18,11 +18,11 @@ from engine.noise import seed_of_choice
 from engine.output import ChoiceText
 from engine.params import DrawRule
 from engine.runner import Runner
-from engine.sampler import Drawn, Sampler
+from engine.sampler import Drawn, MaskRows, Sampler
 from engine.scheduler import Batch, Row, Scheduler
 from engine.sequence import DrawRow, Sequence, State
 from engine.stopping import StopWatch
-from plugins import FinishReason, SluicegateError, TokenLogprob
+from plugins import FinishReason, SluicegateError, TokenLogprob, TokenStep
 
 
 @dataclass(slots=True)
@@ -36,6 +36,9 @@ class CoreCounters:
     forced_tokens: int = 0
     drafted: int = 0
     accepted: int = 0
+    rows: int = 0
+    masks: int = 0
+    mask_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +96,7 @@ class EngineCore:
         if rows:
             self._sample(rows, logits)
         self.counters.steps += 1
+        self.counters.rows += len(batch.rows)
         self.counters.step_s += time.perf_counter() - began
 
     # --- requests come and go ----------------------------------------------------------------------------------
@@ -139,6 +143,7 @@ class EngineCore:
             output=ChoiceText(index, self.model.detokenizer.stream(), StopWatch(job.sampling.stop)),
             matcher=None if job.grammar is None else job.grammar.matcher(),
             drafter=PromptLookup() if self._speculation.longest > 0 else None,
+            timeline=submission.generation.timeline,
         )
 
     def _open(self, sequence: Sequence) -> None:
@@ -179,7 +184,7 @@ class EngineCore:
     def _sample(self, rows: list[Row], logits: Tensor) -> None:
         """Draw, advance and deliver every row; what throws, or cannot be sampled, fails its request alone."""
         draws = [DrawRow(row.sequence, ahead) for row in rows for ahead in range(row.drafted + 1)]
-        masks, failures = fill_masks(draws, self.model.vocab_size, self.model.eos_token_ids)
+        masks, failures = self._masks(draws)
         outcomes = self._sampler.draw(logits, draws, masks)
         at = 0
         for row in rows:
@@ -187,6 +192,14 @@ class EngineCore:
             at += len(mine)
             if row.sequence.state is not State.ENDED:
                 self._guarded(row.sequence, partial(self._advance, row.sequence, mine))
+
+    def _masks(self, draws: list[DrawRow]) -> tuple[MaskRows, dict[int, SluicegateError]]:
+        began = time.perf_counter()
+        masks, failures = fill_masks(draws, self.model.vocab_size, self.model.eos_token_ids)
+        note_masks(draws, masks, self.model.vocab_size, time.perf_counter() - began)
+        self.counters.masks += len(masks.masked)
+        self.counters.mask_s += time.perf_counter() - began
+        return masks, failures
 
     def _advance(self, sequence: Sequence, outcomes: list[Drawn | SluicegateError]) -> None:
         """Append what was drawn, as long as the draft was right; what was drawn after a wrong guess means nothing."""
@@ -197,17 +210,21 @@ class EngineCore:
             if not isinstance(drawn, Drawn):
                 raise drawn
             before = len(sequence.tokens)
-            reason = self._append(sequence, drawn.token_id, self._describe(drawn)) or self._jump(sequence)
+            self._note(sequence, drawn.token_id, drawn, right)
+            reason = self._append(sequence, drawn.token_id, self._describe(sequence, drawn)) or self._jump(sequence)
             new = sequence.tokens[before:]
             matched = _common(new, draft[right:]) if draft else 0
             right += matched
             if matched < len(new):
                 break
         sequence.computed += right
+        sequence.refused.clear()
         if draft:
             sequence.pace.record(len(draft), right)
             self.counters.drafted += len(draft)
             self.counters.accepted += right
+            sequence.timeline.drafted += len(draft)
+            sequence.timeline.accepted += right
         self._conclude(sequence, reason)
         self._release_followers(sequence)
 
@@ -237,6 +254,7 @@ class EngineCore:
             return None
         for token in sequence.matcher.forced_tokens():
             self.counters.forced_tokens += 1
+            self._note(sequence, token)
             if reason := self._append(sequence, token, None):
                 return reason
         return None
@@ -244,12 +262,21 @@ class EngineCore:
     def _jumps(self, sequence: Sequence) -> bool:
         return self._jump_forward and sequence.rule.logprobs is None
 
-    def _describe(self, drawn: Drawn) -> TokenLogprob | None:
-        if drawn.logprob is None:
+    def _describe(self, sequence: Sequence, drawn: Drawn) -> TokenLogprob | None:
+        if drawn.logprob is None or sequence.rule.logprobs is None:
             return None
         text, data = self.model.detokenizer.token_text, self.model.detokenizer.token_bytes
         top = tuple((token, text(token), data(token), logprob) for token, logprob in drawn.top)
         return TokenLogprob(drawn.token_id, text(drawn.token_id), data(drawn.token_id), drawn.logprob, top)
+
+    def _note(self, sequence: Sequence, token: int, drawn: Drawn | None = None, ahead: int = 0) -> None:
+        """The timeline's line about a token; nothing drawn = the grammar forced it."""
+        timeline, step = sequence.timeline, None
+        if timeline.explain:
+            text, now = self.model.detokenizer.token_text(token), time.perf_counter()
+            share, logprob = (None, None) if drawn is None else (sequence.refused.get(ahead), drawn.logprob)
+            step = TokenStep(sequence.output.index, token, text, now, drawn is None, share, logprob)
+        timeline.count(step, forced=drawn is None)
 
     # --- ends --------------------------------------------------------------------------------------------------
 
@@ -276,6 +303,7 @@ class EngineCore:
     def _end(self, sequence: Sequence, reason: FinishReason) -> None:
         if sequence.state is not State.ENDED:
             self._retire(sequence)
+            sequence.timeline.ended_s = time.perf_counter()
             self._outbox.add(sequence.owner, sequence.output.last_piece(reason, stopped=sequence.stopped))
 
     def _retire(self, sequence: Sequence) -> None:

@@ -6,13 +6,13 @@ import asyncio
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Callable
 
-from plugins import GenerationFailed, Job, Piece, SluicegateError, Usage
+from plugins import GenerationFailed, Job, Piece, SluicegateError, Timeline, Usage
 
 
 class LiveGeneration:
     """A running `Job`: an async iterable of pieces, for one consumer on the loop it was made on.
 
-    `completion_tokens` and `cached_tokens` are written by the engine thread and read anywhere.
+    `completion_tokens`, `cached_tokens` and `timeline` are written by the engine thread and read anywhere.
     """
 
     def __init__(self, job: Job, on_cancel: Callable[[LiveGeneration], None]) -> None:
@@ -20,6 +20,7 @@ class LiveGeneration:
         self.loop = asyncio.get_running_loop()
         self.completion_tokens = 0
         self.cached_tokens = 0
+        self.timeline = Timeline(explain=job.explain)
         self._on_cancel = on_cancel
         self._pieces: deque[Piece] = deque()
         self._news = asyncio.Event()

@@ -23,7 +23,7 @@ class ChoiceText:
     """Tokens in, pieces out. A token is released with the last of its text, so ids and logprobs match the text."""
 
     def __init__(self, index: int, stream: TextStream, watch: StopWatch) -> None:
-        self._index = index
+        self.index = index
         self._stream = stream
         self._watch = watch
         self._held: deque[_Placed] = deque()
@@ -64,4 +64,4 @@ class ChoiceText:
     def _piece(self, placed: list[_Placed], reason: FinishReason | None) -> Piece:
         text, self._ready = "".join(self._ready), []
         logprobs = tuple([token.logprob for token in placed if token.logprob is not None])
-        return Piece(self._index, text, tuple([token.token_id for token in placed]), logprobs, reason)
+        return Piece(self.index, text, tuple([token.token_id for token in placed]), logprobs, reason)

@@ -117,7 +117,7 @@ class _RawLogprobs:
 
     def __init__(self, logits: Tensor, rows: Seq[DrawRow]) -> None:
         self._count = len(rows)
-        self._rows = [i for i, row in enumerate(rows) if row.rule.logprobs is not None]
+        self._rows = [i for i, row in enumerate(rows) if row.rule.logprobs is not None or row.is_explained]
         self._wanted = [rows[i].rule.logprobs or 0 for i in self._rows]
         self._values = torch.log_softmax(logits[self._rows], -1) if self._rows else None  # [L, V]
 

@@ -191,6 +191,7 @@ class Scheduler:
         self._count_reuse(sequence, cached)
         sequence.computed, sequence.published = cached, len(sequence.blocks)
         sequence.state = State.RUNNING
+        sequence.timeline.start()
         assert self._reserve(sequence)
         insort(self.running, sequence, key=lambda s: s.key)
         self._waiting -= 1
@@ -215,6 +216,7 @@ class Scheduler:
     def _preempt(self, sequence: Sequence) -> None:
         """Back to the queue, to be computed again; what it generated is kept, and so is its place in the order."""
         self.counters.preemptions += 1
+        sequence.timeline.preempt()
         self._stop(sequence)
         self._wait(sequence)
 

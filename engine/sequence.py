@@ -12,7 +12,7 @@ import numpy.typing as npt
 from engine.blocks import BlockPool, Digest
 from engine.drafting import Drafter, Pace
 from engine.params import DrawRule
-from plugins import Matcher, Sampling
+from plugins import Matcher, Sampling, Timeline
 
 if TYPE_CHECKING:
     from engine.delivery import LiveGeneration
@@ -66,6 +66,10 @@ class Sequence:
     """Guesses for the tokens after `tokens`, to be confirmed by the next step."""
     drafter: Drafter | None = None
     pace: Pace = field(default_factory=Pace)
+    timeline: Timeline = field(default_factory=Timeline)
+    """That of its generation."""
+    refused: dict[int, float] = field(default_factory=dict)
+    """For `explain`: how far ahead a row of this step is -> the share of the vocabulary its mask refuses."""
 
     @property
     def pending(self) -> int:
@@ -123,6 +127,10 @@ class DrawRow(NamedTuple):
     @property
     def is_constrained(self) -> bool:
         return self.sequence.matcher is not None
+
+    @property
+    def is_explained(self) -> bool:
+        return self.sequence.timeline.explain
 
     @property
     def may_end(self) -> bool:

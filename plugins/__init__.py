@@ -76,6 +76,7 @@ from plugins.errors import (
     UnsupportedGrammar,
 )
 from plugins.registry import Registry, discover
+from plugins.timeline import Timeline, TokenStep
 
 __all__ = [
     "API_VERSION",
@@ -144,8 +145,10 @@ __all__ = [
     "StageFactory",
     "StageFailed",
     "TextEmbedder",
+    "Timeline",
     "TokenLogprob",
     "TokenRejected",
+    "TokenStep",
     "Unsatisfiable",
     "UnsupportedGrammar",
     "Usage",

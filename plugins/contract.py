@@ -101,6 +101,8 @@ class Request:
     cache: bool = True
     """False: neither look for a kept answer nor keep this one."""
     reuse: Reuse = Reuse()
+    explain: bool = False
+    """The caller wants to know how the answer came about: what stages decided, and what stood behind each token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +206,8 @@ class Decision:
     outcome: str
     duration_s: float
     detail: Mapping[str, Any] = field(default_factory=dict)
+    began_s: float = 0.0
+    """Seconds from the request's arrival to its beginning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,12 +297,17 @@ class Job:
     n: int = 1
     tenant: str = "anonymous"
     priority: int = 0
+    explain: bool = False
+    """Describe every token in the generation's `timeline`."""
+    traceparent: str = ""
+    """W3C trace context of the request, for generators that pass it on to another process."""
 
 
 class Generation(Protocol):
     """A running generation. Iterating yields the choices' pieces as they come; each choice ends with a piece that has
     a `finish_reason`, and the iteration ends after the last. `cancel` is idempotent, may be called at any time from
-    the event loop, and frees the blocks within one engine step."""
+    the event loop, and frees the blocks within one engine step. It may have a `timeline: Timeline`, which says when
+    its parts happened."""
 
     def __aiter__(self) -> AsyncIterator[Piece]: ...
 
