@@ -1,4 +1,4 @@
-"""What the gateway itself costs: CPU per request and per streamed chunk, with the model taken out.
+"""What the gateway itself costs: CPU per request, per cache hit and per streamed chunk, with the model taken out.
 
     python -m benchmarks.gateway --limit 2000
 
@@ -76,8 +76,11 @@ async def measure(requests: int, chunks: int) -> dict[str, float]:
     async with TestApp(pipeline=PIPELINE, stages=STAGES, script=["Tuesday."]) as app:
         short = await _rounds(app.app, {**body, "stream": True}, requests)
         whole = await _rounds(app.app, body, requests)
+        hit = await _rounds(app.app, {**body, "temperature": 0}, requests)
+        assert app.house.caches[0][1].stats()["exact_hits_total"] >= requests
     return {
         "us_per_request": round(whole, 1),
+        "us_per_exact_cache_hit": round(hit, 1),
         "us_per_streamed_request": round(short, 1),
         "us_per_chunk": round((long - short) / (chunks - 1), 2),
     }

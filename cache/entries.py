@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, get_args
+from typing import Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -80,6 +80,29 @@ class Look:
     cursor: str = ""
     more: bool = False
     """Rows were left for the next look-up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """A kept answer whose prompt is near; `score` is the cosine."""
+
+    digest: str
+    score: float
+
+
+@runtime_checkable
+class Searching(Protocol):
+    """Optional for stores: one that searches its rows itself. Neither call raises into a request."""
+
+    @property
+    def searches(self) -> bool:
+        """False where it cannot after all: rows are then fed to the gateways, as every other store does."""
+
+    async def nearest(self, tenant: str, scope: str, probe: Row, floor: float, count: int) -> list[Near]:
+        """At most `count` rows with the facts of `probe` and a cosine of at least `floor`, nearest first."""
+
+    async def forget(self, tenant: str, scope: str, digest: str) -> None:
+        """The entry of a row is gone."""
 
 
 class Store(Protocol):

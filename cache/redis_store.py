@@ -5,6 +5,7 @@ Keys, all of one tenant in one slot of a Cluster (`T` is a digest of the tenant'
     prefix:{T}:e:<digest>   string   an entry, with a time to live
     prefix:{T}:s            hash     the tenant's epochs, and `generation`, a random token
     prefix:{T}:r:<scope>    stream   rows of the semantic index; others read on from where they were
+    prefix:{T}:v:<scope>    vector   the same rows where the server searches (`cache.vector_sets`)
     prefix:tenants          set      every T
 
 An entry carries the epochs that it was made under and is good only while the server's are the same. Should the server
@@ -23,12 +24,13 @@ from functools import partial
 from typing import Any
 
 from cache.codec import HEAD_BYTES, Damaged, Sealer, decode, decode_row, encode, encode_row, has_label, mark
-from cache.entries import GENERATION, Counts, Feed, Kept, Look, Row, same_epochs
+from cache.entries import GENERATION, Counts, Feed, Kept, Look, Near, Row, same_epochs
 from cache.guarded import Guarded
 from cache.memory import keepable
 from cache.redis_client import Tls, connect
+from cache.vector_sets import VectorSets
 from plugins.contract import Answer, CacheKey
-from plugins.errors import Overloaded
+from plugins.errors import ConfigurationError, Overloaded
 
 ROWS_A_LOOK = 200
 MAX_EPOCHS = 500
@@ -50,12 +52,17 @@ class RedisStore:
         sealer: Sealer | None = None,
         deadline_s: float = 0.02,
         max_rows: int = 100_000,
+        vector_sets: bool = False,
     ) -> None:
+        """`vector_sets`: let the server search, where it can; raises `ConfigurationError` together with a sealer."""
+        if vector_sets and sealer is not None:
+            raise ConfigurationError("recall.redis: search 'server' needs vectors in clear; leave secret_env out")
         self._client = connect(url, tls or Tls())
         self._ttl_ms = int(ttl_s * 1000)
         self._prefix = prefix
         self._sealer = sealer
         self._max_rows = max_rows
+        self._sets = VectorSets(self._client, max_rows) if vector_sets else None
         names = (
             "hits",
             "misses",
@@ -98,6 +105,21 @@ class RedisStore:
     async def store(self, key: CacheKey, answers: tuple[Answer, ...]) -> None:
         await self.put(key, Kept(answers, time.time()), None)
 
+    @property
+    def searches(self) -> bool:
+        return self._sets is not None and self._sets.available
+
+    async def nearest(self, tenant: str, scope: str, probe: Row, floor: float, count: int) -> list[Near]:
+        sets = self._sets
+        assert sets is not None
+        name = self._set(tenant, scope)
+        return await self._guarded.call(lambda: sets.nearest(name, probe.vector, probe.facts, floor, count), [])
+
+    async def forget(self, tenant: str, scope: str, digest: str) -> None:
+        sets = self._sets
+        assert sets is not None
+        await self._guarded.call(lambda: sets.remove(self._set(tenant, scope), digest), None)
+
     # --- what an operator needs --------------------------------------------------------------------------------
 
     async def purge(self, tenant: str | None, label: str | None) -> int:
@@ -112,11 +134,14 @@ class RedisStore:
         return sum(sweeps)
 
     def stats(self) -> Mapping[str, float]:
-        return {**self._counts.values, "open": float(self._guarded.is_open)}
+        state = {"open": float(self._guarded.is_open), "vector_sets": float(self.searches)}
+        return {**self._counts.values, **state}
 
     async def start(self) -> None:
         """Connects ahead of the first request; a server that is not there is no reason not to start."""
         await self._guarded.call(self._client.ping, None, 1.0)
+        if self._sets is not None:
+            await self._guarded.call(self._sets.detect, None, 1.0)
 
     async def close(self) -> None:
         await self._guarded.close()
@@ -147,13 +172,15 @@ class RedisStore:
         rows = self._rows(key.tenant, scope)
         pipe = self._client.pipeline(transaction=False)
         pipe.set(self._entry(key), encode(key, kept, epochs, self._sealer), px=self._ttl_ms)
-        if row is not None:
+        if row is not None and not self.searches:
             data = encode_row(key.tenant, scope, row, self._sealer)
             pipe.xadd(rows, {"r": data}, maxlen=self._max_rows, approximate=True)
             pipe.pexpire(rows, self._ttl_ms)
         stored, *added = await pipe.execute(raise_on_error=False)
         if added and isinstance(added[0], Exception) and _is_wrong_type(added[0]):
             await self._client.unlink(rows)
+        if row is not None and self._sets is not None and self._sets.available:
+            await self._sets.add(self._set(key.tenant, scope), row, self._ttl_ms)
         return not isinstance(stored, Exception) and bool(stored)
 
     async def _epochs(self, tag: str, state: Any) -> dict[str, str]:
@@ -193,9 +220,9 @@ class RedisStore:
                 batch = []
                 await asyncio.sleep(0)
         if label is None:
-            rows = self._client.scan_iter(match=f"{self._prefix}:{{{tag}}}:r:*", count=500)
-            async for name in rows:
-                await self._client.unlink(name)
+            for kind in ("r", "v"):
+                async for name in self._client.scan_iter(match=f"{self._prefix}:{{{tag}}}:{kind}:*", count=500):
+                    await self._client.unlink(name)
         return deleted + await self._delete(batch, label)
 
     async def _delete(self, names: list[bytes], label: str | None) -> int:
@@ -249,6 +276,9 @@ class RedisStore:
 
     def _rows(self, tenant: str, scope: str) -> str:
         return f"{self._prefix}:{{{_tag(tenant)}}}:r:{scope}"
+
+    def _set(self, tenant: str, scope: str) -> str:
+        return f"{self._prefix}:{{{_tag(tenant)}}}:v:{scope}"
 
 
 def _tag(tenant: str) -> str:

@@ -35,6 +35,7 @@ SQLITE: dict[str, Any] = {"budget_mb": 512.0, "path": "", "secret_env": "", "ttl
 REDIS: dict[str, Any] = {
     "deadline_ms": 20.0,
     "prefix": "sluicegate",
+    "search": "process",
     "secret_env": "",
     "ttl_s": 3600.0,
     "tls": {},
@@ -77,8 +78,10 @@ def sqlite(settings: Mapping[str, Any]) -> TieredCache:
 
 def redis(settings: Mapping[str, Any]) -> TieredCache:
     """`url` (see `cache.redis_client`), `ttl_s` (3600), `prefix`, `deadline_ms` (20), `tls`, `secret_env`,
-    `semantic`."""
+    `search` (process, or server: its vector sets), `semantic`."""
     own, semantic = _checked("recall.redis", REDIS, settings)
+    if own["search"] not in ("process", "server"):
+        raise ConfigurationError(f"recall.redis: search must be 'process' or 'server', found {own['search']!r}")
     tls = _values("recall.redis.tls", TLS, own["tls"])
     store = RedisStore(
         own["url"],
@@ -87,6 +90,7 @@ def redis(settings: Mapping[str, Any]) -> TieredCache:
         tls=Tls(tls["ca_file"] or None, tls["cert_file"] or None, tls["key_file"] or None, tls["check_hostname"]),
         sealer=_sealer(own["secret_env"]),
         deadline_s=own["deadline_ms"] / 1000,
+        vector_sets=own["search"] == "server",
     )
     return TieredCache(cast(Store, store), semantic)
 

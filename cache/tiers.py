@@ -11,11 +11,11 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
-from cache.entries import Counts, Feed, Kept, Look, Row, Store, label
+from cache.entries import Counts, Feed, Kept, Look, Near, Row, Searching, Store, label
 from cache.memory import keepable
 from cache.question import Found, Question, Recall, found_in
 from cache.semantic.models import ServedEmbedder
@@ -90,7 +90,7 @@ class TieredCache:
         kept = Kept(answers, self._clock(), question.labels, usage or Usage())
         stored = await self._store.put(question.key, kept, recall.epochs, place[1] if place else "", row)
         self._counts.add("stored_total" if stored else "refused_total")
-        if stored and row is not None and place is not None and self._semantic is not None:
+        if stored and row is not None and place is not None and self._semantic is not None and self._searcher is None:
             self._semantic.add(place, row)
         return stored
 
@@ -154,20 +154,37 @@ class TieredCache:
             return recalled
         recalled = replace(recalled, probe=probe)
         floor = self._semantic.threshold if question.threshold is None else question.threshold
-        tried: list[str] = []
-        for _ in range(CANDIDATES):
-            near = self._semantic.nearest(place, probe, floor, tried)
-            if near is None:
-                break
-            tried.append(near.digest)
+        async for near in self._candidates(place, probe, floor):
             look = await self._store.get(replace(question.key, digest=near.digest))
             if look.kept is not None:
                 if self._semantic.trusts(near):
                     return replace(recalled, found=found_in(look.kept, self._clock(), near.digest, near.score))
                 return replace(recalled, trial=Trial(near, look.kept.answers))
             if look.epochs is not None:  # the store answered: the entry is gone
-                self._semantic.forget(place[0], near.digest, place[1])
+                await self._forget(place, near.digest)
         return recalled
+
+    async def _candidates(self, place: Place, probe: Probe, floor: float) -> AsyncIterator[Near]:
+        """Nearest first."""
+        if self._searcher is not None:
+            for near in await self._searcher.nearest(*place, Row("", probe.facts, probe.vector), floor, CANDIDATES):
+                yield near
+            return
+        assert self._semantic is not None
+        tried: list[str] = []
+        while len(tried) < CANDIDATES and (found := self._semantic.nearest(place, probe, floor, tried)) is not None:
+            tried.append(found.digest)
+            yield found
+
+    async def _forget(self, place: Place, digest: str) -> None:
+        assert self._semantic is not None
+        self._semantic.forget(place[0], digest, place[1])
+        if self._searcher is not None:
+            await self._searcher.forget(*place, digest)
+
+    @property
+    def _searcher(self) -> Searching | None:
+        return self._store if isinstance(self._store, Searching) and self._store.searches else None
 
     async def _probe(self, question: Question, place: Place) -> Probe | None:
         try:
@@ -184,7 +201,8 @@ class TieredCache:
         return question.key.tenant, self._semantic.scope(question.scope)
 
     def _feed(self, place: Place | None) -> Feed | None:
-        return None if place is None or self._semantic is None else self._semantic.feed(place)
+        here = place is not None and self._semantic is not None and self._searcher is None
+        return self._semantic.feed(place) if here else None  # type: ignore[union-attr,arg-type]
 
     def _absorb(self, place: Place | None, look: Look, key: CacheKey) -> None:
         """Rows of other gateways; a long backlog is read on in the background."""

@@ -13,7 +13,6 @@ The answer is a full scan's, with one exception: where more than `MOST` rows are
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, cast
 
@@ -21,19 +20,12 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from cache.entries import Row, Vector
+from cache.entries import Near, Row, Vector
 
 ROUNDING = 1e-3
 """More than float16 rows can be off in a cosine; estimates are given that much more room."""
 MOST = 1024
 FIRST_CAPACITY = 16
-
-
-@dataclass(frozen=True, slots=True)
-class Near:
-    digest: str
-    score: float
-    """Cosine."""
 
 
 class Partition:

@@ -8,10 +8,10 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from cache.entries import Counts, Feed, Look, Row, Vector
+from cache.entries import Counts, Feed, Look, Near, Row, Vector
 from cache.semantic.embedder import Embedder
 from cache.semantic.facts import Guard, facts_digest
-from cache.semantic.index import Near, Partition, warm_up
+from cache.semantic.index import Partition, warm_up
 from cache.semantic.verified import Judge, Verified, same_answers
 from plugins.contract import Answer, Lifecycle
 

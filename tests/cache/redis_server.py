@@ -24,7 +24,10 @@ def free_port() -> int:
 
 
 class RedisServer:
-    def __init__(self, folder: Path, *options: str, port: int | None = None, tls: bool = False) -> None:
+    def __init__(
+        self, folder: Path, *options: str, port: int | None = None, tls: bool = False, binary: str | None = BINARY
+    ) -> None:
+        self.binary = binary
         self.port = port or free_port()
         self.folder = folder
         self.options = options
@@ -36,11 +39,11 @@ class RedisServer:
         return f"redis://127.0.0.1:{self.port}/0"
 
     def start(self) -> None:
-        assert BINARY is not None
+        assert self.binary is not None
         ports = ["--port", "0", "--tls-port", str(self.port)] if self.tls else ["--port", str(self.port)]
         fixed = ["--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", str(self.folder)]
         with (self.folder / "redis.log").open("ab") as log:
-            self.process = subprocess.Popen([BINARY, *ports, *fixed, *self.options], stdout=log, stderr=log)
+            self.process = subprocess.Popen([self.binary, *ports, *fixed, *self.options], stdout=log, stderr=log)
         self._wait()
 
     def _wait(self) -> None:
