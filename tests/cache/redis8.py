@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 RELEASE = "trixie"
+KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 PACKAGES = (
     "redis-server",
     "redis-tools",
@@ -54,11 +55,9 @@ def unpacked(folder: Path) -> Path:
 
 def _own_apt(folder: Path) -> list[str]:
     """The mirror that this machine uses, with lists and a cache of their own."""
-    asked = ["apt-get", "indextargets", "--format", "$(REPO_URI) $(SIGNED_BY)", "Created-By: Packages"]
-    first = subprocess.run(asked, check=True, capture_output=True, text=True).stdout.splitlines()[0]
-    uri, _, key = first.partition(" ")
-    signed = f"[signed-by={key}] " if key else ""
-    (folder / "sources.list").write_text(f"deb {signed}{uri} {RELEASE} main\n")
+    asked = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]
+    uri = subprocess.run(asked, check=True, capture_output=True, text=True).stdout.splitlines()[0]
+    (folder / "sources.list").write_text(f"deb [signed-by={KEYRING}] {uri} {RELEASE} main\n")
     places = {
         "Dir::Etc::sourcelist": folder / "sources.list",
         "Dir::Etc::sourceparts": "-",
