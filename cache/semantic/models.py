@@ -109,9 +109,13 @@ class UpstreamEmbedder:
 
 
 class ServedEmbedder:
-    """Pooled hidden states of a model that the gateway itself serves; `bind` says how to get them."""
+    """Pooled hidden states of a model that the gateway itself serves; `bind` says how to get them.
 
-    threshold = 0.9
+    Of a causal model they tell little: with the bundled one hard negatives lie nearer (median cosine 0.95) than
+    rewordings do (0.80; from 0.39 on). The threshold keeps out what is unlike; the guard decides.
+    """
+
+    threshold = 0.35
 
     def __init__(self, model: str | None = None) -> None:
         self.model = model

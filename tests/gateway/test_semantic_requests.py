@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx
@@ -88,3 +88,23 @@ def test_a_malformed_wish_is_refused(gateway: TestApp, cache: Any) -> None:
     answer = ask(gateway, ONE, cache)
     assert answer.status_code == 400
     assert answer.json()["error"]["param"].startswith("sluicegate.cache")
+
+
+def test_a_served_model_compares(run_gateway: Callable[..., Any]) -> None:
+    """Vectors are the pooled hidden states of the bundled model itself."""
+    with run_gateway({"stages": {"recall": {"memory": {"semantic": {"embedder": "served"}}}}}) as gateway:
+        cache = {"cache": {"semantic": True, "threshold": 0.5}}
+        body = {"model": "bundled", "temperature": 0, "sluicegate": cache}
+        body["structured_outputs"] = {"choice": ["yes", "no"]}
+        said = []
+        for text in (ONE, OTHER):
+            messages = [{"role": "user", "content": text}]
+            said.append(httpx.post(f"{gateway.url}/v1/chat/completions", json={**body, "messages": messages}))
+        assert [served(answer) for answer in said] == ["miss", "semantic"]
+        assert gateway.metric("sluicegate_recall_memory_semantic_rows") == 1
+
+
+def test_a_cache_that_compares_by_a_model_nobody_serves_stops_the_start(run_gateway: Callable[..., Any]) -> None:
+    table = {"stages": {"recall": {"memory": {"semantic": {"embedder": "served:missing"}}}}}
+    with pytest.raises(AssertionError, match="missing"), run_gateway(table):
+        pass
