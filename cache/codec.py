@@ -10,14 +10,14 @@ refused. It is no signature. Whoever may write to the store can forge an entry, 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 import orjson
 
 from cache.entries import GENERATION, Kept, Row
-from plugins.contract import Answer, CacheKey, TokenLogprob, Usage
+from plugins.contract import Answer, CacheKey, TokenLogprob, ToolCall, Usage
 
 MAGIC = b"SG1"
 ROW_MAGIC = b"SR1"
@@ -125,11 +125,16 @@ def _flat(answer: Answer) -> list[Any]:
         [p.token_id, p.token, p.data.hex(), p.logprob, [[t, s, d.hex(), v] for t, s, d, v in p.top]]
         for p in answer.logprobs
     ]
-    return [answer.index, answer.text, answer.finish_reason, logprobs]
+    flat = [answer.index, answer.text, answer.finish_reason, logprobs]
+    calls = [[call.id, call.name, call.arguments] for call in answer.tool_calls]
+    return [*flat, answer.reasoning, calls] if answer.reasoning or calls else flat
 
 
-def _answer(index: int, text: str, finish_reason: Any, logprobs: list[Any]) -> Answer:
-    return Answer(index, text, finish_reason, tuple(_logprob(*flat) for flat in logprobs))
+def _answer(
+    index: int, text: str, finish_reason: Any, logprobs: list[Any], reasoning: str = "", calls: Sequence[Any] = ()
+) -> Answer:
+    entries = tuple(_logprob(*flat) for flat in logprobs)
+    return Answer(index, text, finish_reason, entries, None, reasoning, tuple(ToolCall(*call) for call in calls))
 
 
 def _logprob(token_id: int, token: str, data: str, logprob: float, top: list[Any]) -> TokenLogprob:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from plugins.contract import CacheKey, Caller, Constraint, Request, Sampling
+from plugins.contract import CacheKey, Caller, Constraint, Message, Request, Sampling
 
 _DEFAULTS = Sampling()
 
@@ -33,7 +33,7 @@ def cache_key(
         "model": [model, model_version],
         "template": template_version,
         "rails": rails,
-        "messages": [[m.role, m.name, m.content] for m in request.messages],
+        "messages": [_message(m) for m in request.messages],
         "constraint": _constraint(request.constraint),
         "sampling": _sampling(request.sampling),
         "n": request.n,
@@ -63,6 +63,13 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     return value
+
+
+def _message(message: Message) -> list[Any]:
+    said: list[Any] = [message.role, message.name, message.content]
+    if message.tool_calls or message.tool_call_id:
+        said += [[[call.id, call.name, call.arguments] for call in message.tool_calls], message.tool_call_id]
+    return said
 
 
 def _constraint(constraint: Constraint | None) -> Any:

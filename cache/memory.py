@@ -88,7 +88,7 @@ class MemoryCache:
 
 
 def keepable(answers: tuple[Answer, ...]) -> bool:
-    return bool(answers) and all(a.finish_reason == "stop" and a.refusal is None for a in answers)
+    return bool(answers) and all(a.finish_reason in ("stop", "tool_calls") and a.refusal is None for a in answers)
 
 
 def entry_bytes(key: CacheKey, answers: tuple[Answer, ...]) -> int:
@@ -98,6 +98,7 @@ def entry_bytes(key: CacheKey, answers: tuple[Answer, ...]) -> int:
 
 
 def _answer_bytes(answer: Answer) -> int:
-    width = 1 if answer.text.isascii() else 4
+    calls = [text for call in answer.tool_calls for text in (call.name, call.arguments)]
+    characters = sum(len(text) * (1 if text.isascii() else 4) for text in (answer.text, answer.reasoning, *calls))
     alternatives = sum(1 + len(logprob.top) for logprob in answer.logprobs)
-    return width * len(answer.text) + LOGPROB_BYTES * alternatives
+    return characters + LOGPROB_BYTES * alternatives

@@ -10,9 +10,11 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Span as TraceSpan
 
 from cache import Found, Question, Recall, Seat, TieredCache
+from gateway.shape import Shape
 from plugins import (
     Answer,
     Caller,
+    Channel,
     CompiledGrammar,
     Decision,
     FinishReason,
@@ -22,8 +24,11 @@ from plugins import (
     Request,
     ServedModel,
     TokenLogprob,
+    ToolCall,
     Usage,
 )
+
+PLAIN = Shape(None)
 
 if TYPE_CHECKING:  # moderation makes deltas, and an exchange holds its moderation
     from gateway.moderation import Moderation
@@ -31,13 +36,17 @@ if TYPE_CHECKING:  # moderation makes deltas, and an exchange holds its moderati
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """What leaves the gateway next for one choice; `refusal` only together with `finish_reason`."""
+    """What leaves the gateway next for one choice; `refusal` only together with `finish_reason`. `opened` begins the
+    call `call`: its id and name, and no arguments yet."""
 
     index: int
     text: str = ""
     logprobs: tuple[TokenLogprob, ...] = ()
     finish_reason: FinishReason | None = None
     refusal: str | None = None
+    channel: Channel = "content"
+    call: int = 0
+    opened: ToolCall | None = None
 
 
 @dataclass(slots=True)
@@ -59,11 +68,14 @@ class Exchange:
     seat: Seat[tuple[Answer, ...]] | None = None
     """Its place among equal requests that run at the same time; given up when the exchange is closed."""
     cached: tuple[Answer, ...] | None = None
+    shape: Shape = PLAIN
+    """What the whole output looks like, thoughts and calls of tools included."""
     grammar: CompiledGrammar | None = None
     generation: Generation | None = None
     moderation: Moderation | None = None
     decisions: list[Decision] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
+    thought_tokens: int = 0
     first_delta_at: float | None = None
     error: str | None = None
     recorded: bool = False

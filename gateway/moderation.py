@@ -7,12 +7,13 @@ replaced or stopped it, since they would spell what the rail took out.
 from __future__ import annotations
 
 import time
+import uuid
 from collections import Counter, deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gateway.exchange import Delta
-from plugins import Answer, Caller, Decision, FinishReason, OutputRail, Piece, Request, TokenLogprob
+from plugins import Answer, Caller, Channel, Decision, FinishReason, OutputRail, Piece, Request, TokenLogprob, ToolCall
 from safety import HoldbackWindow, JsonWindow, Redaction, Released, UnchangedWindow, redactor_for
 
 REFUSAL = "The answer was stopped by a safety rail."
@@ -29,16 +30,32 @@ class _Held:
 
 
 @dataclass(slots=True)
-class _Choice:
-    index: int
+class _Region:
+    """A stretch of one channel of one choice, and its window."""
+
+    channel: Channel
     window: HoldbackWindow | JsonWindow
+    call: ToolCall | None = None
+    number: int = 0
     fed: int = 0
     text: list[str] = field(default_factory=list)
-    logprobs: list[TokenLogprob] = field(default_factory=list)
     held: deque[_Held] = field(default_factory=deque)
     redactions: list[Redaction] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Choice:
+    index: int
+    region: _Region | None = None
+    """Where the choice stands; None before its first piece."""
+    past: list[_Region] = field(default_factory=list)
+    logprobs: list[TokenLogprob] = field(default_factory=list)
     finish_reason: FinishReason | None = None
     refusal: str | None = None
+
+    @property
+    def regions(self) -> list[_Region]:
+        return self.past if self.region is None else [*self.past, self.region]
 
 
 class Moderation:
@@ -46,10 +63,16 @@ class Moderation:
 
     def __init__(self, rails: Sequence[tuple[str, OutputRail]], request: Request, caller: Caller) -> None:
         self._names = [name for name, _ in rails]
+        self._rails = [rail for _, rail in rails]
+        self._request = request
+        self._caller = caller
         self._seconds = 0.0
         self._outcomes = dict.fromkeys(self._names, "pass")
         self._labels: Counter[str] = Counter()
-        self._choices = [_Choice(i, _window([rail for _, rail in rails], request, caller)) for i in range(request.n)]
+        self._choices = [_Choice(i) for i in range(request.n)]
+        if not request.reasoning and not request.callable_tools:  # a rail that cannot open fails before any text
+            for choice in self._choices:
+                choice.region = _Region("content", self._window("content", None))
 
     @property
     def finished(self) -> bool:
@@ -57,30 +80,66 @@ class Moderation:
 
     @property
     def redacted(self) -> bool:
-        return any(choice.redactions for choice in self._choices)
+        return any(region.redactions for choice in self._choices for region in choice.regions)
 
-    def feed(self, piece: Piece) -> Delta | None:
+    def feed(self, piece: Piece) -> list[Delta]:
         """What may leave now that `piece` was generated; nothing for a choice that already ended."""
         choice = self._choices[piece.index]
         if choice.finish_reason is not None:
-            return None
+            return []
         started = time.perf_counter()
-        if piece.logprobs:
-            choice.held.append(_Held(choice.fed, choice.fed + len(piece.text), piece.logprobs))
-        choice.fed += len(piece.text)
-        steps = [choice.window.feed(piece.text)]
-        if piece.finish_reason is not None and steps[0].blocked is None:
-            steps.append(choice.window.close())
-        for step in steps:
-            self._note(choice, step)
-        delta = self._delta(choice, "".join(step.text for step in steps), steps[-1], piece.finish_reason)
+        deltas: list[Delta] = []
+        region = choice.region
+        if region is None or region.channel != piece.channel or region.number != piece.call:
+            deltas += self._turn(choice, piece)
+            region = choice.region
+        if choice.finish_reason is None and region is not None:
+            delta = self._pass(choice, region, piece)
+            if delta.text or delta.logprobs or delta.finish_reason or delta.refusal:
+                deltas.append(delta)
         self._seconds += time.perf_counter() - started
-        return delta if delta.text or delta.logprobs or delta.finish_reason else None
+        return deltas
+
+    def _turn(self, choice: _Choice, piece: Piece) -> list[Delta]:
+        """The choice goes on in another channel, or with another call: what the last window holds must settle first."""
+        deltas = []
+        if (last := choice.region) is not None:
+            step = last.window.close()
+            self._note(last, step)
+            deltas.append(self._delta(choice, last, step.text, step, None))
+            if choice.finish_reason is not None:
+                return deltas
+            choice.past.append(last)
+        call = None
+        if piece.channel == "tool_arguments":
+            call = ToolCall(f"call_{uuid.uuid4().hex[:24]}", piece.tool or "")
+            deltas.append(Delta(choice.index, channel="tool_arguments", call=piece.call, opened=call))
+        choice.region = _Region(piece.channel, self._window(piece.channel, call), call, piece.call)
+        return deltas
+
+    def _pass(self, choice: _Choice, region: _Region, piece: Piece) -> Delta:
+        if piece.logprobs:
+            region.held.append(_Held(region.fed, region.fed + len(piece.text), piece.logprobs))
+        region.fed += len(piece.text)
+        steps = [region.window.feed(piece.text)]
+        if piece.finish_reason is not None and steps[0].blocked is None:
+            steps.append(region.window.close())
+        for step in steps:
+            self._note(region, step)
+        return self._delta(choice, region, "".join([step.text for step in steps]), steps[-1], piece.finish_reason)
 
     def answers(self) -> list[Answer]:
         """The choices as far as they got; one that never ended counts as cancelled."""
         return [
-            Answer(c.index, "".join(c.text), c.finish_reason or "cancelled", tuple(c.logprobs), c.refusal)
+            Answer(
+                c.index,
+                _text_of(c, "content"),
+                c.finish_reason or "cancelled",
+                tuple(c.logprobs),
+                c.refusal,
+                _text_of(c, "reasoning"),
+                tuple(replace(r.call, arguments="".join(r.text)) for r in c.regions if r.call is not None),
+            )
             for c in self._choices
         ]
 
@@ -90,9 +149,9 @@ class Moderation:
         each = self._seconds / max(1, len(self._names))
         return [Decision("moderate", name, outcome, each, detail) for name, outcome in self._outcomes.items()]
 
-    def _note(self, choice: _Choice, step: Released) -> None:
+    def _note(self, region: _Region, step: Released) -> None:
         for redaction in step.redactions:
-            choice.redactions.append(redaction)
+            region.redactions.append(redaction)
             self._labels[redaction.reason] += 1
             self._worsen(redaction.rail, "redact")
         for said, outcome in ((step.escalations, "escalate"), (step.failures, "failed")):
@@ -105,35 +164,41 @@ class Moderation:
         if GRAVITY.index(outcome) > GRAVITY.index(self._outcomes[rail]):
             self._outcomes[rail] = outcome
 
-    def _delta(self, choice: _Choice, text: str, last: Released, ended: FinishReason | None) -> Delta:
+    def _delta(self, choice: _Choice, region: _Region, text: str, last: Released, ended: FinishReason | None) -> Delta:
         if last.blocked is not None:
             choice.finish_reason, choice.refusal = "content_filter", REFUSAL
-            choice.held.clear()
+            region.held.clear()
         else:
             choice.finish_reason = ended
-        logprobs = _cleared(choice)
-        choice.text.append(text)
+        logprobs = _cleared(region) if region.held else ()
+        region.text.append(text)
         choice.logprobs.extend(logprobs)
-        return Delta(choice.index, text, logprobs, choice.finish_reason, choice.refusal)
+        return Delta(choice.index, text, logprobs, choice.finish_reason, choice.refusal, region.channel, region.number)
+
+    def _window(self, channel: Channel, call: ToolCall | None) -> HoldbackWindow | JsonWindow:
+        """Rails see the strings of JSON decoded, and what replaces one still satisfies the schema."""
+        opened = (self._rails, self._request, self._caller, channel)
+        if call is not None:
+            schema = next((tool.parameters for tool in self._request.tools if tool.name == call.name), {})
+            return JsonWindow(*opened, redactor=redactor_for(schema))
+        constraint = self._request.constraint
+        if constraint is None or channel == "reasoning":
+            return HoldbackWindow(*opened)
+        if constraint.kind not in ("json_schema", "json_object"):
+            return UnchangedWindow(*opened)
+        return JsonWindow(*opened, redactor=redactor_for(constraint.value if constraint.kind == "json_schema" else {}))
 
 
-def _window(rails: Sequence[OutputRail], request: Request, caller: Caller) -> HoldbackWindow | JsonWindow:
-    """Rails see the strings of a JSON answer decoded, and what replaces one still satisfies the schema."""
-    constraint = request.constraint
-    if constraint is None:
-        return HoldbackWindow(rails, request, caller)
-    if constraint.kind not in ("json_schema", "json_object"):
-        return UnchangedWindow(rails, request, caller)
-    schema = constraint.value if constraint.kind == "json_schema" else {}
-    return JsonWindow(rails, request, caller, redactor=redactor_for(schema))
+def _text_of(choice: _Choice, channel: Channel) -> str:
+    return "".join([text for region in choice.regions if region.channel == channel for text in region.text])
 
 
-def _cleared(choice: _Choice) -> tuple[TokenLogprob, ...]:
+def _cleared(region: _Region) -> tuple[TokenLogprob, ...]:
     """Log probabilities of fed text that the window has let go untouched."""
     found: list[TokenLogprob] = []
-    clear_to = choice.fed - choice.window.held
-    while choice.held and choice.held[0].end <= clear_to:
-        held = choice.held.popleft()
-        if not any(r.start < held.end and held.start < r.end for r in choice.redactions):
+    clear_to = region.fed - region.window.held
+    while region.held and region.held[0].end <= clear_to:
+        held = region.held.popleft()
+        if not any(r.start < held.end and held.start < r.end for r in region.redactions):
             found.extend(held.logprobs)
     return tuple(found)

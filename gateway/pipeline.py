@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Sequence
 from dataclasses import dataclass
 
 from opentelemetry import context as otel
@@ -21,8 +21,11 @@ from cache import Question, TieredCache
 from gateway.exchange import Delta, Exchange
 from gateway.moderation import REFUSAL, Moderation
 from gateway.recall import Replay, hit_detail, question_for, recalled, remember
+from gateway.regions import Regions
+from gateway.shape import shape_of
 from gateway.spans import Spans, error_code
 from gateway.telemetry import Metrics
+from gateway.tools import check_tools
 from gateway.validation import Validator
 from plugins import (
     Admitter,
@@ -31,17 +34,21 @@ from plugins import (
     CompiledGrammar,
     Constrainer,
     ContentBlocked,
+    Generation,
     GenerationFailed,
     Generator,
     InputRail,
     Job,
     OutputRail,
+    Piece,
     Recorder,
     Request,
     Router,
 )
 
 log = logging.getLogger("sluicegate.pipeline")
+WHOLE = ("stop", "tool_calls")
+"""How a choice ends that says all it had to say."""
 MAX_ATTEMPTS = 3
 """Generations tried for one non-streamed structured answer before giving up; more than one is already a bug."""
 
@@ -75,6 +82,7 @@ class Pipeline:
         exchange = self._spans.begin(request, parent)
         try:
             await self._admit(exchange)
+            check_tools(exchange.request, exchange.caller)
             await self._screen(exchange)
             await self._route(exchange)
             await self._assemble(exchange)
@@ -91,7 +99,7 @@ class Pipeline:
         error: BaseException | None = None
         try:
             async for delta in self._moderate(exchange):
-                if delta.finish_reason == "stop":
+                if delta.finish_reason in WHOLE:
                     self._check_streamed(exchange, delta.index)
                 yield delta
             await self._remember(exchange)
@@ -160,6 +168,7 @@ class Pipeline:
         with self._spans.timed(exchange, "assemble", name) as note:
             exchange.prompt = await assembler.assemble(exchange.request, exchange.served)
             note.outcome = f"{len(exchange.prompt.token_ids)} tokens"
+        exchange.shape = shape_of(exchange.request, exchange.prompt)
 
     async def _recall(self, exchange: Exchange) -> None:
         caches = [cache for _, cache in self.stages.recall]
@@ -190,7 +199,7 @@ class Pipeline:
             note.outcome = exchange.seat.role if exchange.cached is None else "shared"
 
     async def _constrain(self, exchange: Exchange) -> None:
-        constraint = exchange.request.constraint
+        constraint = exchange.shape.constraint
         if constraint is None or exchange.cached is not None:
             return
         name, constrainer = self.stages.constrain
@@ -198,7 +207,7 @@ class Pipeline:
             exchange.grammar = await constrainer.compile(constraint, exchange.served)
             if not isinstance(exchange.grammar, CompiledGrammar):  # None would mean that everything is allowed
                 raise TypeError(f"compile() answered {exchange.grammar!r}")
-            self._validator.prepare(constraint)
+            self._validator.prepare(exchange.request)
             note.outcome = constraint.kind
             if exchange.not_enforced:
                 note.detail["not_enforced"] = list(exchange.not_enforced)
@@ -229,13 +238,11 @@ class Pipeline:
         started = time.perf_counter()
         assert exchange.generation is not None
         try:
-            async for piece in exchange.generation:
-                delta = moderation.feed(piece)
-                if delta is None:
-                    continue
-                if exchange.first_delta_at is None:
-                    exchange.first_delta_at = time.perf_counter()
-                yield delta
+            async for piece in _pieces(exchange):
+                for delta in moderation.feed(piece):
+                    if exchange.first_delta_at is None:
+                        exchange.first_delta_at = time.perf_counter()
+                    yield delta
                 if moderation.finished:
                     break
         finally:
@@ -286,9 +293,7 @@ class Pipeline:
             raise GenerationFailed("the streamed answer does not satisfy its schema; discard it")
 
     def _complaint(self, request: Request, answer: Answer) -> str | None:
-        if request.constraint is None or answer.finish_reason != "stop":
-            return None
-        return self._validator.complaint(request.constraint, answer.text)
+        return self._validator.complaint(request, answer) if answer.finish_reason in WHOLE else None
 
     def _all_valid(self, request: Request, answers: Sequence[Answer]) -> bool:
         return bool(answers) and not any(self._complaint(request, answer) for answer in answers)
@@ -297,7 +302,7 @@ class Pipeline:
         if exchange.question is None or exchange.cached is not None:
             return
         answers = tuple(exchange.answers)
-        whole = bool(answers) and all(a.finish_reason == "stop" and a.refusal is None for a in answers)
+        whole = bool(answers) and all(a.finish_reason in WHOLE and a.refusal is None for a in answers)
         if exchange.seat is not None:
             exchange.seat.land(answers) if whole else exchange.seat.release()
         for name, cache, recall in exchange.recalls if whole else ():
@@ -306,4 +311,22 @@ class Pipeline:
 
 def _refused(answer: Answer) -> Answer:
     """A redaction left something that breaks the schema: the answer is refused as a whole."""
-    return dataclasses.replace(answer, finish_reason="content_filter", refusal=REFUSAL, logprobs=())
+    return dataclasses.replace(answer, finish_reason="content_filter", refusal=REFUSAL, logprobs=(), tool_calls=())
+
+
+def _pieces(exchange: Exchange) -> AsyncIterable[Piece]:
+    """What is generated, by region: an output that is not all answer is taken apart first."""
+    assert exchange.generation is not None
+    plain = exchange.shape.is_plain or exchange.cached is not None
+    return exchange.generation if plain else _by_region(exchange, exchange.generation)
+
+
+async def _by_region(exchange: Exchange, generation: Generation) -> AsyncIterator[Piece]:
+    regions = [Regions(exchange.shape) for _ in range(exchange.request.n)]
+    async for piece in generation:
+        if piece.channel != "content":  # a generator that knows the channels by itself
+            yield piece
+            continue
+        for part in regions[piece.index].feed(piece):
+            yield part
+        exchange.thought_tokens = sum(region.thought_tokens for region in regions)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -34,6 +35,7 @@ def question_for(
         model=model.name,
         model_version=model.version,
         rails=fingerprint,
+        scope=_scope(request),
         tags=request.reuse.tags,
         semantic=wanted and greedy,
         threshold=request.reuse.threshold,
@@ -43,6 +45,17 @@ def question_for(
 def _temperature(request: Request, model: ServedModel) -> float:
     asked = request.sampling.temperature
     return getattr(model, "default_temperature", 1.0) if asked is None else asked
+
+
+def _scope(request: Request) -> dict[str, Any] | None:
+    """What else an answer depends on. Only what was asked for, so that plain requests keep the keys they have."""
+    asked: dict[str, Any] = {"reasoning": True} if request.reasoning else {}
+    if request.tools:
+        choice = request.tool_choice
+        names = None if choice.names is None else sorted(choice.names)
+        asked["tools"] = [[tool.name, tool.description, tool.parameters] for tool in request.tools]
+        asked["tool_choice"] = [choice.mode, names, choice.parallel]
+    return asked or None
 
 
 def hit_detail(found: Found) -> dict[str, Any]:
@@ -108,7 +121,8 @@ class Replay:
 
     async def __aiter__(self) -> AsyncIterator[Piece]:
         for answer in self._answers:
-            yield Piece(answer.index, answer.text, logprobs=answer.logprobs, finish_reason=answer.finish_reason)
+            for piece in _pieces(answer):
+                yield piece
 
     def cancel(self) -> None:
         """Nothing runs."""
@@ -116,3 +130,16 @@ class Replay:
     @property
     def usage(self) -> Usage:
         return Usage()
+
+
+def _pieces(answer: Answer) -> Iterator[Piece]:
+    """By region, in the order in which a model writes them; the last one ends the choice."""
+    parts: list[Piece] = []
+    if answer.reasoning:
+        parts.append(Piece(answer.index, answer.reasoning, channel="reasoning"))
+    if answer.text or not answer.tool_calls:
+        parts.append(Piece(answer.index, answer.text, logprobs=answer.logprobs))
+    for number, call in enumerate(answer.tool_calls):
+        parts.append(Piece(answer.index, call.arguments, channel="tool_arguments", call=number, tool=call.name))
+    yield from parts[:-1]
+    yield replace(parts[-1], finish_reason=answer.finish_reason)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Any
 
 import jsonschema_rs
 
-from plugins import Constraint, InvalidGrammar
+from plugins import Answer, Constraint, InvalidGrammar, Request, ToolCall
 
 
 class Validator:
@@ -18,17 +19,42 @@ class Validator:
         self._capacity = capacity
         self._compiled: OrderedDict[str, Any] = OrderedDict()
 
-    def prepare(self, constraint: Constraint) -> None:
-        """Raises `InvalidGrammar` where the schema itself is malformed: better said before than after generating."""
-        if constraint.kind == "json_schema":
-            try:
-                self._validator(constraint.value)
-            except (jsonschema_rs.ValidationError, ValueError) as error:
-                raise InvalidGrammar(f"the schema is malformed: {str(error).splitlines()[0]}") from error
+    def prepare(self, request: Request) -> None:
+        """Raises `InvalidGrammar` where a schema itself is malformed: better said before than after generating."""
+        if request.constraint is not None and request.constraint.kind == "json_schema":
+            self._prepare(request.constraint.value, "the schema")
+        for tool in request.callable_tools:
+            self._prepare(tool.parameters, f"the schema of tool {tool.name!r}")
 
-    def complaint(self, constraint: Constraint, text: str) -> str | None:
-        """None where `text` is a valid answer under `constraint`, else what is wrong. Regular expressions and Lark
-        grammars have no independent judge here: their matcher's own end state is the proof."""
+    def complaint(self, request: Request, answer: Answer) -> str | None:
+        """None where the answer is valid as far as the request says what valid is, else what is wrong."""
+        if answer.tool_calls:
+            return self._complaint_of_calls(request, answer.tool_calls)
+        if request.tool_choice.mode == "required" and request.tools:
+            return "no tool was called"
+        return None if request.constraint is None else self._complaint_of_text(request.constraint, answer.text)
+
+    def _prepare(self, schema: Any, name: str) -> None:
+        try:
+            self._validator(schema)
+        except (jsonschema_rs.ValidationError, ValueError) as error:
+            raise InvalidGrammar(f"{name} is malformed: {str(error).splitlines()[0]}") from error
+
+    def _complaint_of_calls(self, request: Request, calls: Sequence[ToolCall]) -> str | None:
+        schemas = {tool.name: tool.parameters for tool in request.callable_tools}
+        if len(calls) > 1 and not request.tool_choice.parallel:
+            return f"{len(calls)} calls where one was allowed"
+        for call in calls:
+            if call.name not in schemas:
+                return f"the tool {call.name!r} may not be called"
+            found = self._complaint_of_text(Constraint("json_schema", schemas[call.name]), call.arguments)
+            if found:
+                return f"arguments of {call.name!r}: {found}"
+        return None
+
+    def _complaint_of_text(self, constraint: Constraint, text: str) -> str | None:
+        """Regular expressions and Lark grammars have no independent judge here: their matcher's own end state is the
+        proof."""
         if constraint.kind == "choice":
             return None if text in constraint.value else "not one of the choices"
         if constraint.kind not in ("json_schema", "json_object"):

@@ -23,8 +23,8 @@ SLOTS: tuple[SlotName, ...] = get_args(SlotName)
 
 Role = Literal["system", "developer", "user", "assistant", "tool"]
 Channel = Literal["content", "reasoning", "tool_arguments"]
-FinishReason = Literal["stop", "length", "content_filter", "cancelled", "error"]
-ConstraintKind = Literal["json_schema", "json_object", "regex", "choice", "lark"]
+FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "cancelled", "error"]
+ConstraintKind = Literal["json_schema", "json_object", "regex", "choice", "lark", "structural_tag"]
 Mask = npt.NDArray[np.int32]
 """Token bitmask, int32 [ceil(V/32)]: bit `t % 32` of word `t // 32` is 1 where token `t` is allowed."""
 
@@ -33,10 +33,42 @@ Mask = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
+class ToolCall:
+    """`arguments` is JSON text; in a stream it comes in pieces, and is empty where the call begins."""
+
+    id: str
+    name: str
+    arguments: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
     role: Role
     content: str
     name: str | None = None
+    tool_calls: tuple[ToolCall, ...] = ()
+    """Of an assistant: what it asked to be called."""
+    tool_call_id: str | None = None
+    """Of a tool: the call that this is the result of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A function that a model may ask the caller to call. `parameters`: the JSON schema of its arguments."""
+
+    name: str
+    description: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=lambda: {"type": "object", "properties": {}})
+
+
+@dataclass(frozen=True, slots=True)
+class ToolChoice:
+    """`required`: at least one call. `names`: the only tools that may be called; None = all of the request's."""
+
+    mode: Literal["none", "auto", "required"] = "auto"
+    names: frozenset[str] | None = None
+    parallel: bool = True
+    """More than one call in an answer is allowed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +101,8 @@ class Sampling:
     logit_bias: Mapping[int, float] = field(default_factory=dict)
     min_tokens: int = 0
     ignore_eos: bool = False
+    close_on_length: bool = False
+    """A constrained answer that runs out of tokens is brought to its shortest valid end within `max_tokens`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +133,19 @@ class Request:
     """Lower runs first; 0 = interactive, 10 = batch."""
     metadata: Mapping[str, str] = field(default_factory=dict)
     cache: bool = True
+    tools: tuple[Tool, ...] = ()
+    tool_choice: ToolChoice = ToolChoice()
+    reasoning: bool = False
+    """The model thinks aloud first, in a channel of its own."""
+
+    @property
+    def callable_tools(self) -> tuple[Tool, ...]:
+        """Those that `tool_choice` lets the model call."""
+        choice = self.tool_choice
+        if choice.mode == "none":
+            return ()
+        return tuple(tool for tool in self.tools if choice.names is None or tool.name in choice.names)
+
     """False: neither look for a kept answer nor keep this one."""
     reuse: Reuse = Reuse()
     explain: bool = False
@@ -152,6 +199,10 @@ class Piece:
     logprobs: tuple[TokenLogprob, ...] = ()
     finish_reason: FinishReason | None = None
     channel: Channel = "content"
+    call: int = 0
+    """Which call of its choice, where the channel is `tool_arguments`."""
+    tool: str | None = None
+    """Name of the tool, on the first piece of a call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +270,8 @@ class Answer:
     finish_reason: FinishReason
     logprobs: tuple[TokenLogprob, ...] = ()
     refusal: str | None = None
+    reasoning: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

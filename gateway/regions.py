@@ -1,0 +1,139 @@
+"""Taking apart what a model wrote under a `Shape`: thoughts, the answer, calls of tools. What it yields does not depend
+on how the text was cut into pieces, up to the cut of the text it yields.
+
+Only what may still be the beginning of a mark is held. Blanks around calls and after thoughts belong to nobody.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Literal
+
+from gateway.shape import CALL, CALLED, THINK, THOUGHT, Shape
+from plugins import Channel, GenerationFailed, Piece
+
+_HEAD = re.compile(r'\s*\{"name": "([^"\\]+)", "arguments": ?')
+_LONGEST_HEAD = 256
+Place = Literal["start", "thoughts", "gap", "answer", "head", "arguments"]
+
+
+class Regions:
+    """One choice. Mutable; fed from the event loop."""
+
+    def __init__(self, shape: Shape) -> None:
+        self._calls = shape.calls
+        self._place: Place = {"none": "answer", "asked": "start", "begun": "thoughts"}[shape.thoughts]  # type: ignore[assignment]
+        self._call = -1
+        self._held = ""
+        self.thought_tokens = 0
+        """Tokens that ended inside the thoughts."""
+
+    def feed(self, piece: Piece) -> list[Piece]:
+        """The piece's text by region; the last of them ends the choice where `piece` does. Raises `GenerationFailed`
+        where a call is not spelled as the grammar demands, which only a model that obeys none can do."""
+        if self._place in ("start", "thoughts"):
+            self.thought_tokens += len(piece.token_ids)
+        self._held += piece.text
+        found = [part for part in self._parts(piece.index) if part.text or part.tool]
+        if piece.finish_reason is None:
+            return found
+        ending = "tool_calls" if piece.finish_reason == "stop" and self._call >= 0 else piece.finish_reason
+        if piece.finish_reason == "stop" and self._place in ("thoughts", "head", "arguments"):
+            raise GenerationFailed(f"the model stopped in the middle of its {self._place}; nothing of it is usable")
+        return [*found, self._piece(piece.index, self._rest(), finish_reason=ending)]
+
+    def _rest(self) -> str:
+        """What is left where the output ends; a mark that was being written is nobody's text."""
+        if self._place == "thoughts":
+            return self._held[: _open_end(self._held, THOUGHT)].rstrip()
+        if self._place == "arguments":
+            end = _open_end(self._held, CALLED)
+            return self._held if end == len(self._held) else self._held[:end].rstrip().removesuffix("}")
+        return self._held if self._place == "answer" else ""
+
+    def _parts(self, index: int) -> Iterator[Piece]:
+        """Whatever is settled; every step leaves its place, or waits for more text."""
+        before: tuple[Place, str] | None = None
+        while before != (self._place, self._held):
+            before = (self._place, self._held)
+            yield from getattr(self, f"_in_{self._place}")(index)
+
+    def _in_start(self, index: int) -> Iterator[Piece]:
+        text = self._held.lstrip()
+        if text.startswith(THINK):
+            self._place, self._held = "thoughts", text[len(THINK) :].lstrip()
+        elif not THINK.startswith(text):
+            self._place = "answer"
+        yield from ()
+
+    def _in_thoughts(self, index: int) -> Iterator[Piece]:
+        thoughts, mark, rest = self._held.partition(THOUGHT)
+        if mark:
+            yield self._piece(index, thoughts.rstrip())
+            self._place, self._held = "gap", rest
+            return
+        yield from self._settled(index, _open_end(self._held, THOUGHT))
+
+    def _in_gap(self, index: int) -> Iterator[Piece]:
+        self._held = self._held.lstrip()
+        if self._held:
+            self._place = "answer"
+        yield from ()
+
+    def _in_answer(self, index: int) -> Iterator[Piece]:
+        if not self._calls:
+            yield from self._settled(index, len(self._held))
+            return
+        if self._call >= 0:
+            self._held = self._held.lstrip()
+        text, mark, rest = self._held.partition(CALL)
+        if mark:
+            yield self._piece(index, text.rstrip())
+            self._place, self._held, self._call = "head", rest, self._call + 1
+            return
+        yield from self._settled(index, _open_end(self._held, CALL))
+
+    def _in_head(self, index: int) -> Iterator[Piece]:
+        found = _HEAD.match(self._held)
+        if found:
+            self._place, self._held = "arguments", self._held[found.end() :]
+            yield self._piece(index, "", tool=found[1])
+        elif len(self._held) > _LONGEST_HEAD:
+            raise GenerationFailed("the model began a tool call that names no tool")
+
+    def _in_arguments(self, index: int) -> Iterator[Piece]:
+        # A raw line break cannot stand inside a JSON string, nor `<` outside one: the first mark is the end.
+        text, mark, rest = self._held.partition(CALLED)
+        if mark:
+            text = text.rstrip()
+            if not text.endswith("}"):
+                raise GenerationFailed("the model ended a tool call that is not whole")
+            yield self._piece(index, text[:-1].rstrip())
+            self._place, self._held = "answer", rest
+            return
+        settled = text[: _open_end(text, CALLED)].rstrip().removesuffix("}")
+        yield from self._settled(index, len(settled))
+
+    def _settled(self, index: int, end: int) -> Iterator[Piece]:
+        """Text up to `end`; blanks there wait, for they may come before a mark."""
+        if self._place != "answer" or self._calls:
+            end = len(self._held[:end].rstrip())
+        text, self._held = self._held[:end], self._held[end:]
+        yield self._piece(index, text)
+
+    def _piece(self, index: int, text: str, *, tool: str | None = None, finish_reason: str | None = None) -> Piece:
+        channels: dict[Place, Channel] = {
+            "start": "reasoning", "thoughts": "reasoning", "head": "tool_arguments", "arguments": "tool_arguments"
+        }  # fmt: skip
+        channel = channels.get(self._place, "content")
+        call = max(0, self._call) if channel == "tool_arguments" else 0
+        return Piece(index, text, finish_reason=finish_reason, channel=channel, call=call, tool=tool)  # type: ignore[arg-type]
+
+
+def _open_end(text: str, mark: str) -> int:
+    """Where the longest end of `text` begins that is a beginning of `mark`."""
+    for size in range(min(len(mark) - 1, len(text)), 0, -1):
+        if text.endswith(mark[:size]):
+            return len(text) - size
+    return len(text)
