@@ -9,6 +9,8 @@ from typing import Any
 
 import jsonschema_rs
 
+from gateway.tagged import complaint as tag_complaint
+from gateway.tagged import json_schemas
 from plugins import Answer, Constraint, InvalidGrammar, Request, ToolCall
 
 
@@ -23,6 +25,9 @@ class Validator:
         """Raises `InvalidGrammar` where a schema itself is malformed: better said before than after generating."""
         if request.constraint is not None and request.constraint.kind == "json_schema":
             self._prepare(request.constraint.value, "the schema")
+        if request.constraint is not None and request.constraint.kind == "structural_tag":
+            for schema in json_schemas(request.constraint.value):
+                self._prepare(schema, "a schema inside the structural tag")
         for tool in request.callable_tools:
             self._prepare(tool.parameters, f"the schema of tool {tool.name!r}")
 
@@ -57,6 +62,8 @@ class Validator:
         proof."""
         if constraint.kind == "choice":
             return None if text in constraint.value else "not one of the choices"
+        if constraint.kind == "structural_tag":
+            return tag_complaint(constraint.value, text, self._schema_complaint, _DECODER)
         if constraint.kind not in ("json_schema", "json_object"):
             return None
         try:
@@ -90,6 +97,13 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         raise ValueError("an object has the same key twice")
     return found
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON value")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
 
 
 def _refuse(uri: str) -> Any:

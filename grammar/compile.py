@@ -43,6 +43,18 @@ def compile_json_schema(
 
 
 def _compile(schema: dict[str, Any] | bool, vocabulary: Vocabulary, options: GrammarOptions) -> CompiledGrammar:
+    values, root, notes = satisfiable_values(schema, options)
+    return CompiledGrammar(
+        vocabulary,
+        lambda: values.renewed().value(root, End()),
+        needs_text=True,
+        thread_limit=options.limits.threads,
+        notes=notes,
+    )
+
+
+def satisfiable_values(schema: dict[str, Any] | bool, options: GrammarOptions) -> tuple[Values, Conj, tuple[str, ...]]:
+    """What the threads of `schema` come from, its root, and notes. Raises a `GrammarError`."""
     leaves.warm()
     document = Document(schema, most=options.limits.containers)
     survey = Survey(document, options.limits)
@@ -52,13 +64,7 @@ def _compile(schema: dict[str, Any] | bool, vocabulary: Vocabulary, options: Gra
         values.checks.validator(root[0])
     if not values.satisfiable(root):
         raise Unsatisfiable("no value satisfies this schema", pointer=values.why_not(root))
-    return CompiledGrammar(
-        vocabulary,
-        lambda: values.renewed().value(root, End()),
-        needs_text=True,
-        thread_limit=options.limits.threads,
-        notes=tuple(survey.notes),
-    )
+    return values, root, tuple(survey.notes)
 
 
 def compile_json_object(vocabulary: Vocabulary, *, options: GrammarOptions | None = None) -> CompiledGrammar:

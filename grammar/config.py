@@ -10,7 +10,7 @@ import numpy as np
 from grammar import classify
 from grammar.tape import Tape
 from grammar.threads import AT_END, Continuation, Gather, Guard, InLexeme, Run, Start, Thread
-from grammar.trie import I32
+from grammar.trie import I32, Branch
 from grammar.vocabulary import Vocabulary
 from plugins.errors import GrammarLimit
 
@@ -51,14 +51,16 @@ class Config:
 def _may_end(thread: Thread) -> bool:
     if thread is AT_END:
         return True
-    return isinstance(thread, InLexeme) and thread.follow.is_end and thread.lexeme.outcome(thread.state) is not None
+    return isinstance(thread, InLexeme) and thread.lexeme.outcome(thread.state) is not None and thread.follow.is_end
 
 
 class Configs:
     """The configurations of one compiled grammar, interned. Shared by its matchers; races only repeat work."""
 
-    def __init__(self, vocabulary: Vocabulary, thread_limit: int) -> None:
+    def __init__(self, vocabulary: Vocabulary, thread_limit: int, beyond: Branch | None = None) -> None:
         self.vocabulary = vocabulary
+        self.beyond = beyond
+        """Tokens that may end a JSON value and go on with what is no JSON (structural tags)."""
         self.thread_limit = thread_limit
         self._known: dict[Any, Config] = {}
         self.blank = np.zeros(vocabulary.row_words, np.int32)
@@ -147,6 +149,8 @@ class Configs:
         gather = Gather(self.vocabulary)
         for thread in config.threads:
             thread.root(gather)
+            if self.beyond is not None and not (type(thread) is InLexeme and thread.lexeme.general):
+                thread.walk(self.beyond, gather)
         rows = list({id(row): row for row in gather.rows}.values())
         base = rows[0] if rows else self.blank
         if len(rows) > 1:

@@ -25,8 +25,8 @@ def forced_text(configs: Configs, config: Config, tape: Tape | None) -> bytes:
         byte = _only_byte(config.threads)
         if byte is None:
             break
-        after, asked = configs.take(config, bytes([byte]), tape)
-        if after is None or asked:
+        after, _ = configs.take(config, bytes([byte]), tape)
+        if after is None:
             break
         found.append(byte)
         config = after

@@ -11,7 +11,7 @@ from grammar.config import Config, Configs, Doubt
 from grammar.forced import canonical_tokens, forced_text
 from grammar.tape import Place, Tape
 from grammar.threads import Thread
-from grammar.trie import I32
+from grammar.trie import I32, Branch
 from grammar.vocabulary import Vocabulary
 from plugins.contract import Mask
 from plugins.errors import TokenRejected
@@ -31,8 +31,13 @@ class CompiledGrammar:
         needs_text: bool,
         thread_limit: int = 2_000,
         notes: tuple[str, ...] = (),
+        tape: Callable[[], Tape] = Tape,
+        beyond: Branch | None = None,
     ) -> None:
+        """`tape` makes the text of a matcher; `beyond`: tokens that may end a JSON value and go on with no JSON."""
         self.vocabulary = vocabulary.warm()
+        self.new_tape = tape
+        self._beyond = beyond
         self.notes = notes
         self.needs_text = needs_text
         self._start = start
@@ -40,7 +45,7 @@ class CompiledGrammar:
         self._configs, self._first = self._begin()
 
     def _begin(self) -> tuple[Configs, Config]:
-        configs = Configs(self.vocabulary, self._thread_limit)
+        configs = Configs(self.vocabulary, self._thread_limit, self._beyond)
         return configs, configs.intern(self._start())
 
     def matcher(self) -> Matcher:
@@ -63,7 +68,7 @@ class Matcher:
         self._configs = configs
         self._at = first
         self._finished = False
-        self._tape = Tape() if grammar.needs_text else None
+        self._tape = grammar.new_tape() if grammar.needs_text else None
         self._past: list[tuple[Config, Place | None, bool, int]] = []
 
     # --- masks --------------------------------------------------------------------------------------------------

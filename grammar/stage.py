@@ -14,6 +14,7 @@ from grammar.compile import compile_choices, compile_json_object, compile_json_s
 from grammar.lark import compile_lark
 from grammar.matcher import CompiledGrammar
 from grammar.options import GrammarOptions
+from grammar.tags import compile_structural_tags
 from grammar.vocabulary import Vocabulary
 from plugins.contract import Constraint, RegistryLike, ServedModel
 from plugins.errors import InvalidGrammar
@@ -100,6 +101,7 @@ _KINDS: dict[str, Callable[[Any, Vocabulary, GrammarOptions], CompiledGrammar]] 
     "regex": lambda value, vocabulary, options: compile_regex(value, vocabulary),
     "choice": lambda value, vocabulary, options: compile_choices(value, vocabulary),
     "lark": lambda value, vocabulary, options: compile_lark(value, vocabulary),
+    "structural_tag": lambda value, vocabulary, options: compile_structural_tags(value, vocabulary, options=options),
 }
 
 

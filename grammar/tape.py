@@ -49,7 +49,7 @@ class Tape:
         self.mode, self.open, self.string, self.closed = place.mode, place.open, place.string, place.closed
 
     def copy(self) -> Tape:
-        other = Tape()
+        other = type(self)()
         place = self.place()
         other.text[:] = self.text
         other.restore(replace(place))
@@ -105,8 +105,8 @@ class Tape:
 
     def items(self, end: int) -> list[Any]:
         """Items of the innermost open array, the last one ending before offset `end`."""
-        if end < len(self.text) and self.text[end] == 0x5D:
-            start = self.closed[0]  # a number ends with the bracket that closes its array
+        if end < len(self.text) and self.text[end] in b"]}":
+            start = self.closed[0]  # a number ends with the bracket that closes its array, or with a wrong one
         else:
             assert self.open is not None
             start = self.open.start

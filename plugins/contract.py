@@ -73,7 +73,8 @@ class ToolChoice:
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """What shape the answer must have. `value`: schema dict | None | pattern | sequence of strings | grammar text."""
+    """What shape the answer must have. `value`: schema dict | None | pattern | sequence of strings | grammar text |
+    structural tag (a dict, see docs/grammar.md)."""
 
     kind: ConstraintKind
     value: Any = None

@@ -49,7 +49,10 @@ class JsonSchemaFormat(BaseModel):
 
 
 class ResponseFormat(BaseModel):
-    type: Literal["text", "json_object", "json_schema"]
+    """With `structural_tag`, the other fields are those of the tag itself."""
+
+    model_config = ConfigDict(extra="allow")
+    type: Literal["text", "json_object", "json_schema", "structural_tag"]
     json_schema: JsonSchemaFormat | None = None
 
     @model_validator(mode="after")
@@ -68,6 +71,7 @@ class StructuredOutputs(BaseModel):
     choice: list[str] | None = None
     grammar: str | None = None
     json_object: bool | None = None
+    structural_tag: dict[str, Any] | str | None = None
     whitespace_pattern: str | None = None
 
 
@@ -241,6 +245,8 @@ def _from_response_format(wire: ChatRequest) -> Constraint | None:
     options = wire.sluicegate.grammar
     if asked.type == "json_object":
         return Constraint("json_object", options=options)
+    if asked.type == "structural_tag":
+        return Constraint("structural_tag", asked.model_dump(exclude={"json_schema"}), options=options)
     assert asked.json_schema is not None
     return Constraint("json_schema", asked.json_schema.schema_, asked.json_schema.name, options)
 
@@ -253,16 +259,18 @@ def _from_structured_outputs(wire: ChatRequest) -> Constraint | None:
     if asked.whitespace_pattern is not None:
         options["whitespace"] = asked.whitespace_pattern
     candidates = {
-        "json_schema": _parsed_schema(asked.json_),
+        "json_schema": _parsed(asked.json_, "json"),
         "regex": asked.regex,
         "choice": None if asked.choice is None else tuple(asked.choice),
         "lark": asked.grammar,
         "json_object": asked.json_object or None,
+        "structural_tag": _parsed(asked.structural_tag, "structural_tag"),
     }
     given = {kind: value for kind, value in candidates.items() if value is not None}
     if len(given) != 1:
         raise RequestError(
-            f"`structured_outputs` needs exactly one of json, regex, choice, grammar and json_object, got {len(given)}",
+            "`structured_outputs` needs exactly one of json, regex, choice, grammar, json_object and structural_tag, "
+            f"got {len(given)}",
             param="structured_outputs",
         )
     (kind, value), *_ = given.items()
@@ -277,12 +285,13 @@ def _old_names(wire: ChatRequest) -> StructuredOutputs | None:
     return StructuredOutputs.model_validate(found) if found else None
 
 
-def _parsed_schema(schema: dict[str, Any] | bool | str | None) -> Any:
-    if not isinstance(schema, str):
-        return schema
+def _parsed(value: dict[str, Any] | bool | str | None, name: str) -> Any:
+    """Some clients send the value as JSON text."""
+    if not isinstance(value, str):
+        return value
     try:
-        return orjson.loads(schema)
+        return orjson.loads(value)
     except orjson.JSONDecodeError as error:
         raise RequestError(
-            f"`structured_outputs.json` is not valid JSON: {error}", param="structured_outputs"
+            f"`structured_outputs.{name}` is not valid JSON: {error}", param="structured_outputs"
         ) from error

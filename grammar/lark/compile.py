@@ -8,6 +8,7 @@ it cannot go on. Terminals that may begin alike are all followed, so a keyword i
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import lark
 from lark.exceptions import LarkError
@@ -17,6 +18,7 @@ from grammar.automata import CharDfa, utf8
 from grammar.lark.earley import Parser, Rule
 from grammar.lexemes import DfaLexeme
 from grammar.matcher import CompiledGrammar
+from grammar.threads import Continuation, Thread
 from grammar.vocabulary import Vocabulary
 from plugins.errors import GrammarError, GrammarLimit, InvalidGrammar, Unsatisfiable, UnsupportedGrammar
 
@@ -31,6 +33,12 @@ def compile_lark(text: str, vocabulary: Vocabulary) -> CompiledGrammar:
     Raises `InvalidGrammar` with Lark's own message, `UnsupportedGrammar` for imports other than `common` and for look-
     around in terminals, `Unsatisfiable` if no text can be finished.
     """
+    parser = parser_of(text)
+    return CompiledGrammar(vocabulary, parser(None), needs_text=False)
+
+
+def parser_of(text: str) -> Callable[[Continuation | None], Callable[[], tuple[Thread, ...]]]:
+    """The grammar read and checked: from what follows a whole text to the threads at its first byte."""
     if not isinstance(text, str):
         raise InvalidGrammar("a Lark grammar is a text")
     if len(text) > _MOST_CHARACTERS:
@@ -47,10 +55,10 @@ def compile_lark(text: str, vocabulary: Vocabulary) -> CompiledGrammar:
         Rule(rule.origin.name, tuple((symbol.is_term, symbol.name) for symbol in rule.expansion))
         for rule in loaded.rules
     ]
-    parser = Parser(rules, lexemes, frozenset(loaded.ignore_tokens), "start")
-    if not parser.productive:
+    ignored = frozenset(loaded.ignore_tokens)
+    if not Parser(rules, lexemes, ignored, "start").productive:
         raise Unsatisfiable("no text can be finished: every way from `start` recurses without end")
-    return CompiledGrammar(vocabulary, parser.start_threads, needs_text=False)
+    return lambda follow: Parser(rules, lexemes, ignored, "start", follow).start_threads
 
 
 def _refuse(text: str) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from grammar.lexemes import DfaLexeme
-from grammar.threads import AT_END, Continuation, InLexeme, Thread
+from grammar.threads import Continuation, End, InLexeme, Thread
 from plugins.errors import GrammarLimit
 
 _KEPT = 50_000
@@ -57,7 +57,7 @@ class Items:
             threads.extend(
                 InLexeme(lexemes[name], lexemes[name].start, Ignored(self)) for name in sorted(self.parser.ignored)
             )
-            self._threads = (*threads, AT_END) if self.whole else tuple(threads)
+            self._threads = (*threads, *self.parser.follow.after(0)) if self.whole else tuple(threads)
         return self._threads
 
 
@@ -76,7 +76,8 @@ class Scanned(Continuation):
 
     @property
     def is_end(self) -> bool:  # type: ignore[override]
-        return self.items.parser.scan(self.items, self.name).whole
+        parser = self.items.parser
+        return parser.follow.is_end and parser.scan(self.items, self.name).whole
 
 
 class Ignored(Continuation):
@@ -93,13 +94,21 @@ class Ignored(Continuation):
 
     @property
     def is_end(self) -> bool:  # type: ignore[override]
-        return self.items.whole
+        return self.items.whole and self.items.parser.follow.is_end
 
 
 class Parser:
-    """Immutable but for the sets it remembers."""
+    """Immutable but for the sets it remembers. `follow`: what comes after a whole text."""
 
-    def __init__(self, rules: list[Rule], lexemes: dict[str, DfaLexeme], ignored: frozenset[str], start: str) -> None:
+    def __init__(
+        self,
+        rules: list[Rule],
+        lexemes: dict[str, DfaLexeme],
+        ignored: frozenset[str],
+        start: str,
+        follow: Continuation | None = None,
+    ) -> None:
+        self.follow = follow or End()
         self.lexemes = lexemes
         self.ignored = ignored
         self.start = start

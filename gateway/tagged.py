@@ -1,0 +1,193 @@
+"""An independent reading of an answer under a structural tag: where its parts lie, and what its schemas say to them.
+
+Shares no code with the masks. Regular expressions and grammars inside tags are delimited, not judged: their matcher's
+own end state is the proof.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+Judge = Callable[[Any, Any], str | None]
+"""(schema, value) -> what is wrong, or None."""
+
+
+def json_schemas(tag: Mapping[str, Any]) -> list[Any]:
+    """Every schema in `tag`."""
+    found: list[Any] = []
+    pending: list[Any] = [_whole(tag)]
+    while pending:
+        part = pending.pop()
+        if part["type"] == "json_schema":
+            found.append(part["json_schema"])
+        pending += [*part.get("elements", ()), *part.get("tags", ())]
+        pending += [part["content"]] if "content" in part else []
+    return found
+
+
+def complaint(tag: Mapping[str, Any], text: str, judge: Judge, decoder: json.JSONDecoder) -> str | None:
+    """None where `text` can be read as `tag` says."""
+    reading = _Reading(text, judge, decoder)
+    if len(text) in reading.ends(_whole(tag), 0, ()):
+        return None
+    at, reason = max(reading.complaints, default=(0, "the text goes on where it should end, or ends too early"))
+    return f"not what the structural tag describes: {reason} (at character {at})"
+
+
+def _whole(tag: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Both public shapes as one tree of formats."""
+    if "format" in tag:
+        found: Mapping[str, Any] = tag["format"]
+        return found
+    tags = [
+        {
+            "type": "tag",
+            "begin": s["begin"],
+            "content": {"type": "json_schema", "json_schema": s["schema"]},
+            "end": s["end"],
+        }
+        for s in tag["structures"]
+    ]
+    return {**tag, "type": "triggered_tags", "tags": tags}
+
+
+class _Reading:
+    """`ends(part, at, stops)`: every offset at which `part`, begun at `at`, may end; `stops` = literals that follow."""
+
+    def __init__(self, text: str, judge: Judge, decoder: json.JSONDecoder) -> None:
+        self.text = text
+        self.judge = judge
+        self.decoder = decoder
+        self.complaints: list[tuple[int, str]] = []
+
+    def ends(self, part: Mapping[str, Any], at: int, stops: tuple[str, ...]) -> set[int]:
+        found: set[int] = getattr(self, "_" + part["type"])(part, at, stops)
+        return found
+
+    def _const_string(self, part: Mapping[str, Any], at: int, stops: tuple[str, ...]) -> set[int]:
+        return self._literals((part["value"],), at)
+
+    def _json_schema(self, part: Mapping[str, Any], at: int, stops: tuple[str, ...]) -> set[int]:
+        try:
+            value, end = self.decoder.raw_decode(self.text, at)
+        except ValueError as error:
+            self.complaints.append((at, f"not JSON: {error}"))
+            return set()
+        wrong = self.judge(part["json_schema"], value)
+        if wrong is not None:
+            self.complaints.append((at, wrong))
+        return {end} if wrong is None else set()
+
+    def _any_text(self, part: Mapping[str, Any], at: int, stops: tuple[str, ...]) -> set[int]:
+        end = min(self._found(stops, at), default=len(self.text))
+        return {end} if self._free(at, end, part.get("excludes", ())) else set()
+
+    def _regex(self, part: Mapping[str, Any], at: int, stops: tuple[str, ...]) -> set[int]:
+        return {min(self._found(stops, at), default=at)} if stops else set(range(at, len(self.text) + 1))
+
+    def _grammar(self, part: Mapping[str, Any], at: int, stops: tuple[str, ...]) -> set[int]:
+        return set(range(at, len(self.text) + 1))
+
+    def _sequence(self, part: Mapping[str, Any], at: int, stops: tuple[str, ...]) -> set[int]:
+        elements, reached = part["elements"], {at}
+        for number, element in enumerate(elements):
+            after = stops if number + 1 == len(elements) else _heads(elements[number + 1])
+            reached = {end for start in reached for end in self.ends(element, start, after)}
+        return reached
+
+    def _or(self, part: Mapping[str, Any], at: int, stops: tuple[str, ...]) -> set[int]:
+        return {end for way in part["elements"] for end in self.ends(way, at, stops)}
+
+    def _optional(self, part: Mapping[str, Any], at: int, stops: tuple[str, ...]) -> set[int]:
+        return {at} | self.ends(part["content"], at, stops)
+
+    def _tag(self, part: Mapping[str, Any], at: int, stops: tuple[str, ...]) -> set[int]:
+        last = _listed(part["end"])
+        inner = last if all(last) else stops
+        contents = {
+            end for start in self._literals((part["begin"],), at) for end in self.ends(part["content"], start, inner)
+        }
+        return {end for start in contents for end in self._literals(last, start)}
+
+    def _triggered_tags(self, part: Mapping[str, Any], at: int, stops: tuple[str, ...]) -> set[int]:
+        low, high = _counts(part)
+        before = part.get("text_before", not part.get("at_least_one"))
+        after = part.get("text_after", not part.get("stop_after_first"))
+        found: set[int] = set()
+        reached = {at}
+        count = 0
+        while reached:
+            starts: set[int] = set()
+            for start in reached:
+                free = before if count == 0 else after
+                begins, ends = self._in_text(part, start, stops) if free else ({start}, {start})
+                found |= ends if count >= low else set()
+                starts |= begins
+            reached = set()
+            if high is None or count < high:
+                reached = {end for start in starts for tag in part["tags"] for end in self._tag(tag, start, stops)}
+            count += 1
+        return found
+
+    def _in_text(self, part: Mapping[str, Any], at: int, stops: tuple[str, ...]) -> tuple[set[int], set[int]]:
+        """Where free text from `at` meets a trigger, and where it may end."""
+        trigger = min(self._found(part["triggers"], at), default=None)
+        stop = min(self._found(stops, at), default=None) if stops else len(self.text)
+        excludes = part.get("excludes", ())
+        if trigger is not None and (stop is None or trigger < stop):
+            return ({trigger}, set()) if self._free(at, trigger, excludes) else (set(), set())
+        return (set(), {stop}) if stop is not None and self._free(at, stop, excludes) else (set(), set())
+
+    def _tags_with_separator(self, part: Mapping[str, Any], at: int, stops: tuple[str, ...]) -> set[int]:
+        low, high = _counts(part)
+        found = {at} if low == 0 else set()
+        reached, count = {at}, 0
+        while reached and (high is None or count < high):
+            if count:
+                reached = {end for start in reached for end in self._literals((part["separator"],), start)}
+            reached = {end for start in reached for tag in part["tags"] for end in self._tag(tag, start, stops)}
+            count += 1
+            found |= reached if count >= low else set()
+        return found
+
+    def _literals(self, texts: Iterable[str], at: int) -> set[int]:
+        found = {at + len(text) for text in texts if self.text.startswith(text, at)}
+        if not found:
+            self.complaints.append((at, f"{' or '.join(map(repr, texts))} is missing"))
+        return found
+
+    def _found(self, texts: Iterable[str], at: int) -> list[int]:
+        return [where for text in texts if (where := self.text.find(text, at)) >= 0]
+
+    def _free(self, at: int, end: int, excludes: Iterable[str]) -> bool:
+        for text in excludes:
+            if self.text.find(text, at, end) >= 0:
+                self.complaints.append((at, f"the text holds {text!r}"))
+                return False
+        return True
+
+
+def _heads(part: Mapping[str, Any]) -> tuple[str, ...]:
+    """The literals that `part` begins with, () if it can begin otherwise."""
+    if part["type"] == "const_string":
+        return (part["value"],)
+    if part["type"] == "tag":
+        return (part["begin"],)
+    if part["type"] == "sequence" and part["elements"]:
+        return _heads(part["elements"][0])
+    if part["type"] == "or":
+        ways = [_heads(way) for way in part["elements"]]
+        return tuple(head for way in ways for head in way) if all(ways) else ()
+    return ()
+
+
+def _listed(ends: str | list[str]) -> tuple[str, ...]:
+    return (ends,) if isinstance(ends, str) else tuple(ends)
+
+
+def _counts(part: Mapping[str, Any]) -> tuple[int, int | None]:
+    low = max(part.get("min_count") or 0, int(part.get("at_least_one", False)))
+    high = part.get("max_count")
+    return low, (1 if high is None else min(high, 1)) if part.get("stop_after_first") else high

@@ -1,0 +1,234 @@
+"""From the tree of a structural tag to continuations: each part is built in front of what follows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from grammar.automata import CharDfa, utf8
+from grammar.lexemes import DfaLexeme
+from grammar.tags import formats, freetext
+from grammar.tags.formats import Format
+from grammar.tags.steps import Head, Step, Stops, fork, restarts, spelled
+from grammar.threads import Continuation, End, InLexeme, Thread
+from plugins.errors import UnsupportedGrammar
+
+END = End()
+
+
+class Builder:
+    """`regions`: what is compiled already, by the node it stands for. Equal arguments give the same continuation, so
+    that loops close and masks are shared. `counted` False: more than one tag is like any number, for a look ahead."""
+
+    def __init__(self, regions: Mapping[Format, Any], counted: bool = True) -> None:
+        self.regions = regions
+        self._counted = counted
+        self._known: dict[Any, Continuation] = {}
+
+    def explore(self, node: Format) -> None:
+        """Make every thread of `node` once, but for what is inside regions. Raises what making them would raise."""
+        pending = [self.enter(node, END)]
+        seen = set(pending)
+        known = 0
+        while pending:
+            threads = pending.pop().after(0)
+            made = list(self._known.values())[known:]
+            known += len(made)
+            made += [thread.follow for thread in threads if isinstance(thread, InLexeme) and thread.lexeme.general]
+            for follow in made:
+                if isinstance(follow, Step) and follow not in seen:
+                    seen.add(follow)
+                    pending.append(follow)
+
+    def _bounds(self, node: formats.Triggered | formats.Separated) -> tuple[int, int | None]:
+        if self._counted or node.high == 0:
+            return node.low, node.high
+        return min(node.low, 1), None if node.high is None else 1
+
+    def enter(self, node: Format, follow: Continuation) -> Continuation:
+        """`node`, and then `follow`."""
+        key = (node, follow)
+        found = self._known.get(key)
+        if found is None:
+            heads = self.heads(node, follow)
+            found = self._known[key] = Stops(heads) if heads is not None else self._enter(node, follow)
+        return found
+
+    def _enter(self, node: Format, follow: Continuation) -> Continuation:
+        if isinstance(node, formats.Json):
+            values, root = self.regions[node]
+            return Step(lambda: values.value(root, follow), restarts=True)
+        if isinstance(node, formats.Sequence):
+            return self._sequence(node.elements, follow)
+        if isinstance(node, formats.Either):
+            return fork(self.enter(way, follow) for way in node.elements)
+        if isinstance(node, formats.Optional):
+            return fork((self.enter(node.content, follow), follow))
+        if isinstance(node, formats.Regex):
+            return Step(lambda: self._regex(node, follow))
+        if isinstance(node, formats.Lark):
+            return Step(lambda: self.regions[node](follow))
+        if isinstance(node, formats.AnyText):
+            return Step(lambda: self._free((), follow, node.excludes))
+        if isinstance(node, formats.Triggered):
+            return self._text(node, 0, follow) if node.before else self._next_tag(node, 0, follow)
+        assert isinstance(node, formats.Separated)
+        return self._separated(node, 0, follow)
+
+    def heads(self, node: Format, follow: Continuation) -> list[Head] | None:
+        """The literals that `node` begins with; None if it can begin in another way."""
+        if isinstance(node, formats.Const):
+            return [(node.text, follow)]
+        if isinstance(node, formats.Tag):
+            return [(node.begin, self._content(node, follow))]
+        if isinstance(node, formats.Sequence) and node.elements:
+            return self.heads(node.elements[0], self._sequence(node.elements[1:], follow))
+        if isinstance(node, formats.Either):
+            ways = [self.heads(way, follow) for way in node.elements]
+            return None if None in ways else [head for way in ways for head in way or ()]
+        return None
+
+    def _sequence(self, elements: tuple[Format, ...], follow: Continuation) -> Continuation:
+        for element in reversed(elements):
+            follow = self.enter(element, follow)
+        return follow
+
+    def _content(self, tag: formats.Tag, follow: Continuation) -> Continuation:
+        key = ("ends", tag.ends, follow)
+        ends = self._known.get(key)
+        if ends is None:
+            ends = self._known[key] = Stops((end, follow) for end in tag.ends) if any(tag.ends) else follow
+        return self.enter(tag.content, ends)
+
+    # --- free text ---
+
+    def _free(self, stops: tuple[Head, ...], follow: Continuation, excludes: tuple[str, ...]) -> tuple[Thread, ...]:
+        """Text without `excludes` or any stop, until one of `stops`, or the literal that follows, or the end."""
+        if isinstance(follow, Stops) and all(text for text, _ in follow.heads):
+            stops = (*stops, *follow.heads)
+        elif follow is not END:
+            raise UnsupportedGrammar(
+                "free text must be the last part, or be followed by a literal (a const_string, a tag): nothing else "
+                "tells where it ends"
+            )
+        return self._until(stops, excludes, follow is END)
+
+    def _until(self, stops: tuple[Head, ...], excludes: tuple[str, ...], ends: bool) -> tuple[Thread, ...]:
+        by_text: dict[str, list[Continuation]] = {}
+        for text, after in stops:
+            by_text.setdefault(text, []).append(after)
+        every = (*by_text, *(text for text in excludes if text not in by_text))
+        _refuse_nested(every)
+        threads: list[Thread] = []
+        for text, ways in by_text.items():
+            lexeme = freetext.until(text, tuple(other for other in every if other != text))
+            threads.append(InLexeme(lexeme, lexeme.start, fork(ways)))
+        if ends:
+            lexeme = freetext.without(every)
+            threads.append(InLexeme(lexeme, lexeme.start, END))
+        return tuple(threads)
+
+    def _regex(self, node: formats.Regex, follow: Continuation) -> tuple[Thread, ...]:
+        """Up to the first occurrence of the literal that follows; else as long as it can be."""
+        texts: CharDfa = self.regions[node]
+        if not isinstance(follow, Stops) or not all(text for text, _ in follow.heads):
+            lexeme = DfaLexeme(utf8(texts), general=True)
+            if not lexeme.grows(lexeme.start):
+                return follow.after(0)
+            return (InLexeme(lexeme, lexeme.start, follow),)
+        threads: list[Thread] = []
+        ends = tuple(text for text, _ in follow.heads)
+        _refuse_nested(ends)
+        for end, after in follow.heads:
+            closed = texts.concat(CharDfa.from_literal(end)).intersection(freetext.until_chars(end, ends))
+            if not closed.is_empty():
+                lexeme = DfaLexeme(utf8(closed), general=True)
+                threads.append(InLexeme(lexeme, lexeme.start, after))
+        return tuple(threads)
+
+    # --- several tags ---
+
+    def _text(self, node: formats.Triggered, count: int, follow: Continuation) -> Continuation:
+        """Free text after `count` tags."""
+        return self._step((node, "text", count, follow), lambda: self._text_threads(node, count, follow))
+
+    def _text_threads(self, node: formats.Triggered, count: int, follow: Continuation) -> tuple[Thread, ...]:
+        stops: tuple[Head, ...] = ()
+        low, high = self._bounds(node)
+        excludes = (*node.triggers, *node.excludes)
+        if high is None or count < high:
+            stops = tuple((trigger, self._triggered(node, trigger, count, follow)) for trigger in node.triggers)
+        if count >= low:
+            return self._free(stops, follow, excludes)
+        return self._until(stops, excludes, False)
+
+    def _triggered(self, node: formats.Triggered, trigger: str, count: int, follow: Continuation) -> Continuation:
+        def threads() -> tuple[Thread, ...]:
+            return spelled((text[len(trigger) :], after) for text, after in self._begins(node, count, follow, trigger))
+
+        whole = any(tag.begin == trigger for tag in node.tags)
+        if whole:
+            heads = self._begins(node, count, follow, trigger)
+            return Stops((text[len(trigger) :], after) for text, after in heads)
+        return self._step((node, trigger, count, follow), threads)
+
+    def _begins(self, node: formats.Triggered, count: int, follow: Continuation, start: str = "") -> list[Head]:
+        after = self._after_tag(node, count + 1, follow)
+        return [(tag.begin, self._content(tag, after)) for tag in node.tags if tag.begin.startswith(start)]
+
+    def _after_tag(self, node: formats.Triggered, count: int, follow: Continuation) -> Continuation:
+        low, high = self._bounds(node)
+        count = min(count, low) if high is None else count
+        return self._text(node, count, follow) if node.after else self._next_tag(node, count, follow)
+
+    def _next_tag(self, node: formats.Triggered, count: int, follow: Continuation) -> Continuation:
+        """No text: the next tag at once, or what follows."""
+        low, high = self._bounds(node)
+        if high is not None and count >= high:
+            return follow
+
+        def threads() -> tuple[Thread, ...]:
+            tags = spelled(self._begins(node, count, follow))
+            return (*tags, *follow.after(0)) if count >= low else tags
+
+        return self._step((node, "tag", count, follow), threads, count >= low and restarts(follow))
+
+    def _separated(self, node: formats.Separated, count: int, follow: Continuation) -> Continuation:
+        """`count` tags stand before; their separator too."""
+
+        def threads() -> tuple[Thread, ...]:
+            after = self._after_separated(node, count + 1, follow)
+            tags = spelled((tag.begin, self._content(tag, after)) for tag in node.tags)
+            return (*tags, *follow.after(0)) if count == 0 >= node.low else tags
+
+        if node.high == 0:
+            return follow
+        return self._step((node, count, follow), threads, count == 0 >= node.low and restarts(follow))
+
+    def _after_separated(self, node: formats.Separated, count: int, follow: Continuation) -> Continuation:
+        low, high = self._bounds(node)
+        if high is not None and count >= high:
+            return follow
+        known = count if high is not None else min(count, max(low, 1))
+        more = Stops([(node.separator, self._separated(node, known, follow))])
+        return self._step(
+            (node, "after", known, follow),
+            lambda: (*more.after(0), *follow.after(0)) if known >= low else more.after(0),
+            known >= low and restarts(follow),
+        )
+
+    def _step(self, key: Any, threads: Callable[[], tuple[Thread, ...]], begins: bool = False) -> Continuation:
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = Step(threads, begins)
+        return found
+
+
+def _refuse_nested(texts: tuple[str, ...]) -> None:
+    """Which of two literals ends a text must not hang on what comes after."""
+    for text in texts:
+        for other in texts:
+            if text != other and text in other:
+                raise UnsupportedGrammar(
+                    f"free text cannot end both at {text!r} and at {other!r}, which holds it; keep the shorter one"
+                )

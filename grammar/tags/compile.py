@@ -1,0 +1,122 @@
+"""A structural tag to masks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+from grammar.automata import CharDfa
+from grammar.compile import satisfiable_values
+from grammar.lark.compile import parser_of
+from grammar.matcher import CompiledGrammar
+from grammar.options import GrammarOptions
+from grammar.tags import formats
+from grammar.tags.beyond import beyond
+from grammar.tags.build import END, Builder
+from grammar.tags.formats import Format, read_structural_tag
+from grammar.tags.steps import restarts
+from grammar.tags.tape import RegionTape
+from grammar.threads import Thread
+from grammar.vocabulary import Vocabulary
+from plugins.errors import GrammarError, UnsupportedGrammar
+
+_SEVERAL = (formats.Triggered, formats.Separated)
+
+
+def compile_structural_tags(
+    value: Any, vocabulary: Vocabulary, *, options: GrammarOptions | None = None
+) -> CompiledGrammar:
+    """Texts that the structural tag `value` describes, see `formats` and docs/grammar.md.
+
+    Free text never holds a trigger but to begin a tag, and no end of its own. Raises a `GrammarError` whose pointer
+    leads into `value`.
+    """
+    options = options or GrammarOptions()
+    tree = read_structural_tag(value)
+    nodes = list(_nodes(tree))
+    _refuse_mixed(nodes)
+    regions, notes = _regions(nodes, options)
+
+    def start() -> tuple[Thread, ...]:
+        fresh = {node: (r[0].renewed(), r[1]) if isinstance(node, formats.Json) else r for node, r in regions.items()}
+        return Builder(fresh).enter(tree, END).after(0)
+
+    Builder(regions, counted=False).explore(tree)
+    begins = restarts(Builder(regions).enter(tree, END))
+    has_json = any(isinstance(node, formats.Json) for node in nodes)
+    ends = frozenset(text for node in nodes for text in _literals(node))
+    return CompiledGrammar(
+        vocabulary,
+        start,
+        needs_text=has_json,
+        thread_limit=options.limits.threads,
+        notes=tuple(dict.fromkeys(notes)),
+        tape=lambda: RegionTape(begins),
+        beyond=beyond(vocabulary, ends, _open_ended(nodes)) if has_json else None,
+    )
+
+
+def _nodes(node: Format) -> Iterator[Format]:
+    yield node
+    below: tuple[Format, ...] = ()
+    if isinstance(node, formats.Sequence | formats.Either):
+        below = node.elements
+    elif isinstance(node, formats.Optional | formats.Tag):
+        below = (node.content,)
+    elif isinstance(node, _SEVERAL):
+        below = node.tags
+    for child in below:
+        yield from _nodes(child)
+
+
+def _regions(nodes: list[Format], options: GrammarOptions) -> tuple[dict[Format, Any], list[str]]:
+    """What the parts with grammars of their own compile to; errors point to the part."""
+    regions: dict[Format, Any] = {}
+    notes: list[str] = []
+    for node in nodes:
+        if not isinstance(node, formats.Json | formats.Regex | formats.Lark):
+            continue
+        try:
+            if isinstance(node, formats.Json):
+                values, root, said = satisfiable_values(node.schema, options)
+                regions[node] = (values, root)
+                notes.extend(said)
+            elif isinstance(node, formats.Regex):
+                regions[node] = CharDfa.from_pattern(node.pattern, dialect="python", anchored=True)
+            else:
+                parser = parser_of(node.text)
+                regions[node] = lambda follow, parser=parser: parser(follow)()
+        except GrammarError as error:
+            raise type(error)(error.reason, pointer=node.pointer + error.pointer) from error
+    return regions, notes
+
+
+def _literals(node: Format) -> tuple[str, ...]:
+    if isinstance(node, formats.Const):
+        return (node.text,)
+    if isinstance(node, formats.Tag):
+        return (node.begin, *node.ends)
+    if isinstance(node, formats.Separated):
+        return (node.separator,)
+    return ()
+
+
+def _open_ended(nodes: list[Format]) -> bool:
+    """A JSON value may be followed by something else than a literal or the end."""
+    return any(
+        (isinstance(node, formats.Tag) and "" in node.ends)
+        or (isinstance(node, formats.Separated) and not node.separator)
+        or isinstance(node, formats.Sequence)
+        for node in nodes
+    )
+
+
+def _refuse_mixed(nodes: list[Format]) -> None:
+    """A tag's JSON and the rest of a longer begin must differ in their first byte: there is one tape for both."""
+    for node in nodes:
+        if isinstance(node, _SEVERAL):
+            begins = sorted({tag.begin for tag in node.tags})
+            for short, long in pairwise(begins):
+                if long.startswith(short) and long[len(short)] in '{["':
+                    raise UnsupportedGrammar(f"the begin {long!r} goes on like a value after the begin {short!r}")

@@ -1,0 +1,93 @@
+"""Continuations between the parts of a tag: steps made on first visit, forks, and literals that share beginnings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from grammar.tags.freetext import literal
+from grammar.tags.tape import RegionTape
+from grammar.threads import AT_END, Continuation, InLexeme, Run, Thread
+
+Head = tuple[str, Continuation]
+"""A literal, and what comes after it."""
+
+
+class Step(Continuation):
+    """What comes next, given by a function that is called once. `restarts`: a JSON region begins here."""
+
+    __slots__ = ("_known", "restarts", "threads")
+
+    def __init__(self, threads: Callable[[], tuple[Thread, ...]], restarts: bool = False) -> None:
+        super().__init__()
+        self.threads = threads
+        self.restarts = restarts
+        self._known: tuple[Thread, ...] | None = None
+
+    def after(self, outcome: int) -> tuple[Thread, ...]:
+        if self._known is None:
+            self._known = self.threads()
+        return self._known
+
+    def finish(self, outcome: int, run: Run, end_offset: int) -> tuple[Thread, ...]:
+        if self.restarts:
+            run.asked = True  # the tape moves, so this step is taken anew each time
+            assert isinstance(run.tape, RegionTape)
+            run.tape.restart(end_offset)
+        return self.after(outcome)
+
+    @property
+    def is_end(self) -> bool:  # type: ignore[override]
+        return any(map(may_end, self.after(0)))
+
+
+class Stops(Step):
+    """One of several literals comes next."""
+
+    __slots__ = ("heads",)
+
+    def __init__(self, heads: Iterable[Head]) -> None:
+        self.heads = tuple(heads)
+        super().__init__(lambda: spelled(self.heads), any(restarts(after) for text, after in self.heads if not text))
+
+
+def restarts(follow: Continuation) -> bool:
+    return isinstance(follow, Step) and follow.restarts
+
+
+def fork(ways: Iterable[Continuation]) -> Continuation:
+    """Any of `ways`."""
+    listed = tuple(dict.fromkeys(ways))
+    if len(listed) == 1:
+        return listed[0]
+    return Step(lambda: tuple(thread for way in listed for thread in way.after(0)), any(map(restarts, listed)))
+
+
+def spelled(heads: Iterable[Head]) -> tuple[Thread, ...]:
+    """Threads at the first byte of `heads`; those that begin alike share one thread as far as they do."""
+    threads: list[Thread] = []
+    groups: dict[str, list[Head]] = {}
+    for text, follow in heads:
+        if text:
+            groups.setdefault(text[0], []).append((text, follow))
+        else:
+            threads.extend(follow.after(0))
+    for group in groups.values():
+        shared = _shared([text for text, _ in group])
+        rest = [(text[len(shared) :], follow) for text, follow in group]
+        lexeme = literal(shared)
+        follow = rest[0][1] if len(rest) == 1 else Stops(rest)
+        threads.append(InLexeme(lexeme, lexeme.start, follow))
+    return tuple(threads)
+
+
+def _shared(texts: list[str]) -> str:
+    """What all of `texts` begin with."""
+    first, last = min(texts), max(texts)
+    size = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
+    return first[:size]
+
+
+def may_end(thread: Thread) -> bool:
+    if thread is AT_END:
+        return True
+    return isinstance(thread, InLexeme) and thread.lexeme.outcome(thread.state) is not None and thread.follow.is_end

@@ -1,0 +1,42 @@
+"""A tape that is off in free text and starts afresh where a JSON region begins."""
+
+from __future__ import annotations
+
+from grammar.tape import Tape
+
+_OFF = 3
+
+
+class RegionTape(Tape):
+    """Brackets and strings are followed from `restart` to the end of the value that begins there."""
+
+    __slots__ = ()
+
+    def __init__(self, on: bool = True) -> None:
+        super().__init__()
+        if not on:
+            self.mode = _OFF
+
+    def push(self, byte: int) -> None:
+        if self.mode == _OFF:
+            self.text.append(byte)
+            return
+        try:
+            super().push(byte)
+        except ValueError:  # not JSON: another reading than the one this tape follows
+            self.mode, self.open = _OFF, None
+            return
+        if self.mode == 0 and self.open is None:
+            self.mode = _OFF
+
+    def push_all(self, word: bytes) -> None:
+        if self.mode == _OFF:
+            self.text += word
+        else:
+            super().push_all(word)
+
+    def restart(self, end_offset: int) -> None:
+        """A region begins here, or, with `end_offset` 1, at the last byte."""
+        self.mode, self.open = 0, None
+        if end_offset:
+            self.push(self.text.pop())

@@ -1,0 +1,103 @@
+"""Answers under a structural tag, read by a judge that shares no code with the masks."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from gateway.testing import TestApp
+from gateway.validation import Validator
+from gateway.wire import parse_chat
+from grammar import GrammarOptions, TokenRejected, compile_structural_tags
+from plugins import Constraint, InvalidGrammar
+from tests.grammar.test_tags import CALL, TREES, schema, tag, tools, vocabulary
+
+PIECES = ["<tool_call>\n", "\n</tool_call>", '{"city": "a"}', '{"zone": "UTC"}', "x", "<function=get", "_time>", ">"]
+PIECES += ["</function>", "\n", "<think>", "</think>\n", "<n>", "</n>", "1", "[]", "ab", "null", '"', "a1", "</think>"]
+
+
+def complaint(value: Any, text: str) -> str | None:
+    return Validator().complaint(Constraint("structural_tag", value), text)
+
+
+@pytest.mark.parametrize("value", [tree for tree in TREES if "regex" not in str(tree)], ids=range(len(TREES) - 1))
+def test_matcher_and_judge_agree_on_random_texts(value: dict[str, Any]) -> None:
+    free = GrammarOptions(whitespace=r"[ \t\r\n]*", property_order="any")
+    compiled, pick = compile_structural_tags(value, vocabulary(), options=free), random.Random(1)
+    texts = [_walked(compiled, seed) for seed in range(12)]
+    texts += ["".join(pick.choices(PIECES, k=pick.randrange(6))) for _ in range(300)]
+    texts += [_damaged(text, pick) for text in texts[:12] for _ in range(8)]
+    texts += [CALL, CALL * 2, f"x{CALL}", '<think>a</think>\n{"city": ""}']
+    good = 0
+    for text in texts:
+        by_matcher = _reads(compiled, text)
+        assert by_matcher == (complaint(value, text) is None), text
+        good += by_matcher
+    assert good
+
+
+def _walked(compiled: Any, seed: int) -> str:
+    """A text drawn under the masks, as far as it came."""
+    from tests.grammar.test_tags import _inclined
+
+    matcher, pick, text = compiled.matcher(), random.Random(seed), b""
+    for _ in range(120):
+        if matcher.is_finished or (matcher.can_stop and pick.random() < 0.05):
+            break
+        token = _inclined(matcher, pick)
+        matcher.accept(token)
+        text += vocabulary().words[token]
+    return text.decode(errors="ignore")
+
+
+def _damaged(text: str, pick: random.Random) -> str:
+    at = pick.randrange(len(text) + 1)
+    return text[:at] + pick.choice(["", *PIECES]) + text[at + pick.randrange(3) :]
+
+
+def _reads(compiled: Any, text: str) -> bool:
+    matcher = compiled.matcher()
+    try:
+        for byte in text.encode():
+            matcher.accept(byte)
+    except TokenRejected:
+        return False
+    return bool(matcher.can_stop)
+
+
+def test_each_region_is_checked_against_its_schema_and_the_reason_is_said() -> None:
+    assert complaint(tools(), f"a {CALL} b") is None
+    assert "required property" in (complaint(tools(), CALL.replace("city", "town")) or "")
+    assert "twice" in (complaint(tools(), CALL.replace('"city"', '"city": "", "city"')) or "")
+    assert "missing" in (complaint(tools(), "<tool_call>") or "")
+
+
+def test_a_malformed_schema_inside_a_tag_is_said_before_generating() -> None:
+    with pytest.raises(InvalidGrammar):
+        Validator().prepare(Constraint("structural_tag", {"format": tag("a", schema({"type": 5}), "b")}))
+
+
+@pytest.mark.parametrize("where", ["response_format", "structured_outputs"])
+async def test_a_broken_call_is_an_error_never_an_answer(where: str) -> None:
+    asked: Any = tools()
+    fields: Any = {where: asked if where == "response_format" else {"structural_tag": asked}}
+    async with TestApp(script=["hm ", CALL]) as app:
+        assert (await app.ask_async(stream=False, **fields)).text == f"hm {CALL}"
+    async with TestApp(script=["hm ", CALL.replace("city", "town")]) as app:
+        answer = await app.ask_async(stream=False, **fields)
+        assert (answer.error or {})["code"] == "generation_failed"
+
+
+def test_the_field_may_be_json_text_as_some_clients_send_it() -> None:
+    import json
+
+    body = {
+        "model": "m",
+        "messages": [{"role": "user", "content": "x"}],
+        "structured_outputs": {"structural_tag": json.dumps(tools())},
+    }
+    constraint = parse_chat(json.dumps(body).encode()).request.constraint
+    assert constraint is not None
+    assert (constraint.kind, constraint.value) == ("structural_tag", tools())
