@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from gateway.api.chat_request import parse_chat
 from gateway.testing import TestApp
 from gateway.validation import Validator
-from gateway.wire import parse_chat
 from grammar import GrammarOptions, TokenRejected, compile_structural_tags
-from plugins import Constraint, InvalidGrammar
+from plugins import Answer, Constraint, InvalidGrammar, Request
+from plugins.testing import make_request
 from tests.grammar.test_tags import CALL, TREES, schema, tag, tools, vocabulary
 
 PIECES = ["<tool_call>\n", "\n</tool_call>", '{"city": "a"}', '{"zone": "UTC"}', "x", "<function=get", "_time>", ">"]
@@ -19,7 +20,11 @@ PIECES += ["</function>", "\n", "<think>", "</think>\n", "<n>", "</n>", "1", "[]
 
 
 def complaint(value: Any, text: str) -> str | None:
-    return Validator().complaint(Constraint("structural_tag", value), text)
+    return Validator().complaint(_asked(value), Answer(0, text, "stop"))
+
+
+def _asked(value: Any) -> Request:
+    return make_request(constraint=Constraint("structural_tag", value))
 
 
 @pytest.mark.parametrize("value", [tree for tree in TREES if "regex" not in str(tree)], ids=range(len(TREES) - 1))
@@ -76,7 +81,7 @@ def test_each_region_is_checked_against_its_schema_and_the_reason_is_said() -> N
 
 def test_a_malformed_schema_inside_a_tag_is_said_before_generating() -> None:
     with pytest.raises(InvalidGrammar):
-        Validator().prepare(Constraint("structural_tag", {"format": tag("a", schema({"type": 5}), "b")}))
+        Validator().prepare(_asked({"format": tag("a", schema({"type": 5}), "b")}))
 
 
 @pytest.mark.parametrize("where", ["response_format", "structured_outputs"])
