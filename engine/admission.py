@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
+
 from engine.core import EngineCore
-from plugins import ContextLengthExceeded, Job, RequestError
+from plugins import ContextLengthExceeded, Job, Load, Overloaded, RequestError
 
 MAX_CHOICES = 128
 
@@ -30,3 +32,30 @@ def _check_shape(job: Job, vocab_size: int) -> None:
         raise RequestError(f"the prompt's token ids must lie between 0 and {vocab_size - 1}", param="prompt")
     if not 1 <= job.n <= MAX_CHOICES:
         raise RequestError(f"n is {job.n}; expected an integer between 1 and {MAX_CHOICES}", param="n")
+
+
+def load_of(core: EngineCore, arriving: int) -> Load:
+    """`arriving`: jobs that no scheduler has seen yet. Reads what the engine thread writes: a moment's picture."""
+    scheduler = core.scheduler
+    running, waiting = list(scheduler.running), scheduler.waiting_count + arriving
+    free = scheduler.pool.free_count
+    places = max(0, min(scheduler.max_batch_size, free) - len(running))  # what runs may need a block each
+    busy = len(running) + min(places, waiting)
+    now = time.monotonic()
+    oldest_s = max((now - (sequence.started_s or now) for sequence in running), default=0.0)
+    wait_s = core.turnover.wait_s(waiting + 1 - places, busy, oldest_s)
+    return Load(len(running), waiting, free, scheduler.pool.num_blocks, wait_s)
+
+
+def refuse_hopeless(job: Job, core: EngineCore, load: Load) -> None:
+    """Raises `Overloaded` for a job that would still wait at its deadline, or whose model is another one by now."""
+    if job.version is not None and job.version != core.model.version:
+        raise Overloaded(
+            f"model {job.model!r} was replaced while the request was prepared; send it again", retry_after_s=0.1
+        )
+    if job.deadline_s is not None and load.wait_s > job.deadline_s:
+        raise Overloaded(
+            f"a place is expected in {load.wait_s:.1f} s, the request gives it {job.deadline_s:g} s; "
+            "send it later, or allow more time",
+            retry_after_s=load.wait_s - job.deadline_s,
+        )

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from engine.constraints import fill_masks, note_masks
+from engine.deadlines import Deadlines
 from engine.delivery import LiveGeneration, Outbox, as_failure
 from engine.drafting import PromptLookup, draft
 from engine.model import LoadedModel
@@ -22,7 +23,8 @@ from engine.sampler import Drawn, MaskRows, Sampler
 from engine.scheduler import Batch, Row, Scheduler
 from engine.sequence import DrawRow, Sequence, State
 from engine.stopping import StopWatch
-from plugins import FinishReason, SluicegateError, TokenLogprob, TokenStep
+from engine.turnover import Turnover
+from plugins import DeadlineExceeded, FinishReason, SluicegateError, TokenLogprob, TokenStep
 
 
 @dataclass(slots=True)
@@ -57,6 +59,8 @@ class Submission:
     rule: DrawRule
     seed: int
     max_length: int
+    deadline: float | None = None
+    """On the monotonic clock."""
 
 
 class EngineCore:
@@ -73,11 +77,14 @@ class EngineCore:
         self.model = model
         self.scheduler = scheduler
         self.counters = CoreCounters()
+        self.turnover = Turnover()
         self._runner = runner
         self._sampler = Sampler(model.usable_vocab, model.eos_token_ids)
-        self._outbox = outbox
+        self.outbox = outbox
+        """Of the thread that steps this core."""
         self._jump_forward = jump_forward
         self._speculation = speculation or Speculation()
+        self._deadlines = Deadlines()
         self._live: dict[LiveGeneration, list[Sequence]] = {}
         self._followers: dict[Sequence, list[Sequence]] = {}
 
@@ -89,8 +96,11 @@ class EngineCore:
     def step(self) -> None:
         """Compute one batch and deliver what it brought. A request that breaks fails alone."""
         began = time.perf_counter()
+        self._expire()
         batch = self.scheduler.schedule()
-        assert batch.rows, "there is work, but the scheduler found nothing to run"
+        assert batch.rows or not self.has_work, "there is work, but the scheduler found nothing to run"
+        if not batch.rows:
+            return
         rows, logits = self._run(batch)
         self.scheduler.computed(batch)
         if rows:
@@ -106,9 +116,11 @@ class EngineCore:
         try:
             sequences = [self._sequence(submission, index) for index in range(generation.job.n)]
         except Exception as error:
-            self._outbox.fail(generation, as_failure(error, "opening the grammar's matcher"))
+            self.outbox.fail(generation, as_failure(error, "opening the grammar's matcher"))
             return
         self._live[generation] = sequences
+        if submission.deadline is not None:
+            self._deadlines.add(generation, submission.deadline)
         self._followers[sequences[0]] = sequences[1:]
         for sequence in sequences:
             self._guarded(sequence, partial(self._open, sequence))
@@ -287,7 +299,7 @@ class EngineCore:
             self._end(sequence, reason)
             return
         if piece := sequence.output.piece():
-            self._outbox.add(sequence.owner, piece)
+            self.outbox.add(sequence.owner, piece)
         sequence.draft = self._guess(sequence)
 
     def _guess(self, sequence: Sequence) -> list[int]:
@@ -304,24 +316,41 @@ class EngineCore:
         if sequence.state is not State.ENDED:
             self._retire(sequence)
             sequence.timeline.ended_s = time.perf_counter()
-            self._outbox.add(sequence.owner, sequence.output.last_piece(reason, stopped=sequence.stopped))
+            self.outbox.add(sequence.owner, sequence.output.last_piece(reason, stopped=sequence.stopped))
 
     def _retire(self, sequence: Sequence) -> None:
         """Blocks are free when this returns."""
         self.scheduler.remove(sequence)
+        if sequence.started_s is not None:
+            self.turnover.record(time.monotonic() - sequence.started_s)
         self._release_followers(sequence)
         siblings = self._live.get(sequence.owner, [])
         if all(sibling.state is State.ENDED for sibling in siblings):
-            self._live.pop(sequence.owner, None)
+            self._forget(sequence.owner)
+
+    def _expire(self) -> None:
+        for generation in self._deadlines.due(time.monotonic()):
+            waited = "while it ran" if generation.completion_tokens else "before its first token"
+            message = f"the request's time ran out {waited}; allow more, or ask for fewer tokens"
+            self._break_off(generation, DeadlineExceeded(message))
 
     def _fail(self, generation: LiveGeneration, error: SluicegateError) -> None:
         """End all choices of a request with an error. Blocks of its own may hold NaN: they are cleaned, not reused."""
         for sequence in self._live.get(generation, []):
-            self._followers.pop(sequence, None)
             self._runner.scrub(self.scheduler.pool.forget(sequence.blocks))
+        self._break_off(generation, error)
+
+    def _break_off(self, generation: LiveGeneration, error: SluicegateError) -> None:
+        for sequence in self._live.get(generation, []):
+            self._followers.pop(sequence, None)
             self.scheduler.remove(sequence)
-        if self._live.pop(generation, None) is not None:
-            self._outbox.fail(generation, error)
+        if generation in self._live:
+            self._forget(generation)
+            self.outbox.fail(generation, error)
+
+    def _forget(self, generation: LiveGeneration) -> None:
+        self._live.pop(generation, None)
+        self._deadlines.remove(generation)
 
     def _guarded(self, sequence: Sequence, act: Callable[[], None]) -> None:
         try:

@@ -50,11 +50,16 @@ class LiveGeneration:
         finally:
             self.cancel()
 
+    def fail(self, error: Exception) -> None:
+        """From any thread: the iteration raises `error` if it has not ended yet."""
+        _hand_over(self.loop, [(self, [], as_failure(error, "the engine"))])
+
     def receive(self, pieces: list[Piece], error: SluicegateError | None) -> None:
         """On the event loop: take what a step brought."""
         self._pieces.extend(pieces)
         self._open_choices -= sum(piece.finish_reason is not None for piece in pieces)
-        self._error = self._error or error
+        if self._open_choices > 0:
+            self._error = self._error or error
         self._news.set()
 
 

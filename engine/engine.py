@@ -6,11 +6,13 @@ The steps are computed by one engine thread (`engine.worker`); nothing here ever
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from engine.admission import max_length
+from engine.admission import load_of, max_length, refuse_hopeless
 from engine.construction import load, make_core
 from engine.core import EngineCore, Submission
 from engine.delivery import LiveGeneration
@@ -22,7 +24,9 @@ from engine.progress import LoadProgress, OnProgress
 from engine.report import gauges, totals
 from engine.settings import EngineSettings, ModelSettings
 from engine.worker import Worker
-from plugins import Embeddings, Job, Overloaded, ServedModel
+from plugins import Embeddings, GenerationFailed, Job, Load, Overloaded, ServedModel
+
+_LOG = logging.getLogger(__name__)
 
 
 class Engine:
@@ -39,6 +43,8 @@ class Engine:
         self._dropped: dict[str, float] = {}
         """Totals of cores that are gone."""
         self._loading = asyncio.Lock()
+        self._restarts = 0
+        self._watching: asyncio.Task[None] | None = None
         for model in models:
             self._take_in(self._core(model))
 
@@ -55,9 +61,13 @@ class Engine:
             for wanted in self._settings.models:
                 await self.add_model(wanted)
         self._worker.start()
+        if self._settings.watchdog_s is not None and self._watching is None:
+            self._watching = asyncio.create_task(self._watch(self._settings.watchdog_s))
 
     async def close(self) -> None:
         """Refuse new jobs, let running ones finish for `drain_s`, cancel the rest, stop the thread."""
+        if self._watching is not None:
+            self._watching.cancel()
         await self._worker.close()
 
     async def generate(self, job: Job) -> LiveGeneration:
@@ -67,26 +77,32 @@ class Engine:
             job.sampling, default_temperature=core.model.default_temperature, vocab_size=core.model.vocab_size
         )
         longest = max_length(job, core)
-        self._refuse_overload(self._waiting())
+        self._refuse_overload(core, self._waiting())
+        refuse_hopeless(job, core, self.load(job.model))
         generation = LiveGeneration(job, lambda g: worker.post(lambda: core.cancel(g)))
         seed = secrets.randbits(64) if job.sampling.seed is None else job.sampling.seed
-        worker.submit(core, Submission(generation, rule, seed, longest))
+        deadline = None if job.deadline_s is None else time.monotonic() + job.deadline_s
+        worker.submit(core, Submission(generation, rule, seed, longest, deadline))
         return generation
 
     async def embed(self, texts: Texts, *, model: str | None = None) -> Embeddings:
         """Unit vectors of texts or token ids, computed between the steps of generations; `model` None = the first.
         Raises `NotFound`, `RequestError`, `ContextLengthExceeded` or `Overloaded`."""
-        core = self._fleet.find(model or next(iter(self._fleet.models), ""))
+        core = self._named_or_first(model)
         rows = read_texts(core.model, texts)
-        self._refuse_overload(self._worker.task_count)
+        self._refuse_overload(core, self._worker.task_count)
         task = EmbeddingTask(core.model, rows, self._settings.max_batch_tokens)
         self._worker.add_task(task)
         return await task.future
 
+    def load(self, model: str | None = None) -> Load:
+        """How busy a model is, and how long a request that comes now would wait for its first step. Cheap."""
+        return load_of(self._named_or_first(model), self._worker.arriving)
+
     def stats(self) -> Mapping[str, float]:
         """Gauges, and totals since the start (names ending in `_total`); times are in seconds."""
         cores = [*self._fleet.cores, *self._leaving]
-        return gauges(cores, self._worker.arriving) | totals(cores, self._dropped)
+        return gauges(cores, self._worker.arriving, self._restarts) | totals(cores, self._dropped)
 
     # --- models come and go ------------------------------------------------------------------------------------
 
@@ -129,18 +145,46 @@ class Engine:
     def _core(self, model: LoadedModel) -> EngineCore:
         return make_core(model, self._settings, self._worker.outbox)
 
+    # --- the watchdog ------------------------------------------------------------------------------------------
+
+    async def _watch(self, limit_s: float) -> None:
+        """Replace an engine thread that is stuck in one turn for longer than `limit_s`, or has died."""
+        while True:
+            await asyncio.sleep(min(1.0, limit_s / 4))
+            if not self._worker.is_closing and (stuck_s := self._worker.stuck_s()) > limit_s:
+                self._replace_worker(stuck_s)
+
+    def _replace_worker(self, stuck_s: float) -> None:
+        """Requests of the old thread fail; the models stay in memory, with new KV pools: of the old ones nobody knows
+        what the old thread may still write there."""
+        old, self._worker = self._worker, Worker(self._settings)
+        _LOG.critical("the engine thread stood still for %.1f s and is replaced; it is at\n%s", stuck_s, old.where())
+        message = f"the engine made no progress for {stuck_s:.1f} s and was restarted; send the request again"
+        old.abandon(GenerationFailed(message))
+        self._restarts += 1
+        self._dropped = totals(self._fleet.cores, self._dropped)
+        self._fleet.renew(lambda core: self._core(core.model))
+        for core in self._fleet.cores:
+            self._worker.adopt(core)
+        self._worker.start()
+
     # --- checks before the queue -------------------------------------------------------------------------------
 
     def _waiting(self) -> int:
         queued = sum(core.scheduler.waiting_count for core in self._fleet.cores)
         return queued + self._worker.arriving
 
-    def _refuse_overload(self, waiting: int) -> None:
+    def _named_or_first(self, model: str | None) -> EngineCore:
+        return self._fleet.find(model or next(iter(self._fleet.models), ""))
+
+    def _refuse_overload(self, core: EngineCore, waiting: int) -> None:
         if self._worker.is_closing:
             raise Overloaded("the engine is shutting down; send the request elsewhere", retry_after_s=5.0)
         if waiting >= self._settings.max_waiting:
+            wait_s = load_of(core, self._worker.arriving).wait_s
             raise Overloaded(
-                f"{waiting} requests are waiting for the engine, as many as it queues; try again", retry_after_s=1.0
+                f"{waiting} requests are waiting for the engine, as many as it queues; try again in {wait_s:.1f} s",
+                retry_after_s=max(wait_s, 0.1),
             )
 
 

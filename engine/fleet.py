@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from engine.core import EngineCore
 from plugins import NotFound, RequestError, ServedModel
@@ -60,6 +60,10 @@ class Fleet:
         self._cores[name] = core
         self._aliases |= {alias: name for alias in aliases if alias != name}
         return before
+
+    def renew(self, make: Callable[[EngineCore], EngineCore]) -> None:
+        """Put a new core in the place of each."""
+        self._cores = {name: make(core) for name, core in self._cores.items()}
 
     def take_out(self, name: str) -> EngineCore:
         """No new request finds the model. Raises `NotFound` for names that are not a model's own."""

@@ -8,12 +8,13 @@ from collections.abc import Sequence as Seq
 from engine.core import EngineCore
 
 
-def gauges(cores: Seq[EngineCore], arriving: int) -> dict[str, float]:
-    """`arriving`: jobs on their way to a scheduler."""
+def gauges(cores: Seq[EngineCore], arriving: int, restarts: int) -> dict[str, float]:
+    """`arriving`: jobs on their way to a scheduler; `restarts`: how often the engine thread was replaced."""
     pools = [core.scheduler.pool for core in cores]
     blocks = sum(pool.num_blocks for pool in pools)
     return {
         "models_loaded": float(len(cores)),
+        "engine_restarts_total": float(restarts),
         "requests_running": float(sum(len(core.scheduler.running) for core in cores)),
         "requests_waiting": float(sum(core.scheduler.waiting_count for core in cores) + arriving),
         "kv_cache_usage_ratio": sum(p.num_blocks - p.free_count for p in pools) / blocks if blocks else 0.0,

@@ -2,15 +2,16 @@
 
     yield to the urgent -> secure blocks for what runs -> share the token budget -> admit what waits -> add drafts
 
-Order of service is start-time fair queueing: a sequence's tag is its tenant's turn (one a sequence), plus an offset
-for its priority. Tenants take turns, an interactive request passes a batch request, and since turns only grow, whoever
-waits is reached in the end. When blocks run out, whoever is last in that order gives up its blocks and is computed
-again later; the first is never the victim, and everything admitted fits into the pool alone, so there is always
-someone who advances.
+Order of service is start-time fair queueing: a sequence's tag is its tenant's turn, plus an offset for its priority. A
+sequence costs its tenant a turn, and one more for every full step that its prompt will take. Tenants take turns, an
+interactive request passes a batch request, and since turns only grow, whoever waits is reached in the end. When blocks
+run out, whoever is last in that order gives up its blocks and is computed again later; the first is never the victim,
+and everything admitted fits into the pool alone, so there is always someone who advances.
 """
 
 from __future__ import annotations
 
+import time
 from bisect import insort
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -67,13 +68,14 @@ class Scheduler:
         self.pool = pool
         self.counters = SchedulerCounters()
         self.running: list[Sequence] = []
-        self._max_batch_size = max_batch_size
+        self.max_batch_size = max_batch_size
         self._max_batch_tokens = max_batch_tokens
         self._heap: list[tuple[tuple[int, int], Sequence]] = []
         self._waiting = 0
         self._arrivals = 0
         self._turn = 0
-        self._last_turn: dict[str, int] = {}
+        self._next: dict[str, int] = {}
+        """Tenant -> the turn of its next sequence."""
 
     @property
     def waiting_count(self) -> int:
@@ -81,7 +83,8 @@ class Scheduler:
 
     def add(self, sequence: Sequence) -> None:
         self._arrivals += 1
-        sequence.key = (self._next_turn(sequence.tenant) + PRIORITY_TURNS * sequence.priority, self._arrivals)
+        cost = 1 + len(sequence.tokens) // self._max_batch_tokens
+        sequence.key = (self._next_turn(sequence.tenant, cost) + PRIORITY_TURNS * sequence.priority, self._arrivals)
         self._wait(sequence)
 
     def remove(self, sequence: Sequence) -> None:
@@ -90,6 +93,8 @@ class Scheduler:
             self._stop(sequence)
         elif sequence.state is State.WAITING:
             self._waiting -= 1
+            if self._waiting == 0:
+                self._heap.clear()
         sequence.state = State.ENDED
 
     def schedule(self) -> Batch:
@@ -155,11 +160,11 @@ class Scheduler:
 
     # --- below them --------------------------------------------------------------------------------------------
 
-    def _next_turn(self, tenant: str) -> int:
-        if len(self._last_turn) > 1024:  # tenants whose turn has passed start afresh anyway
-            self._last_turn = {name: turn for name, turn in self._last_turn.items() if turn > self._turn}
-        turn = max(self._turn, self._last_turn.get(tenant, 0)) + 1
-        self._last_turn[tenant] = turn
+    def _next_turn(self, tenant: str, cost: int) -> int:
+        if len(self._next) > 1024:  # tenants whose turn has passed start afresh anyway
+            self._next = {name: turn for name, turn in self._next.items() if turn > self._turn}
+        turn = max(self._turn, self._next.get(tenant, 0))
+        self._next[tenant] = turn + cost
         return turn
 
     def _next_waiting(self) -> Sequence | None:
@@ -169,14 +174,14 @@ class Scheduler:
 
     def _fits(self, sequence: Sequence) -> bool:
         needed = self.pool.blocks_for(len(sequence.tokens)) + len(self.running)
-        return len(self.running) < self._max_batch_size and needed <= self.pool.free_count
+        return len(self.running) < self.max_batch_size and needed <= self.pool.free_count
 
     def _make_room(self, sequence: Sequence) -> bool:
         """Hold the blocks the sequence needs to start, if there is a place and one block is left for each that runs.
 
         The head of the queue is not passed by a smaller one behind it: it would never be reached.
         """
-        if len(self.running) >= self._max_batch_size:
+        if len(self.running) >= self.max_batch_size:
             return False
         needed = self.pool.blocks_for(len(sequence.tokens))
         digests = sequence.name_blocks(self.pool, len(sequence.tokens) - 1)
@@ -192,6 +197,8 @@ class Scheduler:
         sequence.computed, sequence.published = cached, len(sequence.blocks)
         sequence.state = State.RUNNING
         sequence.timeline.start()
+        if sequence.started_s is None:
+            sequence.started_s = time.monotonic()
         assert self._reserve(sequence)
         insort(self.running, sequence, key=lambda s: s.key)
         self._waiting -= 1

@@ -52,6 +52,8 @@ class Sequence:
     state: State = State.NEW
     key: tuple[int, int] = (0, 0)
     """Order of service, smaller first: (fair-queue tag, arrival)."""
+    started_s: float | None = None
+    """When it first left the queue, on the monotonic clock."""
     computed: int = 0
     cached_tokens: int | None = None
     """Prompt tokens found in the prefix cache when it first started; None before."""

@@ -71,6 +71,8 @@ class EngineSettings:
     """Guesses of all sequences together; more sequences than this leave none."""
     attention: AttentionKind = "auto"
     """`auto`: kernels that read blocks in place where there are any; `reference`: gather and SDPA everywhere."""
+    watchdog_s: float | None = 120.0
+    """A step that takes longer is given up: its requests fail, a new engine thread goes on. None = wait forever."""
     drain_s: float = 10.0
     """How long a shutdown waits for running requests before it cancels them."""
 
@@ -94,6 +96,8 @@ class EngineSettings:
                 f"engine: max_batch_tokens ({self.max_batch_tokens}) must be greater than max_batch_size "
                 f"({self.max_batch_size}), or a full batch would leave no room for any prompt"
             )
+        if self.watchdog_s is not None and self.watchdog_s <= 0:
+            raise ConfigurationError(f"engine: watchdog_s is {self.watchdog_s}; give seconds, or none to wait forever")
         if self.attention not in get_args(AttentionKind):
             kinds = ", ".join(get_args(AttentionKind))
             raise ConfigurationError(f"engine: attention is {self.attention!r}; it must be one of {kinds}")

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 import threading
 import time
+import traceback
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import inf
 from typing import Protocol
+from weakref import WeakSet
 
 import torch
 
@@ -24,13 +28,17 @@ from plugins import Overloaded
 _LOG = logging.getLogger(__name__)
 
 
-class Task(Protocol):
+class Waiter(Protocol):
+    """Someone on an event loop who is told, from any thread, that what they wait for will not come."""
+
+    def fail(self, error: Exception) -> None: ...
+
+
+class Task(Waiter, Protocol):
     """Work beside the generations, in slices; one slice of one task a turn, so that it holds up nobody's decode."""
 
     def advance(self) -> bool:
         """One slice; True when there is none left. What it throws is given to `fail`."""
-
-    def fail(self, error: Exception) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +66,12 @@ class Worker:
     """Jobs taken out of it; written by the engine thread only."""
     _wake: threading.Event = field(default_factory=threading.Event)
     _closing: threading.Event = field(default_factory=threading.Event)
+    _abandoned: bool = False
+    _turn_began: float | None = None
+    """On the monotonic clock; None while there is nothing to do."""
+    _waiters: WeakSet[Waiter] = field(default_factory=WeakSet)
+    """Who may wait for something; the event loop's."""
+    _dismissals: set[asyncio.Event] = field(default_factory=set)
     _thread: threading.Thread | None = None
 
     # --- from the event loop -----------------------------------------------------------------------------------
@@ -81,14 +95,40 @@ class Worker:
             self._thread.start()
 
     async def close(self) -> None:
-        """Let what runs finish for `drain_s`, cancel the rest, stop the thread."""
+        """Let what runs finish for `drain_s`, cancel the rest, stop the thread; one that does not stop is left."""
         self._closing.set()
         self._wake.set()
         if self._thread is not None:
-            await asyncio.to_thread(self._thread.join)
+            patience_s = None if self.settings.watchdog_s is None else self.settings.drain_s + self.settings.watchdog_s
+            await asyncio.to_thread(self._thread.join, patience_s)
+            if self._thread.is_alive():
+                self.abandon(Overloaded("the engine is shutting down; send the request elsewhere", retry_after_s=5.0))
+
+    def stuck_s(self) -> float:
+        """How long the current turn has lasted; infinite if the thread has died."""
+        if self._thread is not None and not self._thread.is_alive() and not self.is_closing:
+            return inf
+        began = self._turn_began
+        return 0.0 if began is None else time.monotonic() - began
+
+    def where(self) -> str:
+        """The stack of the thread, for the log."""
+        frame = sys._current_frames().get(self._thread.ident or 0) if self._thread is not None else None
+        return "the thread has died" if frame is None else "".join(traceback.format_stack(frame))
+
+    def abandon(self, error: Exception) -> None:
+        """The thread is wedged, and cannot be stopped: nothing it may still do counts. Whoever waits gets `error`."""
+        self._abandoned = True
+        self._closing.set()
+        self._wake.set()
+        for waiter in self._waiters:
+            waiter.fail(error)
+        for gone in self._dismissals:
+            gone.set()
 
     def submit(self, core: EngineCore, submission: Submission) -> None:
         self._posted += 1
+        self._waiters.add(submission.generation)
         self.post(lambda: self._take_in(core, submission))
 
     def adopt(self, core: EngineCore) -> None:
@@ -105,9 +145,12 @@ class Worker:
         leaver = _Leaver(core, time.monotonic() + drain_s, tell)
         self.post(lambda: self._leavers.append(leaver))
         if self._thread is not None and not self.is_closing:
+            self._dismissals.add(gone)
             await gone.wait()
+            self._dismissals.discard(gone)
 
     def add_task(self, task: Task) -> None:
+        self._waiters.add(task)
         self.post(lambda: self._tasks.append(task))
 
     def post(self, act: Callable[[], None]) -> None:
@@ -122,19 +165,22 @@ class Worker:
         while not self._closing.is_set():
             self._turn()
         deadline = time.monotonic() + self.settings.drain_s
-        while self._has_work() and time.monotonic() < deadline:
+        while self._has_work() and time.monotonic() < deadline and not self._abandoned:
             self._turn()
-        self._stop()
+        if not self._abandoned:
+            self._stop()
 
     def _turn(self) -> None:
+        self._turn_began = time.monotonic()
         self._take_inbox()
         for core in self._cores:
-            if core.has_work:
+            if core.has_work and not self._abandoned:
                 self._step(core)
         self._advance_task()
         self._flush()
         self._let_go()
         if not self._has_work() and not self._closing.is_set():
+            self._turn_began = None
             self._wake.wait()
 
     def _stop(self) -> None:
@@ -182,10 +228,13 @@ class Worker:
             self.outbox.fail(submission.generation, as_failure(error, "taking the request in"))
 
     def _take_over(self, core: EngineCore) -> None:
+        core.outbox = self.outbox
         self._cores.append(core)
         self._use_threads()
 
     def _flush(self) -> None:
+        if self._abandoned:
+            return
         for generation in self.outbox.flush():
             for core in self._cores:
                 core.cancel(generation)

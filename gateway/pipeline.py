@@ -229,6 +229,8 @@ class Pipeline:
                 n=request.n,
                 tenant=exchange.caller.tenant,
                 priority=request.priority,
+                deadline_s=request.deadline_s,
+                version=exchange.served.version,
             )
             exchange.generation = await generator.generate(job)
             note.outcome = "queued"

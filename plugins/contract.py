@@ -132,6 +132,8 @@ class Request:
     api_key: str | None = field(default=None, repr=False)
     priority: int = 0
     """Lower runs first; 0 = interactive, 10 = batch."""
+    deadline_s: float | None = None
+    """Seconds that generating may take, waiting included; past them the request ends with `DeadlineExceeded`."""
     metadata: Mapping[str, str] = field(default_factory=dict)
     cache: bool = True
     tools: tuple[Tool, ...] = ()
@@ -355,6 +357,10 @@ class Job:
     """Describe every token in the generation's `timeline`."""
     traceparent: str = ""
     """W3C trace context of the request, for generators that pass it on to another process."""
+    deadline_s: float | None = None
+    """Seconds from now after which nobody wants the answer; None = whenever it comes."""
+    version: str | None = None
+    """Of the model that prompt and grammar were made for; another one is refused. None = any."""
 
 
 class Generation(Protocol):
@@ -431,6 +437,26 @@ class Generator(Protocol):
 
     def stats(self) -> Mapping[str, float]:
         """Gauges by name: at least `requests_running`, `requests_waiting`, `kv_cache_usage_ratio` (0..1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """How busy a generator is with one model. `wait_s`: an estimate of what a request that comes now would wait."""
+
+    running: int
+    waiting: int
+    """Sequences before a new one, as far as their tenants take no turns."""
+    free_blocks: int
+    total_blocks: int
+    wait_s: float
+
+
+@runtime_checkable
+class LoadReporter(Protocol):
+    """Optional for generators: what admission needs to shed load with a truthful `Retry-After`."""
+
+    def load(self, model: str | None = None) -> Load:
+        """`model` None = the first one served. Raises `NotFound`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@
     └── ServiceError                our fault; becomes a 5xx
         ├── Overloaded              503, with `retry_after_s`
         ├── ModelLoadError          a checkpoint that the engine cannot serve, with the reason
+        ├── DeadlineExceeded        504, the time that a request was given ran out
         ├── GenerationFailed        500, one request's generation broke
         └── StageFailed             500, a stage threw or ran out of time and failed closed
 
@@ -166,6 +167,13 @@ class Overloaded(ServiceError):
 
 class ModelLoadError(ServiceError):
     code = "model_load_error"
+
+
+class DeadlineExceeded(ServiceError):
+    """Nothing of the answer may be taken for whole: it was stopped wherever it was."""
+
+    code = "deadline_exceeded"
+    status = 504
 
 
 class GenerationFailed(ServiceError):

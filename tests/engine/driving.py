@@ -19,6 +19,7 @@ from engine import Engine, EngineSettings, LiveGeneration, LoadedModel
 from plugins import Job, Piece, Prompt, Sampling, TokenLogprob, TokenRejected, Usage
 
 _ids = count()
+_OF_THE_JOB = ("grammar", "tenant", "priority", "deadline_s", "version")
 
 
 @dataclass
@@ -46,7 +47,7 @@ async def serving(model: LoadedModel, **settings: Any) -> AsyncIterator[Engine]:
 
 def a_job(model: LoadedModel, prompt: Sequence[int] | str, n: int = 1, **fields: Any) -> Job:
     """A job with greedy decoding and 12 tokens, unless `fields` say otherwise; those of `Sampling` go there."""
-    outer = {name: fields.pop(name) for name in ("grammar", "tenant", "priority") if name in fields}
+    outer = {name: fields.pop(name) for name in _OF_THE_JOB if name in fields}
     ids = model.tokenizer.encode(prompt, add_special_tokens=False) if isinstance(prompt, str) else prompt
     sampling = Sampling(**{"max_tokens": 12, "temperature": 0.0, **fields})
     return Job(f"job-{next(_ids)}", model.name, Prompt("", tuple(ids)), sampling, n=n, **outer)
