@@ -1,0 +1,139 @@
+"""What compiled loops need and Python cannot say: vectors, memory by address, atomics, and sleeping on a semaphore.
+
+Each function here is a numba intrinsic: a few LLVM instructions put in place of the call. Addresses are int64.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from typing import Any
+
+import llvmlite.binding as llvm
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+I64, I32, I8, F32 = ir.IntType(64), ir.IntType(32), ir.IntType(8), ir.FloatType()
+
+
+@cache
+def host_features() -> frozenset[str]:
+    """Names of the instruction sets of this machine, as LLVM calls them."""
+    return frozenset(name for name, there in llvm.get_host_cpu_features().items() if there)
+
+
+LANES = 16 if "avx512f" in host_features() else 8
+"""float32 in a vector register."""
+HAS_VNNI = "avx512vnni" in host_features() and LANES == 16
+CAN_SLEEP = sys.platform == "linux"
+"""Whether threads can wait without the interpreter, on POSIX semaphores."""
+
+
+def at(builder: Any, address: Any, kind: Any) -> Any:
+    """`address` as a pointer to `kind`."""
+    return builder.inttoptr(address, kind.as_pointer())
+
+
+def load(builder: Any, address: Any, kind: Any, align: int = 4) -> Any:
+    value = builder.load(at(builder, address, kind))
+    value.align = align
+    return value
+
+
+def store(builder: Any, value: Any, address: Any, align: int = 4) -> None:
+    builder.store(value, at(builder, address, value.type)).align = align
+
+
+def foreign(builder: Any, name: str, result: Any, arguments: list[Any]) -> Any:
+    """A function of LLVM or of the C library."""
+    return cgutils.get_or_insert_function(builder.module, ir.FunctionType(result, arguments), name)
+
+
+def number(value: int) -> Any:
+    return ir.Constant(I64, value)
+
+
+@intrinsic
+def pointer_to(typing_context: Any, address: Any) -> Any:
+    """`address` as what `numba.carray` takes."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], I8.as_pointer())
+
+    return types.voidptr(types.int64), code
+
+
+@intrinsic
+def float_of_bits(typing_context: Any, bits: Any) -> Any:
+    """The float32 whose 32 bits are those of the int32 `bits`."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], F32)
+
+    return types.float32(types.int32), code
+
+
+@intrinsic
+def read(typing_context: Any, address: Any) -> Any:
+    """The int64 at `address`; nothing written before it by the thread that wrote it is missed."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.load_atomic(at(builder, arguments[0], I64), "seq_cst", 8)
+
+    return types.int64(types.int64), code
+
+
+@intrinsic
+def write(typing_context: Any, address: Any, value: Any) -> Any:
+    """Set the int64 at `address`, after everything this thread wrote before."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.store_atomic(arguments[1], at(builder, arguments[0], I64), "seq_cst", 8)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), code
+
+
+@intrinsic
+def add_to(typing_context: Any, address: Any, value: Any) -> Any:
+    """Add to the int64 at `address`; returns what was there."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.atomic_rmw("add", at(builder, arguments[0], I64), arguments[1], "seq_cst")
+
+    return types.int64(types.int64, types.int64), code
+
+
+@intrinsic
+def swap_if(typing_context: Any, address: Any, expected: Any, value: Any) -> Any:
+    """Set the int64 at `address` to `value` if it is `expected`; returns what was there."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        address, expected, value = arguments
+        found = builder.cmpxchg(at(builder, address, I64), expected, value, "seq_cst", "seq_cst")
+        return builder.extract_value(found, 0)
+
+    return types.int64(types.int64, types.int64, types.int64), code
+
+
+def _system_call(name: str) -> Any:
+    """`name(address)` of the C library as an intrinsic; the result is of no interest."""
+
+    @intrinsic
+    def call(typing_context: Any, address: Any) -> Any:
+        def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            function = foreign(builder, name, I32, [I8.as_pointer()])
+            return builder.call(function, [builder.inttoptr(arguments[0], I8.as_pointer())])
+
+        return types.int32(types.int64), code
+
+    return call
+
+
+sleep_on = _system_call("sem_wait")
+"""Wait until the POSIX semaphore at an address can be taken."""
+wake_on = _system_call("sem_post")
+give_way = _system_call("sched_yield")
+"""Let other threads run. The argument means nothing."""
