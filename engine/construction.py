@@ -11,7 +11,7 @@ from engine.model import LoadedModel, describe, load_model
 from engine.progress import LoadProgress, OnProgress
 from engine.runner import Runner
 from engine.scheduler import Scheduler
-from engine.settings import EngineSettings, ModelSettings
+from engine.settings import EngineSettings, ModelSettings, thread_count
 
 _LOG = logging.getLogger(__name__)
 
@@ -35,7 +35,15 @@ def make_core(model: LoadedModel, settings: EngineSettings, outbox: Outbox) -> E
     pool = BlockPool(num_blocks, settings.block_size, reuse=settings.prefix_caching)
     return EngineCore(
         model,
-        Runner(model, num_blocks, settings.block_size, attention=settings.attention),
+        Runner(
+            model,
+            num_blocks,
+            settings.block_size,
+            attention=settings.attention,
+            forward=settings.forward,
+            max_tokens=settings.max_batch_tokens,
+            threads=settings.threads or thread_count(model.parameter_count),
+        ),
         Scheduler(pool, max_batch_size=settings.max_batch_size, max_batch_tokens=settings.max_batch_tokens),
         outbox,
         jump_forward=settings.jump_forward,

@@ -186,7 +186,7 @@ class EngineCore:
         logits = [torch.empty(0, self.model.vocab_size, device=self.model.device)]
         for row in batch.rows:
             try:
-                logits.append(self._runner.run(Batch([row])))
+                logits.append(self._runner.run(Batch([row])).clone())
             except Exception as error:
                 self._fail(row.sequence.owner, as_failure(error, "the forward pass"))
             else:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence as Seq
-from itertools import accumulate
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -11,36 +12,93 @@ import torch
 from torch import Tensor
 
 from engine.attention import InPlaceLayout, StepLayout, Stretch
+from engine.cpu import Decoder, decoder_for
 from engine.kv import KVPool
 from engine.model import LoadedModel
 from engine.scheduler import Batch, Row
-from engine.settings import AttentionKind
+from engine.settings import AttentionKind, ForwardKind
+
+I64 = npt.NDArray[np.int64]
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class StepInputs:
+    """A step's tokens in one flattened row: ids, positions, and where the pool keeps each, int64 [T]; `wanted` [R] are
+    the places whose logits are needed: a row's last token, and before it those of its draft."""
+
+    ids: I64
+    positions: I64
+    slots: I64
+    wanted: I64
+    stretches: list[Stretch]
+
+    @classmethod
+    def of(cls, rows: Seq[Row], block_size: int) -> StepInputs:
+        ids: list[int] = []
+        positions: list[int] = []
+        slots: list[int] = []
+        wanted: list[int] = []
+        for row in rows:
+            sequence, end = row.sequence, row.start + row.count
+            ids += sequence.tokens[row.start : end - row.drafted]
+            ids += sequence.draft[: row.drafted]
+            positions += range(row.start, end)
+            blocks = sequence.blocks
+            slots += [blocks[at // block_size] * block_size + at % block_size for at in range(row.start, end)]
+            if row.is_last:
+                wanted += range(len(ids) - 1 - row.drafted, len(ids))
+        made = [np.array(values, np.int64) for values in (ids, positions, slots, wanted)]
+        return cls(made[0], made[1], made[2], made[3], [_stretch(row, block_size) for row in rows])
 
 
 class Runner:
     """Owns the KV pool of a model. Used by the engine thread alone, under `torch.inference_mode`."""
 
     def __init__(
-        self, model: LoadedModel, num_blocks: int, block_size: int, *, attention: AttentionKind = "auto"
+        self,
+        model: LoadedModel,
+        num_blocks: int,
+        block_size: int,
+        *,
+        attention: AttentionKind = "auto",
+        forward: ForwardKind = "auto",
+        max_tokens: int = 512,
+        threads: int = 1,
     ) -> None:
+        """`max_tokens`: most new tokens of a step; `threads`: of the compiled program, where there is one."""
         self._model = model
         self.pool = KVPool(model.layers, num_blocks, block_size, model.dtype, model.device)
         in_place = attention == "auto" and bool(self.pool.key_arrays)
         self._layout_class = InPlaceLayout if in_place else StepLayout
+        self._decoder: Decoder | None = None
         if in_place:
             self._warm_up()
+            if forward == "auto":
+                self._decoder = self._proven(
+                    decoder_for(model.module, model.layers, self.pool, tokens=max_tokens, threads=threads)
+                )
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether steps are computed by `engine.cpu`, not by `transformers`' own code."""
+        return self._decoder is not None
 
     def run(self, batch: Batch) -> Tensor:
         """Write keys and values of the batch's tokens; return logits [R, V] float32 of its sampled rows, in order: for
-        each the next token's, and one more after every token of its draft.
+        each the next token's, and one more after every token of its draft. They are valid until the next call.
 
         Running the same batch again writes the same values to the same places.
         """
+        inputs = StepInputs.of(batch.rows, self.pool.block_size)
+        if self._decoder is not None and len(inputs.ids) <= self._decoder.max_tokens:
+            return self._decoder.run(inputs.ids, inputs.positions, inputs.slots, inputs.wanted, inputs.stretches)
+        return self._run_module(inputs)
+
+    def _run_module(self, inputs: StepInputs) -> Tensor:
+        layout = self._layout_class(self.pool, inputs.stretches, self._upload(inputs.slots))
         return self._model.logits(
-            self._upload(np.concatenate([_ids(row) for row in batch.rows])),
-            self._upload(np.concatenate([np.arange(row.start, row.start + row.count) for row in batch.rows])),
-            self._upload(_last_of_sampled(batch.rows)),
-            self._layout(batch.rows),
+            self._upload(inputs.ids), self._upload(inputs.positions), self._upload(inputs.wanted), layout
         )
 
     def _warm_up(self) -> None:
@@ -50,37 +108,38 @@ class Runner:
         for layer, shape in enumerate(self.pool.layers):
             layout.attend_short(layer, torch.zeros(1, shape.query_heads, shape.key_dim), None, None, None)
 
+    @torch.inference_mode()
+    def _proven(self, decoder: Decoder | None) -> Decoder | None:
+        """The decoder, if it computes what the model's own code does: a chunk, a second one, a single token."""
+        if decoder is None:
+            return None
+        length = min(24, self.pool.block_size * self.pool.num_blocks, self._model.context_length, decoder.max_tokens)
+        ids = np.random.default_rng(0).integers(0, self._model.vocab_size, length)
+        worst = 0.0
+        for start, end in ((0, length // 2), (length // 2, length - 1), (length - 1, length)):
+            if end > start:
+                inputs = self._trial(ids, start, end)
+                found = decoder.run(inputs.ids, inputs.positions, inputs.slots, inputs.wanted, inputs.stretches).clone()
+                expected = self._run_module(inputs)
+                worst = max(worst, float((found - expected).abs().max() / (expected.abs().max() + 1e-6)))
+        if worst < 1e-3:
+            return decoder
+        _LOG.warning("%s: the compiled forward pass differs (%.2g); using the model's own", self._model.name, worst)
+        return None
+
+    def _trial(self, ids: I64, start: int, end: int) -> StepInputs:
+        positions = np.arange(start, end)
+        table = np.arange(-(-end // self.pool.block_size))
+        stretches = [Stretch(start, end - start, table)]
+        return StepInputs(ids[start:end], positions, positions, np.arange(end - start), stretches)
+
     def scrub(self, blocks: Seq[int]) -> None:
         self.pool.scrub(blocks)
 
-    def _layout(self, rows: list[Row]) -> StepLayout:
-        size = self.pool.block_size
-        stretches = [_stretch(row, size) for row in rows]
-        slots = np.concatenate([_slots(stretch, size) for stretch in stretches])
-        return self._layout_class(self.pool, stretches, self._upload(slots))
-
-    def _upload(self, values: npt.NDArray[np.int64]) -> Tensor:
+    def _upload(self, values: I64) -> Tensor:
         return torch.from_numpy(values).to(self._model.device)
-
-
-def _ids(row: Row) -> npt.NDArray[np.int64]:
-    end = row.start + row.count - row.drafted
-    return np.array(row.sequence.tokens[row.start : end] + row.sequence.draft[: row.drafted], np.int64)
 
 
 def _stretch(row: Row, block_size: int) -> Stretch:
     blocks = -(-(row.start + row.count) // block_size)
     return Stretch(row.start, row.count, row.sequence.table[:blocks])
-
-
-def _slots(stretch: Stretch, block_size: int) -> npt.NDArray[np.int64]:
-    """Slot mapping: where the KV pool keeps each new token, int64 [count]."""
-    positions = np.arange(stretch.start, stretch.end)
-    return stretch.table[positions // block_size] * block_size + positions % block_size
-
-
-def _last_of_sampled(rows: list[Row]) -> npt.NDArray[np.int64]:
-    """Places in the flattened row whose logits are needed: a row's last token, and before it those of its draft."""
-    ends = list(accumulate(row.count for row in rows))
-    wanted = [np.arange(end - 1 - r.drafted, end) for end, r in zip(ends, rows, strict=True) if r.is_last]
-    return np.concatenate(wanted) if wanted else np.zeros(0, np.int64)

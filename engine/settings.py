@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 from plugins import ConfigurationError
 
 AttentionKind = Literal["auto", "reference"]
+ForwardKind = Literal["auto", "transformers"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,8 @@ class EngineSettings:
     """Guesses of all sequences together; more sequences than this leave none."""
     attention: AttentionKind = "auto"
     """`auto`: kernels that read blocks in place where there are any; `reference`: gather and SDPA everywhere."""
+    forward: ForwardKind = "auto"
+    """`auto`: the compiled forward pass of `engine.cpu` for models it knows; `transformers`: always the model's own."""
     watchdog_s: float | None = 120.0
     """A step that takes longer is given up: its requests fail, a new engine thread goes on. None = wait forever."""
     drain_s: float = 10.0
@@ -98,9 +101,10 @@ class EngineSettings:
             )
         if self.watchdog_s is not None and self.watchdog_s <= 0:
             raise ConfigurationError(f"engine: watchdog_s is {self.watchdog_s}; give seconds, or none to wait forever")
-        if self.attention not in get_args(AttentionKind):
-            kinds = ", ".join(get_args(AttentionKind))
-            raise ConfigurationError(f"engine: attention is {self.attention!r}; it must be one of {kinds}")
+        for name, kind in (("attention", AttentionKind), ("forward", ForwardKind)):
+            if (found := getattr(self, name)) not in get_args(kind):
+                kinds = ", ".join(get_args(kind))
+                raise ConfigurationError(f"engine: {name} is {found!r}; it must be one of {kinds}")
         if not self.models:
             raise ConfigurationError("engine: models is empty; name at least one, such as {path = 'bundled'}")
         names = [name for model in self.models for name in (model.served_name, *model.aliases)]

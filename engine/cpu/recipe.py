@@ -32,7 +32,7 @@ class Recipe:
     reals: list[float] = field(default_factory=lambda: [0.0, 0.0])
     kept: list[Tensor] = field(default_factory=list)
 
-    def add(self, op: Op, *, waits: bool = True, reals: tuple[float, ...] = (), **columns: int) -> None:
+    def add(self, op: Op, *, waits: bool = True, reals: tuple[float, ...] = (), **columns: Any) -> None:
         row = [0] * COLUMNS
         row[Column.OP], row[Column.WAITS] = int(op), int(waits)
         row[Column.COUNT] = int(State.TOKENS)
@@ -156,7 +156,7 @@ def _attention(
     qkv: tuple[int, int],
     out: tuple[int, int],
 ) -> None:
-    where = {
+    where: dict[str, Any] = {
         "x": qkv[0], "ldx": qkv[1], "k": shape.key_dim, "n": shape.value_dim,
         "heads": shape.query_heads, "kv_heads": shape.kv_heads, "block_size": pool.block_size,
         "keys": pool.keys[index].data_ptr(), "values": pool.values[index].data_ptr(),
@@ -172,18 +172,18 @@ def _attention(
 
 
 def _linear_into(made: Recipe) -> Callable[..., None]:
-    def linear(layer: Any, x: int, ldx: int, out: int, ldo: int, **more: Any) -> None:
+    def linear(layer: Any, x: int, ldx: int, out: int, ldo: int, *, waits: bool = True, **more: Any) -> None:
         n, k = layer.weight.shape
         w, bias = made.address(layer.weight), made.address(layer.bias)
-        made.add(Op.LINEAR, x=x, ldx=ldx, out=out, ldo=ldo, n=n, k=k, w=w, bias=bias, **more)
+        made.add(Op.LINEAR, waits=waits, x=x, ldx=ldx, out=out, ldo=ldo, n=n, k=k, w=w, bias=bias, **more)
 
     return linear
 
 
 def _norm_into(made: Recipe) -> Callable[..., None]:
     def norm(layer: Any, x: int, ldx: int, out: int, ldo: int, **more: Any) -> None:
-        w = made.address(layer.weight)
-        epsilon = float(layer.variance_epsilon)
-        made.add(Op.NORM, x=x, ldx=ldx, out=out, ldo=ldo, n=len(layer.weight), w=w, reals=(epsilon,), **more)
+        reals = (float(layer.variance_epsilon),)
+        w, n = made.address(layer.weight), len(layer.weight)
+        made.add(Op.NORM, x=x, ldx=ldx, out=out, ldo=ldo, n=n, w=w, reals=reals, **more)
 
     return norm
