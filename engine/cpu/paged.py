@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from engine.cpu.products import blend, multiply
+from engine.cpu.products import blend, multiply_panel
 from engine.cpu.rows import FLOATS, floats, integers, widen
 from engine.kernels import FASTMATH, exponentiate
 
@@ -49,7 +49,9 @@ def attend_block(  # type: ignore[no-untyped-def]
             _widen_block(keys, key_scales, at, kv_heads, count, dim, tile)
             address, stride = tile, 4 * dim
         place = scores + 4 * (index * block_size - base)
-        multiply(queries, 4 * dim, rows, address, stride, dim, count, place, 4 * lds, 0)
+        following = blocks[min(index + 1, last - 1)] * block_size * kv_heads + kv_head
+        ahead = 4 * (following - at) * dim if form == FLOATS else 0
+        multiply_panel(queries, 4 * dim, rows, address, stride, dim, count, ahead, place, 4 * lds, 0)
     for row in range(rows):
         stop = start + row // group + 1
         begin = max(0, stop - window) if window > 0 else 0

@@ -36,9 +36,32 @@ def prefetch(builder: Any, address: Any) -> None:
     builder.call(hint, [at(builder, address, I8), *(ir.Constant(I32, value) for value in (0, 2, 1))])
 
 
-def horizontal_sum(builder: Any, vector: Any) -> Any:
-    add = foreign(builder, f"llvm.vector.reduce.fadd.v{LANES}f32", F32, [F32, _VECTOR])
-    return builder.call(add, [ir.Constant(F32, 0.0), vector], fastmath=("reassoc", "nsz"))
+def sums_of(builder: Any, vectors: list[Any]) -> Any:
+    """The sum over the lanes of each of `vectors` (a power of two of them, at most LANES), as one short vector.
+
+    Halves are added to halves, for all vectors in the same few instructions, and always in the same order.
+    """
+    lanes, segments = LANES, 1
+    while len(vectors) > 1:
+        pairs = zip(vectors[::2], vectors[1::2], strict=True)
+        vectors = [_add_halves(builder, left, right, 2 * lanes, 2 * segments) for left, right in pairs]
+        segments *= 2
+    vector = vectors[0]
+    while lanes > segments:
+        vector = _add_halves(builder, vector, vector, lanes, segments)
+        lanes //= 2
+    return vector
+
+
+def _add_halves(builder: Any, left: Any, right: Any, lanes: int, segments: int) -> Any:
+    """`left` and `right` in a row have `lanes` lanes in `segments` segments: add the second half of each segment to its
+    first. (Of one vector alone, `right` is not looked at.)"""
+    width = lanes // segments
+    first = [segment * width + lane for segment in range(segments) for lane in range(width // 2)]
+    masks = [[lane + shift for lane in first] for shift in (0, width // 2)]
+    index = ir.VectorType(I32, len(first))
+    halves = [builder.shuffle_vector(left, right, ir.Constant(index, mask)) for mask in masks]
+    return builder.fadd(*halves)
 
 
 def row_addresses(builder: Any, base: Any, stride: Any, count: int) -> list[Any]:
@@ -98,7 +121,7 @@ def _tile(rows: int, columns: int) -> Any:
                     held = loop.carried[row * columns + column]
                     sums.append(builder.call(multiply_add, [values, weight, held]))
             loop.close(sums)
-            _store_sums(builder, [horizontal_sum(builder, value) for value in sums], columns, out, ldo, onto)
+            _store_sums(builder, sums, columns, out, ldo, onto)
             return context.get_dummy_value()
 
         return types.void(*[types.int64] * 9), code
@@ -109,10 +132,25 @@ def _tile(rows: int, columns: int) -> Any:
 def _store_sums(builder: Any, sums: list[Any], columns: int, out: Any, ldo: Any, onto: Any) -> None:
     adds = builder.icmp_signed("!=", onto, number(0))
     for row, address in enumerate(row_addresses(builder, out, ldo, len(sums) // columns)):
-        for column in range(columns):
-            place = builder.add(address, number(4 * column))
-            before = builder.select(adds, load(builder, place, F32), ir.Constant(F32, 0.0))
-            store(builder, builder.fadd(before, sums[row * columns + column]), place)
+        mine = sums[row * columns : (row + 1) * columns]
+        for first in range(0, columns, 4):
+            _store_few(builder, mine[first : first + 4], builder.add(address, number(4 * first)), adds)
+
+
+def _store_few(builder: Any, vectors: list[Any], address: Any, adds: Any) -> None:
+    """Sums of up to four vectors; one of three is summed twice, and stored once."""
+    count = len(vectors)
+    found = sums_of(builder, vectors + vectors[-1:] * (count == 3))
+    if count in (2, 4):
+        zero = ir.Constant(found.type, [0.0] * count)
+        before = builder.select(adds, load(builder, address, found.type), zero)
+        store(builder, builder.fadd(before, found), address)
+        return
+    for lane in range(count):
+        place = builder.add(address, number(4 * lane))
+        before = builder.select(adds, load(builder, place, F32), ir.Constant(F32, 0.0))
+        value = builder.extract_element(found, ir.Constant(I32, lane))
+        store(builder, builder.fadd(before, value), place)
 
 
 _tile_8_3, _tile_8_1, _tile_4_6, _tile_4_1 = _tile(8, 3), _tile(8, 1), _tile(4, 6), _tile(4, 1)
@@ -129,11 +167,12 @@ def multiply(x, ldx, rows, w, ldw, k, columns, out, ldo, onto):  # type: ignore[
             panel = w + first * ldw + 4 * begin
             ahead = 4 * depth if begin + depth < k else PANEL * ldw - 4 * begin
             adds = onto if begin == 0 else 1
-            _panel(x + 4 * begin, ldx, rows, panel, ldw, depth, width, ahead, out + 4 * first, ldo, adds)
+            multiply_panel(x + 4 * begin, ldx, rows, panel, ldw, depth, width, ahead, out + 4 * first, ldo, adds)
 
 
 @njit(nogil=True, cache=True)
-def _panel(x, ldx, rows, w, ldw, k, columns, ahead, out, ldo, onto):  # type: ignore[no-untyped-def]
+def multiply_panel(x, ldx, rows, w, ldw, k, columns, ahead, out, ldo, onto):  # type: ignore[no-untyped-def]
+    """As `multiply`, for k up to DEPTH; what lies `ahead` bytes after each weight is fetched for whoever is next."""
     row = 0
     while row + 8 <= rows:
         left, here, column = x + row * ldx, out + row * ldo, 0
@@ -214,7 +253,8 @@ def _spread(builder: Any, value: Any) -> Any:
     )
 
 
-_blend_4_4, _blend_4_1, _blend_1_4, _blend_1_1 = _blend(4, 4), _blend(4, 1), _blend(1, 4), _blend(1, 1)
+_blend_4_4, _blend_2_4, _blend_1_4 = _blend(4, 4), _blend(2, 4), _blend(1, 4)
+_blend_4_1, _blend_2_1, _blend_1_1 = _blend(4, 1), _blend(2, 1), _blend(1, 1)
 
 
 @njit(nogil=True, cache=True)
@@ -222,19 +262,23 @@ def blend(p, ldp, rows, v, ldv, count, width, out, ldo):  # type: ignore[no-unty
     """`out[m, d] += sum over j < count of p[m, j] * v[j, d]`; `width` is a multiple of LANES, count > 0."""
     row = 0
     while row < rows:
-        taken, column = 4 if row + 4 <= rows else 1, 0
+        taken, column = 4 if row + 4 <= rows else (2 if row + 2 <= rows else 1), 0
         share, here = p + row * ldp, out + row * ldo
         while column < width:
             value, place = v + 4 * column, here + 4 * column
             if column + 4 * LANES <= width:
                 if taken == 4:
                     _blend_4_4(share, ldp, value, ldv, count, place, ldo)
+                elif taken == 2:
+                    _blend_2_4(share, ldp, value, ldv, count, place, ldo)
                 else:
                     _blend_1_4(share, ldp, value, ldv, count, place, ldo)
                 column += 4 * LANES
             else:
                 if taken == 4:
                     _blend_4_1(share, ldp, value, ldv, count, place, ldo)
+                elif taken == 2:
+                    _blend_2_1(share, ldp, value, ldv, count, place, ldo)
                 else:
                     _blend_1_1(share, ldp, value, ldv, count, place, ldo)
                 column += LANES

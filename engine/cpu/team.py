@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import threading
 import weakref
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,8 +29,8 @@ class Team:
         self._bells = np.array([_semaphore(bell) for bell in bells], np.int64)
         for helper in range(helpers):
             given = (table, reals, state, self._marks, helper + 1, int(self._bells[helper]))
-            threading.Thread(target=help_out, args=given, name=f"forward-{helper + 1}", daemon=True).start()
-        weakref.finalize(self, _send_home, state, self._bells, bells).atexit = False
+            threading.Thread(target=_live, args=(given, bells), name=f"forward-{helper + 1}", daemon=True).start()
+        weakref.finalize(self, _send_home, state, self._bells).atexit = False
 
     @property
     def size(self) -> int:
@@ -47,7 +48,12 @@ def _semaphore(memory: npt.NDArray[np.int64]) -> int:
     return int(memory.ctypes.data)
 
 
-def _send_home(state: I64, bells: I64, memory: I64) -> None:
+def _live(given: tuple[Any, ...], memory: I64) -> None:
+    """A helper's thread. It keeps the semaphores' `memory` until it has left them."""
+    help_out(*given)
+
+
+def _send_home(state: I64, bells: I64) -> None:
     state[State.RUN] = 0
     _ring(bells)
 

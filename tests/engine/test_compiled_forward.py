@@ -1,0 +1,151 @@
+"""The compiled forward pass: the same numbers as torch and `transformers`, whatever else is computed with them."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+from itertools import pairwise
+from itertools import product as product_of
+
+import numpy as np
+import pytest
+import torch
+
+from engine.attention import Stretch
+from engine.cpu.paged import attend_block, scratch_floats
+from engine.cpu.products import blend, multiply
+from engine.cpu.program import tokens_a_task
+from engine.kv import KVPool, LayerShape, attend
+from engine.runner import Runner
+from tests.engine.conftest import MakeModel
+from tests.engine.driving import a_job, prompts, run, serving
+
+COMPILED = ("llama", "qwen2", "qwen3", "mistral", "llama_yarn", "llama3_rope")
+BLOCK = 4
+
+
+def product(x: torch.Tensor, w: torch.Tensor, onto: torch.Tensor | None = None) -> torch.Tensor:
+    out = torch.full((len(x), len(w)), float("nan")) if onto is None else onto.clone()
+    strides = 4 * x.stride(0), 4 * w.stride(0), 4 * out.stride(0)
+    where = x.data_ptr(), w.data_ptr(), out.data_ptr()
+    multiply(
+        where[0],
+        strides[0],
+        len(x),
+        where[1],
+        strides[1],
+        x.shape[1],
+        len(w),
+        where[2],
+        strides[2],
+        int(onto is not None),
+    )
+    return out
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 5, 8, 13, 23])
+@pytest.mark.parametrize(("k", "columns"), [(16, 1), (48, 7), (64, 50), (1024 + 512 + 16, 61)])
+def test_a_product_is_that_of_torch(rows: int, k: int, columns: int) -> None:
+    """Every remainder of rows and columns; k beyond what is summed in registers; stored, and added to what is there."""
+    torch.manual_seed(rows)
+    x, w, before = torch.randn(rows, k), torch.randn(columns, k), torch.randn(rows, columns)
+    assert torch.allclose(product(x, w), x @ w.T, atol=1e-3, rtol=1e-5)
+    assert torch.allclose(product(x, w, before), before + x @ w.T, atol=1e-3, rtol=1e-5)
+
+
+def test_a_row_of_a_product_does_not_depend_on_the_others_to_the_last_bit() -> None:
+    x, w = torch.randn(23, 1600), torch.randn(61, 1600)
+    whole = product(x, w)
+    for first, last in pairwise((0, 1, 3, 7, 15, 23)):
+        assert torch.equal(product(x[first:last], w), whole[first:last])
+
+
+@pytest.mark.parametrize("rows", [1, 2, 7])
+@pytest.mark.parametrize("width", [16, 96])
+def test_a_blend_is_a_product_with_the_values(rows: int, width: int) -> None:
+    shares, values, out = torch.rand(rows, 20), torch.randn(20, width), torch.ones(rows, width)
+    blend(shares.data_ptr(), 80, rows, values.data_ptr(), 4 * width, 20, width, out.data_ptr(), 4 * width)
+    assert torch.allclose(out, 1 + shares @ values, atol=1e-5)
+
+
+@pytest.mark.parametrize("window", [None, 1, 5])
+@pytest.mark.parametrize("cap", [None, 2.0])
+@pytest.mark.parametrize(("start", "count"), [(0, 1), (0, 8), (13, 1), (11, 6), (40, 3)])
+def test_attention_in_place_is_that_over_gathered_blocks(
+    window: int | None, cap: float | None, start: int, count: int
+) -> None:
+    heads, kv_heads, dim = 4, 2, 32
+    group, end = heads // kv_heads, start + count
+    pool = KVPool([LayerShape(kv_heads, dim, dim, heads)], 32, BLOCK, torch.float32, torch.device("cpu"))
+    table = np.random.default_rng(start).permutation(32)[: -(-end // BLOCK)].astype(np.int64)
+    positions = np.arange(end)
+    k, v = torch.randn(1, kv_heads, end, dim), torch.randn(1, kv_heads, end, dim)
+    pool.write(0, torch.from_numpy(table[positions // BLOCK] * BLOCK + positions % BLOCK), k, v)
+    query, out = torch.randn(count, heads, dim), torch.empty(count, heads, dim)
+    scratch = torch.empty(scratch_floats(group, end, BLOCK, dim))
+    taken = tokens_a_task(heads, kv_heads)
+    for kv, first in product_of(range(kv_heads), range(0, count, taken)):
+        attend_block(
+            query[first:, kv * group :].data_ptr(), 4 * heads * dim, min(taken, count - first), group, start + first,
+            pool.keys[0].data_ptr(), pool.values[0].data_ptr(), 0, 0, 0,
+            table.ctypes.data, BLOCK, kv, kv_heads, dim, dim, window or 0, dim**-0.5, cap or 0.0,
+            out[first:, kv * group :].data_ptr(), 4 * heads * dim, scratch.data_ptr(),
+        )  # fmt: skip
+    distance = torch.arange(start, end)[:, None] - torch.arange(end)[None]
+    hidden = (distance < 0) | (distance >= (window or end + 1))
+    bias = torch.zeros(hidden.shape).masked_fill(hidden, float("-inf"))[None, None]
+    expected = attend(query.transpose(0, 1)[None], k, v, bias, dim**-0.5, cap)[0].transpose(0, 1)
+    assert torch.allclose(out, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(("family", "compiled"), [*((f, True) for f in COMPILED), ("gemma2", False), ("gpt2", False)])
+def test_the_llama_family_is_compiled_and_others_are_left_to_transformers(
+    family: str, compiled: bool, tiny: MakeModel
+) -> None:
+    assert Runner(tiny(family), 32, BLOCK).is_compiled is compiled
+    assert not Runner(tiny(family), 32, BLOCK, forward="transformers").is_compiled
+    assert not Runner(tiny(family), 32, BLOCK, attention="reference").is_compiled
+
+
+@torch.inference_mode()
+def test_more_threads_give_the_same_bits(tiny: MakeModel) -> None:
+    model, ids = tiny("qwen3"), np.arange(40) * 7 % 250
+    logits = []
+    for threads in (1, 3):
+        runner = Runner(model, 32, BLOCK, threads=threads)
+        stretch = Stretch(0, 40, np.arange(10))
+        positions = np.arange(40)
+        decoder = runner._decoder
+        assert decoder is not None
+        for _ in range(20):
+            logits.append(decoder.run(ids, positions, positions, positions, [stretch]).clone())
+    assert all(torch.equal(found, logits[0]) for found in logits[1:])
+
+
+async def test_logprobs_are_the_same_bits_alone_and_in_a_batch_and_in_chunks(tiny: MakeModel) -> None:
+    """What makes a seed give the same answer whatever else runs."""
+    model = tiny("llama")
+    jobs = [a_job(model, p, max_tokens=10, ignore_eos=True, logprobs=1) for p in prompts([3, 25, 40, 9])]
+    async with serving(model, max_batch_tokens=200, prefix_caching=False) as engine:
+        alone = [(await run(engine, job))[0].logprobs[0] for job in jobs]
+        mixed = [result.logprobs[0] for result in await run(engine, *jobs)]
+    async with serving(model, max_batch_tokens=13, prefix_caching=False) as engine:
+        chunked = [result.logprobs[0] for result in await run(engine, *jobs)]
+    assert alone == mixed == chunked
+
+
+def test_helper_threads_end_with_their_runner(tiny: MakeModel) -> None:
+    def helpers() -> int:
+        return sum(thread.name.startswith("forward-") for thread in threading.enumerate())
+
+    gc.collect()
+    before = helpers()
+    runner = Runner(tiny("llama"), 32, BLOCK, threads=3)
+    assert helpers() == before + 2
+    del runner
+    gc.collect()
+    deadline = time.monotonic() + 10
+    while helpers() > before and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert helpers() == before
