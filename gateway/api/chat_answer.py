@@ -9,7 +9,7 @@ import orjson
 from gateway.api.errors import error_body
 from gateway.api.extras import extension, logprobs, usage
 from gateway.exchange import Delta, Exchange
-from plugins import Answer, SluicegateError
+from plugins import Answer, SluicegateError, ToolCall
 
 DONE = b"data: [DONE]\n\n"
 
@@ -18,7 +18,7 @@ def completion(exchange: Exchange, *, explain: bool) -> bytes:
     """The body of a non-streamed answer."""
     body = _envelope(exchange, "chat.completion")
     body["choices"] = [_choice(answer, exchange) for answer in exchange.answers]
-    body["usage"] = usage(exchange.usage)
+    body["usage"] = usage(exchange)
     extra = extension(exchange, explain=explain)
     if extra:
         body["sluicegate"] = extra
@@ -40,8 +40,10 @@ class ChunkWriter:
 
     def opening(self) -> bytes:
         """The role of every choice, and what could not be enforced, before any text."""
+        content = b"null" if self._exchange.request.callable_tools else b'""'
         choices = b",".join(
-            b'{"index":%d,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}' % i
+            b'{"index":%d,"delta":{"role":"assistant","content":%b},"logprobs":null,"finish_reason":null}'
+            % (i, content)
             for i in range(self._exchange.request.n)
         )
         notes = extension(self._exchange, explain=False)
@@ -49,7 +51,10 @@ class ChunkWriter:
         return self._head + choices + b"]" + tail + b"}\n\n"
 
     def delta(self, delta: Delta) -> bytes:
-        fields: dict[str, Any] = {"content": delta.text} if delta.text else {}
+        if delta.channel == "content":
+            fields: dict[str, Any] = {"content": delta.text} if delta.text else {}
+        else:
+            fields = _other_channel(delta)
         if delta.refusal is not None:
             fields["refusal"] = delta.refusal
         choice = {
@@ -67,7 +72,7 @@ class ChunkWriter:
             return DONE
         body = _envelope(self._exchange, "chat.completion.chunk")
         body["choices"] = []
-        body["usage"] = usage(self._exchange.usage)
+        body["usage"] = usage(self._exchange)
         if extra:
             body["sluicegate"] = extra
         return b"data: " + orjson.dumps(body) + b"\n\n" + DONE
@@ -87,17 +92,40 @@ def _envelope(exchange: Exchange, kind: str) -> dict[str, Any]:
     }
 
 
+def _other_channel(delta: Delta) -> dict[str, Any]:
+    """Thoughts under both names that clients look for; arguments of a call after its id and name."""
+    if delta.channel == "reasoning":
+        return {"reasoning_content": delta.text, "reasoning": delta.text} if delta.text else {}
+    if delta.opened is not None:
+        function = {"name": delta.opened.name, "arguments": ""}
+        return {"tool_calls": [{"index": delta.call, "id": delta.opened.id, "type": "function", "function": function}]}
+    return {"tool_calls": [{"index": delta.call, "function": {"arguments": delta.text}}]} if delta.text else {}
+
+
 def _choice(answer: Answer, exchange: Exchange) -> dict[str, Any]:
+    message: dict[str, Any] = {
+        "role": "assistant",
+        "content": _content(answer, exchange),
+        "refusal": answer.refusal,
+    }
+    if answer.reasoning:
+        message |= {"reasoning_content": answer.reasoning, "reasoning": answer.reasoning}
+    if answer.tool_calls and answer.finish_reason != "content_filter":
+        message["tool_calls"] = [_call(call) for call in answer.tool_calls]
     return {
         "index": answer.index,
-        "message": {"role": "assistant", "content": _content(answer, exchange), "refusal": answer.refusal},
+        "message": message,
         "logprobs": logprobs(answer.logprobs),
         "finish_reason": answer.finish_reason,
     }
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
 
 
 def _content(answer: Answer, exchange: Exchange) -> str | None:
     """A structured answer that a rail stopped half-way is not shown: half a JSON text is of no use to anyone."""
     if answer.finish_reason == "content_filter" and exchange.request.constraint is not None:
         return None
-    return answer.text
+    return answer.text if answer.text or not answer.tool_calls else None

@@ -6,16 +6,20 @@ from collections.abc import Iterable
 from typing import Any
 
 from gateway.exchange import Exchange
-from plugins import Decision, TokenLogprob, Usage
+from plugins import Decision, TokenLogprob
 
 
-def usage(counted: Usage) -> dict[str, Any]:
-    return {
+def usage(exchange: Exchange) -> dict[str, Any]:
+    counted = exchange.usage
+    told: dict[str, Any] = {
         "prompt_tokens": counted.prompt_tokens,
         "completion_tokens": counted.completion_tokens,
         "total_tokens": counted.prompt_tokens + counted.completion_tokens,
         "prompt_tokens_details": {"cached_tokens": counted.cached_tokens},
     }
+    if exchange.request.reasoning:
+        told["completion_tokens_details"] = {"reasoning_tokens": exchange.thought_tokens}
+    return told
 
 
 def story(decisions: Iterable[Decision]) -> list[dict[str, Any]]:

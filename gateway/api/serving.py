@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from fastapi import Request as HttpRequest
 from fastapi.responses import Response
 
+from gateway.api.bodies import Parsed
 from gateway.delivery import ClientLeft, EventStream, Frames, Nobody, unless_left
 from gateway.exchange import Exchange
 from gateway.telemetry import parent_context
-from plugins import Request
 
 if TYPE_CHECKING:
     from gateway.house import House
 
 JSON = "application/json"
-
-
-class Parsed(Protocol):
-    """What a wire format makes of a body."""
-
-    @property
-    def request(self) -> Request: ...
-
-    @property
-    def ignored(self) -> tuple[str, ...]:
-        """Names of fields that nobody here knows; said in a header, since clients send ever new ones."""
 
 
 async def served(

@@ -1,0 +1,62 @@
+"""Reading a request's body: bytes to a checked model, with errors that name the field by path."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import orjson
+from pydantic import BaseModel, ValidationError
+
+from plugins import Request, RequestError
+
+M = TypeVar("M", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A `Request`, and what only the wire needs to know of it."""
+
+    request: Request
+    explain: bool = False
+    include_usage: bool = False
+    ignored: tuple[str, ...] = ()
+    """Names of fields that nobody here knows; said in a header, since clients send ever new ones."""
+
+
+def read_json(body: bytes) -> dict[str, Any]:
+    """Raises `RequestError` where the body is no JSON object."""
+    try:
+        tree = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise RequestError(f"the body is not valid JSON: {error}", code="invalid_json") from error
+    if not isinstance(tree, dict):
+        raise RequestError(f"the body must be a JSON object, found {type(tree).__name__}", code="invalid_json")
+    return tree
+
+
+def read_body(body: bytes | Mapping[str, Any], kind: type[M], unsupported: Mapping[str, str]) -> M:
+    """`unsupported`: fields that change what an answer means and have no effect here: refused, never ignored."""
+    tree = read_json(body) if isinstance(body, bytes) else body
+    for name, reason in unsupported.items():
+        if tree.get(name):
+            raise RequestError(f"`{name}`: {reason}", param=name, code="unsupported_parameter")
+    return checked(kind, tree)
+
+
+def checked(kind: type[M], tree: Any) -> M:
+    try:
+        return kind.model_validate(tree)
+    except ValidationError as error:
+        raise first_complaint(error) from error
+
+
+def first_complaint(error: ValidationError) -> RequestError:
+    first = error.errors(include_url=False, include_context=False)[0]
+    path = ".".join(str(part) for part in first["loc"])
+    return RequestError(f"`{path}`: {first['msg']}", param=path or None, code="invalid_parameter")
+
+
+def ignored_in(wire: BaseModel) -> tuple[str, ...]:
+    return tuple(sorted(wire.model_extra or {}))

@@ -1,0 +1,180 @@
+"""Fields that several wire formats share: how tokens are drawn, what shape the answer has, and our own extension."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field
+
+from cache import MAX_LABEL_CHARS, MAX_TAGS
+from plugins import Constraint, RequestError, Reuse, Sampling
+
+MAX_CHOICES = 16
+MAX_SEED = 2**63 - 1
+Tag = Annotated[str, Field(min_length=1, max_length=MAX_LABEL_CHARS)]
+Text = Annotated[str, Field(min_length=1)]
+Stop = Text | Annotated[list[Text], Field(max_length=16)]
+
+
+class CacheUse(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    semantic: bool | None = None
+    threshold: Annotated[float, Field(gt=0, le=1)] | None = None
+    tags: Annotated[list[Tag], Field(max_length=MAX_TAGS)] = []
+
+
+class Extension(BaseModel):
+    """Our own object in a request's body; in OpenAI's clients `extra_body={"sluicegate": {...}}`."""
+
+    model_config = ConfigDict(extra="forbid")
+    explain: bool = False
+    cache: bool | CacheUse = True
+    grammar: dict[str, Any] = Field(default_factory=dict)
+    reasoning: bool | None = None
+    on_length: Literal["stop", "close"] = "stop"
+
+
+class StreamOptions(BaseModel):
+    include_usage: bool | None = None
+
+
+class JsonSchemaFormat(BaseModel):
+    model_config = ConfigDict(populate_by_name=True)
+    name: str | None = None
+    description: str | None = None
+    schema_: dict[str, Any] | bool = Field(alias="schema")
+    strict: bool | None = None
+
+
+class StructuredOutputs(BaseModel):
+    """The field that vLLM's clients send; exactly one of these says what the answer looks like."""
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+    json_: dict[str, Any] | bool | str | None = Field(default=None, alias="json")
+    regex: str | None = None
+    choice: list[str] | None = None
+    grammar: str | None = None
+    json_object: bool | None = None
+    structural_tag: dict[str, Any] | str | None = None
+    whitespace_pattern: str | None = None
+
+
+class SharedFields(BaseModel):
+    """Of every request that generates text in OpenAI's formats, with vLLM's additions."""
+
+    model_config = ConfigDict(extra="allow", protected_namespaces=())
+    model: str
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    min_tokens: Annotated[int, Field(ge=0)] | None = None
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    top_k: Annotated[int, Field(ge=-1)] | None = None
+    min_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    repetition_penalty: Annotated[float, Field(gt=0)] | None = None
+    frequency_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
+    presence_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
+    seed: Annotated[int, Field(ge=-MAX_SEED - 1, le=MAX_SEED)] | None = None
+    stop: Stop | None = None
+    n: Annotated[int, Field(ge=1, le=MAX_CHOICES)] | None = None
+    logit_bias: dict[int, Annotated[float, Field(ge=-100, le=100)]] | None = None
+    ignore_eos: bool | None = None
+    structured_outputs: StructuredOutputs | None = None
+    guided_json: dict[str, Any] | bool | str | None = None
+    guided_regex: str | None = None
+    guided_choice: list[str] | None = None
+    guided_grammar: str | None = None
+    guided_whitespace_pattern: str | None = None
+    user: str | None = None
+    metadata: dict[str, str] | None = None
+    sluicegate: Extension = Extension()
+
+    @property
+    def include_usage(self) -> bool:
+        return bool(self.stream_options and self.stream_options.include_usage)
+
+
+def sampling_of(wire: SharedFields, *, max_tokens: int | None, logprobs: int | None) -> Sampling:
+    stop = (wire.stop,) if isinstance(wire.stop, str) else tuple(wire.stop or ())
+    return Sampling(
+        max_tokens=max_tokens,
+        temperature=wire.temperature,
+        top_k=max(wire.top_k or 0, 0),
+        top_p=1.0 if wire.top_p is None else wire.top_p,
+        min_p=wire.min_p or 0.0,
+        repetition_penalty=wire.repetition_penalty or 1.0,
+        frequency_penalty=wire.frequency_penalty or 0.0,
+        presence_penalty=wire.presence_penalty or 0.0,
+        seed=wire.seed,
+        stop=stop,
+        logprobs=logprobs,
+        logit_bias=wire.logit_bias or {},
+        min_tokens=wire.min_tokens or 0,
+        ignore_eos=bool(wire.ignore_eos),
+        close_on_length=wire.sluicegate.on_length == "close",
+    )
+
+
+def reuse_of(asked: bool | CacheUse) -> Reuse:
+    return Reuse() if isinstance(asked, bool) else Reuse(asked.semantic, asked.threshold, tuple(asked.tags))
+
+
+def the_one(found: Constraint | None, other: Constraint | None, wire: SharedFields, names: str) -> Constraint | None:
+    """At most one of two constraints, and no stop string beside it."""
+    if found is not None and other is not None:
+        raise RequestError(f"{names} both constrain the answer; send one", param="structured_outputs")
+    constraint = found or other
+    if constraint is not None and wire.stop:
+        raise RequestError(
+            "`stop` would cut a constrained answer in the middle; leave it out: the constraint says where it ends",
+            param="stop",
+            code="unsupported_parameter",
+        )
+    return constraint
+
+
+def structured_of(wire: SharedFields) -> Constraint | None:
+    """From `structured_outputs`, or from the `guided_...` fields that vLLM's clients sent before it."""
+    asked = _old_names(wire) if wire.structured_outputs is None else wire.structured_outputs
+    if asked is None:
+        return None
+    options = dict(wire.sluicegate.grammar)
+    if asked.whitespace_pattern is not None:
+        options["whitespace"] = asked.whitespace_pattern
+    candidates = {
+        "json_schema": _parsed(asked.json_, "json"),
+        "regex": asked.regex,
+        "choice": None if asked.choice is None else tuple(asked.choice),
+        "lark": asked.grammar,
+        "json_object": asked.json_object or None,
+        "structural_tag": _parsed(asked.structural_tag, "structural_tag"),
+    }
+    given = {kind: value for kind, value in candidates.items() if value is not None}
+    if len(given) != 1:
+        raise RequestError(
+            "`structured_outputs` needs exactly one of json, regex, choice, grammar, json_object and structural_tag, "
+            f"got {len(given)}",
+            param="structured_outputs",
+        )
+    (kind, value), *_ = given.items()
+    return Constraint(kind, None if kind == "json_object" else value, options=options)  # type: ignore[arg-type]
+
+
+def _old_names(wire: SharedFields) -> StructuredOutputs | None:
+    names = ("json", "regex", "choice", "grammar", "whitespace_pattern")
+    given = {name: getattr(wire, f"guided_{name}") for name in names}
+    found = {name: value for name, value in given.items() if value is not None}
+    return StructuredOutputs.model_validate(found) if found else None
+
+
+def _parsed(value: dict[str, Any] | bool | str | None, name: str) -> Any:
+    if not isinstance(value, str):
+        return value
+    try:
+        return orjson.loads(value)
+    except orjson.JSONDecodeError as error:
+        raise RequestError(
+            f"`structured_outputs.{name}` is not valid JSON: {error}", param="structured_outputs"
+        ) from error
