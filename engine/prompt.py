@@ -9,6 +9,8 @@ from typing import Any, Protocol
 
 from jinja2.exceptions import TemplateError
 
+from engine.tool_prompt import MARKS, as_functions, knows_tools, tool_instruction, with_functions, without_functions
+
 MAX_SKETCH_CHARS = 1600
 _MAX_DESCRIPTION_CHARS = 80
 _MAX_ENUM_VALUES = 40
@@ -46,32 +48,61 @@ def render_chat(
     messages: Sequence[Mapping[str, Any]],
     *,
     schema: Mapping[str, Any] | bool | None = None,
+    tools: Sequence[Mapping[str, Any]] = (),
+    reasoning: bool = False,
     add_generation_prompt: bool = True,
 ) -> str:
-    """The prompt text for `messages` (each `{"role", "content"}`), with the schema shown the way the model expects.
+    """The prompt text for `messages` (each `{"role", "content"}`, perhaps with `tool_calls` of `{"id", "name",
+    "arguments"}`), with the schema and the tools shown the way the model expects.
 
     A chat template that mentions the variable `schema_sketch` gets the sketch; for any other template the schema is
-    written out in the system message. Special tokens spelled out in a message are defused (a blank after their first
-    character), so that a document can never end a turn. Encode the result with `add_special_tokens=False`.
+    written out in the system message. `tools` (each `{"name", "description", "parameters"}`): see `tool_prompt`. A
+    template that can switch thinking does as `reasoning` says. Special tokens spelled out in a message, and in what
+    users and tools say the marks of calls, are defused (a blank after their first character), so that a document can
+    never end a turn. Encode the result with `add_special_tokens=False`.
     """
+    template = str(tokenizer.chat_template or "")
     turns = [_defused(tokenizer, message) for message in messages]
-    sketch = None if schema is None else _defuse(tokenizer, schema_sketch(schema))
+    extra: dict[str, Any] = {"enable_thinking": reasoning} if "enable_thinking" in template else {}
+    if knows_tools(template):
+        turns = with_functions(turns)
+        extra |= {"tools": as_functions(tools)} if tools else {}
+    else:
+        turns = without_functions(turns)
+    if "schema_sketch" in template:
+        sketch = _sketch(schema, tools)
+        shown = None if sketch is None else _defuse(tokenizer, sketch)
+        return _apply(tokenizer, turns, add_generation_prompt, schema_sketch=shown, **extra)
+    told = [tool_instruction(tools)] if tools and not knows_tools(template) else []
+    told += [] if schema is None else [_schema_instruction(schema)]
+    return _rendered(tokenizer, turns, _defuse(tokenizer, "\n\n".join(told)), add_generation_prompt, extra)
+
+
+def _rendered(
+    tokenizer: ChatTokenizer, turns: list[dict[str, Any]], told: str, prompting: bool, extra: Mapping[str, Any]
+) -> str:
     if not tokenizer.chat_template:
-        return _without_template(turns, schema, add_generation_prompt)
-    if schema is None or "schema_sketch" in str(tokenizer.chat_template):
-        return _apply(tokenizer, turns, add_generation_prompt, schema_sketch=sketch)
-    instruction = _defuse(tokenizer, _schema_instruction(schema))
+        return _without_template(_with_system(turns, told) if told else turns, prompting)
+    if not told:
+        return _apply(tokenizer, turns, prompting, **extra)
     try:
-        return _apply(tokenizer, _with_system(turns, instruction), add_generation_prompt)
+        return _apply(tokenizer, _with_system(turns, told), prompting, **extra)
     except TemplateError:  # some templates (Gemma, early Mistral) refuse the system role
-        return _apply(tokenizer, _with_user(turns, instruction), add_generation_prompt)
+        return _apply(tokenizer, _with_user(turns, told), prompting, **extra)
 
 
-def _apply(tokenizer: ChatTokenizer, turns: list[dict[str, Any]], add_generation_prompt: bool, **extra: Any) -> str:
-    rendered = tokenizer.apply_chat_template(
-        turns, tokenize=False, add_generation_prompt=add_generation_prompt, **extra
-    )
-    return str(rendered)
+def _apply(tokenizer: ChatTokenizer, turns: list[dict[str, Any]], prompting: bool, **extra: Any) -> str:
+    return str(tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=prompting, **extra))
+
+
+def _sketch(schema: Mapping[str, Any] | bool | None, tools: Sequence[Mapping[str, Any]]) -> str | None:
+    """With one tool and nothing else, its arguments; they are what the model has to fill."""
+    if not tools:
+        return None if schema is None else schema_sketch(schema)
+    if len(tools) == 1 and schema is None:
+        return schema_sketch(tools[0]["parameters"])
+    calls = [f"{{name:{_literal(tool['name'])},arguments:{schema_sketch(tool['parameters'])}}}" for tool in tools]
+    return _union([*calls, *([] if schema is None else [schema_sketch(schema)])])[:MAX_SKETCH_CHARS]
 
 
 def _schema_instruction(schema: Mapping[str, Any] | bool) -> str:
@@ -94,22 +125,21 @@ def _with_user(turns: list[dict[str, Any]], text: str) -> list[dict[str, Any]]:
     return [{"role": "user", "content": text}, *rest]
 
 
-def _without_template(
-    turns: list[dict[str, Any]], schema: Mapping[str, Any] | bool | None, add_generation_prompt: bool
-) -> str:
-    if schema is not None:
-        turns = _with_system(turns, _schema_instruction(schema))
+def _without_template(turns: list[dict[str, Any]], prompting: bool) -> str:
     lines = [f"{turn['role']}: {turn['content']}" for turn in turns]
-    return "\n\n".join(lines + (["assistant:"] if add_generation_prompt else []))
+    return "\n\n".join(lines + (["assistant:"] if prompting else []))
 
 
 def _defused(tokenizer: ChatTokenizer, message: Mapping[str, Any]) -> dict[str, Any]:
     content = message.get("content")
-    return {**message, "content": _defuse(tokenizer, content)} if isinstance(content, str) else dict(message)
+    if not isinstance(content, str):
+        return dict(message)
+    marks = MARKS if message["role"] in ("user", "tool") else ()
+    return {**message, "content": _defuse(tokenizer, content, marks)}
 
 
-def _defuse(tokenizer: ChatTokenizer, text: str) -> str:
-    for special in tokenizer.all_special_tokens:
+def _defuse(tokenizer: ChatTokenizer, text: str, marks: Sequence[str] = ()) -> str:
+    for special in (*tokenizer.all_special_tokens, *marks):
         if len(special) > 1 and special in text:
             text = text.replace(special, f"{special[0]} {special[1:]}")
     return text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from engine import render_chat
-from plugins import ContextLengthExceeded, InvalidGrammar, Prompt, Request, RequestError, ServedModel
+from plugins import ContextLengthExceeded, InvalidGrammar, Message, Prompt, Request, RequestError, ServedModel
 
 
 class ChatTemplate:
@@ -15,9 +15,16 @@ class ChatTemplate:
         self._show_schema = show_schema
 
     async def assemble(self, request: Request, model: ServedModel) -> Prompt:
-        messages = [{"role": m.role, "content": m.content} for m in request.messages]
+        shown = request.callable_tools  # what it may not call, it need not read
+        tools = [{"name": t.name, "description": t.description, "parameters": t.parameters} for t in shown]
         try:
-            text = render_chat(model.tokenizer, messages, schema=self._schema(request))
+            text = render_chat(
+                model.tokenizer,
+                [_turn(message) for message in request.messages],
+                schema=self._schema(request),
+                tools=tools,
+                reasoning=request.reasoning,
+            )
         except RequestError:
             raise
         except Exception as error:  # templates raise what they like about roles they do not know
@@ -42,3 +49,10 @@ class ChatTemplate:
         if not isinstance(constraint.value, dict):
             raise InvalidGrammar(f"a JSON schema is an object or a boolean, found {type(constraint.value).__name__}")
         return constraint.value
+
+
+def _turn(message: Message) -> dict[str, Any]:
+    turn: dict[str, Any] = {"role": message.role, "content": message.content}
+    if message.tool_calls:
+        turn["tool_calls"] = [{"id": c.id, "name": c.name, "arguments": c.arguments} for c in message.tool_calls]
+    return turn

@@ -106,7 +106,8 @@ class Moderation:
         if (last := choice.region) is not None:
             step = last.window.close()
             self._note(last, step)
-            deltas.append(self._delta(choice, last, step.text, step, None))
+            settled = self._delta(choice, last, step.text, step, None)
+            deltas += [settled] if settled.text or settled.logprobs or settled.finish_reason else []
             if choice.finish_reason is not None:
                 return deltas
             choice.past.append(last)

@@ -13,9 +13,9 @@ from typing import Literal
 from gateway.shape import CALL, CALLED, THINK, THOUGHT, Shape
 from plugins import Channel, GenerationFailed, Piece
 
-_HEAD = re.compile(r'\s*\{"name": "([^"\\]+)", "arguments": ?')
+_HEAD = re.compile(r'\s*\{"name": "([^"\\]+)", "arguments":\s*(?=\S)')
 _LONGEST_HEAD = 256
-Place = Literal["start", "thoughts", "gap", "answer", "head", "arguments"]
+Place = Literal["start", "opened", "thoughts", "gap", "answer", "head", "arguments"]
 
 
 class Regions:
@@ -23,7 +23,7 @@ class Regions:
 
     def __init__(self, shape: Shape) -> None:
         self._calls = shape.calls
-        self._place: Place = {"none": "answer", "asked": "start", "begun": "thoughts"}[shape.thoughts]  # type: ignore[assignment]
+        self._place: Place = {"none": "answer", "asked": "start", "begun": "opened"}[shape.thoughts]  # type: ignore[assignment]
         self._call = -1
         self._held = ""
         self.thought_tokens = 0
@@ -32,14 +32,14 @@ class Regions:
     def feed(self, piece: Piece) -> list[Piece]:
         """The piece's text by region; the last of them ends the choice where `piece` does. Raises `GenerationFailed`
         where a call is not spelled as the grammar demands, which only a model that obeys none can do."""
-        if self._place in ("start", "thoughts"):
+        if self._place in ("start", "opened", "thoughts"):
             self.thought_tokens += len(piece.token_ids)
         self._held += piece.text
         found = [part for part in self._parts(piece.index) if part.text or part.tool]
         if piece.finish_reason is None:
             return found
         ending = "tool_calls" if piece.finish_reason == "stop" and self._call >= 0 else piece.finish_reason
-        if piece.finish_reason == "stop" and self._place in ("thoughts", "head", "arguments"):
+        if piece.finish_reason == "stop" and self._place in ("opened", "thoughts", "head", "arguments"):
             raise GenerationFailed(f"the model stopped in the middle of its {self._place}; nothing of it is usable")
         return [*found, self._piece(piece.index, self._rest(), finish_reason=ending)]
 
@@ -62,9 +62,15 @@ class Regions:
     def _in_start(self, index: int) -> Iterator[Piece]:
         text = self._held.lstrip()
         if text.startswith(THINK):
-            self._place, self._held = "thoughts", text[len(THINK) :].lstrip()
+            self._place, self._held = "opened", text[len(THINK) :]
         elif not THINK.startswith(text):
             self._place = "answer"
+        yield from ()
+
+    def _in_opened(self, index: int) -> Iterator[Piece]:
+        self._held = self._held.lstrip()
+        if self._held:
+            self._place = "thoughts"
         yield from ()
 
     def _in_thoughts(self, index: int) -> Iterator[Piece]:
@@ -124,7 +130,8 @@ class Regions:
 
     def _piece(self, index: int, text: str, *, tool: str | None = None, finish_reason: str | None = None) -> Piece:
         channels: dict[Place, Channel] = {
-            "start": "reasoning", "thoughts": "reasoning", "head": "tool_arguments", "arguments": "tool_arguments"
+            "start": "reasoning", "opened": "reasoning", "thoughts": "reasoning",
+            "head": "tool_arguments", "arguments": "tool_arguments",
         }  # fmt: skip
         channel = channels.get(self._place, "content")
         call = max(0, self._call) if channel == "tool_arguments" else 0

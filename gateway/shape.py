@@ -37,11 +37,10 @@ class Shape:
 
 def shape_of(request: Request, prompt: Prompt) -> Shape:
     """Raises `RequestError` where the request asks for what does not go together."""
-    tools = request.callable_tools
-    if not tools and not request.reasoning:
+    tools, thoughts = request.callable_tools, _thoughts(request, prompt)
+    if not tools and thoughts == "none":
         return Shape(request.constraint)
     _check(request)
-    thoughts = _thoughts(request, prompt)
     wanted = _answer_or_calls(request, tools) if tools else _answer(request.constraint)
     if thoughts != "none":
         wanted = {"type": "sequence", "elements": [*_thinking(thoughts), wanted]}
@@ -66,10 +65,10 @@ def _check(request: Request) -> None:
 
 
 def _thoughts(request: Request, prompt: Prompt) -> Thoughts:
-    """Some chat templates open the thoughts themselves, as the last thing of the prompt."""
-    if not request.reasoning:
-        return "none"
-    return "begun" if prompt.text.rstrip().endswith(THINK) else "asked"
+    """Some chat templates open the thoughts themselves, asked or not, as the last thing of the prompt."""
+    if prompt.text[-16:].rstrip().endswith(THINK):
+        return "begun"
+    return "asked" if request.reasoning else "none"
 
 
 def _thinking(thoughts: Thoughts) -> Iterable[Format]:

@@ -108,7 +108,7 @@ class MatchScreen:
 
     async def screen(self, request: Request, caller: Caller) -> ScreenResult:
         """Long requests are read in a thread, so that others' streams go on."""
-        if sum(len(message.content) for message in request.messages) > LONG:
+        if sum(len(text) for message in request.messages for text in _texts(message)) > LONG:
             return await asyncio.to_thread(self._screened, request)
         return self._screened(request)
 
@@ -116,19 +116,30 @@ class MatchScreen:
         screened: list[Message] = []
         labels: list[str] = []
         for message in request.messages:
-            matches = find_all(self._automaton, message.content) if message.role in self._roles else []
-            blocked = [match.label for match in matches if self._policy.blocks(match.label)]
+            texts = _texts(message) if message.role in self._roles else []
+            found = [find_all(self._automaton, text) for text in texts]
+            told = [match.label for matches in found for match in matches]
+            blocked = [label for label in told if self._policy.blocks(label)]
             if blocked:
                 return ScreenResult("block", reason=f"{self.name}: {blocked[0]}")
-            labels += (match.label for match in matches)
-            screened.append(self._redacted(message, matches))
+            labels += told
+            screened.append(self._redacted(message, found) if told else message)
         if not labels:
             return ScreenResult()
         reason = f"{self.name}: {', '.join(sorted(set(labels)))}"
         return ScreenResult("redact", reason=reason, messages=tuple(screened))
 
-    def _redacted(self, message: Message, matches: list[Match]) -> Message:
-        text = message.content
+    def _redacted(self, message: Message, found: list[list[Match]]) -> Message:
+        content, *arguments = map(self._without, _texts(message), found)
+        calls = (replace(call, arguments=text) for call, text in zip(message.tool_calls, arguments, strict=True))
+        return replace(message, content=content, tool_calls=tuple(calls))
+
+    def _without(self, text: str, matches: list[Match]) -> str:
         for match in reversed(matches):
             text = text[: match.start] + self._policy.span(match).replacement + text[match.end :]
-        return replace(message, content=text) if matches else message
+        return text
+
+
+def _texts(message: Message) -> list[str]:
+    """What the message says, and what the calls in it say, as their JSON is spelled."""
+    return [message.content, *(call.arguments for call in message.tool_calls)]
