@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
 
+from gateway.accounts.gate import KeyGate
 from gateway.admin import admin_routes
 from gateway.api import add_error_handlers, api_routes
 from gateway.config import Settings
@@ -31,6 +32,7 @@ def create_app(settings: Settings, environ: Mapping[str, str] | None = None, hou
     app.include_router(api_routes(built))
     app.include_router(admin_routes(built))
     add_error_handlers(app)
+    app.add_middleware(KeyGate, accounts=built.accounts)
     app.add_middleware(BodyLimit, max_bytes=settings.server.max_body_bytes)
     app.add_middleware(RequestId)
     return app

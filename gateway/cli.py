@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from gateway.accounts.commands import add_keys
 from gateway.cache_commands import add_cache
 from gateway.plugin_commands import add_plugins
 from plugins import ConfigurationError, PluginError
@@ -37,6 +38,7 @@ def _parser() -> argparse.ArgumentParser:
     demo.set_defaults(run=_demo)
     add_cache(commands)
     add_plugins(commands)
+    add_keys(commands)
     return parser
 
 

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_type_hints
+from types import UnionType
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from plugins import SLOTS, ConfigurationError
 
@@ -38,6 +39,50 @@ class ServerSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class Limits:
+    """What a key, or all keys of a team together, may use; None = as much as they like."""
+
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+    """Prompt and answer together."""
+    concurrency: int | None = None
+    """Requests that run at the same time."""
+    budget_day: float | None = None
+    """Money of one day (UTC), in the currency of the prices."""
+    budget_month: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PriceSettings:
+    """What a million tokens of a model cost."""
+
+    input: float = 0.0
+    output: float = 0.0
+    cached_input: float | None = None
+    """Prompt tokens whose KV blocks were reused; None = as `input`."""
+
+
+@dataclass(frozen=True, slots=True)
+class AccountSettings:
+    """Where keys, usage and shared limits are kept, and what tokens cost."""
+
+    path: str = ""
+    """SQLite file with keys and usage; empty = only `[[keys]]`, and usage is forgotten at the end."""
+    url: str = field(default="", repr=False)
+    """Redis that several gateways share instead: keys, usage, limits."""
+    journal: str = ""
+    """Folder of what is not in the store yet, so that a killed gateway loses nothing; empty = beside `path`."""
+    flush_s: float = 1.0
+    """How often the journal moves into the store, and how soon a key changed elsewhere is heeded."""
+    sync: bool = False
+    """Have the disk confirm every line of the journal; without, a power failure may lose the last `flush_s`."""
+    currency: str = "USD"
+    prices: Mapping[str, PriceSettings] = field(default_factory=dict)
+    """By model; `*` = every other."""
+    teams: Mapping[str, Limits] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class KeySettings:
     """One API key; exactly one of `sha256` (hex of the key's UTF-8 bytes) and `key` is set."""
 
@@ -52,13 +97,20 @@ class KeySettings:
     """Models this key may ask; none named = all."""
     tools: tuple[str, ...] = ()
     """Tools this key may let a model call; none named = all."""
+    routes: tuple[str, ...] = ()
+    """Paths this key may call, `*` at the end for all below; none named = all."""
+    rails: tuple[str, ...] = ()
+    """Rails without which this key is not served."""
+    expires: str = ""
+    """Date or time (ISO 8601, UTC where nothing else is said) from which the key is refused."""
+    limits: Limits = Limits()
 
 
 @dataclass(frozen=True, slots=True)
 class PipelineSettings:
     """Which stages run in each slot, in order."""
 
-    admit: tuple[str, ...] = ("api-keys",)
+    admit: tuple[str, ...] = ("api-keys", "limits")
     screen: tuple[str, ...] = ("secrets",)
     route: tuple[str, ...] = ("by-name",)
     assemble: tuple[str, ...] = ("chat-template",)
@@ -66,7 +118,7 @@ class PipelineSettings:
     constrain: tuple[str, ...] = ("grammar",)
     generate: tuple[str, ...] = ("engine",)
     moderate: tuple[str, ...] = ("secrets",)
-    record: tuple[str, ...] = ("metrics", "log")
+    record: tuple[str, ...] = ("ledger", "metrics", "log")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +126,7 @@ class Settings:
     server: ServerSettings = ServerSettings()
     pipeline: PipelineSettings = PipelineSettings()
     keys: tuple[KeySettings, ...] = ()
+    accounts: AccountSettings = AccountSettings()
     stages: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
     """Settings of stages by slot and name; each stage checks its own."""
 
@@ -144,6 +197,7 @@ def _build(tree: Mapping[str, Any]) -> Settings:
         server=_table(ServerSettings, tree.get("server", {}), "[server]"),
         pipeline=_table(PipelineSettings, tree.get("pipeline", {}), "[pipeline]"),
         keys=tuple(_table(KeySettings, key, "[[keys]]") for key in keys),
+        accounts=_table(AccountSettings, tree.get("accounts", {}), "[accounts]"),
         stages=_stages(tree.get("stages", {})),
     )
 
@@ -180,12 +234,26 @@ def _table(kind: type[T], tree: Any, where: str) -> T:
 
 
 def _checked(value: Any, hint: Any, where: str) -> Any:
-    if get_args(hint):  # tuple[str, ...]
+    origin = get_origin(hint)
+    if origin is UnionType:  # something or None; nothing in a file says None
+        return _checked(value, get_args(hint)[0], where)
+    if origin is Mapping:
+        kind = get_args(hint)[1]
+        return {name: _checked(one, kind, f"{where} {name!r}") for name, one in _mapping(value, where).items()}
+    if origin is tuple:
         if isinstance(value, str) or not isinstance(value, Sequence) or not all(isinstance(v, str) for v in value):
             raise ConfigurationError(f"{where} must be a list of strings, found {value!r}")
         return tuple(value)
+    if is_dataclass(hint) and isinstance(hint, type):
+        return _table(hint, value, where)
+    return _number_or_text(value, hint, where)
+
+
+def _number_or_text(value: Any, hint: Any, where: str) -> Any:
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
         raise ConfigurationError(f"{where} must be {hint.__name__}, found {value!r}")
+    if isinstance(value, int | float) and value < 0:
+        raise ConfigurationError(f"{where} is {value!r}; it must not be negative")
     return value

@@ -17,12 +17,24 @@ import gateway.stage
 import grammar.stage
 import safety.stage
 from cache import TieredCache
+from gateway.accounts import Accounts
+from gateway.accounts.metrics import AccountMetrics
 from gateway.config import Settings
-from gateway.keys import ApiKeys
 from gateway.pipeline import Pipeline, Stages
 from gateway.recall import bind_embedders
 from gateway.telemetry import Metrics, tracer_provider
-from plugins import SLOTS, Caller, ConfigurationError, Lifecycle, Overloaded, Registry, ServedModel, SlotName, discover
+from plugins import (
+    SLOTS,
+    Caller,
+    ConfigurationError,
+    Lifecycle,
+    Overloaded,
+    Registry,
+    RequestError,
+    ServedModel,
+    SlotName,
+    discover,
+)
 
 log = logging.getLogger("sluicegate")
 Register = Callable[[Registry], None]
@@ -31,9 +43,11 @@ SHAPING: tuple[SlotName, ...] = ("screen", "assemble", "constrain", "moderate")
 """Slots whose configuration changes answers; their digest is part of every cache key."""
 
 
-def registry_of(settings: Settings, metrics: Metrics, registers: Sequence[Register] = ()) -> Registry:
+def registry_of(
+    settings: Settings, metrics: Metrics, registers: Sequence[Register] = (), accounts: Accounts | None = None
+) -> Registry:
     """Built-ins, then `registers`, then installed plug-ins; one of these that is broken is logged, the others stay."""
-    registry = built_ins(settings, metrics)
+    registry = built_ins(settings, metrics, accounts)
     for register in registers:
         registry.register_from(register.__module__, register)
     for complaint in discover(registry):
@@ -41,12 +55,13 @@ def registry_of(settings: Settings, metrics: Metrics, registers: Sequence[Regist
     return registry
 
 
-def built_ins(settings: Settings, metrics: Metrics) -> Registry:
+def built_ins(settings: Settings, metrics: Metrics, accounts: Accounts | None = None) -> Registry:
     """Only what the house brings itself."""
     registry = Registry()
+    books = accounts or Accounts(settings.accounts, settings.keys)
     for package in (safety.stage, grammar.stage, engine.stage, cache.stage):
         registry.register_from(package.__name__, package.register)
-    registry.register_from("gateway.stage", lambda r: gateway.stage.register(r, settings, metrics))
+    registry.register_from("gateway.stage", lambda r: gateway.stage.register(r, settings, metrics, books))
     return registry
 
 
@@ -61,10 +76,12 @@ class House:
         self.started_s = int(time.time())
         self.state = "not started"
         self.failure: Exception | None = None
-        self._keys = ApiKeys(settings.keys)
-        registry = registry_of(settings, self.metrics, registers)
+        self.accounts = Accounts(settings.accounts, settings.keys)
+        self.metrics.registry.register(AccountMetrics(self.accounts))
+        registry = registry_of(settings, self.metrics, registers, self.accounts)
         self._built = {slot: self._build(registry, slot) for slot in SLOTS}
         self._built["recall"] = [(name, cache.front(stage)) for name, stage in self._built["recall"]]
+        self.accounts.context_of = self._context_of
         self._provider = tracer_provider(environ)
         stages = _stages(self._built, _fingerprint(settings))
         self.pipeline = Pipeline(stages, self.metrics, self._provider.get_tracer("sluicegate"))
@@ -87,11 +104,23 @@ class House:
             raise Overloaded(f"the gateway is not ready: {self.state}", retry_after_s=1)
 
     def identify(self, api_key: str | None) -> Caller:
-        return self._keys.identify(api_key)
+        return self.accounts.keyring.identify(api_key)[1]
+
+    @property
+    def keyed(self) -> bool:
+        """Nobody is served without a key."""
+        return self.accounts.keyring.required
+
+    def check_store(self) -> None:
+        """Raises `RequestError` where keys have no place to be kept."""
+        if not (self.settings.accounts.path or self.settings.accounts.url):
+            raise RequestError("this gateway keeps no keys; set [accounts] path in its configuration", code="no_store")
 
     async def start(self) -> None:
         """Start every stage; a failure is kept in `failure`, for whoever serves to act on."""
         try:
+            self.state = "opening accounts"
+            await self.accounts.start()
             await self._start_stages()
         except Exception as error:
             log.exception("start-up failed in: %s", self.state)
@@ -128,9 +157,14 @@ class House:
             for name, stage in stages:
                 if isinstance(stage, Lifecycle):
                     await _closed(slot, name, stage)
+        await _closed("record", "accounts", self.accounts)
         shutdown = getattr(self._provider, "shutdown", None)
         if shutdown is not None:
             await asyncio.to_thread(shutdown)
+
+    def _context_of(self, model: str) -> int | None:
+        found = self.models.get(model)
+        return None if found is None else found.context_length
 
     def _build(self, registry: Registry, slot: SlotName) -> list[tuple[str, Any]]:
         names = getattr(self.settings.pipeline, slot)

@@ -27,11 +27,13 @@ def check_bind(settings: Settings) -> None:
     """Refuse a public address without keys: a gateway that anyone can reach serves only those who hold one."""
     if _is_loopback(settings.server.host):
         return
-    if settings.keys and "api-keys" in settings.pipeline.admit:
+    stored = bool(settings.accounts.path or settings.accounts.url)
+    if (settings.keys or stored) and "api-keys" in settings.pipeline.admit:
         return
     raise ConfigurationError(
         f"refusing to listen on {settings.server.host}, which others can reach, without an API key; set "
-        "SLUICEGATE_API_KEY or [[keys]] (and keep 'api-keys' in [pipeline] admit), or listen on 127.0.0.1"
+        "SLUICEGATE_API_KEY, [[keys]] or [accounts] path (and keep 'api-keys' in [pipeline] admit), or listen on "
+        "127.0.0.1"
     )
 
 
@@ -100,7 +102,7 @@ async def _announce(server: uvicorn.Server, house: House, address: tuple[str, in
         await asyncio.sleep(0.05)
     gc.collect()
     gc.freeze()  # what lives from start-up on need not be walked by every later collection
-    print(_welcome(next(iter(house.models)), address, keyed=bool(house.settings.keys)), flush=True)
+    print(_welcome(next(iter(house.models)), address, keyed=house.keyed), flush=True)
 
 
 EXAMPLE_SCHEMA = {

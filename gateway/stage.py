@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+from gateway.accounts import Accounts, Ledger, LimitsStage
 from gateway.assembly import ChatTemplate
 from gateway.config import Settings
 from gateway.keys import ApiKeys
@@ -34,8 +35,11 @@ class LogRecorder:
         )
 
 
-def register(registry: RegistryLike, settings: Settings, metrics: Metrics) -> None:
-    registry.add("admit", "api-keys", lambda table: _plain(table, ApiKeys(settings.keys)))
+def register(registry: RegistryLike, settings: Settings, metrics: Metrics, accounts: Accounts) -> None:
+    rails = {*settings.pipeline.screen, *settings.pipeline.moderate}
+    registry.add("admit", "api-keys", lambda table: _plain(table, ApiKeys(accounts.keyring, rails)))
+    registry.add("admit", "limits", lambda table: _plain(table, LimitsStage(accounts)))
+    registry.add("record", "ledger", lambda table: _plain(table, Ledger(accounts)))
     registry.add("route", "by-name", lambda table: _plain(table, ByName()))
     registry.add("assemble", "chat-template", _chat_template)
     registry.add("record", "metrics", lambda table: _plain(table, MetricsRecorder(metrics)))

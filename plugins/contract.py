@@ -168,6 +168,8 @@ class Caller:
     """Names of the models it may ask; None = all."""
     tools: frozenset[str] | None = None
     """Names of the tools it may let a model call; None = all."""
+    routes: frozenset[str] | None = None
+    """Paths it may call, `*` at the end for all below; None = all."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,7 @@ def add_cache_routes(router: APIRouter, house: House) -> None:
 
 def _caller(house: House, request: Request) -> Caller:
     """Where no keys exist, whoever sits at this machine is the operator."""
-    return house.identify(api_key_of(request)) if house.settings.keys else operator_of(house, request)
+    return house.identify(api_key_of(request)) if house.keyed else operator_of(house, request)
 
 
 def _label(asked: Purge) -> str | None:

@@ -28,7 +28,7 @@ def api_key_of(request: HTTPConnection) -> str | None:
 
 def operator_of(house: House, request: HTTPConnection) -> Caller:
     """Raises `AuthenticationError` or `PermissionDenied`."""
-    if not house.settings.keys:
+    if not house.keyed:
         _check_local(request)
         return Caller(scopes=frozenset((SCOPE,)))
     caller = house.identify(api_key_of(request))

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from fastapi import APIRouter
 
 from gateway.admin.cache import add_cache_routes
+from gateway.admin.keys import add_key_routes
+from gateway.admin.usage import add_usage_routes
 
 if TYPE_CHECKING:
     from gateway.house import House
@@ -15,4 +17,6 @@ if TYPE_CHECKING:
 def admin_routes(house: House) -> APIRouter:
     router = APIRouter()
     add_cache_routes(router, house)
+    add_key_routes(router, house)
+    add_usage_routes(router, house)
     return router

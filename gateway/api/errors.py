@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from typing import Any
 
 import orjson
@@ -37,7 +38,7 @@ def error_headers(error: SluicegateError) -> dict[str, str]:
     """`Retry-After` where it is known; what would fail again tells clients not to try."""
     retry_after_s = getattr(error, "retry_after_s", None)
     if retry_after_s is not None:
-        return {"retry-after": str(max(1, round(retry_after_s)))}
+        return {"retry-after": str(max(1, math.ceil(retry_after_s)))}
     return {"x-should-retry": "false"} if error_status(error) >= 500 else {}
 
 

@@ -67,6 +67,10 @@ METRIC_KV_CACHE_USAGE = "sluicegate_kv_cache_usage_ratio"
 METRIC_STAGE_DURATION = "sluicegate_stage_duration_seconds"
 METRIC_VERDICTS = "sluicegate_verdicts_total"
 METRIC_CACHE_LOOKUPS = "sluicegate_cache_lookups_total"
+METRIC_USAGE_REQUESTS = "sluicegate_usage_requests_total"
+METRIC_USAGE_TOKENS = "sluicegate_usage_tokens_total"
+METRIC_USAGE_COST = "sluicegate_usage_cost_total"
+METRIC_LIMIT_REFUSALS = "sluicegate_limit_refusals_total"
 METRIC_INVALID_ANSWERS = "sluicegate_invalid_answers_total"
 
 DURATION_BUCKETS_S = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)

@@ -31,7 +31,10 @@ def test_a_variable_reaches_a_stage_whose_name_has_a_dash() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("[sever]\nport = 1", "the configuration has no 'sever'; valid names: server, pipeline, keys, stages"),
+        (
+            "[sever]\nport = 1",
+            "the configuration has no 'sever'; valid names: server, pipeline, keys, accounts, stages",
+        ),
         ("[server]\nprot = 1", "[server] has no 'prot'; valid names: host, port"),
         ("[pipeline]\nmoderation = []", "[pipeline] has no 'moderation'; valid names: admit, screen"),
         ("[stages.moderation.x]", "[stages] has no 'moderation'; valid names: admit, screen"),

@@ -120,7 +120,7 @@ def test_explain_tells_what_each_stage_decided(gateway: RunningGateway) -> None:
     told = httpx.post(gateway.url + CHAT, json=body).json()["sluicegate"]["stages"]
     slots = [line["slot"] for line in told]
     expected = ["admit", "route", "assemble", "constrain", "generate"]
-    assert [slot for slot in slots if slot in expected and slots.count(slot)][:4] == expected[:4]
+    assert [slot for slot in dict.fromkeys(slots) if slot in expected] == expected
     assert all(line["ms"] >= 0 for line in told)
 
 

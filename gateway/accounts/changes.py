@@ -1,0 +1,59 @@
+"""What can be done to a key: pure functions from records to records."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from gateway.accounts.accounts import Accounts
+from gateway.accounts.records import KeyRecord, digest_of, new_secret
+from gateway.config import Limits
+from plugins import RequestError
+
+_ID = re.compile(r"[A-Za-z0-9._@-]{1,64}")
+
+
+def create(
+    accounts: Accounts,
+    key_id: str,
+    *,
+    limits: Limits,
+    expires: float | None = None,
+    tenant: str = "",
+    team: str = "",
+    **lists: Sequence[str],
+) -> tuple[KeyRecord, str]:
+    """The record to keep, and the secret, which nobody can find out again. Raises `RequestError`."""
+    if not _ID.fullmatch(key_id):
+        raise RequestError(f"{key_id!r} is no id: 1 to 64 letters, digits, `.`, `_`, `@` and `-`", param="id")
+    if key_id in accounts.keyring.records:
+        raise RequestError(f"there is a key {key_id!r} already; rotate it, or choose another id", param="id")
+    secret = new_secret()
+    fields: dict[str, Any] = {name: tuple(values) for name, values in lists.items()}
+    record = KeyRecord(
+        key_id,
+        digest_of(secret),
+        tenant=tenant,
+        team=team,
+        limits=limits,
+        created_at_s=round(time.time(), 3),
+        expires_at_s=expires,
+        **fields,
+    )
+    return record, secret
+
+
+def revoke(record: KeyRecord) -> KeyRecord:
+    return record if record.revoked_at_s is not None else replace(record, revoked_at_s=round(time.time(), 3))
+
+
+def rotate(record: KeyRecord, grace_s: float) -> tuple[KeyRecord, str]:
+    """Another secret; the one until now stays good for `grace_s`. Raises `RequestError` for a revoked key."""
+    if record.revoked_at_s is not None:
+        raise RequestError(f"key {record.id!r} is revoked; create another", param="id")
+    secret = new_secret()
+    until = time.time() + max(0.0, grace_s)
+    return replace(record, digest=digest_of(secret), previous_digest=record.digest, previous_until_s=until), secret

@@ -1,0 +1,156 @@
+"""`sluicegate keys`: create, list, revoke and rotate keys, and say what they used. Works on the store itself, beside a
+running gateway, which heeds the change within `flush_s`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from gateway.accounts.accounts import Accounts
+from gateway.accounts.changes import create, revoke, rotate
+from gateway.accounts.export import DIMENSIONS, as_csv, rows
+from gateway.accounts.records import KeyRecord, day_of, limits_of, moment
+from gateway.config import Limits, load
+from plugins import ConfigurationError, RequestError
+
+LISTS = ("scopes", "models", "tools", "routes", "rails")
+
+
+def add_keys(commands: Any) -> None:
+    keys = commands.add_parser("keys", help="API keys of the store: create, list, revoke, rotate, usage")
+    actions = keys.add_subparsers(required=True, metavar="ACTION")
+    _create_parser(_action(actions, "create", "make a key and print it, once", _create))
+    _action(actions, "list", "all keys, without secrets", _list)
+    _action(actions, "revoke", "refuse a key from now on", _revoke).add_argument("id")
+    rotating = _action(actions, "rotate", "a new secret for a key; the old one stays good for a while", _rotate)
+    rotating.add_argument("id")
+    rotating.add_argument("--grace-s", type=float, default=86400.0, help="how long the old secret is good (1 day)")
+    team = _action(actions, "team", "set the limits that all keys of a team share", _team)
+    team.add_argument("id")
+    _add_limits(team)
+    _usage_parser(_action(actions, "usage", "what was used and what it cost", _usage))
+
+
+def _action(actions: Any, name: str, help: str, run: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = actions.add_parser(name, help=help)
+    parser.add_argument("--config", type=Path, metavar="FILE", help="TOML file that names [accounts] path or url")
+    parser.set_defaults(run=run)
+    return parser
+
+
+def _create_parser(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("id", help="a name for the key, shown in usage and logs")
+    parser.add_argument("--team", default="")
+    parser.add_argument("--tenant", default="", help="whose cache and KV blocks it shares (default: its own)")
+    for name in LISTS:
+        parser.add_argument(f"--{name}", default="", metavar="A,B", help=f"{name} of the key (default: see docs)")
+    parser.add_argument("--expires", default="", metavar="DATE")
+    _add_limits(parser)
+
+
+def _add_limits(parser: argparse.ArgumentParser) -> None:
+    for limit in fields(Limits):
+        kind = float if limit.name.startswith("budget") else int
+        parser.add_argument(f"--{limit.name.replace('_', '-')}", type=kind, default=None)
+
+
+def _usage_parser(parser: argparse.ArgumentParser) -> None:
+    month = day_of(time.time())[:7]
+    parser.add_argument("--since", default=f"{month}-01", metavar="DAY", help="first day (UTC; the month's first)")
+    parser.add_argument("--until", default="9999-12-31", metavar="DAY", help="last day (none)")
+    parser.add_argument("--by", default="key_id,model", help=f"any of {','.join(DIMENSIONS)}")
+    parser.add_argument("--format", choices=("csv", "json"), default="csv")
+
+
+def _create(parsed: argparse.Namespace) -> int:
+    with _store(parsed) as accounts:
+        lists: dict[str, Any] = {name: tuple(filter(None, getattr(parsed, name).split(","))) for name in LISTS}
+        lists["expires"] = moment(parsed.expires, "--expires") if parsed.expires else None
+        record, secret = create(
+            accounts,
+            parsed.id,
+            tenant=parsed.tenant,
+            team=parsed.team,
+            limits=_limits(parsed),
+            **lists,
+        )
+        accounts.store.put_key(record)
+        print(secret)
+    return 0
+
+
+def _list(parsed: argparse.Namespace) -> int:
+    with _store(parsed) as accounts:
+        for record in accounts.keyring.records.values():
+            print(json.dumps({**record.public(), "state": record.state(time.time())}))
+    return 0
+
+
+def _revoke(parsed: argparse.Namespace) -> int:
+    with _store(parsed) as accounts:
+        accounts.store.put_key(revoke(_own(accounts, parsed.id)))
+        print(f"key {parsed.id!r} is revoked")
+    return 0
+
+
+def _rotate(parsed: argparse.Namespace) -> int:
+    with _store(parsed) as accounts:
+        record, secret = rotate(_own(accounts, parsed.id), parsed.grace_s)
+        accounts.store.put_key(record)
+        print(secret)
+    return 0
+
+
+def _team(parsed: argparse.Namespace) -> int:
+    with _store(parsed) as accounts:
+        accounts.store.put_team(parsed.id, _limits(parsed))
+    return 0
+
+
+def _usage(parsed: argparse.Namespace) -> int:
+    by = [name for name in parsed.by.split(",") if name]
+    with _store(parsed) as accounts:
+        found = rows(accounts.store.usage(parsed.since, parsed.until), by, accounts.settings.currency)
+    print(
+        as_csv(found, by) if parsed.format == "csv" else json.dumps(found), end="" if parsed.format == "csv" else "\n"
+    )
+    return 0
+
+
+def _limits(parsed: argparse.Namespace) -> Limits:
+    given = {limit.name: getattr(parsed, limit.name) for limit in fields(Limits)}
+    return limits_of({name: value for name, value in given.items() if value is not None})
+
+
+def _own(accounts: Accounts, key_id: str) -> KeyRecord:
+    record = accounts.key(key_id)
+    if record.source == "configuration":
+        raise ConfigurationError(f"key {key_id!r} stands in the configuration; change it there")
+    return record
+
+
+@contextmanager
+def _store(parsed: argparse.Namespace) -> Iterator[Accounts]:
+    """Raises `ConfigurationError` where no store is named; a request error becomes one too."""
+    settings = load(parsed.config, os.environ)
+    if not (settings.accounts.path or settings.accounts.url):
+        raise ConfigurationError(
+            'keys need a place to be kept: set [accounts] path = "accounts.db" in --config, or '
+            "SLUICEGATE_ACCOUNTS__PATH=accounts.db"
+        )
+    accounts = Accounts(settings.accounts, settings.keys)
+    accounts.store.open()
+    try:
+        accounts.keyring.replace(accounts.store.keys())
+        yield accounts
+    except RequestError as error:
+        raise ConfigurationError(error.message) from error
+    finally:
+        accounts.store.close()

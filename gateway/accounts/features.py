@@ -1,0 +1,35 @@
+"""The feature tag of a request: what part of the caller's product it is for."""
+
+from __future__ import annotations
+
+import re
+from contextvars import ContextVar
+
+from plugins import Request
+
+HEADER = b"x-sluicegate-feature"
+METADATA = "feature"
+OTHER = "other"
+MAX_FEATURES = 200
+"""Different tags that are told apart; callers choose them, and each is a row and a time series."""
+FEATURE: ContextVar[str] = ContextVar("sluicegate_feature", default="")
+"""What the header of the request being served says."""
+_TAG = re.compile(r"[A-Za-z0-9._:/-]{1,64}")
+
+
+class Features:
+    """Tags seen so far."""
+
+    def __init__(self) -> None:
+        self._seen: set[str] = set()
+
+    def of(self, request: Request) -> str:
+        """From `metadata.feature`, else from the header; `other` for what is no tag or one too many."""
+        tag = request.metadata.get(METADATA) or FEATURE.get()
+        if not tag:
+            return ""
+        if tag not in self._seen:
+            if len(self._seen) >= MAX_FEATURES or not _TAG.fullmatch(tag):
+                return OTHER
+            self._seen.add(tag)
+        return tag

@@ -1,0 +1,77 @@
+"""Which key is whose: an index over digests, renewed as a whole when a key changes."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import time
+from collections.abc import Iterable, Mapping, Sequence
+
+from gateway.accounts.records import KeyRecord
+from plugins import AuthenticationError, Caller, ConfigurationError
+
+
+class Keyring:
+    """Used on the event loop. The index goes by an HMAC of the digest under a secret of this process, so that how long
+    a look-up takes says nothing about any key; what it finds is compared in constant time."""
+
+    def __init__(self, fixed: Sequence[KeyRecord], *, required: bool = False) -> None:
+        """`fixed` are the keys of the configuration. `required`: refuse who has no key even where there is none."""
+        _check_unique(fixed)
+        self._fixed = tuple(fixed)
+        self._salt = os.urandom(32)
+        self._required = required
+        self.replace(())
+
+    @property
+    def required(self) -> bool:
+        """Nobody is served without a key."""
+        return self._required or bool(self._fixed)
+
+    @property
+    def records(self) -> Mapping[str, KeyRecord]:
+        return self._records
+
+    def replace(self, kept: Iterable[KeyRecord]) -> None:
+        """The keys of the store, from now on. One whose id the configuration uses as well is left out."""
+        records = {record.id: record for record in (*kept, *self._fixed)}
+        index: dict[bytes, tuple[bytes, KeyRecord, Caller, float]] = {}
+        for record in records.values():
+            caller = record.caller()
+            for digest, until in ((record.previous_digest, record.previous_until_s), (record.digest, float("inf"))):
+                if digest:
+                    raw = bytes.fromhex(digest)
+                    index[self._place(raw)] = (raw, record, caller, until)
+        self._records, self._index = records, index
+
+    def find(self, api_key: str) -> tuple[KeyRecord, Caller]:
+        """Raises `AuthenticationError`; the message never repeats the key."""
+        digest = hashlib.sha256(api_key.encode("utf-8", "surrogateescape")).digest()
+        found = self._index.get(self._place(digest))
+        now_s = time.time()
+        if found is None or not hmac.compare_digest(found[0], digest) or found[3] <= now_s:
+            raise AuthenticationError("the API key is not known here; ask the operator for a valid one")
+        state = found[1].state(now_s)
+        if state != "active":
+            raise AuthenticationError(f"the API key {found[1].id!r} is {state}; ask the operator for a new one")
+        return found[1], found[2]
+
+    def identify(self, api_key: str | None) -> tuple[KeyRecord | None, Caller]:
+        """The anonymous caller where no key is needed."""
+        if not self.required:
+            return None, Caller()
+        if not api_key:
+            raise AuthenticationError("no API key was sent; send `Authorization: Bearer <key>`", code="missing_api_key")
+        return self.find(api_key)
+
+    def _place(self, digest: bytes) -> bytes:
+        return hmac.digest(self._salt, digest, "sha256")
+
+
+def _check_unique(records: Sequence[KeyRecord]) -> None:
+    seen: set[str] = set()
+    for record in records:
+        if record.id in seen:
+            raise ConfigurationError(f"[[keys]] names {record.id!r} twice; give each key an id of its own")
+        seen.add(record.id)

@@ -1,0 +1,35 @@
+"""What was used and what it cost, for Prometheus. Counters since the start of this process; the store has the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from gateway.accounts.accounts import Accounts
+from gateway.accounts.records import NANOS
+from gateway.telemetry import semconv
+
+LABELS = ("key", "team", "feature", "model")
+
+
+class AccountMetrics(Collector):
+    def __init__(self, accounts: Accounts) -> None:
+        self._accounts = accounts
+
+    def collect(self) -> Iterable[Metric]:
+        requests = CounterMetricFamily(semconv.METRIC_USAGE_REQUESTS, "Requests by who asked.", labels=LABELS)
+        tokens = CounterMetricFamily(semconv.METRIC_USAGE_TOKENS, "Tokens by who asked.", labels=(*LABELS, "type"))
+        cost = CounterMetricFamily(semconv.METRIC_USAGE_COST, "Cost by who asked.", labels=(*LABELS, "currency"))
+        refused = CounterMetricFamily(semconv.METRIC_LIMIT_REFUSALS, "Requests that limits refused.", labels=("code",))
+        for key, usage in list(self._accounts.since_start.items()):
+            names = (key.key_id, key.team, key.feature, key.model)
+            requests.add_metric(names, usage.requests)
+            tokens.add_metric((*names, "input"), usage.prompt_tokens)
+            tokens.add_metric((*names, "output"), usage.completion_tokens)
+            cost.add_metric((*names, self._accounts.settings.currency), usage.cost_nanos / NANOS)
+        for code, count in list(self._accounts.refusals.items()):
+            refused.add_metric((code,), count)
+        return requests, tokens, cost, refused

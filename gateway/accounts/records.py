@@ -1,0 +1,178 @@
+"""Facts of the accounts: a key as it is kept, and what was used, added up by day, key, team, feature and model."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import secrets
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+
+from gateway.config import KeySettings, Limits
+from plugins import Caller, ConfigurationError
+
+NANOS = 1_000_000_000
+"""Money is counted in whole billionths of the currency's unit, so that sums are exact."""
+KEY_PREFIX = "sg-"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRecord:
+    """One key. The key itself is never kept: it has 256 random bits, so that its plain SHA-256 cannot be reversed."""
+
+    id: str
+    digest: str = field(repr=False)
+    """SHA-256 of the key, hexadecimal."""
+    tenant: str = ""
+    team: str = ""
+    scopes: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    routes: tuple[str, ...] = ()
+    rails: tuple[str, ...] = ()
+    limits: Limits = Limits()  # noqa: RUF009 - frozen
+    created_at_s: float = 0.0
+    expires_at_s: float | None = None
+    revoked_at_s: float | None = None
+    previous_digest: str = field(default="", repr=False)
+    """Of the key before the last rotation; good until `previous_until_s`."""
+    previous_until_s: float = 0.0
+    source: str = "store"
+    """`configuration` where the configuration file says it: such a key cannot be changed here."""
+
+    def caller(self) -> Caller:
+        return Caller(
+            tenant=self.tenant or self.id,
+            key_id=self.id,
+            scopes=frozenset(self.scopes),
+            team=self.team or None,
+            models=frozenset(self.models) or None,
+            tools=frozenset(self.tools) or None,
+            routes=frozenset(self.routes) or None,
+        )
+
+    def public(self) -> dict[str, Any]:
+        """What may be shown: everything but digests."""
+        shown = dataclasses.asdict(self)
+        del shown["digest"], shown["previous_digest"]
+        shown["limits"] = {name: value for name, value in shown["limits"].items() if value is not None}
+        return shown
+
+    def state(self, now_s: float) -> str:
+        if self.revoked_at_s is not None:
+            return "revoked"
+        return "expired" if self.expires_at_s is not None and self.expires_at_s <= now_s else "active"
+
+
+def new_secret() -> str:
+    return KEY_PREFIX + secrets.token_urlsafe(32)
+
+
+def digest_of(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def from_settings(key: KeySettings) -> KeyRecord:
+    """A key of the configuration file. Raises `ConfigurationError`."""
+    if bool(key.key) == bool(key.sha256):
+        raise ConfigurationError(f"key {key.id!r} needs exactly one of `sha256` (preferred) and `key`")
+    digest = digest_of(key.key) if key.key else key.sha256.lower()
+    if len(digest) != 64 or set(digest) - set("0123456789abcdef"):
+        raise ConfigurationError(f"`sha256` of key {key.id!r} must be 64 hexadecimal digits")
+    return KeyRecord(
+        id=key.id,
+        digest=digest,
+        tenant=key.tenant,
+        team=key.team,
+        scopes=key.scopes,
+        models=key.models,
+        tools=key.tools,
+        routes=key.routes,
+        rails=key.rails,
+        limits=key.limits,
+        expires_at_s=moment(key.expires, f"`expires` of key {key.id!r}") if key.expires else None,
+        source="configuration",
+    )
+
+
+def moment(text: str, what: str) -> float:
+    """Seconds since 1970 of an ISO 8601 date or time; UTC where it names no zone. Raises `ConfigurationError`."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise ConfigurationError(f"{what} must be a date or time such as 2027-01-31, found {text!r}") from error
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+
+
+def encode_key(record: KeyRecord) -> bytes:
+    return orjson.dumps(record)
+
+
+def decode_key(data: bytes | str) -> KeyRecord:
+    fields = orjson.loads(data)
+    known = {f.name for f in dataclasses.fields(KeyRecord)}
+    for name in ("scopes", "models", "tools", "routes", "rails"):
+        fields[name] = tuple(fields.get(name, ()))
+    fields["limits"] = Limits(**fields.get("limits", {}))
+    return KeyRecord(**{name: value for name, value in fields.items() if name in known})
+
+
+@dataclass(frozen=True, slots=True)
+class UsageKey:
+    """What usage is added up by. `day` is YYYY-MM-DD in UTC; empty names = none."""
+
+    day: str
+    key_id: str
+    team: str
+    feature: str
+    model: str
+
+
+@dataclass(slots=True)
+class Usage:
+    """Counts that only grow. `interrupted`: requests charged at their reservation, because the gateway was killed."""
+
+    requests: int = 0
+    errors: int = 0
+    interrupted: int = 0
+    cached: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0
+    cost_nanos: int = 0
+
+    def add(self, other: Usage) -> None:
+        for name in USAGE_FIELDS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+USAGE_FIELDS = tuple(f.name for f in dataclasses.fields(Usage))
+UsageTable = dict[UsageKey, Usage]
+
+
+def add_usage(table: UsageTable, key: UsageKey, usage: Usage) -> None:
+    found = table.get(key)
+    if found is None:
+        found = table[key] = Usage()
+    found.add(usage)
+
+
+def day_of(now_s: float) -> str:
+    return time.strftime("%Y-%m-%d", time.gmtime(now_s))
+
+
+def limits_of(tree: Mapping[str, Any]) -> Limits:
+    """Raises `ConfigurationError` for a name or value that is none."""
+    valid = [f.name for f in dataclasses.fields(Limits)]
+    for name, value in tree.items():
+        if name not in valid:
+            raise ConfigurationError(f"there is no limit {name!r}; valid names: {', '.join(valid)}")
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if value is not None and (not number or value < 0 or (not name.startswith("budget") and value != int(value))):
+            raise ConfigurationError(f"limit {name} must be a number that is not negative, found {value!r}")
+    return Limits(**{k: v if v is None or k.startswith("budget") else int(v) for k, v in tree.items()})

@@ -1,0 +1,100 @@
+"""Sums over time: what was used in the last minute, and what was spent this day or month."""
+
+from __future__ import annotations
+
+import calendar
+import time
+from collections import deque
+from typing import Literal
+
+SPAN_S = 60
+
+
+class SlidingSum:
+    """The sum of the last 60 seconds, in slots of one second: never more than `limit` in any 60 seconds, and a slot
+    counts until its youngest event is that old. Not thread-safe."""
+
+    __slots__ = ("_slots", "_total", "limit")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._slots: deque[list[int]] = deque()
+        self._total = 0
+
+    def total(self, now_s: float) -> int:
+        oldest = int(now_s) - SPAN_S
+        while self._slots and self._slots[0][0] < oldest:
+            self._total -= self._slots.popleft()[1]
+        return self._total
+
+    def wait_s(self, amount: int, now_s: float) -> float:
+        """Seconds until `amount` fits, 0 if it does now, infinity where it never will."""
+        total = self.total(now_s)
+        if total + amount <= self.limit:
+            return 0.0
+        if amount > self.limit:
+            return float("inf")
+        for second, used in self._slots:
+            total -= used
+            if total + amount <= self.limit:
+                return second + SPAN_S + 1 - now_s
+        return 0.0
+
+    def add(self, amount: int, now_s: float) -> int:
+        """The slot it was added to, for `amend`."""
+        second = int(now_s)
+        if self._slots and self._slots[-1][0] >= second:  # clocks that step back must not unsort the slots
+            self._slots[-1][1] += amount
+        else:
+            self._slots.append([second, amount])
+        self._total += amount
+        return self._slots[-1][0]
+
+    def amend(self, slot: int, change: int, now_s: float) -> None:
+        """A reservation turned out different: less is given back where it was taken, more counts from now."""
+        if change > 0:
+            self.add(change, now_s)
+            return
+        for found in reversed(self._slots):
+            if found[0] == slot:
+                found[1] += change
+                self._total += change
+                return
+
+
+class Spend:
+    """Money of the current day or month (UTC): what was spent, and what running requests may still cost."""
+
+    __slots__ = ("_ends_s", "limit_nanos", "period", "reserved", "spent")
+
+    def __init__(self, period: Literal["day", "month"], limit_nanos: int, spent: int = 0) -> None:
+        self.period = period
+        self.limit_nanos = limit_nanos
+        self.spent = spent
+        self.reserved = 0
+        self._ends_s = 0.0
+
+    def left(self, now_s: float) -> int:
+        self._turn(now_s)
+        return self.limit_nanos - self.spent - self.reserved
+
+    def ends_in_s(self, now_s: float) -> float:
+        self._turn(now_s)
+        return self._ends_s - now_s
+
+    def settle(self, reserved: int, cost: int, now_s: float) -> None:
+        self._turn(now_s)
+        self.reserved = max(0, self.reserved - reserved)  # the limit may be younger than the request
+        self.spent += cost
+
+    def _turn(self, now_s: float) -> None:
+        if now_s >= self._ends_s:
+            if self._ends_s:
+                self.spent = 0
+            self._ends_s = period_end(self.period, now_s)
+
+
+def period_end(period: Literal["day", "month"], now_s: float) -> float:
+    today = time.gmtime(now_s)
+    days = 1 if period == "day" else calendar.monthrange(today.tm_year, today.tm_mon)[1] - today.tm_mday + 1
+    return calendar.timegm((today.tm_year, today.tm_mon, today.tm_mday, 0, 0, 0)) + days * 86400.0

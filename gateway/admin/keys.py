@@ -1,0 +1,125 @@
+"""Keys and the limits of teams, for operators: `/admin/keys` and `/admin/teams`."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, ConfigDict, Field
+
+from gateway.accounts.changes import create, revoke, rotate
+from gateway.accounts.records import KeyRecord, limits_of, moment
+from gateway.admin.guard import operator_of
+from plugins import ConfigurationError, RequestError
+
+if TYPE_CHECKING:
+    from gateway.house import House
+
+Name = Annotated[str, Field(min_length=1, max_length=256)]
+Names = Annotated[list[Name], Field(max_length=256)]
+
+
+class LimitsBody(BaseModel):
+    """None = no limit."""
+
+    model_config = ConfigDict(extra="forbid")
+    requests_per_minute: Annotated[int, Field(ge=0)] | None = None
+    tokens_per_minute: Annotated[int, Field(ge=0)] | None = None
+    concurrency: Annotated[int, Field(ge=0)] | None = None
+    budget_day: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    budget_month: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+
+
+class NewKey(BaseModel):
+    """`expires` is an ISO 8601 date or time."""
+
+    model_config = ConfigDict(extra="forbid")
+    id: Name
+    tenant: str = ""
+    team: str = ""
+    scopes: Names = []
+    models: Names = []
+    tools: Names = []
+    routes: Names = []
+    rails: Names = []
+    expires: str | None = None
+    limits: LimitsBody = LimitsBody()
+
+
+class Rotation(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    grace_s: Annotated[float, Field(ge=0, le=30 * 86400)] = 86400.0
+
+
+def add_key_routes(router: APIRouter, house: House) -> None:
+    accounts = house.accounts
+
+    @router.get("/admin/keys", tags=["admin"])
+    async def keys(request: Request) -> Any:
+        operator_of(house, request)
+        return {"data": [_shown(record) for record in accounts.keyring.records.values()]}
+
+    @router.post("/admin/keys", tags=["admin"])
+    async def new_key(request: Request, asked: NewKey) -> Any:
+        """The answer's `key` is said this once."""
+        operator_of(house, request)
+        house.check_store()
+        lists = {name: tuple(getattr(asked, name)) for name in ("scopes", "models", "tools", "routes", "rails")}
+        record, secret = create(
+            accounts,
+            asked.id,
+            limits=limits_of(asked.limits.model_dump()),
+            expires=_expiry(asked.expires),
+            tenant=asked.tenant,
+            team=asked.team,
+            **lists,
+        )
+        await accounts.change_key(record)
+        return {**_shown(record), "key": secret}
+
+    @router.delete("/admin/keys/{key_id}", tags=["admin"])
+    async def revoke_key(request: Request, key_id: str) -> Any:
+        operator_of(house, request)
+        record = revoke(accounts.key(key_id))
+        await accounts.change_key(record)
+        return _shown(record)
+
+    @router.post("/admin/keys/{key_id}/rotate", tags=["admin"])
+    async def rotate_key(request: Request, key_id: str, asked: Rotation) -> Any:
+        """The old secret stays good for `grace_s`."""
+        operator_of(house, request)
+        record, secret = rotate(accounts.key(key_id), asked.grace_s)
+        await accounts.change_key(record)
+        return {**_shown(record), "key": secret}
+
+    @router.put("/admin/keys/{key_id}/limits", tags=["admin"])
+    async def key_limits(request: Request, key_id: str, asked: LimitsBody) -> Any:
+        operator_of(house, request)
+        record = dataclasses.replace(accounts.key(key_id), limits=limits_of(asked.model_dump()))
+        await accounts.change_key(record)
+        return _shown(record)
+
+    @router.get("/admin/teams", tags=["admin"])
+    async def teams(request: Request) -> Any:
+        operator_of(house, request)
+        return {"data": [{"team": name, "limits": limits} for name, limits in accounts.teams.items()]}
+
+    @router.put("/admin/teams/{name}", tags=["admin"])
+    async def team_limits(request: Request, name: Name, asked: LimitsBody) -> Any:
+        operator_of(house, request)
+        house.check_store()
+        await accounts.change_team(name, limits_of(asked.model_dump()))
+        return {"team": name, "limits": accounts.teams[name]}
+
+
+def _shown(record: KeyRecord) -> dict[str, Any]:
+    return {**record.public(), "state": record.state(time.time())}
+
+
+def _expiry(text: str | None) -> float | None:
+    try:
+        return moment(text, "`expires`") if text else None
+    except ConfigurationError as error:
+        raise RequestError(error.message, param="expires") from error

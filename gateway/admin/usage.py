@@ -1,0 +1,38 @@
+"""What was used and what it cost: `/admin/usage`, as JSON or CSV."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import Response
+
+from gateway.accounts.export import as_csv, rows
+from gateway.accounts.records import day_of
+from gateway.admin.guard import operator_of
+
+if TYPE_CHECKING:
+    from gateway.house import House
+
+Day = Annotated[str | None, Query(pattern=r"^\d{4}-\d\d-\d\d$")]
+
+
+def add_usage_routes(router: APIRouter, house: House) -> None:
+    @router.get("/admin/usage", tags=["admin"])
+    async def usage(
+        request: Request,
+        since: Day = None,
+        until: Day = None,
+        by: str = "key_id,team,feature,model",
+        format: Literal["json", "csv"] = "json",
+    ) -> Any:
+        """Sums of the days from `since` (the month's first) to `until`, by any of day, key_id, team, feature, model."""
+        operator_of(house, request)
+        names = [name for name in by.split(",") if name]
+        first = since or f"{day_of(time.time())[:7]}-01"
+        table = await house.accounts.usage(first, until or "9999-12-31")
+        found = rows(table, names, house.accounts.settings.currency)
+        if format == "csv":
+            return Response(as_csv(found, names), media_type="text/csv; charset=utf-8")
+        return {"since": first, "until": until, "data": found}

@@ -1,0 +1,177 @@
+"""Limits of keys and teams: they hold whatever runs at once, and what a refusal says comes true."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import pytest
+
+from gateway.accounts.windows import SlidingSum, Spend, period_end
+from gateway.testing import TestApp
+from plugins import Outcome
+
+PRICES = {"scripted": {"input": 1.0, "output": 2.0}}
+
+
+def key(id: str, **more: Any) -> dict[str, Any]:
+    return {"id": id, "sha256": hashlib.sha256(f"secret-{id}".encode()).hexdigest(), **more}
+
+
+def app(*keys: Mapping[str, Any], accounts: Mapping[str, Any] | None = None, **more: Any) -> TestApp:
+    pipeline = {"admit": ["api-keys", "limits"], "record": ["ledger"], **more.pop("pipeline", {})}
+    return TestApp(pipeline=pipeline, keys=keys, accounts=accounts or {}, **more)
+
+
+def ask(gateway: TestApp, id: str, **fields: Any) -> httpx.Response:
+    body = {"model": "scripted", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 10, **fields}
+    answer: httpx.Response = gateway.client.post(
+        "/v1/chat/completions", json=body, headers={"authorization": f"Bearer secret-{id}"}
+    )
+    return answer
+
+
+def refused(answers: list[httpx.Response]) -> int:
+    assert {answer.status_code for answer in answers} <= {200, 429}
+    return sum(answer.status_code == 429 for answer in answers)
+
+
+def test_requests_a_minute_are_counted_and_told() -> None:
+    with app(key("a", limits={"requests_per_minute": 3}), key("b")) as gateway:
+        answers = [ask(gateway, "a") for _ in range(5)]
+        assert [answer.status_code for answer in answers] == [200, 200, 200, 429, 429]
+        assert [a.headers["x-ratelimit-remaining-requests"] for a in answers] == ["2", "1", "0", "0", "0"]
+        assert answers[0].headers["x-ratelimit-limit-requests"] == "3"
+        assert 59 <= int(answers[3].headers["retry-after"]) <= 61
+        assert answers[3].json()["error"]["code"] == "rate_limit_exceeded"
+        assert ask(gateway, "b").status_code == 200
+        assert "x-ratelimit-limit-requests" not in ask(gateway, "b").headers
+
+
+def test_many_choices_count_as_many_answers() -> None:
+    """`n` is no way around tokens a minute: four choices of thirty tokens count as a hundred and twenty."""
+    with app(key("a", limits={"tokens_per_minute": 100})) as gateway:
+        assert ask(gateway, "a", max_tokens=30, n=4).json()["error"]["code"] == "request_exceeds_limit"
+        assert ask(gateway, "a", max_tokens=30).status_code == 200
+
+
+def test_tokens_are_settled_at_what_was_used() -> None:
+    with app(key("a", limits={"tokens_per_minute": 2000})) as gateway:
+        ask(gateway, "a", max_tokens=1500)
+        gateway.wait_for_outcomes(1)
+        assert ask(gateway, "a", max_tokens=1500).status_code == 200
+
+
+def test_what_can_never_fit_is_no_429() -> None:
+    with app(key("a", limits={"tokens_per_minute": 50})) as gateway:
+        answer = ask(gateway, "a", max_tokens=51)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (400, "request_exceeds_limit")
+
+
+def test_concurrency_holds_and_is_given_back() -> None:
+    with app(key("a", limits={"concurrency": 2}), delay_s=0.2) as gateway, ThreadPoolExecutor(6) as pool:
+        answers = list(pool.map(lambda _: ask(gateway, "a"), range(6)))
+        assert refused(answers) == 4
+        gateway.wait_for_outcomes(6)
+        assert ask(gateway, "a").status_code == 200
+
+
+def test_an_abandoned_stream_gives_its_place_back() -> None:
+    with app(key("a", limits={"concurrency": 1}), delay_s=0.05, script=["word "] * 200) as gateway:
+        body = {"model": "scripted", "messages": [{"role": "user", "content": "hi"}], "stream": True}
+        headers = {"authorization": "Bearer secret-a"}
+        with gateway.client.stream("POST", "/v1/chat/completions", json=body, headers=headers) as answer:
+            pieces = answer.iter_bytes()  # a name keeps it, and with it the connection, open
+            next(pieces)
+            assert ask(gateway, "a").status_code == 429
+        gateway.wait_for_outcomes(2)
+        assert ask(gateway, "a", max_tokens=1).status_code == 200
+
+
+def test_a_budget_holds_when_many_ask_at_once() -> None:
+    """Forty at a time against money for about ten: what was spent never passes the budget."""
+    limits = {"budget_day": 0.0006}
+    with app(key("a", limits=limits), accounts={"prices": PRICES}, delay_s=0.02) as gateway:
+        with ThreadPoolExecutor(20) as pool:
+            answers = list(pool.map(lambda _: ask(gateway, "a"), range(40)))
+        outcomes = gateway.wait_for_outcomes(40)
+        spent = sum(cost(outcome) for outcome in outcomes)
+        assert 0 < spent <= 600_000
+        assert refused(answers) > 0
+        assert all(a.json()["error"]["code"] == "insufficient_quota" for a in answers if a.status_code == 429)
+
+
+def cost(outcome: Outcome) -> int:
+    return 1000 * outcome.usage.prompt_tokens + 2000 * outcome.usage.completion_tokens
+
+
+def test_keys_of_a_team_share_its_limits() -> None:
+    keys = (key("a", team="blue"), key("b", team="blue"), key("c"))
+    with app(*keys, accounts={"teams": {"blue": {"requests_per_minute": 2}}}) as gateway:
+        assert [ask(gateway, id).status_code for id in "aabbc"] == [200, 200, 429, 429, 200]
+        assert "team 'blue'" in ask(gateway, "b").json()["error"]["message"]
+
+
+def test_answers_of_the_cache_count_as_requests_and_tokens() -> None:
+    limits = {"requests_per_minute": 3, "tokens_per_minute": 10_000}
+    with app(key("a", limits=limits), pipeline={"recall": ["memory"]}, script=["x" * 400]) as gateway:
+        answers = [ask(gateway, "a", temperature=0) for _ in range(4)]
+        assert [a.headers.get("x-sluicegate-cache") for a in answers] == ["miss", "hit", "hit", None]
+        assert answers[3].status_code == 429
+        gateway.wait_for_outcomes(4)
+        assert int(ask(gateway, "a").headers["x-ratelimit-remaining-tokens"]) < 10_000 - 2 * 100
+
+
+def test_a_key_is_kept_to_its_routes() -> None:
+    with app(key("a", routes=["/v1/models*"]), key("b", routes=["/v1/chat/completions"])) as gateway:
+        assert ask(gateway, "a").status_code == 403
+        assert "/v1/models*" in ask(gateway, "a").json()["error"]["message"]
+        assert gateway.client.get("/v1/models", headers={"authorization": "Bearer secret-a"}).status_code == 200
+        assert ask(gateway, "b").status_code == 200
+
+
+def test_a_key_is_not_served_without_its_rails() -> None:
+    keys = (key("a", rails=["pii"]), key("b", rails=["secrets"]))
+    with app(*keys, pipeline={"moderate": ["secrets"]}) as gateway:
+        assert ask(gateway, "a").status_code == 403
+        assert ask(gateway, "b").status_code == 200
+
+
+@pytest.mark.parametrize(("expires", "status"), [("2020-01-01", 401), ("2999-01-01T00:00:00+02:00", 200)])
+def test_a_key_expires(expires: str, status: int) -> None:
+    with app(key("a", expires=expires)) as gateway:
+        assert ask(gateway, "a").status_code == status
+
+
+def test_the_sum_of_any_minute_is_within_the_limit() -> None:
+    """Asked at every half second for ten minutes: no sixty seconds hold more than the limit, and what `wait_s` says is
+    the first moment at which it fits."""
+    limit, used, taken = 7, SlidingSum(7), []
+    for step in range(1200):
+        now = 1000 + step / 2
+        wait = used.wait_s(1, now)
+        if wait == 0:
+            used.add(1, now)
+            taken.append(now)
+        else:
+            assert used_at(taken, now, limit)
+            assert copy.deepcopy(used).wait_s(1, now + wait) == 0
+    assert all(sum(t <= s < t + 60 for s in taken) <= limit for t in taken)
+    assert len(taken) >= 9 * limit
+
+
+def used_at(taken: list[float], now: float, limit: int) -> bool:
+    return sum(s > now - 61.5 for s in taken) >= limit
+
+
+def test_a_day_and_a_month_end_in_utc() -> None:
+    at = 1_709_164_800.0  # 2024-02-29 00:00 UTC
+    assert period_end("day", at) - at == 86400
+    assert period_end("month", at + 5) == at + 86400
+    spend = Spend("day", 100, 90)
+    assert spend.left(at) == 10
+    assert spend.left(at + 86400) == 100

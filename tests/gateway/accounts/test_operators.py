@@ -1,0 +1,159 @@
+"""What operators do to keys, and what they are told: on the command line and under `/admin`."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.cli import main
+from gateway.testing import TestApp
+
+ADMIN = {"authorization": "Bearer operator-secret"}
+OPERATOR = {"id": "ops", "key": "operator-secret", "scopes": ["admin"]}
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SLUICEGATE_ACCOUNTS__PATH", str(tmp_path / "accounts.db"))
+    return tmp_path / "accounts.db"
+
+
+def app(path: Path, **more: Any) -> TestApp:
+    accounts = {"path": str(path), "prices": {"scripted": {"input": 1000, "output": 2000}}}
+    pipeline = {"admit": ["api-keys", "limits"], "record": ["ledger"]}
+    return TestApp(pipeline=pipeline, keys=[OPERATOR], accounts=accounts, **more)
+
+
+def ask(gateway: TestApp, secret: str, **fields: Any) -> Any:
+    headers = {"authorization": f"Bearer {secret}", **fields.pop("headers", {})}
+    body = {"model": "scripted", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 9, **fields}
+    return gateway.client.post("/v1/chat/completions", json=body, headers=headers)
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(["keys", *arguments]) == 0
+    return capsys.readouterr().out
+
+
+def test_the_life_of_a_key_on_the_command_line(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    secret = said(capsys, "create", "a", "--team", "blue", "--models", "scripted", "--concurrency", "3").strip()
+    [listed] = [json.loads(line) for line in said(capsys, "list").splitlines()]
+    assert (listed["id"], listed["state"], listed["limits"]) == ("a", "active", {"concurrency": 3})
+    assert secret not in path.read_bytes().decode("latin-1")
+    rotated = said(capsys, "rotate", "a").strip()
+    with app(path) as gateway:
+        assert ask(gateway, secret).status_code == ask(gateway, rotated).status_code == 200
+    said(capsys, "revoke", "a")
+    with app(path) as gateway:
+        assert ask(gateway, rotated).status_code == 401
+    [row] = list(csv.DictReader(io.StringIO(said(capsys, "usage", "--by", "key_id,team,model"))))
+    assert (row["key_id"], row["team"], row["requests"]) == ("a", "blue", "2")
+    assert float(row["cost"]) > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["revoke", "nobody"], "there is no key 'nobody'"),
+        (["create", "a b"], "is no id"),
+        (["create", "x", "--expires", "soon"], "must be a date"),
+        (["usage", "--by", "colour"], "valid names: day"),
+        (["create", "x", "--budget-day", "-1"], "not negative"),
+    ],
+)
+def test_mistakes_are_one_line(
+    path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], complaint: str
+) -> None:
+    assert main(["keys", *arguments]) == 2
+    assert complaint in capsys.readouterr().err
+
+
+def test_without_a_store_there_is_no_place_for_keys(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("SLUICEGATE_ACCOUNTS__PATH", raising=False)
+    assert main(["keys", "list"]) == 2
+    assert "[accounts] path" in capsys.readouterr().err
+    with TestApp(keys=[OPERATOR], pipeline={"admit": ["api-keys"]}) as gateway:
+        answer = gateway.client.post("/admin/keys", json={"id": "a"}, headers=ADMIN)
+        assert answer.json()["error"]["code"] == "no_store"
+
+
+def test_a_store_without_keys_serves_nobody(path: Path) -> None:
+    with TestApp(pipeline={"admit": ["api-keys", "limits"]}, accounts={"path": str(path)}) as gateway:
+        assert gateway.client.post("/v1/chat/completions", json={}).status_code in (400, 401)
+        assert ask(gateway, "anything").status_code == 401
+        assert gateway.client.get("/admin/keys").status_code == 401
+
+
+def test_the_life_of_a_key_over_http(path: Path) -> None:
+    with app(path) as gateway:
+        made = gateway.client.post(
+            "/admin/keys", json={"id": "a", "limits": {"requests_per_minute": 2}}, headers=ADMIN
+        ).json()
+        assert made["key"].startswith("sg-")
+        assert [ask(gateway, made["key"]).status_code for _ in range(3)] == [200, 200, 429]
+        more = gateway.client.put("/admin/keys/a/limits", json={"requests_per_minute": 4}, headers=ADMIN)
+        assert more.json()["limits"] == {"requests_per_minute": 4}
+        assert [ask(gateway, made["key"]).status_code for _ in range(3)] == [200, 200, 429]
+        rotated = gateway.client.post("/admin/keys/a/rotate", json={"grace_s": 0}, headers=ADMIN).json()["key"]
+        assert ask(gateway, made["key"]).status_code == 401
+        gateway.client.delete("/admin/keys/a", headers=ADMIN)
+        assert ask(gateway, rotated).status_code == 401
+        listed = gateway.client.get("/admin/keys", headers=ADMIN).text
+        assert '"revoked"' in listed
+        assert rotated not in listed
+        assert "digest" not in listed
+
+
+def test_operators_alone_see_and_change_keys(path: Path) -> None:
+    with app(path) as gateway:
+        secret = gateway.client.post("/admin/keys", json={"id": "a"}, headers=ADMIN).json()["key"]
+        headers = {"authorization": f"Bearer {secret}"}
+        for method, url, body in (
+            ("GET", "/admin/keys", None),
+            ("POST", "/admin/keys", {"id": "b"}),
+            ("DELETE", "/admin/keys/a", None),
+            ("PUT", "/admin/keys/a/limits", {}),
+            ("POST", "/admin/keys/a/rotate", {}),
+            ("GET", "/admin/usage", None),
+            ("PUT", "/admin/teams/blue", {}),
+        ):
+            assert gateway.client.request(method, url, json=body, headers=headers).status_code == 403, url
+            assert gateway.client.request(method, url, json=body).status_code == 401, url
+
+
+def test_a_key_of_the_configuration_cannot_be_changed_here(path: Path) -> None:
+    with app(path) as gateway:
+        refused = gateway.client.delete("/admin/keys/ops", headers=ADMIN)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (400, "fixed_key")
+
+
+def test_usage_and_cost_by_key_team_and_feature(path: Path) -> None:
+    with app(path) as gateway:
+        body = {"id": "a", "team": "blue"}
+        secret = gateway.client.post("/admin/keys", json=body, headers=ADMIN).json()["key"]
+        gateway.client.put("/admin/teams/blue", json={"budget_month": 50}, headers=ADMIN)
+        ask(gateway, secret, headers={"x-sluicegate-feature": "search"})
+        ask(gateway, secret, metadata={"feature": "chat"})
+        ask(gateway, secret, headers={"x-sluicegate-feature": 'bad "tag"\tx'})
+        gateway.wait_for_outcomes(3)
+        told = gateway.client.get("/admin/usage?by=key_id,team,feature", headers=ADMIN).json()["data"]
+        assert [(r["key_id"], r["team"], r["feature"], r["requests"]) for r in told] == [
+            ("a", "blue", "chat", 1),
+            ("a", "blue", "other", 1),
+            ("a", "blue", "search", 1),
+        ]
+        usage = gateway.outcomes[0].usage
+        assert told[0]["cost"] == pytest.approx((usage.prompt_tokens + 2 * usage.completion_tokens) / 1000)
+        table = gateway.client.get("/admin/usage?by=team&format=csv", headers=ADMIN).text
+        assert table.splitlines()[1].startswith("blue,3,0,0,0,")
+        metrics = gateway.client.get("/metrics").text
+        line = 'sluicegate_usage_requests_total{feature="search",key="a",model="scripted",team="blue"} 1.0'
+        assert line in metrics
+        assert gateway.client.get("/admin/usage?by=colour", headers=ADMIN).status_code == 400
