@@ -122,6 +122,26 @@ class PipelineSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class TelemetrySettings:
+    """Where traces and metrics go is said by the standard `OTEL_...` variables."""
+
+    console: bool = True
+    """Serve the page `/console`."""
+    content: bool = False
+    """Put prompts and answers, after the rails, into traces and the console."""
+    recent: int = 500
+    """Finished requests that the console can show."""
+    label_values: int = 100
+    """Values that one label of a metric may have; all others are counted as `other`."""
+    slo_first_s: float = 1.0
+    """A request counts as goodput when its first text left within this,"""
+    slo_token_s: float = 0.1
+    """every further token took no longer than this on average,"""
+    slo_total_s: float = 30.0
+    """and it was whole within this."""
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     server: ServerSettings = ServerSettings()
     pipeline: PipelineSettings = PipelineSettings()
@@ -129,6 +149,7 @@ class Settings:
     accounts: AccountSettings = AccountSettings()
     stages: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
     """Settings of stages by slot and name; each stage checks its own."""
+    telemetry: TelemetrySettings = TelemetrySettings()
 
     def of_stage(self, slot: str, name: str) -> Mapping[str, Any]:
         return self.stages.get(slot, {}).get(name, {})
@@ -196,6 +217,7 @@ def _build(tree: Mapping[str, Any]) -> Settings:
     return Settings(
         server=_table(ServerSettings, tree.get("server", {}), "[server]"),
         pipeline=_table(PipelineSettings, tree.get("pipeline", {}), "[pipeline]"),
+        telemetry=_table(TelemetrySettings, tree.get("telemetry", {}), "[telemetry]"),
         keys=tuple(_table(KeySettings, key, "[[keys]]") for key in keys),
         accounts=_table(AccountSettings, tree.get("accounts", {}), "[accounts]"),
         stages=_stages(tree.get("stages", {})),

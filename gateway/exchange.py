@@ -6,11 +6,9 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from opentelemetry.context import Context
-from opentelemetry.trace import Span as TraceSpan
-
 from cache import Found, Question, Recall, Seat, TieredCache
 from gateway.shape import Shape
+from gateway.telemetry import TraceIds
 from plugins import (
     Answer,
     Caller,
@@ -23,6 +21,7 @@ from plugins import (
     Prompt,
     Request,
     ServedModel,
+    Timeline,
     TokenLogprob,
     ToolCall,
     Usage,
@@ -54,8 +53,7 @@ class Exchange:
     """Owned by one task. A field is None until the stage that fills it has run."""
 
     request: Request
-    span: TraceSpan
-    context: Context
+    trace: TraceIds
     started_at: float = field(default_factory=time.perf_counter)
     created_s: int = field(default_factory=lambda: int(time.time()))
     caller: Caller = field(default_factory=Caller)
@@ -89,6 +87,17 @@ class Exchange:
     @property
     def usage(self) -> Usage:
         return self.generation.usage if self.generation else Usage()
+
+    @property
+    def timeline(self) -> Timeline | None:
+        """When the parts of the generation happened, where the generator says so; None for an answer of the cache."""
+        found: Any = getattr(self.generation, "timeline", None)
+        return found if isinstance(found, Timeline) else None
+
+    @property
+    def withholds_tokens(self) -> bool:
+        """A rail took something out of an answer, or stopped it: its tokens would spell what the rail withheld."""
+        return self.moderation is None or self.moderation.altered
 
     @property
     def not_enforced(self) -> tuple[str, ...]:

@@ -22,7 +22,9 @@ from gateway.accounts.metrics import AccountMetrics
 from gateway.config import Settings
 from gateway.pipeline import Pipeline, Stages
 from gateway.recall import bind_embedders
-from gateway.telemetry import Metrics, tracer_provider
+from gateway.spans import Spans
+from gateway.telemetry import Desk, Metrics
+from gateway.telemetry.content import Capturing, wanted
 from plugins import (
     SLOTS,
     Caller,
@@ -82,9 +84,11 @@ class House:
         self._built = {slot: self._build(registry, slot) for slot in SLOTS}
         self._built["recall"] = [(name, cache.front(stage)) for name, stage in self._built["recall"]]
         self.accounts.context_of = self._context_of
-        self._provider = tracer_provider(environ)
+        self.desk = Desk(environ, settings.telemetry.recent)
         stages = _stages(self._built, _fingerprint(settings))
-        self.pipeline = Pipeline(stages, self.metrics, self._provider.get_tracer("sluicegate"))
+        self.shows_content = wanted(environ, settings.telemetry.content)
+        self.spans = Spans(self.desk, Capturing(stages.moderate) if self.shows_content else None)
+        self.pipeline = Pipeline(stages, self.metrics, self.spans)
 
     @property
     def models(self) -> Mapping[str, ServedModel]:
@@ -128,6 +132,7 @@ class House:
             self.state = f"failed while {self.state}: {error}"
 
     async def _start_stages(self) -> None:
+        self.desk.start()
         for slot, stages in self._built.items():
             for name, stage in stages:
                 self.state = f"starting {slot} {name}"
@@ -158,9 +163,7 @@ class House:
                 if isinstance(stage, Lifecycle):
                     await _closed(slot, name, stage)
         await _closed("record", "accounts", self.accounts)
-        shutdown = getattr(self._provider, "shutdown", None)
-        if shutdown is not None:
-            await asyncio.to_thread(shutdown)
+        await asyncio.to_thread(self.desk.close)
 
     def _context_of(self, model: str) -> int | None:
         found = self.models.get(model)

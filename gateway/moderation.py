@@ -13,10 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from gateway.exchange import Delta
+from gateway.telemetry import Hold
 from plugins import Answer, Caller, Channel, Decision, FinishReason, OutputRail, Piece, Request, TokenLogprob, ToolCall
 from safety import HoldbackWindow, JsonWindow, Redaction, Released, UnchangedWindow, redactor_for
 
 REFUSAL = "The answer was stopped by a safety rail."
+MAX_HOLDS = 64
 GRAVITY = ("pass", "redact", "escalate", "block", "failed")
 
 
@@ -52,6 +54,9 @@ class _Choice:
     logprobs: list[TokenLogprob] = field(default_factory=list)
     finish_reason: FinishReason | None = None
     refusal: str | None = None
+    waiting_since: float | None = None
+    """When text began to be held that has not left yet; `most` is how many characters at once."""
+    most: int = 0
 
     @property
     def regions(self) -> list[_Region]:
@@ -69,6 +74,7 @@ class Moderation:
         self._seconds = 0.0
         self._outcomes = dict.fromkeys(self._names, "pass")
         self._labels: Counter[str] = Counter()
+        self._holds: list[Hold] = []
         self._choices = [_Choice(i) for i in range(request.n)]
         if not request.reasoning and not request.callable_tools:  # a rail that cannot open fails before any text
             for choice in self._choices:
@@ -77,6 +83,16 @@ class Moderation:
     @property
     def finished(self) -> bool:
         return all(choice.finish_reason is not None for choice in self._choices)
+
+    @property
+    def holds(self) -> tuple[Hold, ...]:
+        """When and how long text waited for a rail; of very many only the first ones."""
+        return tuple(self._holds)
+
+    @property
+    def altered(self) -> bool:
+        """A rail changed or stopped a choice: what was generated is not what left."""
+        return self.redacted or any(choice.refusal is not None for choice in self._choices)
 
     @property
     def redacted(self) -> bool:
@@ -97,6 +113,9 @@ class Moderation:
             delta = self._pass(choice, region, piece)
             if delta.text or delta.logprobs or delta.finish_reason or delta.refusal:
                 deltas.append(delta)
+            held = region.window.held
+            if held or choice.waiting_since is not None:
+                self._watch(choice, held, started)
         self._seconds += time.perf_counter() - started
         return deltas
 
@@ -149,6 +168,17 @@ class Moderation:
         detail = {"redacted": dict(self._labels)} if self._labels else {}
         each = self._seconds / max(1, len(self._names))
         return [Decision("moderate", name, outcome, each, detail) for name, outcome in self._outcomes.items()]
+
+    def _watch(self, choice: _Choice, held: int, now: float) -> None:
+        """Keep when text was held, from its first character until nothing waits any more."""
+        if choice.waiting_since is None:
+            choice.waiting_since, choice.most = now, held
+        choice.most = max(choice.most, held)
+        if held and choice.finish_reason is None:
+            return
+        if len(self._holds) < MAX_HOLDS:
+            self._holds.append(Hold(choice.index, choice.waiting_since, now, choice.most))
+        choice.waiting_since = None
 
     def _note(self, region: _Region, step: Released) -> None:
         for redaction in step.redactions:

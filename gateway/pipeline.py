@@ -15,7 +15,6 @@ from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Sequen
 from dataclasses import dataclass
 
 from opentelemetry import context as otel
-from opentelemetry import trace
 
 from cache import Question, TieredCache
 from gateway.exchange import Delta, Exchange
@@ -71,10 +70,10 @@ class Stages:
 
 
 class Pipeline:
-    def __init__(self, stages: Stages, metrics: Metrics, tracer: trace.Tracer) -> None:
+    def __init__(self, stages: Stages, metrics: Metrics, spans: Spans) -> None:
         self.stages = stages
         self._metrics = metrics
-        self._spans = Spans(tracer)
+        self._spans = spans
         self._validator = Validator()
 
     async def open(self, request: Request, parent: otel.Context | None = None) -> Exchange:
@@ -231,6 +230,8 @@ class Pipeline:
                 priority=request.priority,
                 deadline_s=request.deadline_s,
                 version=exchange.served.version,
+                explain=request.explain,
+                traceparent=exchange.trace.traceparent,
             )
             exchange.generation = await generator.generate(job)
             note.outcome = "queued"

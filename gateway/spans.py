@@ -1,24 +1,26 @@
-"""What a request leaves behind while it runs: one span and one `Decision` for every stage, and the rule that a stage's
-own failure closes the request (`StageFailed`), never opens it."""
+"""What a request leaves behind while it runs: one `Decision` for every stage, and the rule that a stage's own failure
+closes the request (`StageFailed`), never opens it. When it has ended, all of it is handed in as one `Finished`."""
 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from opentelemetry import context as otel
-from opentelemetry import trace
 
 from gateway.exchange import Exchange
-from gateway.telemetry import request_attributes, semconv
-from plugins import Decision, Request, SlotName, SluicegateError, StageFailed
+from gateway.telemetry import Asked, Content, Desk, Finished
+from plugins import Decision, Request, SlotName, SluicegateError, StageFailed, Timeline
 
 log = logging.getLogger("sluicegate.pipeline")
+Capture = Callable[[Exchange], Content | None]
+"""What a finished exchange may show of its texts, after the rails."""
 
 
 @dataclass(slots=True)
@@ -30,21 +32,27 @@ class Note:
 
 
 class Spans:
-    def __init__(self, tracer: trace.Tracer) -> None:
-        self._tracer = tracer
+    """`capture` only where the operator opted in to content."""
+
+    def __init__(self, desk: Desk, capture: Capture | None = None) -> None:
+        self._desk = desk
+        self._capture = capture
+        self._live: dict[str, Exchange] = {}
+
+    @property
+    def live(self) -> Mapping[str, Exchange]:
+        """Requests that have begun and not ended, by id."""
+        return self._live
 
     def begin(self, request: Request, parent: otel.Context | None) -> Exchange:
-        span = self._tracer.start_span(
-            f"{semconv.OPERATION_CHAT} {request.model}", context=parent, attributes=request_attributes(request)
-        )
-        return Exchange(request, span, trace.set_span_in_context(span, parent))
+        exchange = Exchange(request, self._desk.begin(request.model, parent))
+        self._live[request.id] = exchange
+        return exchange
 
     @contextmanager
     def timed(self, exchange: Exchange, slot: SlotName, stage: str) -> Iterator[Note]:
         """Around one stage. Raises what the stage raised where it is ours, else `StageFailed`."""
         note = Note()
-        name = semconv.GUARDRAIL_SPAN.format(name=stage) if slot == "screen" else f"{slot} {stage}"
-        span = self._tracer.start_span(name, context=exchange.context, attributes={semconv.STAGE_SLOT: slot})
         started = time.perf_counter()
         try:
             yield note
@@ -56,61 +64,60 @@ class Spans:
             log.exception("stage %s of slot %s failed", stage, slot)
             raise StageFailed(slot, stage, type(error).__name__) from error
         finally:
-            span.set_attribute(semconv.STAGE_NAME, stage)
-            span.set_attribute(semconv.STAGE_OUTCOME, note.outcome)
-            if slot == "recall" and span.is_recording():
-                span.set_attributes({semconv.CACHE_DETAIL[name]: value for name, value in note.detail.items()})
-            span.end()
-            exchange.decisions.append(Decision(slot, stage, note.outcome, time.perf_counter() - started, note.detail))
+            took, began = time.perf_counter() - started, started - exchange.started_at
+            exchange.decisions.append(Decision(slot, stage, note.outcome, took, note.detail, began))
 
     def delivered(self, exchange: Exchange, decisions: list[Decision], started_s: float) -> None:
-        """The generation has ended, and with it the rails' work: their lines, and spans that began together."""
+        """The generation has ended, and with it the rails' work: their lines, which began together."""
         usage = exchange.usage
         outcome = "replayed" if exchange.cached is not None else f"{usage.completion_tokens} tokens"
         detail = {
             "cached_tokens": usage.cached_tokens,
             "ended": {str(answer.index): answer.finish_reason for answer in exchange.answers},
         }
-        seconds = time.perf_counter() - started_s
-        for decision in (Decision("generate", "deliver", outcome, seconds, detail), *decisions):
-            exchange.decisions.append(decision)
-            self._past(exchange, decision)
+        took, began = time.perf_counter() - started_s, started_s - exchange.started_at
+        exchange.decisions.append(Decision("generate", "deliver", outcome, took, detail, began))
+        exchange.decisions += [dataclasses.replace(decision, began_s=began) for decision in decisions]
 
     def finish(self, exchange: Exchange) -> None:
-        span, usage = exchange.span, exchange.usage
-        told: dict[str, Any] = {
-            semconv.TENANT: exchange.caller.tenant,
-            semconv.CACHE_HIT: exchange.cached is not None,
-            semconv.USAGE_INPUT_TOKENS: usage.prompt_tokens,
-            semconv.USAGE_OUTPUT_TOKENS: usage.completion_tokens,
-            semconv.USAGE_CACHE_READ_INPUT_TOKENS: usage.cached_tokens,
-            semconv.RESPONSE_FINISH_REASONS: [answer.finish_reason for answer in exchange.answers],
-        }
-        if exchange.model is not None:
-            told[semconv.RESPONSE_MODEL] = exchange.model.name
-        if exchange.first_delta_at is not None:
-            told[semconv.RESPONSE_TIME_TO_FIRST_CHUNK] = exchange.first_delta_at - exchange.started_at
-        if exchange.error is not None:
-            told[semconv.ERROR_TYPE] = exchange.error
-            span.set_status(trace.StatusCode.ERROR)
-        span.set_attributes(told)
-        span.end()
+        self._live.pop(exchange.request.id, None)
+        self._desk.hand_in(self._finished(exchange))
 
-    def _past(self, exchange: Exchange, decision: Decision) -> None:
-        """A span for work that is over: it ends now and is as long as the work took."""
-        rail = decision.slot == "moderate"
-        name = semconv.GUARDRAIL_SPAN.format(name=decision.stage) if rail else f"{decision.slot} {decision.stage}"
-        end = time.time_ns()
-        span = self._tracer.start_span(
-            name, context=exchange.context, start_time=end - int(decision.duration_s * 1e9), attributes={}
+    def _finished(self, exchange: Exchange) -> Finished:
+        duration_s = time.perf_counter() - exchange.started_at
+        first = exchange.first_delta_at
+        return Finished(
+            ids=exchange.trace,
+            asked=_asked(exchange.request),
+            began_s=exchange.started_at,
+            began_ns=time.time_ns() - int(duration_s * 1e9),
+            duration_s=duration_s,
+            caller=exchange.caller,
+            model=exchange.model.name if exchange.model else "",
+            version=exchange.model.version if exchange.model else "",
+            decisions=tuple(exchange.decisions),
+            usage=exchange.usage,
+            finish_reasons=tuple([answer.finish_reason for answer in exchange.answers]),
+            first_s=None if first is None else first - exchange.started_at,
+            error=exchange.error,
+            cached=exchange.cached is not None,
+            timeline=self._timeline(exchange),
+            holds=exchange.moderation.holds if exchange.moderation else (),
+            content=self._capture(exchange) if self._capture else None,
         )
-        span.set_attribute(semconv.STAGE_SLOT, decision.slot)
-        span.set_attribute(semconv.STAGE_NAME, decision.stage)
-        span.set_attribute(semconv.STAGE_OUTCOME, decision.outcome)
-        if rail:
-            span.set_attribute(semconv.GUARD_NAME, decision.stage)
-            span.set_attribute(semconv.GUARD_VERDICT, decision.outcome)
-        span.end(end)
+
+    def _timeline(self, exchange: Exchange) -> Timeline | None:
+        """Its description of tokens is content."""
+        line = exchange.timeline
+        if line is None or not line.steps or (self._capture and not exchange.withholds_tokens):
+            return line
+        return dataclasses.replace(line, steps=[])
+
+
+def _asked(request: Request) -> Asked:
+    structured = request.constraint is not None and request.constraint.kind.startswith("json")
+    output = "json" if structured else "text"
+    return Asked(request.id, request.model, request.stream, request.n, request.sampling, output)
 
 
 def error_code(error: BaseException) -> str:

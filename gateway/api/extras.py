@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from gateway.exchange import Exchange
+from gateway.explain import explained
 from plugins import Decision, TokenLogprob
 
 
@@ -29,6 +30,7 @@ def story(decisions: Iterable[Decision]) -> list[dict[str, Any]]:
             "slot": d.slot,
             "stage": d.stage,
             "outcome": d.outcome,
+            "at_ms": round(d.began_s * 1e3, 3),
             "ms": round(d.duration_s * 1e3, 3),
             **({"detail": dict(d.detail)} if d.detail else {}),
         }
@@ -65,4 +67,5 @@ def extension(exchange: Exchange, *, explain: bool) -> dict[str, Any]:
     if explain:
         found["stages"] = story(exchange.decisions)
         found["cached"] = exchange.cached is not None
+        found |= explained(exchange)
     return found

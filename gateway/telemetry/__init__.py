@@ -1,6 +1,18 @@
 """Traces and metrics: names, exporters and the recorder that feeds them."""
 
+from gateway.telemetry.desk import Desk
+from gateway.telemetry.finished import Asked, Content, Finished, Hold
 from gateway.telemetry.metrics import Metrics, MetricsRecorder
-from gateway.telemetry.tracing import parent_context, request_attributes, tracer_provider
+from gateway.telemetry.tracing import TraceIds, parent_context
 
-__all__ = ["Metrics", "MetricsRecorder", "parent_context", "request_attributes", "tracer_provider"]
+__all__ = [
+    "Asked",
+    "Content",
+    "Desk",
+    "Finished",
+    "Hold",
+    "Metrics",
+    "MetricsRecorder",
+    "TraceIds",
+    "parent_context",
+]

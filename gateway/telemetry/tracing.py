@@ -1,59 +1,92 @@
-"""Spans: one trace a request, one span a stage, exported over OTLP when the standard variables ask for it.
+"""Trace identity and sampling: one trace a request, joined to the caller's by W3C `traceparent`.
 
-Nothing is exported unless `OTEL_EXPORTER_OTLP_ENDPOINT` (or `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`) is set and
-`OTEL_SDK_DISABLED` is not; without an exporter spans are no-ops. Prompts and answers are never put into a span.
+What a trace says is gathered as facts while the request runs (`gateway.telemetry.finished`) and becomes spans only
+once it has ended, on the exporter's thread and only where the trace was sampled: a span object for every stage would
+cost the event loop as much as the request itself (decision 0050).
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from opentelemetry import context, propagate, trace
-from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-from opentelemetry.sdk.resources import SERVICE_NAME, Resource
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
+from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, Decision, ParentBased, Sampler, TraceIdRatioBased
 
-from gateway.telemetry import semconv
-from plugins import Request
+from plugins import ConfigurationError
+
+log = logging.getLogger("sluicegate.tracing")
 
 
-def tracer_provider(environ: Mapping[str, str], exporter: SpanExporter | None = None) -> trace.TracerProvider:
-    """A provider that exports in batches from its own thread, or one that does nothing."""
-    asked = environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or environ.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
-    off = environ.get("OTEL_SDK_DISABLED", "").lower() == "true" or environ.get("OTEL_TRACES_EXPORTER") == "none"
-    if exporter is None and (off or not asked):
-        return trace.NoOpTracerProvider()
-    name = environ.get("OTEL_SERVICE_NAME", "sluicegate")
-    provider = TracerProvider(resource=Resource.create({SERVICE_NAME: name}))
-    provider.add_span_processor(BatchSpanProcessor(exporter or OTLPSpanExporter()))
-    return provider
+@dataclass(frozen=True, slots=True)
+class TraceIds:
+    """Who a request is to tracing. `parent_id` 0: nobody above it."""
+
+    trace_id: int
+    span_id: int
+    parent_id: int = 0
+    sampled: bool = False
+    state: str = ""
+    """W3C `tracestate`, passed on as it came."""
+
+    @property
+    def traceparent(self) -> str:
+        return f"00-{self.trace_id:032x}-{self.span_id:016x}-{'01' if self.sampled else '00'}"
+
+
+class Tracing:
+    """Makes identities; decides at once whether a trace will be exported, so that every hop decides alike."""
+
+    def __init__(self, sampler: Sampler) -> None:
+        self._sampler = sampler
+        self._ids = RandomIdGenerator()
+        self._never = sampler is ALWAYS_OFF
+
+    def begin(self, name: str, parent: context.Context | None) -> TraceIds:
+        above = trace.get_current_span(parent).get_span_context() if parent else trace.INVALID_SPAN_CONTEXT
+        trace_id = above.trace_id if above.is_valid else self._ids.generate_trace_id()
+        state = above.trace_state.to_header() if above.trace_state else ""
+        return TraceIds(
+            trace_id, self._ids.generate_span_id(), above.span_id, self._sampled(parent, trace_id, name), state
+        )
+
+    def _sampled(self, parent: context.Context | None, trace_id: int, name: str) -> bool:
+        if self._never:
+            return False
+        return self._sampler.should_sample(parent, trace_id, name).decision is Decision.RECORD_AND_SAMPLE
+
+
+def exports(environ: Mapping[str, str], signal: str) -> bool:
+    """Whether the standard variables ask for `signal` ("TRACES" or "METRICS") to be sent anywhere."""
+    asked = environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or environ.get(f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT")
+    off = environ.get("OTEL_SDK_DISABLED", "").lower() == "true" or environ.get(f"OTEL_{signal}_EXPORTER") == "none"
+    return bool(asked) and not off
+
+
+def sampler_of(environ: Mapping[str, str]) -> Sampler:
+    """What `OTEL_TRACES_SAMPLER` and `OTEL_TRACES_SAMPLER_ARG` say. Raises `ConfigurationError`."""
+    name = environ.get("OTEL_TRACES_SAMPLER", "parentbased_always_on").lower()
+    roots = {"always_on": ALWAYS_ON, "always_off": ALWAYS_OFF}
+    kind = name.removeprefix("parentbased_")
+    if kind == "traceidratio":
+        root: Sampler = TraceIdRatioBased(_ratio(environ.get("OTEL_TRACES_SAMPLER_ARG", "1.0")))
+    elif kind in roots:
+        root = roots[kind]
+    else:
+        valid = ", ".join(f"{prefix}{kind}" for prefix in ("", "parentbased_") for kind in (*roots, "traceidratio"))
+        raise ConfigurationError(f"OTEL_TRACES_SAMPLER is {name!r}; it must be one of {valid}")
+    return ParentBased(root) if name.startswith("parentbased_") else root
+
+
+def _ratio(text: str) -> float:
+    try:
+        return TraceIdRatioBased(float(text)).rate
+    except ValueError as error:
+        raise ConfigurationError(f"OTEL_TRACES_SAMPLER_ARG is {text!r}; it must be a number from 0 to 1") from error
 
 
 def parent_context(headers: Mapping[str, str]) -> context.Context:
     """The caller's trace, from the W3C `traceparent` header; an empty context where there is none."""
-    return propagate.extract(headers)
-
-
-def request_attributes(request: Request) -> dict[str, str | int | float | bool | list[str]]:
-    """GenAI attributes of a chat request; what was not asked for is left out."""
-    sampling = request.sampling
-    structured = request.constraint is not None and request.constraint.kind.startswith("json")
-    found: dict[str, str | int | float | bool | list[str] | None] = {
-        semconv.OPERATION_NAME: semconv.OPERATION_CHAT,
-        semconv.PROVIDER_NAME: semconv.PROVIDER,
-        semconv.REQUEST_MODEL: request.model,
-        semconv.REQUEST_STREAM: request.stream,
-        semconv.REQUEST_CHOICE_COUNT: request.n if request.n != 1 else None,
-        semconv.REQUEST_SEED: sampling.seed,
-        semconv.REQUEST_MAX_TOKENS: sampling.max_tokens,
-        semconv.REQUEST_TEMPERATURE: sampling.temperature,
-        semconv.REQUEST_TOP_P: sampling.top_p if sampling.top_p != 1.0 else None,
-        semconv.REQUEST_TOP_K: sampling.top_k or None,
-        semconv.REQUEST_FREQUENCY_PENALTY: sampling.frequency_penalty or None,
-        semconv.REQUEST_PRESENCE_PENALTY: sampling.presence_penalty or None,
-        semconv.REQUEST_STOP_SEQUENCES: list(sampling.stop) or None,
-        semconv.OUTPUT_TYPE: "json" if structured else "text",
-        semconv.RESPONSE_ID: request.id,
-    }
-    return {name: value for name, value in found.items() if value is not None}
+    return propagate.extract(headers) if "traceparent" in headers else context.Context()

@@ -13,7 +13,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from gateway.telemetry import semconv
-from tests.gateway.conftest import running
+from tests.gateway.conftest import RunningGateway, running
 
 SECRET = "the walrus is in the kitchen"
 BODY = {
@@ -95,3 +95,68 @@ def test_a_collector_that_is_down_harms_no_request(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
     with running(environ={"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint}) as gateway:
         assert httpx.post(f"{gateway.url}/v1/chat/completions", json=BODY).status_code == 200
+
+
+def test_the_engine_s_part_of_a_request_is_in_its_trace(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Queue wait, prefill and decode, one after the other, below the delivery."""
+    endpoint = f"http://127.0.0.1:{collector.server_port}"
+    with running(environ={"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint}) as gateway:
+        assert httpx.post(f"{gateway.url}/v1/chat/completions", json=BODY).status_code == 200
+    spans = {span.name: span for span in spans_of(collector)}
+    queue, prefill, decode = (spans[name] for name in ("queue", "prefill", "decode"))
+    assert queue.end_time_unix_nano <= prefill.end_time_unix_nano <= decode.end_time_unix_nano
+    assert queue.parent_span_id == spans["generate deliver"].span_id
+    assert decode.events[0].name == semconv.FIRST_TOKEN_EVENT
+
+
+def test_content_is_in_a_trace_only_where_asked_for_and_only_after_the_rails(
+    collector: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An e-mail address that the output rail redacts is in no span, though the prompt held it."""
+    endpoint = f"http://127.0.0.1:{collector.server_port}"
+    overrides = {"telemetry": {"content": True}, "pipeline": {"moderate": ["pii"]}}
+    body = {**BODY, "messages": [{"role": "user", "content": f"{SECRET}: write to ada@lovelace.example"}]}
+    with running(overrides, environ={"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint}) as gateway:
+        assert httpx.post(f"{gateway.url}/v1/chat/completions", json=body).status_code == 200
+    root = next(span for span in spans_of(collector) if span.name == "chat bundled")
+    told = attributes(root)
+    assert SECRET in told[semconv.INPUT_MESSAGES]
+    assert '"finish_reason": "stop"' in told[semconv.OUTPUT_MESSAGES]
+    assert all(b"ada@lovelace" not in sent for sent in collector.bodies)
+
+
+def test_a_sampler_that_never_samples_exports_nothing(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
+    environ = {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{collector.server_port}",
+        "OTEL_TRACES_SAMPLER": "traceidratio",
+        "OTEL_TRACES_SAMPLER_ARG": "0",
+    }
+    with running(environ=environ) as gateway:
+        assert httpx.post(f"{gateway.url}/v1/chat/completions", json=BODY).status_code == 200
+        assert gateway.house.desk.seen == 1
+    assert collector.bodies == []
+
+
+def test_explain_tells_where_the_time_went_and_how_each_token_came_about(gateway: RunningGateway) -> None:
+    body = {**BODY, "sluicegate": {"explain": True, "cache": False}}
+    answer = httpx.post(f"{gateway.url}/v1/chat/completions", json=body).json()
+    told = answer["sluicegate"]
+    assert told["engine"]["prefill_ms"] > 0
+    assert told["engine"]["tokens"] == answer["usage"]["completion_tokens"]
+    spelled = "".join(token["token"] for token in told["tokens"])
+    assert spelled.startswith(answer["choices"][0]["message"]["content"])
+    drawn = [token for token in told["tokens"] if not token["forced"]]
+    assert drawn
+    assert all(0 < token["masked"] < 1 for token in drawn if token["masked"] is not None)
+    assert all(token["logprob"] <= 0 for token in drawn)
+
+
+def test_explain_withholds_the_tokens_of_an_answer_that_a_rail_changed() -> None:
+    overrides = {
+        "pipeline": {"moderate": ["blocklist"]},
+        "stages": {"moderate": {"blocklist": {"phrases": ["a", "b"]}}},
+    }
+    with running(overrides) as gateway:
+        answer = httpx.post(f"{gateway.url}/v1/chat/completions", json={**BODY, "sluicegate": {"explain": True}}).json()
+    assert "tokens" not in answer["sluicegate"]
+    assert "rail" in answer["sluicegate"]["tokens_withheld"]

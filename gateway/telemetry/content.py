@@ -1,0 +1,42 @@
+"""What may be shown of a request's texts where the operator opted in: never more than the rails let through.
+
+Answers are as they left. Messages are as the input rails left them and then read once more by the output rails, so that
+what must not leave in an answer does not leave in a trace either; a message that a rail would stop is withheld whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from gateway.exchange import Exchange
+from gateway.telemetry.finished import Content
+from plugins import Message, OutputRail
+from safety import HoldbackWindow
+
+VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+WITHHELD = "[withheld by a safety rail]"
+
+
+def wanted(environ: Mapping[str, str], setting: bool) -> bool:
+    """By the configuration, or by the variable of the conventions."""
+    return setting or environ.get(VARIABLE, "").upper() in ("SPAN_ONLY", "SPAN_AND_EVENT", "TRUE")
+
+
+class Capturing:
+    def __init__(self, rails: Sequence[tuple[str, OutputRail]]) -> None:
+        self._rails = [rail for _, rail in rails]
+
+    def __call__(self, exchange: Exchange) -> Content | None:
+        """None where no input rail has passed the messages: the request was refused, or never screened."""
+        if exchange.model is None:
+            return None
+        messages = tuple([(message.role, self._read(message, exchange)) for message in exchange.request.messages])
+        return Content(messages, tuple([(answer.text, answer.finish_reason) for answer in exchange.answers]))
+
+    def _read(self, message: Message, exchange: Exchange) -> str:
+        try:
+            window = HoldbackWindow(self._rails, exchange.request, exchange.caller)
+            steps = (window.feed(message.content), window.close())
+        except Exception:  # a rail's own failure: withholding is always safe
+            return WITHHELD
+        return WITHHELD if window.blocked else "".join([step.text for step in steps])

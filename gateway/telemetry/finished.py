@@ -1,0 +1,68 @@
+"""What is left of a request once it has ended: the facts that traces and the console are made of.
+
+No prompt, answer or key is in it, unless the operator opted in: then `content` holds what the rails left.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gateway.telemetry.tracing import TraceIds
+from plugins import Caller, Decision, Sampling, Timeline, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Text of a choice waited for a rail. Seconds are as `time.perf_counter` reads; `characters`: the most at once."""
+
+    choice: int
+    began_s: float
+    ended_s: float
+    characters: int
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """Messages as (role, text) and answers as (text, finish_reason), after the rails."""
+
+    messages: tuple[tuple[str, str], ...]
+    answers: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Of the request, what is not content."""
+
+    id: str
+    model: str
+    stream: bool
+    n: int
+    sampling: Sampling
+    output: str
+    """`text` or `json`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """One request that has ended. `began_s` is as `time.perf_counter` reads, `began_ns` the same moment in Unix
+    nanoseconds; decisions and durations are in seconds from there."""
+
+    ids: TraceIds
+    asked: Asked
+    began_s: float
+    began_ns: int
+    duration_s: float
+    caller: Caller
+    model: str
+    decisions: tuple[Decision, ...]
+    usage: Usage
+    finish_reasons: tuple[str, ...]
+    first_s: float | None = None
+    """To the first text that left, after rails."""
+    error: str | None = None
+    cached: bool = False
+    timeline: Timeline | None = None
+    holds: tuple[Hold, ...] = ()
+    content: Content | None = None
+    version: str = ""
+    """Of the model."""

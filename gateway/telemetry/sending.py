@@ -1,0 +1,124 @@
+"""POSTs to an OTLP collector, with every wait bounded: the standard variables say where, how long and with what."""
+
+from __future__ import annotations
+
+import gzip
+import ssl
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import unquote
+
+import httpx
+
+from plugins import ConfigurationError
+
+RETRIED = frozenset((429, 502, 503, 504))
+TRIES = 3
+BACKOFF_S = 0.5
+
+
+class Refused(Exception):
+    """The collector did not take a batch; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a signal goes. `timeout_s` bounds one try."""
+
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    timeout_s: float = 10.0
+    gzipped: bool = False
+    certificate: str | None = None
+
+    @classmethod
+    def of(cls, environ: Mapping[str, str], signal: str) -> Target:
+        """`signal`: "TRACES" or "METRICS". Raises `ConfigurationError` for what is not spoken here."""
+
+        def read(name: str) -> str | None:
+            return environ.get(f"OTEL_EXPORTER_OTLP_{signal}_{name}") or environ.get(f"OTEL_EXPORTER_OTLP_{name}")
+
+        protocol = read("PROTOCOL") or "http/protobuf"
+        if protocol != "http/protobuf":
+            raise ConfigurationError(
+                f"OTEL_EXPORTER_OTLP_PROTOCOL is {protocol!r}; only http/protobuf is spoken: unset it, and name the "
+                "collector's HTTP port (usually 4318)"
+            )
+        own = environ.get(f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT")
+        base = environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "http://localhost:4318")
+        return cls(
+            own or f"{base.rstrip('/')}/v1/{signal.lower()}",
+            _headers(read("HEADERS") or ""),
+            float(read("TIMEOUT") or 10.0),
+            (read("COMPRESSION") or "none") == "gzip",
+            read("CERTIFICATE"),
+        )
+
+
+def _headers(text: str) -> dict[str, str]:
+    """`name=value,name=value`, percent-encoded."""
+    pairs = (part.partition("=") for part in text.split(",") if "=" in part)
+    return {unquote(name).strip().lower(): unquote(value).strip() for name, _, value in pairs}
+
+
+class Sender:
+    """One connection, kept open; used by one thread, but for `hurry`."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self._hurried = threading.Event()
+        self._deadline = float("inf")
+        self._client: httpx.Client | None = None
+
+    def send(self, body: bytes) -> None:
+        """Raises `Refused` when the batch was refused, or could not be delivered in a few tries."""
+        packed = gzip.compress(body, 1) if self.target.gzipped else body
+        reason = ""
+        for attempt in range(TRIES):
+            if attempt:
+                self._hurried.wait(BACKOFF_S * 2**attempt)
+            left = self._deadline - time.monotonic()
+            if left <= 0:
+                raise Refused(f"no time is left; {reason or self.target.url}")
+            reason = self._try(packed, min(self.target.timeout_s, left))
+            if not reason:
+                return
+        raise Refused(f"{reason} after {TRIES} tries")
+
+    def hurry(self, limit_s: float) -> None:
+        """From now on nothing waits longer than `limit_s` in all."""
+        self._deadline = time.monotonic() + limit_s
+        self._hurried.set()
+
+    def close(self) -> None:
+        if self._client is not None:
+            self._client.close()
+
+    def _try(self, body: bytes, timeout_s: float) -> str:
+        """ "" when it was taken, else why not, where another try may help. The answer's body is not read."""
+        try:
+            with self._connected().stream(
+                "POST", self.target.url, content=body, headers=self._heads(), timeout=timeout_s
+            ) as answer:
+                status = answer.status_code
+        except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+            return f"{self.target.url}: {type(error).__name__}"
+        if status < 300:
+            return ""
+        if status in RETRIED:
+            return f"{self.target.url} answered {status}"
+        raise Refused(f"{self.target.url} answered {status}")
+
+    def _heads(self) -> dict[str, str]:
+        packing = {"content-encoding": "gzip"} if self.target.gzipped else {}
+        return {**self.target.headers, "content-type": "application/x-protobuf", **packing}
+
+    def _connected(self) -> httpx.Client:
+        if self._client is None:
+            trusted: ssl.SSLContext | bool = True
+            if self.target.certificate:
+                trusted = ssl.create_default_context(cafile=self.target.certificate)
+            self._client = httpx.Client(verify=trusted)
+        return self._client

@@ -1,0 +1,203 @@
+"""A finished request as spans: which there are, what they say, and how they nest. The console draws the same ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from gateway.telemetry import semconv
+from gateway.telemetry.finished import Content, Finished
+from plugins import Decision, Timeline
+
+Value = str | bool | int | float | tuple[str, ...]
+GUARDS = ("screen", "moderate")
+MAX_HOLD_EVENTS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    name: str
+    at_s: float
+    attributes: Mapping[str, Value] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SpanFact:
+    """Seconds are from the request's arrival. `parent` is the place of its parent among the trace's spans."""
+
+    name: str
+    began_s: float
+    ended_s: float
+    attributes: Mapping[str, Value]
+    parent: int | None = 0
+    events: tuple[Event, ...] = ()
+    failed: bool = False
+
+
+def spans_of(done: Finished) -> list[SpanFact]:
+    """The root first; then every stage, and below the delivery what the engine did."""
+    spans = [_root(done)]
+    for decision in done.decisions:
+        spans.append(_stage(decision))
+        if (decision.slot, decision.stage) == ("generate", "deliver"):
+            spans[-1] = _delivery(done, spans[-1])
+            if done.timeline is not None:
+                spans += _engine(done.timeline, done, parent=len(spans) - 1)
+    return spans
+
+
+def _root(done: Finished) -> SpanFact:
+    name = f"{semconv.OPERATION_CHAT} {done.asked.model}"
+    attributes = {**_request(done), **_response(done), **_content(done.content)}
+    return SpanFact(name, 0.0, done.duration_s, attributes, None, failed=done.error is not None)
+
+
+def _request(done: Finished) -> dict[str, Value]:
+    asked, sampling = done.asked, done.asked.sampling
+    found: dict[str, Value | None] = {
+        semconv.OPERATION_NAME: semconv.OPERATION_CHAT,
+        semconv.PROVIDER_NAME: semconv.PROVIDER,
+        semconv.REQUEST_MODEL: asked.model,
+        semconv.REQUEST_STREAM: asked.stream,
+        semconv.REQUEST_CHOICE_COUNT: asked.n if asked.n != 1 else None,
+        semconv.REQUEST_SEED: sampling.seed,
+        semconv.REQUEST_MAX_TOKENS: sampling.max_tokens,
+        semconv.REQUEST_TEMPERATURE: sampling.temperature,
+        semconv.REQUEST_TOP_P: sampling.top_p if sampling.top_p != 1.0 else None,
+        semconv.REQUEST_TOP_K: sampling.top_k or None,
+        semconv.REQUEST_FREQUENCY_PENALTY: sampling.frequency_penalty or None,
+        semconv.REQUEST_PRESENCE_PENALTY: sampling.presence_penalty or None,
+        semconv.OUTPUT_TYPE: asked.output,
+        semconv.RESPONSE_ID: asked.id,
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _response(done: Finished) -> dict[str, Value]:
+    told: dict[str, Value] = {
+        semconv.TENANT: done.caller.tenant,
+        semconv.CACHE_HIT: done.cached,
+        semconv.USAGE_INPUT_TOKENS: done.usage.prompt_tokens,
+        semconv.USAGE_OUTPUT_TOKENS: done.usage.completion_tokens,
+        semconv.USAGE_CACHE_READ_INPUT_TOKENS: done.usage.cached_tokens,
+        semconv.RESPONSE_FINISH_REASONS: done.finish_reasons,
+    }
+    if done.model:
+        told[semconv.RESPONSE_MODEL] = done.model
+    if done.first_s is not None:
+        told[semconv.RESPONSE_TIME_TO_FIRST_CHUNK] = done.first_s
+    if done.timeline is not None and done.timeline.started_s is not None:
+        told[semconv.LATENCY_IN_QUEUE] = done.timeline.started_s - done.timeline.queued_s
+    if done.error is not None:
+        told[semconv.ERROR_TYPE] = done.error
+    return told
+
+
+def _content(content: Content | None) -> dict[str, Value]:
+    """In the form that the conventions give, and once more in the words of OpenInference."""
+    if content is None:
+        return {}
+    parts = [{"role": role, "parts": [{"type": "text", "content": text}]} for role, text in content.messages]
+    answers = [
+        {"role": "assistant", "parts": [{"type": "text", "content": text}], "finish_reason": reason}
+        for text, reason in content.answers
+    ]
+    return {
+        semconv.INPUT_MESSAGES: json.dumps(parts, ensure_ascii=False),
+        semconv.OUTPUT_MESSAGES: json.dumps(answers, ensure_ascii=False),
+        semconv.INPUT_VALUE: content.messages[-1][1] if content.messages else "",
+        semconv.OUTPUT_VALUE: content.answers[0][0] if content.answers else "",
+    }
+
+
+def _stage(decision: Decision) -> SpanFact:
+    guard = decision.slot in GUARDS
+    attributes: dict[str, Value] = {
+        semconv.SPAN_KIND: "GUARDRAIL" if guard else "CHAIN",
+        semconv.STAGE_SLOT: decision.slot,
+        semconv.STAGE_NAME: decision.stage,
+        semconv.STAGE_OUTCOME: decision.outcome,
+    }
+    if guard:
+        attributes |= _guard(decision)
+    elif decision.slot == "recall":
+        attributes |= {semconv.CACHE_DETAIL[k]: v for k, v in decision.detail.items() if k in semconv.CACHE_DETAIL}
+    elif decision.slot == "constrain":
+        attributes[semconv.SCHEMA_KIND] = decision.outcome
+    name = semconv.GUARDRAIL_SPAN.format(name=decision.stage) if guard else f"{decision.slot} {decision.stage}"
+    return SpanFact(
+        name, decision.began_s, decision.began_s + decision.duration_s, attributes, failed=decision.outcome == "failed"
+    )
+
+
+def _guard(decision: Decision) -> dict[str, Value]:
+    found: dict[str, Value] = {
+        semconv.OPERATION_NAME: semconv.OPERATION_GUARDRAIL,
+        semconv.GUARD_NAME: decision.stage,
+        semconv.GUARD_VERDICT: decision.outcome,
+        semconv.GUARD_TARGET: "input" if decision.slot == "screen" else "output",
+    }
+    detail = decision.detail
+    if reason := detail.get("reason"):
+        found[semconv.GUARD_REASON] = str(reason)
+    if isinstance(score := detail.get("score"), float):
+        found[semconv.GUARD_SCORE] = score
+    if redacted := detail.get("redacted"):
+        found[semconv.GUARD_REDACTED] = tuple(sorted(redacted))
+    return found
+
+
+def _delivery(done: Finished, span: SpanFact) -> SpanFact:
+    """Where text was held: the longest times, as events at their beginning."""
+    longest = sorted(done.holds, key=lambda hold: hold.began_s - hold.ended_s)[:MAX_HOLD_EVENTS]
+    events = tuple(
+        Event(
+            semconv.HOLD_EVENT,
+            hold.began_s - done.began_s,
+            {semconv.HOLD_SECONDS: hold.ended_s - hold.began_s, semconv.HOLD_CHARACTERS: hold.characters},
+        )
+        for hold in longest
+    )
+    return SpanFact(span.name, span.began_s, span.ended_s, span.attributes, span.parent, events, span.failed)
+
+
+def _engine(line: Timeline, done: Finished, parent: int) -> Iterator[SpanFact]:
+    """Queue wait, prefill and decode, as far as the generation got."""
+    zero = done.began_s
+    ended = line.ended_s if line.ended_s is not None else zero + done.duration_s
+    yield _part("queue", line.queued_s - zero, (line.started_s or ended) - zero, parent)
+    if line.started_s is None:
+        return
+    read: dict[str, Value] = {
+        semconv.USAGE_INPUT_TOKENS: done.usage.prompt_tokens,
+        semconv.USAGE_CACHE_READ_INPUT_TOKENS: done.usage.cached_tokens,
+    }
+    yield _part("prefill", line.started_s - zero, (line.first_token_s or ended) - zero, parent, read)
+    if line.first_token_s is not None:
+        first = Event(semconv.FIRST_TOKEN_EVENT, line.first_token_s - zero)
+        preempted = [Event(semconv.PREEMPTED_EVENT, at - zero) for at in line.preempted_s]
+        yield _part("decode", first.at_s, ended - zero, parent, _decoded(line), (first, *preempted))
+
+
+def _decoded(line: Timeline) -> dict[str, Value]:
+    found: dict[str, Value] = {
+        semconv.USAGE_OUTPUT_TOKENS: line.tokens,
+        semconv.TOKENS_FORCED: line.forced,
+        semconv.MASK_SECONDS: line.mask_s,
+    }
+    if line.drafted:
+        found[semconv.ACCEPT_RATE] = line.accepted / line.drafted
+    return found
+
+
+def _part(
+    name: str,
+    began_s: float,
+    ended_s: float,
+    parent: int,
+    attributes: Mapping[str, Value] | None = None,
+    events: tuple[Event, ...] = (),
+) -> SpanFact:
+    kind: dict[str, Value] = {semconv.SPAN_KIND: "CHAIN", semconv.STAGE_SLOT: "generate"}
+    return SpanFact(name, began_s, max(began_s, ended_s), {**kind, **(attributes or {})}, parent, events)

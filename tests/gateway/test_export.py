@@ -1,0 +1,176 @@
+"""Export never blocks and never loses the process: collectors that are down, slow, refusing or lying, all real."""
+
+from __future__ import annotations
+
+import gzip
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from gateway.telemetry.export import BATCH, Exporter, exporter_of
+from gateway.telemetry.sending import Sender, Target
+from plugins import ConfigurationError
+from tests.gateway.test_otlp import a_finished
+
+Answer = Callable[[BaseHTTPRequestHandler, int], None]
+
+
+@contextmanager
+def a_collector(answer: Answer) -> Iterator[ThreadingHTTPServer]:
+    """`answer(handler, n)` replies to the n-th POST; bodies are kept in `bodies`."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.server.bodies.append(self.rfile.read(int(self.headers["content-length"])))  # type: ignore[attr-defined]
+            self.server.heads.append(dict(self.headers))  # type: ignore[attr-defined]
+            answer(self, len(self.server.bodies))  # type: ignore[attr-defined]
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Quiet."""
+
+    server: Any = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.bodies, server.heads, server.daemon_threads = [], [], True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+
+
+def status(code: int) -> Answer:
+    def answer(handler: BaseHTTPRequestHandler, n: int) -> None:
+        handler.send_response(code)
+        handler.send_header("content-length", "0")
+        handler.end_headers()
+
+    return answer
+
+
+def sending_to(port: int, **environ: str) -> Exporter:
+    found = {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{port}",
+        "OTEL_EXPORTER_OTLP_TIMEOUT": "0.5",
+        "OTEL_BSP_SCHEDULE_DELAY": "20",
+        **environ,
+    }
+    exporter = exporter_of(found, {})
+    exporter.start()
+    return exporter
+
+
+def wait_for(condition: Callable[[], bool], limit_s: float = 10.0) -> None:
+    deadline = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < deadline, "the condition did not come true in time"
+        time.sleep(0.01)
+
+
+def test_traces_arrive_with_headers_and_compressed_where_asked() -> None:
+    with a_collector(status(200)) as collector:
+        exporter = sending_to(
+            collector.server_port,
+            OTEL_EXPORTER_OTLP_HEADERS="x-team=blue%20one,authorization=Bearer k",
+            OTEL_EXPORTER_OTLP_COMPRESSION="gzip",
+        )
+        exporter.take(a_finished())
+        wait_for(lambda: exporter.counts.sent == 1)
+        exporter.close()
+        heads: Any = collector.heads[0]  # type: ignore[attr-defined]
+        assert b"chat bundled" in gzip.decompress(collector.bodies[0])  # type: ignore[attr-defined]
+    assert heads["x-team"] == "blue one"
+    assert heads["authorization"] == "Bearer k"
+
+
+def test_a_collector_that_is_busy_for_a_moment_is_tried_again() -> None:
+    def answer(handler: BaseHTTPRequestHandler, n: int) -> None:
+        status(503 if n == 1 else 200)(handler, n)
+
+    with a_collector(answer) as collector:
+        exporter = sending_to(collector.server_port)
+        exporter.take(a_finished())
+        wait_for(lambda: exporter.counts.sent == 1)
+        exporter.close()
+        assert len(collector.bodies) == 2  # type: ignore[attr-defined]
+
+
+def test_a_collector_that_refuses_is_not_asked_again() -> None:
+    with a_collector(status(400)) as collector:
+        exporter = sending_to(collector.server_port)
+        exporter.take(a_finished())
+        wait_for(lambda: exporter.counts.dropped == 1)
+        exporter.close()
+        assert len(collector.bodies) == 1  # type: ignore[attr-defined]
+
+
+def hang(handler: BaseHTTPRequestHandler, n: int) -> None:
+    time.sleep(5)
+
+
+def hang_up(handler: BaseHTTPRequestHandler, n: int) -> None:
+    handler.connection.shutdown(socket.SHUT_RDWR)
+
+
+def endless(handler: BaseHTTPRequestHandler, n: int) -> None:
+    handler.send_response(500)
+    handler.end_headers()
+    for _ in range(1000):
+        handler.wfile.write(b"x")
+        time.sleep(0.05)
+
+
+def nonsense(handler: BaseHTTPRequestHandler, n: int) -> None:
+    handler.wfile.write(b"\x00\xff no http at all \r\n\r\n")
+
+
+@pytest.mark.parametrize("answer", [hang, hang_up, endless, nonsense, status(500), status(302)])
+def test_a_collector_that_misbehaves_costs_its_batch_only(answer: Answer) -> None:
+    """The thread goes on, the loss is counted, and a shutdown is over in a bounded time."""
+    with a_collector(answer) as collector:
+        exporter = sending_to(collector.server_port)
+        exporter.take(a_finished())
+        exporter.take(a_finished())
+        wait_for(lambda: len(collector.bodies) > 0)  # type: ignore[attr-defined]
+        exporter.take(a_finished())
+        exporter.close(limit_s=0.3)
+        assert exporter._thread is not None
+        wait_for(lambda: not exporter._thread.is_alive())  # type: ignore[union-attr]
+        assert exporter.counts.sent == 0
+        assert exporter.counts.dropped == 3
+
+
+def test_while_a_collector_is_down_memory_is_bounded_and_nobody_waits() -> None:
+    listener = socket.create_server(("127.0.0.1", 0), backlog=0)  # accepts nobody
+    exporter = sending_to(listener.getsockname()[1], OTEL_BSP_MAX_QUEUE_SIZE="50")
+    done = a_finished()
+    for _ in range(BATCH + 500):
+        exporter.take(done)
+    assert len(exporter._queue) <= 50
+    assert exporter.stats()["traces_dropped_total"] >= 500 - 50
+    exporter.close(limit_s=0.2)
+    listener.close()
+
+
+def test_what_is_queued_is_sent_before_the_process_ends() -> None:
+    with a_collector(status(200)) as collector:
+        exporter = sending_to(collector.server_port, OTEL_BSP_SCHEDULE_DELAY="60000")
+        exporter.take(a_finished())
+        exporter.close()
+        assert len(collector.bodies) == 1  # type: ignore[attr-defined]
+
+
+def test_a_protocol_that_is_not_spoken_is_refused_at_start() -> None:
+    with pytest.raises(ConfigurationError, match="http/protobuf"):
+        Target.of({"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, "TRACES")
+
+
+def test_a_signal_may_have_an_endpoint_of_its_own() -> None:
+    own = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://a:1/", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://b:2/in"}
+    assert Target.of(own, "TRACES").url == "http://b:2/in"
+    assert Target.of(own, "METRICS").url == "http://a:1/v1/metrics"
+    assert Sender(Target("http://x")).target.timeout_s == 10.0
