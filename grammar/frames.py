@@ -21,6 +21,7 @@ class Then(Continuation):
     """Continuation given by a function; `threads` is called once."""
 
     __slots__ = ("_known", "threads")
+    in_frame = True
 
     def __init__(self, threads: Callable[[], tuple[Thread, ...]]) -> None:
         super().__init__()
@@ -31,6 +32,13 @@ class Then(Continuation):
         if self._known is None:
             self._known = self.threads()
         return self._known
+
+
+class MemberDone(Then):
+    """After a member of an object: its frame goes on or closes."""
+
+    __slots__ = ()
+    in_frame = False
 
 
 class Layout:

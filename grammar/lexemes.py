@@ -7,6 +7,7 @@ follows; one that cannot go on (a string after its closing quote) is over at onc
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -81,6 +82,26 @@ class DfaLexeme:
         self._names: list[bytes] | None = None
         self.taken: dict[int, dict[int, bool]] = {}
         """By slice of the vocabulary and state, see `slices.takes`."""
+
+    @cached_property
+    def distances(self) -> list[int]:
+        """Bytes from each state to the nearest one in which the lexeme may end."""
+        size = self.table.shape[0]
+        before: list[list[int]] = [[] for _ in range(size)]
+        found = [-1] * size
+        whole = self.table >= 0
+        edges = np.unique((np.arange(size, dtype=np.int64)[:, None] * size + self.table)[whole])
+        for state, after in zip((edges // size).tolist(), (edges % size).tolist(), strict=True):
+            before[after].append(state)
+        reached = np.flatnonzero(self.accepting).tolist()
+        for state in reached:
+            found[state] = 0
+        for after in reached:
+            for state in before[after]:
+                if found[state] < 0:
+                    found[state] = found[after] + 1
+                    reached.append(state)
+        return found
 
     def row(self, state: int) -> list[int]:
         """Next state by byte, -1 = refused."""

@@ -7,6 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from grammar import kernels
+from grammar.completion import Completion, shortest_completion
+from grammar.completion.costs import Costs
 from grammar.config import Config, Configs, Doubt
 from grammar.forced import canonical_tokens, forced_text
 from grammar.tape import Place, Tape
@@ -42,6 +44,7 @@ class CompiledGrammar:
         self.needs_text = needs_text
         self._start = start
         self._thread_limit = thread_limit
+        self.costs = Costs()
         self._configs, self._first = self._begin()
 
     def _begin(self) -> tuple[Configs, Config]:
@@ -197,6 +200,13 @@ class Matcher:
         if self._tape is not None and place is not None:
             self._tape.restore(place)
         return canonical_tokens(self._grammar.vocabulary, [past[3] for past in self._past], text) if text else []
+
+    def shortest_completion(self) -> Completion | None:
+        """A text that finishes what was begun, as short as could be found, and the tokens to accept for it; None where
+        the search gave up. Nothing is moved. Empty once the text may stop."""
+        if self._finished:
+            return Completion(b"", ())
+        return shortest_completion(self._configs, self._at, self._tape, self._grammar.costs)
 
     @property
     def can_stop(self) -> bool:

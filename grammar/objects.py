@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from grammar.frames import Then, closing
+from grammar.frames import MemberDone, Then, closing
 from grammar.guards import DistinctKey
 from grammar.lexemes import QUOTE, Lexeme
 from grammar.literals import Literals, sorted_spellings
@@ -197,7 +197,7 @@ class ObjectState:
 
     def member_done(self) -> Continuation:
         if self.done is None:
-            self.done = Then(self.between)
+            self.done = MemberDone(self.between)
         return self.done
 
 

@@ -73,6 +73,8 @@ class Continuation:
 
     __slots__ = ("_viable", "branches", "guard")
     is_end = False
+    in_frame = False
+    """The way to the end of the innermost bracket or tag leads through what follows."""
 
     def __init__(self, guard: Guard | None = None) -> None:
         self.guard = guard
@@ -86,6 +88,10 @@ class Continuation:
         if self.guard is not None and not run.passes(self.guard, end_offset):
             return ()
         return self.after(outcome)
+
+    def least(self, words: Callable[[Any, Any], Any]) -> int | None:
+        """Bytes to the end at least, where this can tell; `words`: short ends of a lexeme's state."""
+        return None
 
     def viable(self, outcome: int, vocabulary: Vocabulary) -> Viable:
         """Which remainders of the vocabulary this continuation can read."""

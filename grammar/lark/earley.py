@@ -7,8 +7,10 @@ alike are the same object.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
+from grammar.lark.least import Least
 from grammar.lexemes import DfaLexeme
 from grammar.threads import Continuation, End, InLexeme, Thread
 from plugins.errors import GrammarLimit
@@ -74,6 +76,10 @@ class Scanned(Continuation):
     def after(self, outcome: int) -> tuple[Thread, ...]:
         return self.items.parser.scan(self.items, self.name).threads()
 
+    def least(self, words: Callable[[Any, Any], Any]) -> int:
+        parser = self.items.parser
+        return parser.least(words).of_items(parser.scan(self.items, self.name))
+
     @property
     def is_end(self) -> bool:  # type: ignore[override]
         parser = self.items.parser
@@ -91,6 +97,9 @@ class Ignored(Continuation):
 
     def after(self, outcome: int) -> tuple[Thread, ...]:
         return self.items.threads()
+
+    def least(self, words: Callable[[Any, Any], Any]) -> int:
+        return self.items.parser.least(words).of_items(self.items)
 
     @property
     def is_end(self) -> bool:  # type: ignore[override]
@@ -121,6 +130,7 @@ class Parser:
         self.nullable = _nullable(self.rules)
         self._sets: dict[tuple[frozenset[Item], bool], Items] = {}
         self._scanned: dict[tuple[Items, str], Items] = {}
+        self._least: Least | None = None
 
     def start_threads(self) -> tuple[Thread, ...]:
         return self._set([Item(number, 0, None) for number in self.by_origin[self.start]], first=True).threads()
@@ -135,6 +145,13 @@ class Parser:
                 self._scanned, self._sets = {}, {}
             found = self._scanned[key] = self._set(kernel)
         return found
+
+    def least(self, words: Callable[[Any, Any], Any]) -> Least:
+        """How many bytes it takes to finish; `words`: short words of lexemes."""
+        if self._least is None:
+            short = {name: words(lexeme, lexeme.start) for name, lexeme in self.lexemes.items()}
+            self._least = Least(self.rules, short)
+        return self._least
 
     def _set(self, kernel: list[Item], first: bool = False) -> Items:
         """Close `kernel` under prediction and completion. Raises `GrammarLimit` past 20,000 items."""
@@ -164,12 +181,12 @@ class Parser:
         if found is None:
             found = self._sets[key] = Items(self, key[0], whole)
             if first:
-                self._first = found
+                self.first = found
         return found
 
     def _began(self, item: Item, first: bool) -> bool:
         """The item began with the text."""
-        return first if item.since is None else item.since is self._first
+        return first if item.since is None else item.since is self.first
 
     def _complete(self, item: Item, origin: str, items: dict[Item, None]) -> None:
         """Advance what waited for `origin` where the item began. Empty ones are advanced when they are predicted."""

@@ -16,6 +16,7 @@ class Step(Continuation):
     """What comes next, given by a function that is called once. `restarts`: a JSON region begins here."""
 
     __slots__ = ("_known", "restarts", "threads")
+    in_frame = True
 
     def __init__(self, threads: Callable[[], tuple[Thread, ...]], restarts: bool = False) -> None:
         super().__init__()

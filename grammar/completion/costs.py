@@ -1,0 +1,162 @@
+"""How many bytes a piece of a grammar takes at least, as far as its own frame: what lies outside is the same for all
+ways to go on. An estimate: guards are not asked, and of several ways to count items the plainest is taken."""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import Any
+
+from grammar.arrays import ArrayState, ItemDone
+from grammar.completion.words import ShortWords, Word
+from grammar.objects import Free, Named, ObjectState
+from grammar.schema.containers import Conj, conj
+from grammar.threads import AT_END, Choice, Continuation, End, InLexeme, Start, Thread
+
+NEVER = 1 << 40
+_CLOSERS = frozenset(b"}]")
+_END = End()
+_GUESS = 20
+_LIKELY = 6
+"""Names looked at where any of many may come: required ones, then short ones."""
+
+
+class Costs:
+    """Mutable; shared by the matchers of a grammar. All results are remembered, but not those that rest on a question
+    still being asked: a value inside itself."""
+
+    def __init__(self) -> None:
+        self.words = ShortWords()
+        self.lock = Lock()
+        self._values: dict[Conj, int] = {}
+        self._steps: dict[Continuation, int] = {}
+        self._asking: set[Any] = set()
+        self._assumed = False
+        self.left = 0
+        """Values that may still be looked into for this search; then costs are guessed."""
+
+    def thread(self, thread: Thread) -> int:
+        if thread is AT_END:
+            return 0
+        if isinstance(thread, Start):
+            return self.value(thread.source, thread.terms) + self.follow(thread.follow, 0)
+        if isinstance(thread, Choice):
+            return min(self.move(thread, byte) for byte in thread.moves)
+        assert isinstance(thread, InLexeme)
+        if isinstance(thread.follow, Named):
+            return min((cost for cost, _ in self.names(thread)), default=NEVER)
+        words = self.words.of(thread.lexeme, thread.state)
+        return min((len(word.text) + self.follow(thread.follow, word.outcome) for word in words), default=NEVER)
+
+    def move(self, choice: Choice, byte: int) -> int:
+        """A closing bracket ends the frame."""
+        if byte in _CLOSERS:
+            return 1
+        return 1 + min(map(self.thread, choice.go(byte)), default=NEVER)
+
+    def follow(self, follow: Continuation, outcome: int) -> int:
+        if isinstance(follow, Free):
+            state = follow.entry.state
+            return self._entry(state, follow.entry.terms) + self._rest(state)
+        if len(follow.branches) > 1:
+            return min(self.follow(branch, outcome) for branch in follow.branches)
+        least = follow.least(self.words.of)
+        if least is not None:
+            return least
+        if follow.in_frame:
+            return self._guarded(self._steps, follow, lambda: min(map(self.thread, follow.after(0)), default=NEVER))
+        if isinstance(follow, ItemDone):
+            return 1 if follow.state.may_close() else 1 + self.items(follow.state)
+        return 0 if follow.is_end else 1
+
+    def value(self, source: Any, terms: Conj) -> int:
+        """Of a whole value that satisfies `terms`."""
+        return self._guarded(
+            self._values, terms, lambda: min(map(self.thread, source.value(terms, _END)), default=NEVER)
+        )
+
+    def _guarded(self, known: dict[Any, int], key: Any, ask: Any) -> int:
+        found = known.get(key)
+        if found is not None:
+            return found
+        if key in self._asking:
+            self._assumed = True
+            return NEVER
+        if self.left <= 0:
+            self._assumed = True
+            return _GUESS
+        self.left -= 1
+        outer, self._assumed = self._assumed, False
+        self._asking.add(key)
+        try:
+            answer: int = ask()
+        finally:
+            self._asking.discard(key)
+        if not self._assumed or not self._asking:
+            known[key] = answer
+        self._assumed = self._assumed or outer
+        return answer
+
+    # --- objects and arrays ---
+
+    def names(self, thread: InLexeme) -> list[tuple[int, Word]]:
+        """Inside a listed name: what is left of each name that can still be meant, and the cost with all that is then
+        still required. Required names come first where the order is free."""
+        named = thread.follow
+        assert isinstance(named, Named)
+        state = named.state
+        found = []
+        required = state.plan.required
+        likely = sorted(self._spellings(thread), key=lambda word: (not required[word.outcome], len(word.text)))
+        for word in likely[:_LIKELY]:
+            index = word.outcome
+            after = state.after_listed(index)
+            cost = len(word.text) + self._entry(after, state.plan.values[index]) + self._rest(after)
+            found.append((cost, word))
+        return sorted(found)
+
+    def _spellings(self, thread: InLexeme) -> list[Word]:
+        lexeme: Any = thread.lexeme
+        window = lexeme.window(thread.state)
+        if window is None:
+            return list(self.words.of(lexeme, thread.state))
+        low, high, at = window
+        return [Word(lexeme.words[k][at:], lexeme.outcomes[k]) for k in range(low, min(high, low + 500))]
+
+    def _entry(self, state: ObjectState, terms: Conj) -> int:
+        return 1 + self.value(state.values, terms)
+
+    def _rest(self, state: ObjectState) -> int:
+        """From after a member to the closing bracket."""
+        plan = state.plan
+        missing = [i for i, needed in enumerate(plan.required) if needed and not _given(state, i)]
+        cost = 1 + sum(self._member(state, i) for i in missing)
+        short = plan.low - state.count - len(missing) if plan.counts else 0
+        return cost + (short * self._cheapest(state) if short > 0 else 0)
+
+    def _member(self, state: ObjectState, index: int) -> int:
+        return len(state.plan.names[index]) + 4 + self.value(state.values, state.plan.values[index])
+
+    def _cheapest(self, state: ObjectState) -> int:
+        """A member that is not required, as cheap as any."""
+        plan = state.plan
+        listed = [
+            self._member(state, i) for i, needed in enumerate(plan.required) if not needed and not _given(state, i)
+        ]
+        free = [8 + self.value(state.values, terms) for _, terms in plan.free]
+        return min([*listed, *free], default=0)
+
+    def items(self, state: ArrayState) -> int:
+        """From before an item to the closing bracket."""
+        plan = state.plan
+        hits = [max(wanted.low - hit, 0) for hit, wanted in zip(state.hits, plan.contains, strict=True)]
+        count = max(plan.low - state.index, *hits, 1) if hits else max(plan.low - state.index, 1)
+        first = range(state.index, min(state.index + count, len(plan.prefix)))
+        cost = sum(self.value(state.values, plan.prefix[i]) for i in first)
+        if plan.rest is not None and count > len(first):
+            extra = tuple(wanted.term for wanted, hit in zip(plan.contains, hits, strict=True) if hit)
+            cost += (count - len(first)) * self.value(state.values, conj((*plan.rest, *extra)))
+        return cost + count
+
+
+def _given(state: ObjectState, index: int) -> bool:
+    return bool(state.at >> index & 1) if state.plan.any_order else index < state.at

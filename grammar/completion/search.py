@@ -1,0 +1,138 @@
+"""A search for the shortest text that finishes what a matcher has begun, and the tokens to write it with."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from grammar.completion.costs import NEVER, Costs
+from grammar.config import Config, Configs
+from grammar.objects import Named
+from grammar.tape import Place, Tape
+from grammar.threads import AT_END, Choice, InLexeme, Start, Thread
+from grammar.vocabulary import Vocabulary
+
+_MOST_TRIES = 2_000
+_MOST_VALUES = 200
+_MOST_BYTES = 100_000
+_SECOND_KEY = re.compile(rb',[ \t\r\n]*"(?:[^"\\]|\\.)*"')
+
+
+class Completion(NamedTuple):
+    """Accepting `tokens` one after the other finishes the text with `text`. Their number bounds the least number that
+    is needed; where the grammar leaves checks to guards it may be more than that."""
+
+    text: bytes
+    tokens: tuple[int, ...]
+
+
+def shortest_completion(configs: Configs, config: Config, tape: Tape | None, costs: Costs) -> Completion | None:
+    """None if no way was found within 2,000 tries; `tape` is left as it was."""
+    place = tape.place() if tape is not None else None
+    try:
+        with costs.lock:
+            costs.left = _MOST_VALUES
+            text = _search(configs, config, tape, costs)
+    except RecursionError:
+        return None
+    finally:
+        if tape is not None and place is not None:
+            tape.restore(place)
+    if text is None:
+        return None
+    tokens = spell(configs.vocabulary, text)
+    return None if tokens is None else Completion(text, tokens)
+
+
+class _Node(NamedTuple):
+    config: Config
+    place: Place | None
+    text: bytes
+    ways: Iterator[bytes]
+
+
+def _search(configs: Configs, config: Config, tape: Tape | None, costs: Costs) -> bytes | None:
+    """Depth first along the cheapest ways; every step is a real one, so guards are asked."""
+    stack = [_Node(config, tape.place() if tape is not None else None, b"", iter(_ways(config, costs)))]
+    for _ in range(_MOST_TRIES):
+        if not stack:
+            return None
+        node = stack[-1]
+        if node.config.can_stop:
+            return node.text
+        way = next(node.ways, None)
+        if way is None or len(node.text) > _MOST_BYTES:
+            stack.pop()
+            continue
+        if tape is not None and node.place is not None:
+            _go_back(tape, node.place, node.text, stack[0].place)
+        after, _ = configs.take(node.config, way, tape)
+        if after is not None:
+            place = tape.place() if tape is not None else None
+            stack.append(_Node(after, place, node.text + way, iter(_ways(after, costs))))
+    return None
+
+
+def _go_back(tape: Tape, place: Place, text: bytes, first: Place | None) -> None:
+    """To an earlier place of the search, whose bytes may be gone from the tape."""
+    assert first is not None
+    del tape.text[first.size :]
+    tape.text += text
+    tape.restore(place)
+
+
+def _ways(config: Config, costs: Costs) -> list[bytes]:
+    """Texts to go on with, the cheapest first; each leads to the next decision."""
+    found: dict[bytes, int] = {}
+    for thread in config.threads:
+        for cost, way in _of_thread(thread, costs):
+            if way and cost < found.get(way, NEVER):
+                found[way] = cost
+    return sorted(found, key=lambda way: (found[way], way))
+
+
+def _of_thread(thread: Thread, costs: Costs) -> Iterator[tuple[int, bytes]]:
+    if isinstance(thread, Start):
+        for below in thread.threads():
+            yield from _of_thread(below, costs)
+    elif isinstance(thread, Choice):
+        for byte in thread.moves:
+            yield costs.move(thread, byte), bytes([byte])
+    elif isinstance(thread, InLexeme):
+        yield from _of_lexeme(thread, costs)
+    else:
+        assert thread is AT_END
+
+
+def _of_lexeme(thread: InLexeme, costs: Costs) -> Iterator[tuple[int, bytes]]:
+    if isinstance(thread.follow, Named):
+        for cost, word in costs.names(thread):
+            yield cost, word.text
+        return
+    for word in costs.words.of(thread.lexeme, thread.state):
+        if word.text:
+            yield len(word.text) + costs.follow(thread.follow, word.outcome), word.text
+        else:  # it may end here; what follows begins with the next byte
+            for follow in thread.follow.branches:
+                for below in follow.after(word.outcome):
+                    yield from _of_thread(below, costs)
+
+
+def spell(vocabulary: Vocabulary, text: bytes) -> tuple[int, ...] | None:
+    """`text` in the longest tokens, but none of a comma and a whole string, which no mask offers; None where a byte has
+    no token."""
+    trie, tokens, at = vocabulary.trie, [], 0
+    while at < len(text):
+        node, best, end = -1, -1, at
+        for i in range(at, len(text)):
+            node = trie.child(node, text[i])
+            if node < 0:
+                break
+            if trie.exact[node] and not _SECOND_KEY.search(text[at : i + 1]):
+                best, end = int(trie.ids[trie.first[node]]), i + 1
+        if best < 0:
+            return None
+        tokens.append(best)
+        at = end
+    return tuple(tokens)

@@ -1,0 +1,115 @@
+"""Short words that end a lexeme from one of its states."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, NamedTuple
+
+from grammar.counted import Count, Counted
+from grammar.lexemes import QUOTE, DfaLexeme, State
+
+_FEW = 4
+"""Words offered from one state: a guard may refuse the first."""
+_VISITS = 4
+_MOST_STEPS = 4_000
+_READABLE = [QUOTE, *b"a0 -1.", *range(0x62, 0x7B), *range(0x41, 0x5B), *range(0x31, 0x3A), *range(0x20, 0x7F)]
+_RANK = {byte: rank for rank, byte in reversed(list(enumerate([*_READABLE, *range(256)])))}
+
+
+class Word(NamedTuple):
+    text: bytes
+    outcome: int
+
+
+class ShortWords:
+    """Found by search from each state and remembered. Mutable; shared by the matchers of a grammar."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, State], tuple[Any, tuple[Word, ...]]] = {}
+
+    def of(self, lexeme: Any, state: State) -> tuple[Word, ...]:
+        """The shortest first; empty if none was found within a few thousand steps."""
+        key = (id(lexeme), state)
+        known = self._known.get(key)
+        if known is None:
+            if len(self._known) > 20_000:
+                self._known.clear()
+            known = self._known[key] = (lexeme, tuple(_search(lexeme, state)))
+        return known[1]
+
+
+def _search(lexeme: Any, start: State) -> list[Word]:
+    """Breadth first over bytes; each state is passed a few times, so that there are alternatives."""
+    found: list[Word] = []
+    if isinstance(lexeme, DfaLexeme):
+        return _by_distance(lexeme, start)
+    if isinstance(lexeme, Counted):
+        found.extend(_padded(lexeme, start))
+    now = lexeme.outcome(start)
+    if now is not None:
+        found.append(Word(b"", now))
+    if found or not lexeme.grows(start):
+        return found
+    visits: dict[State, int] = {}
+    queue: deque[tuple[State, bytes]] = deque([(start, b"")])
+    steps = 0
+    while queue and steps < _MOST_STEPS and len(found) < _FEW:
+        state, text = queue.popleft()
+        for byte, after in _moves(lexeme, state):
+            steps += 1
+            outcome = lexeme.outcome(after)
+            if outcome is not None:
+                found.append(Word(text + bytes([byte]), outcome))
+                if len(found) == _FEW:
+                    break
+            seen = visits.get(after, 0)
+            if seen < _VISITS and lexeme.grows(after):
+                visits[after] = seen + 1
+                queue.append((after, text + bytes([byte])))
+    return found
+
+
+def _by_distance(lexeme: DfaLexeme, start: int) -> list[Word]:
+    """Down the distances to acceptance; what differs is the first byte."""
+    if lexeme.outcome(start) is not None:
+        return [Word(b"", 0)]
+    distance = lexeme.distances
+    if distance[start] < 0:
+        return []
+    firsts = [(distance[after], _RANK[byte], byte, after) for byte, after in _moves(lexeme, start)]
+    found = []
+    for _, _, byte, state in sorted(firsts)[:_FEW]:
+        text = bytearray([byte])
+        while distance[state]:
+            row = lexeme.row(state)
+            closer = [b for b in range(256) if row[b] >= 0 and distance[row[b]] == distance[state] - 1]
+            text.append(min(closer, key=_RANK.__getitem__))
+            state = row[text[-1]]
+        found.append(Word(bytes(text), 0))
+    return found
+
+
+def _moves(lexeme: Any, state: State) -> list[tuple[int, State]]:
+    """Bytes that may come next, readable ones first, and no more than a few to each state."""
+    counts: dict[State, int] = {}
+    moves = []
+    for byte in sorted(lexeme.next_bytes(state), key=_RANK.__getitem__):
+        after = lexeme.next(state, byte)
+        if after is not None and counts.setdefault(after, 0) < _VISITS:
+            counts[after] += 1
+            moves.append((byte, after))
+    return moves
+
+
+def _padded(lexeme: Counted, state: Count) -> list[Word]:
+    """Strings of any letters are as long as they must be; those of a pattern are searched for."""
+    if lexeme.inner is not lexeme.every or state.size < 0:
+        return []
+    if state.char != lexeme.every.start:  # inside a character
+        byte, after = _moves(lexeme, state)[0]
+        return [Word(bytes([byte]) + word.text, word.outcome) for word in _padded(lexeme, after)]
+    missing = max(lexeme.low - state.size, 0)
+    most = missing + 1 if lexeme.high is None else min(missing + 1, lexeme.high - state.size)
+    pads = [b"a" * missing, *([letter * most for letter in (b"a", b"b", b"c")] if most > missing else [])]
+    pads += [b"b" * missing, b"c" * missing] if missing else []
+    return [Word(pad + b'"', 0) for pad in pads]

@@ -1,0 +1,67 @@
+"""How many bytes it takes at least to finish a parse."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from grammar.lark.earley import Items, Rule
+
+NEVER = 1 << 40
+_KEPT = 20_000
+
+
+class Least:
+    """Costs of symbols, by a fixed point over the rules; those of Earley sets, along the sets they began in.
+
+    `words`: short words of each terminal, the shortest first.
+    """
+
+    def __init__(self, rules: list[Rule], words: dict[str, Any]) -> None:
+        self.rules = rules
+        self.symbols: dict[tuple[bool, str], int] = {
+            (True, name): len(found[0].text) if found else NEVER for name, found in words.items()
+        }
+        grown = True
+        while grown:
+            grown = False
+            for rule in rules:
+                cost = self._sum(rule, 0)
+                if cost < self.symbols.get((False, rule.origin), NEVER):
+                    self.symbols[False, rule.origin] = cost
+                    grown = True
+        self._known: dict[Any, int] = {}
+        self._asking: set[Any] = set()
+
+    def _sum(self, rule: Rule, dot: int) -> int:
+        return min(sum(self.symbols.get(symbol, NEVER) for symbol in rule.expansion[dot:]), NEVER)
+
+    def of_items(self, items: Items) -> int:
+        if items.whole:
+            return 0
+        if len(self._known) > _KEPT:
+            self._known.clear()
+        return min((self._item(item, items) for waiting in items.waiting.values() for item in waiting), default=NEVER)
+
+    def _item(self, item: Any, items: Items) -> int:
+        rule = self.rules[item.rule]
+        return self._sum(rule, item.dot) + self._after(rule.origin, item.since or items)
+
+    def _after(self, origin: str, since: Items) -> int:
+        """From where an `origin` that began in `since` ends."""
+        key = (origin, since)
+        known = self._known.get(key)
+        if known is not None:
+            return known
+        if key in self._asking:
+            return NEVER
+        self._asking.add(key)
+        parser = since.parser
+        best = 0 if origin == parser.start and since is parser.first else NEVER
+        for item in since.waiting.get((False, origin), ()):
+            rule = self.rules[item.rule]
+            best = min(best, self._sum(rule, item.dot + 1) + self._after(rule.origin, item.since or since))
+        self._asking.discard(key)
+        if not self._asking:
+            self._known[key] = best
+        return best

@@ -1,0 +1,120 @@
+"""From wherever a matcher stands there is a short way to the end, and it is given as tokens."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from typing import Any
+
+import jsonschema_rs
+import pytest
+
+from grammar import CompiledGrammar, Matcher, compile_json_schema, compile_lark, compile_regex, compile_structural_tags
+from tests.grammar.grammar_checks import allowed, byte_vocabulary
+from tests.grammar.test_lark import EMPTY, LISTS, SUMS
+from tests.grammar.test_matcher import SCHEMAS
+from tests.grammar.test_tags import TREES
+
+HARD: list[Any] = [
+    {
+        "$defs": {"n": {"type": "object", "properties": {"v": {}, "next": {"$ref": "#/$defs/n"}}, "required": ["v"]}},
+        "$ref": "#/$defs/n",
+    },
+    {
+        "type": "object",
+        "properties": {name: {"type": "string", "minLength": 3} for name in "abcdefgh"},
+        "required": list("bdfh"),
+    },
+    {"type": "array", "minItems": 40, "items": {"anyOf": [{"type": "array", "minItems": 2}, {"enum": ["long", 17]}]}},
+    {"type": "string", "pattern": "^(ab){4,}c$"},
+    {"type": "string", "format": "uuid"},
+    {"type": "array", "items": {"type": "string"}, "uniqueItems": True, "minItems": 3},
+    {"type": "object", "minProperties": 3, "propertyNames": {"minLength": 2}, "additionalProperties": {"minimum": 7}},
+    {"type": "object", "properties": {"a": {}, "b": {"type": "integer"}}, "dependentRequired": {"a": ["b"]}},
+    {"type": "string", "minLength": 500},
+    True,
+]
+
+
+def end_of(matcher: Matcher) -> bytes:
+    """Follow the completion on a fork; every one of its tokens must be in the mask."""
+    found = matcher.shortest_completion()
+    assert found is not None
+    fork, vocabulary = matcher.fork(), byte_vocabulary()
+    for token in found.tokens:
+        assert token in allowed(fork, vocabulary)
+        fork.accept(token)
+    assert fork.can_stop
+    assert b"".join(vocabulary.words[token] for token in found.tokens) == found.text
+    return found.text
+
+
+def from_everywhere(compiled: CompiledGrammar, judge: Callable[[bytes], bool], seeds: int = 3, steps: int = 25) -> None:
+    vocabulary = byte_vocabulary()
+    for seed in range(seeds):
+        matcher, pick, text = compiled.matcher(), random.Random(seed), b""
+        for _ in range(steps):
+            assert judge(text + end_of(matcher))
+            if matcher.is_finished:
+                break
+            tokens = allowed(matcher, vocabulary) - set(vocabulary.eos_token_ids)
+            if not tokens:
+                break
+            token = pick.choice(sorted(tokens))
+            matcher.accept(token)
+            text += vocabulary.words[token]
+
+
+@pytest.mark.parametrize("schema", [*SCHEMAS, *HARD], ids=range(len(SCHEMAS) + len(HARD)))
+def test_any_begun_instance_can_be_finished_and_is_then_valid(schema: Any) -> None:
+    validator = jsonschema_rs.validator_for(schema)
+    from_everywhere(compile_json_schema(schema, byte_vocabulary()), lambda text: validator.is_valid(json.loads(text)))
+
+
+@pytest.mark.parametrize("text", [SUMS, LISTS, EMPTY])
+def test_any_begun_text_of_a_grammar_can_be_finished(text: str) -> None:
+    from_everywhere(compile_lark(text, byte_vocabulary()), lambda _: True)
+
+
+@pytest.mark.parametrize("value", TREES, ids=range(len(TREES)))
+def test_any_begun_tag_can_be_finished(value: Any) -> None:
+    from_everywhere(compile_structural_tags(value, byte_vocabulary()), lambda _: True)
+
+
+@pytest.mark.parametrize(
+    ("schema", "begun", "end"),
+    [
+        (SCHEMAS[0], b"", b'{"abc":""}'),
+        (SCHEMAS[0], b'{"a', b'bc":""}'),
+        (SCHEMAS[0], b'{"abc": "x', b'"}'),
+        (True, b'[[{"a', b'":0}]]'),
+        (True, b"[1, tr", b"ue]"),
+        (True, b'"x\\u00', b'00"'),
+        (HARD[0], b'{"v": 1, "next": {', b'"v":0}}'),
+        ({"type": "integer", "minimum": 100}, b"1", b"00"),
+    ],
+)
+def test_the_way_is_the_shortest(schema: Any, begun: bytes, end: bytes) -> None:
+    matcher = compile_json_schema(schema, byte_vocabulary()).matcher()
+    for byte in begun:
+        matcher.accept(byte)
+    assert len(end_of(matcher)) == len(end)
+
+
+def test_where_the_text_may_stop_nothing_is_added() -> None:
+    matcher = compile_regex("a*", byte_vocabulary()).matcher()
+    assert end_of(matcher) == b""
+    matcher.accept(byte_vocabulary().eos_token_ids[0])
+    assert end_of(matcher) == b""
+
+
+def test_asking_moves_nothing_and_deep_nesting_is_no_obstacle() -> None:
+    matcher = compile_json_schema(True, byte_vocabulary()).matcher()
+    for _ in range(500):
+        matcher.accept(ord("["))
+    before = allowed(matcher, byte_vocabulary())
+    found = matcher.shortest_completion()
+    assert found is not None
+    assert found.text == b"]" * 500
+    assert allowed(matcher, byte_vocabulary()) == before
