@@ -14,7 +14,8 @@ _SAFE_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 
 
 class RequestId:
-    """Give every answer an `x-request-id`: the client's own where it is harmless, else a new one."""
+    """Give every answer an `x-request-id`: the client's own where it is harmless, else a new one. Anthropic's clients
+    read it as `request-id`."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -26,9 +27,13 @@ class RequestId:
         sent = dict(scope["headers"]).get(b"x-request-id", b"")
         request_id = sent if _SAFE_ID.fullmatch(sent) else f"req_{uuid.uuid4().hex}".encode()
 
+        named = [(b"x-request-id", request_id)]
+        if scope["path"].startswith("/v1/messages"):
+            named.append((b"request-id", request_id))
+
         async def with_id(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], (b"x-request-id", request_id)]
+                message["headers"] = [*message["headers"], *named]
             await send(message)
 
         await self._app(scope, receive, with_id)

@@ -53,9 +53,16 @@ def checked(kind: type[M], tree: Any) -> M:
 
 
 def first_complaint(error: ValidationError) -> RequestError:
-    first = error.errors(include_url=False, include_context=False)[0]
-    path = ".".join(str(part) for part in first["loc"])
+    """Where several shapes are possible, what is wrong with the one that was nearest."""
+    found = error.errors(include_url=False, include_context=False)
+    first = max(found, key=lambda one: (len(one["loc"]), not one["type"].endswith("_type")))
+    path = ".".join(str(part) for part in first["loc"] if not _is_branch(part))
     return RequestError(f"`{path}`: {first['msg']}", param=path or None, code="invalid_parameter")
+
+
+def _is_branch(part: int | str) -> bool:
+    """Pydantic's own name for one shape of several, which no caller wrote."""
+    return isinstance(part, str) and (part in ("str", "constrained-str") or "[" in part or part[:1].isupper())
 
 
 def ignored_in(wire: BaseModel) -> tuple[str, ...]:

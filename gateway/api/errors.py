@@ -1,4 +1,4 @@
-"""Errors on the wire: the one shape that OpenAI's clients read, and the handlers that make every error leave in it."""
+"""Errors on the wire: in the shape that OpenAI's clients read, and in Anthropic's on its own paths."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
+from gateway.api.messages_answer import message_error
 from plugins import RequestError, ServiceError, SluicegateError
 
 log = logging.getLogger("sluicegate.http")
@@ -19,6 +20,10 @@ JSON = "application/json"
 
 
 def error_body(error: SluicegateError) -> bytes:
+    return orjson.dumps({"error": error_detail(error)})
+
+
+def error_detail(error: SluicegateError) -> dict[str, Any]:
     detail: dict[str, Any] = {"message": error.message, "type": "server_error", "param": None, "code": error.code}
     if isinstance(error, RequestError | ServiceError):
         detail["type"] = error.kind
@@ -27,7 +32,7 @@ def error_body(error: SluicegateError) -> bytes:
     pointer = getattr(error, "pointer", None)
     if pointer is not None:
         detail["pointer"] = pointer
-    return orjson.dumps({"error": detail})
+    return detail
 
 
 def error_status(error: SluicegateError) -> int:
@@ -43,33 +48,37 @@ def error_headers(error: SluicegateError) -> dict[str, str]:
 
 
 def add_error_handlers(app: FastAPI) -> None:
-    """Every error leaves in the one shape that OpenAI's clients read."""
+    """Every error leaves in a shape that the path's clients read."""
 
     async def ours(request: Request, error: Exception) -> Response:
         assert isinstance(error, SluicegateError)
-        return Response(error_body(error), error_status(error), error_headers(error), JSON)
+        return Response(_body(request, error), error_status(error), error_headers(error), JSON)
 
     async def http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         known = RequestError(f"{request.method} {request.url.path}: {error.detail}", code=_http_code(error.status_code))
-        return Response(error_body(known), error.status_code, dict(error.headers or {}), JSON)
+        return Response(_body(request, known), error.status_code, dict(error.headers or {}), JSON)
 
     async def malformed(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         first = error.errors()[0]
         path = ".".join(str(part) for part in first["loc"] if part != "body")
         refused = RequestError(f"`{path}`: {first['msg']}", param=path or None, code="invalid_parameter")
-        return Response(error_body(refused), 400, media_type=JSON)
+        return Response(_body(request, refused), 400, media_type=JSON)
 
     async def unexpected(request: Request, error: Exception) -> Response:
         log.exception("%s %s failed", request.method, request.url.path, exc_info=error)
         hidden = SluicegateError("the gateway failed on this request; the log of the gateway says why")
-        return Response(error_body(hidden), 500, {"x-should-retry": "false"}, JSON)
+        return Response(_body(request, hidden), 500, {"x-should-retry": "false"}, JSON)
 
     app.add_exception_handler(SluicegateError, ours)
     app.add_exception_handler(HTTPException, http)
     app.add_exception_handler(RequestValidationError, malformed)
     app.add_exception_handler(Exception, unexpected)
+
+
+def _body(request: Request, error: SluicegateError) -> bytes:
+    return message_error(error) if request.url.path.startswith("/v1/messages") else error_body(error)
 
 
 def _http_code(status: int) -> str:

@@ -39,9 +39,11 @@ def story(decisions: Iterable[Decision]) -> list[dict[str, Any]]:
 
 
 def logprobs(entries: tuple[TokenLogprob, ...]) -> dict[str, Any] | None:
-    if not entries:
-        return None
-    content = [
+    return {"content": token_logprobs(entries), "refusal": None} if entries else None
+
+
+def token_logprobs(entries: Iterable[TokenLogprob]) -> list[dict[str, Any]]:
+    return [
         {
             "token": e.token,
             "bytes": list(e.data),
@@ -52,7 +54,6 @@ def logprobs(entries: tuple[TokenLogprob, ...]) -> dict[str, Any] | None:
         }
         for e in entries
     ]
-    return {"content": content, "refusal": None}
 
 
 def _finite(logprob: float) -> float:

@@ -8,7 +8,9 @@ from fastapi import APIRouter
 
 from gateway.api.chat import add_chat_routes
 from gateway.api.health import add_health_routes
+from gateway.api.messages import add_messages_routes
 from gateway.api.models import add_model_routes
+from gateway.api.responses import add_responses_routes
 
 if TYPE_CHECKING:
     from gateway.house import House
@@ -16,6 +18,6 @@ if TYPE_CHECKING:
 
 def api_routes(house: House) -> APIRouter:
     router = APIRouter()
-    for add in (add_chat_routes, add_model_routes, add_health_routes):
+    for add in (add_chat_routes, add_responses_routes, add_messages_routes, add_model_routes, add_health_routes):
         add(router, house)
     return router

@@ -1,0 +1,28 @@
+"""`/v1/messages`: Anthropic's interface."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fastapi import APIRouter, Request
+
+from gateway.admin import api_key_of
+from gateway.api.messages_answer import MessageWriter, message
+from gateway.api.messages_request import parse_messages
+from gateway.api.serving import served
+
+if TYPE_CHECKING:
+    from gateway.house import House
+
+
+def add_messages_routes(router: APIRouter, house: House) -> None:
+    @router.post("/v1/messages")
+    async def create_message(request: Request) -> Any:
+        parsed = parse_messages(await request.body(), api_key_of(request))
+        return await served(
+            house,
+            request,
+            parsed,
+            whole=lambda exchange: message(exchange, explain=parsed.explain),
+            frames=MessageWriter,
+        )

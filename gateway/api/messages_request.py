@@ -1,0 +1,223 @@
+"""The wire format of `/v1/messages` (Anthropic's): content blocks in, `Request` out."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field
+
+from gateway.api.bodies import Parsed, ignored_in, read_body
+from gateway.api.fields import MAX_SEED, Extension, reuse_of
+from gateway.api.tool_fields import choice_of, tools_of
+from plugins import Constraint, Message, Request, RequestError, Sampling, Tool, ToolCall, ToolChoice
+
+UNSUPPORTED = {
+    "container": "the gateway runs no code",
+    "mcp_servers": "the gateway calls no servers; call the tools yourself and send their results",
+}
+
+
+class TextBlock(BaseModel):
+    type: Literal["text"]
+    text: str
+
+
+class ToolUse(BaseModel):
+    type: Literal["tool_use"]
+    id: str
+    name: str
+    input: dict[str, Any]
+
+
+class ToolResult(BaseModel):
+    type: Literal["tool_result"]
+    tool_use_id: str
+    content: str | list[TextBlock] | None = None
+    is_error: bool | None = None
+
+
+class TextSource(BaseModel):
+    type: Literal["text"]
+    data: str
+
+
+class DocumentBlock(BaseModel):
+    """Text of others; the input rails judge it as a document."""
+
+    type: Literal["document"]
+    source: TextSource
+    title: str | None = None
+
+
+class Thoughts(BaseModel):
+    """Thoughts of an earlier answer; models are not shown them again."""
+
+    model_config = ConfigDict(extra="allow")
+    type: Literal["thinking", "redacted_thinking"]
+
+
+Block = Annotated[TextBlock | ToolUse | ToolResult | DocumentBlock | Thoughts, Field(discriminator="type")]
+
+
+class Turn(BaseModel):
+    role: Literal["user", "assistant"]
+    content: str | list[Block]
+
+
+class CustomTool(BaseModel):
+    type: Literal["custom"] | None = None
+    name: str
+    description: str | None = None
+    input_schema: dict[str, Any]
+
+
+class MessageToolChoice(BaseModel):
+    type: Literal["auto", "any", "tool", "none"]
+    name: str | None = None
+    disable_parallel_tool_use: bool | None = None
+
+
+class JsonFormat(BaseModel):
+    model_config = ConfigDict(populate_by_name=True)
+    type: Literal["json_schema"]
+    schema_: dict[str, Any] | bool = Field(alias="schema")
+
+
+class OutputConfig(BaseModel):
+    format: JsonFormat | None = None
+    effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
+
+
+class Thinking(BaseModel):
+    """`budget_tokens` is read, not enforced: `max_tokens` bounds thoughts and answer together."""
+
+    model_config = ConfigDict(extra="allow")
+    type: Literal["enabled", "disabled", "adaptive"]
+    budget_tokens: Annotated[int, Field(ge=1)] | None = None
+
+
+class Meta(BaseModel):
+    user_id: str | None = None
+
+
+class MessagesRequest(BaseModel):
+    model_config = ConfigDict(extra="allow", protected_namespaces=())
+    model: str
+    messages: Annotated[list[Turn], Field(min_length=1)]
+    max_tokens: Annotated[int, Field(ge=1)]
+    system: str | list[TextBlock] | None = None
+    stream: bool | None = None
+    temperature: Annotated[float, Field(ge=0, le=1)] | None = None
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    top_k: Annotated[int, Field(ge=0)] | None = None
+    seed: Annotated[int, Field(ge=-MAX_SEED - 1, le=MAX_SEED)] | None = None
+    stop_sequences: Annotated[list[Annotated[str, Field(min_length=1)]], Field(max_length=16)] | None = None
+    tools: list[CustomTool] | None = None
+    tool_choice: MessageToolChoice | None = None
+    thinking: Thinking | None = None
+    output_config: OutputConfig | None = None
+    output_format: JsonFormat | None = None
+    metadata: Meta | None = None
+    sluicegate: Extension = Extension()
+
+
+def parse_messages(body: bytes | Mapping[str, Any], api_key: str | None = None) -> Parsed:
+    """Raises `RequestError` that names the field by path."""
+    wire = read_body(body, MessagesRequest, UNSUPPORTED)
+    return Parsed(_request(wire, api_key), explain=wire.sluicegate.explain, ignored=ignored_in(wire))
+
+
+def _request(wire: MessagesRequest, api_key: str | None) -> Request:
+    tools = tools_of((tool.name, tool.description, tool.input_schema) for tool in wire.tools or ())
+    asked = wire.sluicegate.reasoning
+    return Request(
+        id=f"msg_{uuid.uuid4().hex}",
+        model=wire.model,
+        messages=tuple(_messages(wire)),
+        sampling=_sampling(wire),
+        constraint=_constraint(wire),
+        stream=bool(wire.stream),
+        user=wire.metadata.user_id if wire.metadata else None,
+        api_key=api_key,
+        cache=wire.sluicegate.cache is not False,
+        reuse=reuse_of(wire.sluicegate.cache),
+        tools=tools,
+        tool_choice=_choice(wire, tools),
+        reasoning=asked if asked is not None else bool(wire.thinking and wire.thinking.type == "enabled"),
+    )
+
+
+def _sampling(wire: MessagesRequest) -> Sampling:
+    return Sampling(
+        max_tokens=wire.max_tokens,
+        temperature=wire.temperature,
+        top_k=wire.top_k or 0,
+        top_p=1.0 if wire.top_p is None else wire.top_p,
+        seed=wire.seed,
+        stop=tuple(wire.stop_sequences or ()),
+        close_on_length=wire.sluicegate.on_length == "close",
+    )
+
+
+def _choice(wire: MessagesRequest, tools: tuple[Tool, ...]) -> ToolChoice:
+    asked = wire.tool_choice
+    if asked is None:
+        return ToolChoice()
+    parallel = not asked.disable_parallel_tool_use
+    if asked.type == "tool":
+        return choice_of(tools, "required", [asked.name or ""], parallel=parallel)
+    modes: dict[str, Literal["none", "auto", "required"]] = {"any": "required", "auto": "auto", "none": "none"}
+    return choice_of(tools, modes[asked.type], None, parallel=parallel)
+
+
+def _constraint(wire: MessagesRequest) -> Constraint | None:
+    """`output_format` is the older place of `output_config.format`."""
+    asked = (wire.output_config.format if wire.output_config else None) or wire.output_format
+    if asked is None:
+        return None
+    if wire.stop_sequences:
+        raise RequestError(
+            "`stop_sequences` would cut a structured answer in the middle; leave them out", param="stop_sequences"
+        )
+    return Constraint("json_schema", asked.schema_, None, wire.sluicegate.grammar)
+
+
+def _messages(wire: MessagesRequest) -> Iterator[Message]:
+    if wire.system:
+        yield Message("system", _text(wire.system))
+    if wire.messages[-1].role == "assistant":
+        raise RequestError(
+            "the last message must be the user's: a beginning of the answer is not continued here; describe the answer "
+            "in `output_config.format`",
+            param="messages",
+            code="unsupported_parameter",
+        )
+    for turn in wire.messages:
+        yield from _turn(turn)
+
+
+def _turn(turn: Turn) -> Iterator[Message]:
+    """Results of tools and documents become messages of their own, which is how the rails know them."""
+    if isinstance(turn.content, str):
+        yield Message(turn.role, turn.content)
+        return
+    text: list[str] = []
+    calls: list[ToolCall] = []
+    for block in turn.content:
+        if isinstance(block, TextBlock):
+            text.append(block.text)
+        elif isinstance(block, ToolUse):
+            calls.append(ToolCall(block.id, block.name, orjson.dumps(block.input).decode()))
+        elif isinstance(block, ToolResult):
+            yield Message("tool", _text(block.content or ""), tool_call_id=block.tool_use_id)
+        elif isinstance(block, DocumentBlock):
+            yield Message("user", block.source.data, "document")
+    if text or calls:
+        yield Message(turn.role, "".join(text), tool_calls=tuple(calls))
+
+
+def _text(content: str | list[TextBlock]) -> str:
+    return content if isinstance(content, str) else "".join(block.text for block in content)

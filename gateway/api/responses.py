@@ -1,0 +1,35 @@
+"""`/v1/responses`: OpenAI's newer interface, without its store."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fastapi import APIRouter, Request
+
+from gateway.admin import api_key_of
+from gateway.api.responses_answer import ResponseWriter, response
+from gateway.api.responses_request import NOT_STORED, parse_response
+from gateway.api.serving import served
+from plugins import NotFound
+
+if TYPE_CHECKING:
+    from gateway.house import House
+
+
+def add_responses_routes(router: APIRouter, house: House) -> None:
+    @router.post("/v1/responses")
+    async def create_response(request: Request) -> Any:
+        parsed = parse_response(await request.body(), api_key_of(request))
+        echo = parsed.echo or {}
+        return await served(
+            house,
+            request,
+            parsed,
+            whole=lambda exchange: response(exchange, echo, explain=parsed.explain),
+            frames=lambda exchange: ResponseWriter(exchange, echo, explain=parsed.explain),
+        )
+
+    @router.get("/v1/responses/{response_id}")
+    async def stored_response(request: Request, response_id: str) -> Any:
+        house.identify(api_key_of(request))
+        raise NotFound(f"there is no response {response_id!r}: {NOT_STORED}", param="response_id")

@@ -1,0 +1,260 @@
+"""The wire format of `/v1/responses`: input items in, `Request` out.
+
+Nothing is stored here, so that what needs a stored response is refused by name.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from gateway.api.bodies import Parsed, ignored_in, read_body
+from gateway.api.chat_request import Reasoning
+from gateway.api.fields import Extension, reuse_of
+from gateway.api.tool_fields import Mode, choice_of, tools_of
+from plugins import Constraint, Message, Request, RequestError, Sampling, Tool, ToolCall, ToolChoice
+
+NOT_STORED = "responses are not stored here; send the whole conversation in `input`"
+UNSUPPORTED = {
+    "store": "responses are not stored here; send `store: false`, or leave it out",
+    "previous_response_id": NOT_STORED,
+    "conversation": NOT_STORED,
+    "prompt": "prompt templates of another service are not known here",
+    "background": "a response is made while its caller waits; use /v1/batches for work in the background",
+}
+
+
+class Part(BaseModel):
+    """`input_text`, `output_text` or `refusal`."""
+
+    type: Literal["input_text", "output_text", "text", "refusal"]
+    text: str | None = None
+    refusal: str | None = None
+
+    def said(self) -> str:
+        return self.text or self.refusal or ""
+
+
+class InputMessage(BaseModel):
+    type: Literal["message"] = "message"
+    role: Literal["user", "assistant", "system", "developer"]
+    content: str | list[Part]
+
+
+class FunctionCall(BaseModel):
+    type: Literal["function_call"]
+    call_id: str
+    name: str
+    arguments: str
+
+
+class FunctionOutput(BaseModel):
+    type: Literal["function_call_output"]
+    call_id: str
+    output: str | list[Part]
+
+
+class Thoughts(BaseModel):
+    """Thoughts of an earlier answer; models are not shown them again."""
+
+    model_config = ConfigDict(extra="allow")
+    type: Literal["reasoning"]
+
+
+Item = FunctionCall | FunctionOutput | Thoughts | InputMessage
+
+
+class ResponseFunction(BaseModel):
+    type: Literal["function"]
+    name: str
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+    strict: bool | None = None
+
+
+class Choice(BaseModel):
+    """A function by name, or several of them under a mode."""
+
+    type: Literal["function", "allowed_tools"]
+    name: str | None = None
+    mode: Literal["auto", "required"] | None = None
+    tools: list[Choice] | None = None
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Choice:
+        if self.type == "function" and not self.name:
+            raise ValueError("`name` says which function")
+        if self.type == "allowed_tools" and (self.mode is None or self.tools is None):
+            raise ValueError("`allowed_tools` needs `mode` and `tools`")
+        return self
+
+
+class TextFormat(BaseModel):
+    model_config = ConfigDict(populate_by_name=True)
+    type: Literal["text", "json_object", "json_schema"]
+    name: str | None = None
+    description: str | None = None
+    schema_: dict[str, Any] | bool | None = Field(default=None, alias="schema")
+    strict: bool | None = None
+
+    @model_validator(mode="after")
+    def _has_schema(self) -> TextFormat:
+        if self.type == "json_schema" and self.schema_ is None:
+            raise ValueError("`schema` is required when `type` is 'json_schema'")
+        return self
+
+
+class TextOptions(BaseModel):
+    format: TextFormat | None = None
+    verbosity: Literal["low", "medium", "high"] | None = None
+
+
+class ResponsesRequest(BaseModel):
+    model_config = ConfigDict(extra="allow", protected_namespaces=())
+    model: str
+    input: str | Annotated[list[Item], Field(min_length=1)]
+    instructions: str | None = None
+    stream: bool | None = None
+    max_output_tokens: Annotated[int, Field(ge=1)] | None = None
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
+    include: list[str] | None = None
+    text: TextOptions | None = None
+    tools: list[ResponseFunction] | None = None
+    tool_choice: Mode | Choice | None = None
+    parallel_tool_calls: bool | None = None
+    reasoning: Reasoning | None = None
+    truncation: Literal["disabled"] | None = None
+    store: Literal[False] | None = None
+    metadata: dict[str, str] | None = None
+    user: str | None = None
+    sluicegate: Extension = Extension()
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedResponse(Parsed):
+    echo: Mapping[str, Any] | None = None
+    """What the answer repeats of the request."""
+
+
+def parse_response(body: bytes | Mapping[str, Any], api_key: str | None = None) -> ParsedResponse:
+    """Raises `RequestError` that names the field by path."""
+    wire = read_body(body, ResponsesRequest, UNSUPPORTED)
+    request = _request(wire, api_key)
+    return ParsedResponse(
+        request, explain=wire.sluicegate.explain, ignored=_ignored(wire), echo=_echo(wire, request.tool_choice)
+    )
+
+
+def _ignored(wire: ResponsesRequest) -> tuple[str, ...]:
+    return tuple(name for name in ignored_in(wire) if name != "stream_options")
+
+
+def _request(wire: ResponsesRequest, api_key: str | None) -> Request:
+    functions = wire.tools or []
+    tools = tools_of((f.name, f.description, f.parameters) for f in functions)
+    return Request(
+        id=f"resp_{uuid.uuid4().hex}",
+        model=wire.model,
+        messages=_messages(wire),
+        sampling=_sampling(wire),
+        constraint=_constraint(wire),
+        stream=bool(wire.stream),
+        user=wire.user,
+        api_key=api_key,
+        metadata=wire.metadata or {},
+        cache=wire.sluicegate.cache is not False,
+        reuse=reuse_of(wire.sluicegate.cache),
+        tools=tools,
+        tool_choice=_choice(wire, tools),
+        reasoning=_reasoning(wire),
+    )
+
+
+def _sampling(wire: ResponsesRequest) -> Sampling:
+    told = wire.top_logprobs is not None or "message.output_text.logprobs" in (wire.include or ())
+    return Sampling(
+        max_tokens=wire.max_output_tokens,
+        temperature=wire.temperature,
+        top_p=1.0 if wire.top_p is None else wire.top_p,
+        logprobs=(wire.top_logprobs or 0) if told else None,
+        close_on_length=wire.sluicegate.on_length == "close",
+    )
+
+
+def _choice(wire: ResponsesRequest, tools: tuple[Tool, ...]) -> ToolChoice:
+    asked = wire.tool_choice
+    if not isinstance(asked, Choice):
+        return choice_of(tools, asked, None, parallel=wire.parallel_tool_calls) if asked or tools else ToolChoice()
+    if asked.type == "function":
+        return choice_of(tools, "required", [asked.name or ""], parallel=False)
+    return choice_of(tools, asked.mode, [t.name or "" for t in asked.tools or ()], parallel=wire.parallel_tool_calls)
+
+
+def _reasoning(wire: ResponsesRequest) -> bool:
+    if wire.sluicegate.reasoning is not None:
+        return wire.sluicegate.reasoning
+    return wire.reasoning is not None and wire.reasoning.effort not in (None, "none")
+
+
+def _constraint(wire: ResponsesRequest) -> Constraint | None:
+    asked = wire.text.format if wire.text else None
+    if asked is None or asked.type == "text":
+        return None
+    options = wire.sluicegate.grammar
+    if asked.type == "json_object":
+        return Constraint("json_object", options=options)
+    return Constraint("json_schema", asked.schema_, asked.name, options)
+
+
+def _messages(wire: ResponsesRequest) -> tuple[Message, ...]:
+    said = [Message("system", wire.instructions)] if wire.instructions else []
+    for message in [Message("user", wire.input)] if isinstance(wire.input, str) else _items(wire.input):
+        last = said[-1] if said else None
+        if message.tool_calls and last is not None and last.role == "assistant":
+            said[-1] = replace(last, tool_calls=last.tool_calls + message.tool_calls)
+        else:
+            said.append(message)
+    if all(message.role == "system" for message in said):
+        raise RequestError("`input` has no message", param="input")
+    return tuple(said)
+
+
+def _items(items: list[Any]) -> Iterator[Message]:
+    for item in items:
+        if isinstance(item, FunctionCall):
+            yield Message("assistant", "", tool_calls=(ToolCall(item.call_id, item.name, item.arguments),))
+        elif isinstance(item, FunctionOutput):
+            yield Message("tool", _text(item.output), tool_call_id=item.call_id)
+        elif isinstance(item, InputMessage):
+            yield Message(item.role, _text(item.content))
+
+
+def _text(content: str | list[Part]) -> str:
+    return content if isinstance(content, str) else "".join(part.said() for part in content)
+
+
+def _echo(wire: ResponsesRequest, choice: ToolChoice) -> dict[str, Any]:
+    form = wire.text.format.model_dump(by_alias=True, exclude_none=True) if wire.text and wire.text.format else None
+    asked = wire.tool_choice
+    return {
+        "instructions": wire.instructions,
+        "max_output_tokens": wire.max_output_tokens,
+        "metadata": wire.metadata or {},
+        "parallel_tool_calls": choice.parallel,
+        "previous_response_id": None,
+        "reasoning": {"effort": wire.reasoning.effort if wire.reasoning else None, "summary": None},
+        "store": False,
+        "temperature": wire.temperature,
+        "text": {"format": form or {"type": "text"}},
+        "tool_choice": asked.model_dump(exclude_none=True) if isinstance(asked, Choice) else asked or "auto",
+        "tools": [{"strict": None, "parameters": None, **t.model_dump(exclude_none=True)} for t in wire.tools or ()],
+        "top_p": wire.top_p,
+        "truncation": "disabled",
+        "user": wire.user,
+    }
