@@ -7,11 +7,12 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from grammar.frames import Then, closing
+from grammar.gather import Guard
 from grammar.guards import DistinctItem
 from grammar.lexemes import QUOTE, Words
 from grammar.literals import literals
 from grammar.schema.containers import Conj, Fact, conj, negated
-from grammar.threads import Choice, Continuation, Guard, InLexeme, Thread
+from grammar.threads import Choice, Continuation, InLexeme, Thread
 
 if TYPE_CHECKING:
     from grammar.schema.containers import Contains
@@ -93,7 +94,7 @@ class ArrayState:
             layout = self.values.layout
             threads: tuple[Thread, ...] = ()
             if self.may_go_on():
-                threads = (Choice({_COMMA: lambda: layout.optional(layout.block, Then(self.items))}),)
+                threads = (Choice({_COMMA: Then(lambda: layout.optional(layout.block, Then(self.items)))}),)
             self._after = (*threads, *self._closing())
         return self._after
 

@@ -13,16 +13,18 @@ from typing import Any
 import numpy as np
 
 from grammar import kernels
-from grammar.lexemes import BACKSLASH, DfaLexeme, State
+from grammar.gather import join
+from grammar.lexemes import BACKSLASH, DfaLexeme, State, Words
+from grammar.literals import Literals
 from grammar.slices import takes
 from grammar.trie import I32, Branch, build_branches
 from grammar.vocabulary import Vocabulary
 
-MAX_CLASSES = 8_000
-"""Classified states kept per vocabulary; a dense one takes 16 kB of a 128,000 token vocabulary."""
 MAX_BRANCHES = 4_000
 """Classified subtrees of small tries kept per lexeme."""
 _SPARSE = 1_500
+_APART = 64
+"""Longer lists are followed down the vocabulary in one pass, and nothing is kept of it."""
 _NONE = np.empty(0, np.int32)
 
 
@@ -60,12 +62,6 @@ class BranchClass:
     closers: tuple[tuple[int, I32], ...]
 
 
-def join(parts: list[I32]) -> I32:
-    if not parts:
-        return _NONE
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-
 def at_root(vocabulary: Vocabulary, lexeme: Any, state: State) -> RootClass:
     """Classify the whole vocabulary from `state`."""
     if not isinstance(lexeme, DfaLexeme):
@@ -76,9 +72,8 @@ def at_root(vocabulary: Vocabulary, lexeme: Any, state: State) -> RootClass:
     key = lexeme.key(state)
     known = vocabulary.classes.get(key)
     if known is None:
-        known = _of_automaton(vocabulary, lexeme, state)
-        remember(vocabulary, key, known)
-    return known
+        return keep(vocabulary, key, _of_automaton(vocabulary, lexeme, state))
+    return known  # type: ignore[no-any-return]
 
 
 def at_root_general(vocabulary: Vocabulary, lexeme: Any, state: int) -> tuple[RootClass, Branch]:
@@ -94,17 +89,17 @@ def at_root_general(vocabulary: Vocabulary, lexeme: Any, state: int) -> tuple[Ro
             tokens = trie.ids[trie.first[node] : trie.first[trie.skip[node]]].tolist()
             remainders.extend((vocabulary.words[token][cut:], token) for token in tokens)
         known = (inside, build_branches(remainders))
-        remember(vocabulary, key, known)
-    return known
+        size = 0 if inside.row is None else inside.row.nbytes
+        vocabulary.classes.put(key, known, size + inside.ids.nbytes + 500 * len(remainders))
+    return known  # type: ignore[no-any-return]
 
 
-def remember(vocabulary: Vocabulary, key: Any, value: Any) -> None:
-    """Keep under `key`, forgetting the oldest beyond `MAX_CLASSES`."""
-    classes = vocabulary.classes
-    with vocabulary.lock:
-        while len(classes) >= MAX_CLASSES:
-            del classes[next(iter(classes))]
-        classes[key] = value
+def keep(vocabulary: Vocabulary, key: Any, found: RootClass) -> RootClass:
+    """`found`, remembered under `key`."""
+    size = found.ids.nbytes + (0 if found.row is None else found.row.nbytes)
+    size += sum(end.closers.nbytes + end.numbers.nbytes + end.tokens.nbytes for end in found.endings)
+    vocabulary.classes.put(key, found, size)
+    return found
 
 
 def _of_automaton(vocabulary: Vocabulary, lexeme: DfaLexeme, state: int) -> RootClass:
@@ -121,26 +116,28 @@ def _walk(vocabulary: Vocabulary, lexeme: DfaLexeme, state: int) -> tuple[RootCl
     """Tokens that stay inside or close, and the nodes where remainders begin."""
     part = next((p for p in vocabulary.slices if takes(lexeme, state, p)), None) if lexeme.is_string else None
     trie = vocabulary.trie if part is None else part.rest
-    row = np.zeros(vocabulary.row_words, np.int32) if part is None else part.row.copy()
-    exits = np.empty(trie.size + 1, np.int32)
-    closes = np.empty(trie.size + 1, np.int32)
-    n_exits, n_closes, n_inside = kernels.walk(
-        trie.byte, trie.depth, trie.skip, trie.first, trie.exact, trie.ids,
-        lexeme.table, lexeme.accepting, state, lexeme.final, row, exits, closes,
-    )  # fmt: skip
-    endings = (Ending(0, closes[:n_closes].copy(), _NONE, _NONE),) if n_closes else ()
-    found: list[int] = exits[:n_exits].tolist()
+    with vocabulary.scratch as (inside, exits, closes):
+        n_exits, n_closes, n_inside = kernels.walk(
+            trie.byte, trie.depth, trie.skip, trie.first, trie.exact, trie.ids,
+            lexeme.table, lexeme.accepting, state, lexeme.final, inside, exits, closes,
+        )  # fmt: skip
+        ids = inside[:n_inside].copy()
+        found: list[int] = exits[:n_exits].tolist()
+        endings = (Ending(0, closes[:n_closes].copy(), _NONE, _NONE),) if n_closes else ()
     if part is not None:
         found = [part.node_of(node, vocabulary.words, vocabulary.trie) for node in found]
-        n_inside += part.count
-    if n_inside > _SPARSE:
-        return RootClass(row, _NONE, endings), found
-    ids = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
-    return RootClass(None, ids.astype(np.int32), endings), found
+    elif n_inside <= _SPARSE:
+        return RootClass(None, ids, endings), found
+    row = np.zeros(vocabulary.row_words, np.int32) if part is None else part.row.copy()
+    kernels.set_bits(row, ids)
+    return RootClass(row, _NONE, endings), found
 
 
 def _of_words(vocabulary: Vocabulary, lexeme: Any, start: State) -> RootClass:
     """Follow the usual spellings down the vocabulary, and the unusual ones through the tokens with a backslash."""
+    few = rests(vocabulary, lexeme, start)
+    if few is not None:
+        return _put_together(lexeme, few)
     inside: list[I32] = []
     ended: dict[int, _Ended] = {}
     window = lexeme.window(start)
@@ -150,8 +147,67 @@ def _of_words(vocabulary: Vocabulary, lexeme: Any, start: State) -> RootClass:
         _by_spelling(vocabulary, lexeme, window, inside, ended)
         if lexeme.is_string:
             _escaped(vocabulary, lexeme, start, inside, ended)
-    endings = tuple(Ending(o, join(e.closers), join(e.numbers), join(e.tokens)) for o, e in ended.items())
+    return _joined(inside, ended)
+
+
+def _joined(inside: list[I32], ended: dict[int, _Ended]) -> RootClass:
+    endings = tuple([Ending(o, join(e.closers), join(e.numbers), join(e.tokens)) for o, e in ended.items()])
     return RootClass(None, join(inside), endings)
+
+
+def rests(vocabulary: Vocabulary, lexeme: Any, state: State) -> list[tuple[int, int, RootClass]] | None:
+    """(number of the class, word, class) of what is left of each word; None where they are many or none is usual.
+
+    Kept by spelling: the same names are in many schemas.
+    """
+    window = lexeme.window(state)
+    if window is None or window[1] - window[0] > _APART:
+        return None
+    low, high, at = window
+    known, found = vocabulary.rests, []
+    for word in range(low, high):
+        key = (lexeme.is_string, lexeme.words[word][at:])
+        rest: tuple[int, RootClass] | None = known.get(key)
+        if rest is None:
+            one = _of_rest(vocabulary, *key)
+            rest = (vocabulary.shapes.name(key), one)
+            size = one.ids.nbytes + sum(end.closers.nbytes for end in one.endings)
+            known.put(key, rest, size + len(key[1]))
+        found.append((rest[0], word, rest[1]))
+    return found
+
+
+def _put_together(lexeme: Any, rests: list[tuple[int, int, RootClass]]) -> RootClass:
+    inside: list[I32] = []
+    ended: dict[int, _Ended] = {}
+    for _, word, found in rests:
+        if found.ids.size:
+            inside.append(found.ids)
+        for ending in found.endings:
+            end = ended.setdefault(lexeme.outcome_of(word), _Ended())
+            end.closers.append(ending.closers)
+            end.numbers.append(ending.numbers)
+            end.tokens.append(ending.tokens)
+    return _joined(inside, ended)
+
+
+def _of_rest(vocabulary: Vocabulary, is_string: bool, rest: bytes) -> RootClass:
+    """One word alone; its outcome is 0."""
+    inside: list[I32] = []
+    ended: dict[int, _Ended] = {}
+    if not is_string:
+        _by_spelling(vocabulary, Words([(rest, 0)]), (0, 1, 0), inside, ended)
+        return _joined(inside, ended)
+    inside.append(vocabulary.beginnings(rest))
+    closing = vocabulary.closings.get(rest)
+    if closing is not None:
+        end = ended[0] = _Ended()
+        end.closers.append(closing.closers)
+        end.numbers.append(closing.numbers)
+        end.tokens.append(closing.tokens)
+    lexeme = Literals([(rest, 0)])
+    _escaped(vocabulary, lexeme, lexeme.start, inside, ended)
+    return _joined(inside, ended)
 
 
 class _Ended:
@@ -221,6 +277,8 @@ def _escaped(vocabulary: Vocabulary, lexeme: Any, start: State, inside: list[I32
         ids, alone = vocabulary.escape_of(char)
         inside.append(ids)
         simple = simple and alone
+    if simple and vocabulary.escapes.children.keys().isdisjoint(lexeme.usual(start)):
+        return
     pending: list[tuple[State, Branch]] = [(start, vocabulary.escapes)]
     while pending:
         state, branch = pending.pop()
@@ -273,7 +331,7 @@ def _in_branch(lexeme: Any, state: State, branch: Branch) -> BranchClass:
                 continue
             outcome = lexeme.outcome(after)
             if outcome is not None:
-                if below.children:
+                if below.children and not (lexeme.is_blank and below.only_blanks):
                     ends.append((outcome, below))
                 if below.ids is not None:
                     closers.setdefault(outcome, []).append(below.ids)

@@ -7,9 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from grammar import classify
+from grammar import shapes
+from grammar.gather import Gather, Guard, join
+from grammar.starts import Start
 from grammar.tape import Tape
-from grammar.threads import AT_END, Continuation, Gather, Guard, InLexeme, Run, Start, Thread
+from grammar.threads import AT_END, Continuation, InLexeme, Run, Thread
 from grammar.trie import I32, Branch
 from grammar.vocabulary import Vocabulary
 from plugins.errors import GrammarLimit
@@ -146,6 +148,34 @@ class Configs:
         return found
 
     def _mask(self, config: Config) -> Mask:
+        """Worked out, or taken from a configuration of the same shape, perhaps of another grammar."""
+        shape = None
+        if self.beyond is None:
+            shape = shapes.together(config.threads, self.vocabulary.places, self.vocabulary)
+        if shape is None:
+            return self._gathered(config)
+        name, guards, _ = shape
+        kept = self.vocabulary.shapes.kept
+        key = ("mask", config.can_stop, name, shapes.pattern(guards))
+        known: tuple[Mask, list[tuple[int, ...]]] | None = kept.get(key)
+        if known is None:
+            made = self._gathered(config)
+            doubts = [doubt._replace(guards=()) for doubt in made.doubts]
+            size = made.ids.nbytes + sum(doubt.ids.nbytes for doubt in doubts)
+            kept.put(
+                key, (made._replace(doubts=tuple(doubts)), shapes.places([d.guards for d in made.doubts], guards)), size
+            )
+            return made
+        mask, asked = known
+        if not asked:
+            return mask
+        doubts = [
+            doubt._replace(guards=tuple([guards[place] for place in places]))
+            for doubt, places in zip(mask.doubts, asked, strict=True)
+        ]
+        return mask._replace(doubts=tuple(doubts))
+
+    def _gathered(self, config: Config) -> Mask:
         gather = Gather(self.vocabulary)
         for thread in config.threads:
             thread.root(gather)
@@ -158,8 +188,8 @@ class Configs:
         empty = not gather.rows and not gather.sure
         if config.can_stop:
             gather.sure.append(self.vocabulary.eos)
-        doubts = tuple(Doubt(guards, direct, classify.join(ids)) for (guards, direct), ids in gather.doubtful.items())
-        return Mask(base, classify.join(gather.sure), doubts, empty)
+        doubts = tuple(Doubt(guards, direct, join(ids)) for (guards, direct), ids in gather.doubtful.items())
+        return Mask(base, join(gather.sure), doubts, empty)
 
 
 def _merged(starts: list[Start]) -> list[Start]:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from grammar import kernels
-from grammar.classify import Ending, RootClass, at_root, remember
+from grammar.classify import Ending, RootClass, at_root, keep
 from grammar.lexemes import QUOTE, DfaLexeme
 from grammar.trie import I32
 from grammar.vocabulary import Vocabulary
@@ -30,6 +30,7 @@ class Counted:
     """`inner` (a quoted lexeme) cut down to `low` to `high` characters. `every`: the lexeme of all strings."""
 
     is_string = True
+    is_blank = False
     general = False
 
     def __init__(self, inner: DfaLexeme, every: DfaLexeme, low: int, high: int | None) -> None:
@@ -92,9 +93,8 @@ class Counted:
         key = self.key(state)
         known = vocabulary.classes.get(key)
         if known is None:
-            known = self._classify(vocabulary, state, wanted, room)
-            remember(vocabulary, key, known)
-        return known
+            return keep(vocabulary, key, self._classify(vocabulary, state, wanted, room))
+        return known  # type: ignore[no-any-return]
 
     def _classify(self, vocabulary: Vocabulary, state: Count, wanted: int, room: int) -> RootClass:
         base = at_root(vocabulary, self.inner, state.inner)
@@ -122,7 +122,7 @@ def _between(ids: I32, chars: I32, wanted: int, room: int) -> I32:
 def _characters(vocabulary: Vocabulary, every: DfaLexeme, char: int) -> I32:
     """int32[V]: characters by which each token lengthens a string whose automaton is in state `char`."""
     key = ("characters", every.key(char))
-    known = vocabulary.classes.get(key)
+    known: I32 | None = vocabulary.classes.get(key)
     if known is None:
         known = np.full(vocabulary.row_words * 32, -1, np.int32)
         trie = vocabulary.trie
@@ -130,17 +130,17 @@ def _characters(vocabulary: Vocabulary, every: DfaLexeme, char: int) -> I32:
             trie.byte, trie.depth, trie.skip, trie.first, trie.exact, trie.ids,
             every.table, char, every.start, every.final, known,
         )  # fmt: skip
-        remember(vocabulary, key, known)
+        vocabulary.classes.put(key, known, known.nbytes)
     return known
 
 
 def _short_enough(vocabulary: Vocabulary, every: DfaLexeme, char: int, room: int) -> I32:
     """Bitmask of the tokens that lengthen the string by at most `room` characters."""
     key = ("short", every.key(char), room)
-    known = vocabulary.classes.get(key)
+    known: I32 | None = vocabulary.classes.get(key)
     if known is None:
         chars = _characters(vocabulary, every, char)
         bits = np.packbits((chars >= 0) & (chars <= room), bitorder="little")
         known = bits.view(np.int32)
-        remember(vocabulary, key, known)
+        vocabulary.classes.put(key, known, known.nbytes)
     return known

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 from grammar.config import Config, Configs
 from grammar.literals import Literals
+from grammar.starts import Start
 from grammar.tape import Tape
-from grammar.threads import Choice, InLexeme, Start, Thread
+from grammar.threads import Choice, InLexeme, Thread
 from grammar.vocabulary import Vocabulary
 
 _MOST_BYTES = 256

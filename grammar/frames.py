@@ -6,10 +6,11 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from grammar.automata import CharDfa, utf8
-from grammar.guards import together
+from grammar.gather import Guard
+from grammar.guards import all_of
 from grammar.lexemes import DfaLexeme
 from grammar.options import GrammarOptions
-from grammar.threads import Choice, Continuation, Guard, InLexeme, Thread
+from grammar.threads import Choice, Continuation, InLexeme, Thread
 from plugins.errors import InvalidGrammar
 
 # Where pretty-printers break lines. Both ends are bounded so that a weak model cannot spin on blanks.
@@ -75,10 +76,10 @@ def _space_lexeme(pattern: str) -> DfaLexeme | None:
     if not found.difference(CharDfa.from_literal("")).is_subset(blank):
         raise InvalidGrammar(f"whitespace pattern {pattern!r} matches more than JSON's blanks", param="whitespace")
     inside = found.intersection(blank)
-    return None if inside.is_empty() else DfaLexeme(utf8(inside))
+    return None if inside.is_empty() else DfaLexeme(utf8(inside), is_blank=True)
 
 
 def closing(byte: int, check: Guard | None, follow: Continuation) -> Choice:
     """A closing bracket, guarded by the `check` of what it closes and by what follows."""
-    guard = together(check, follow.guard)
-    return Choice({byte: lambda: follow.after(0)}, None if guard is None else {byte: guard})
+    guard = all_of(check, follow.guard)
+    return Choice({byte: follow}, None if guard is None else {byte: guard})

@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from grammar.gather import Guard
 from grammar.tape import Tape
-from grammar.threads import Guard
 
 _REMEMBERED = 64
 
@@ -82,7 +82,7 @@ class Together:
         return None
 
 
-def together(*guards: Guard | None) -> Guard | None:
+def all_of(*guards: Guard | None) -> Guard | None:
     real = tuple(guard for guard in guards if guard is not None)
     if len(real) > 1:
         return Together(real)

@@ -8,12 +8,12 @@ from numba import njit
 
 @njit(cache=True, nogil=True)
 def walk(  # type: ignore[no-untyped-def]
-    byte, depth, skip, first, exact, ids, transitions, accepting, start, final, row, exits, closes
+    byte, depth, skip, first, exact, ids, transitions, accepting, start, final, inside, exits, closes
 ):
     """Classify a whole vocabulary from one lexeme state.
 
-    Sets in `row` (int32 bitmask) the tokens whose every byte stays inside the lexeme, writes to `closes` those that
-    end in state `final` (-1: there is none), and to `exits` the nodes at which a remainder begins: the lexeme could
+    Writes to `inside` the tokens whose every byte stays inside the lexeme, to `closes` those that end in state `final`
+    (-1: there is none), and to `exits` the nodes at which a remainder begins: the lexeme could
     end just before the node's byte and cannot go on with it. Nodes of depth 1 are never exits: there the lexeme ends
     before the token. Returns how many exits, closing tokens and inside tokens there are.
     """
@@ -41,7 +41,7 @@ def walk(  # type: ignore[no-untyped-def]
                 closes[n_closes] = token
                 n_closes += 1
             else:
-                row[token >> 5] |= np.int32(1) << np.int32(token & 31)
+                inside[n_inside] = token
                 n_inside += 1
         i += 1
     return n_exits, n_closes, n_inside

@@ -31,6 +31,8 @@ class Lexeme(Protocol):
     """It ends with the closing quote of a JSON string."""
     general: bool
     """It is no part of JSON: what follows it may begin with any byte. Its only outcome is 0."""
+    is_blank: bool
+    """Whitespace; nothing that begins with a blank follows it."""
     branches: dict[Any, Any] | None
     """Subtrees classified so far, see `classify.in_branch`; None where that is cheaper than looking them up."""
 
@@ -59,8 +61,9 @@ class DfaLexeme:
     With `quoted` the automaton describes a JSON string's body and the lexeme takes the closing quote as well.
     """
 
-    def __init__(self, dfa: ByteDfa, *, quoted: bool = False, general: bool = False) -> None:
+    def __init__(self, dfa: ByteDfa, *, quoted: bool = False, general: bool = False, is_blank: bool = False) -> None:
         self.general = general
+        self.is_blank = is_blank
         self.branches: dict[Any, Any] | None = {}
         table, accepting = dfa.transitions, dfa.accepting
         if quoted:
@@ -170,12 +173,14 @@ class Words:
     """One of a few byte strings, spelled exactly; states are trie nodes. `outcome` = index of the word."""
 
     is_string = False
+    is_blank = False
     general = False
     branches: dict[Any, Any] | None = None
 
     def __init__(self, words: list[tuple[bytes, int]]) -> None:
         words = sorted(words)
-        self.spelled = SortedWords([word for word, _ in words])
+        self.words = [word for word, _ in words]
+        self.spelled = SortedWords(self.words)
         self.outcomes = [number for _, number in words]
         self.start = WordNode(0, len(words), 0)
         for k, (word, number) in enumerate(words):

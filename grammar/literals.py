@@ -45,6 +45,7 @@ class Literals:
     """
 
     is_string = True
+    is_blank = False
     general = False
     branches: dict[Any, Any] | None = None
 
@@ -135,7 +136,9 @@ class Literals:
         return set(self.firsts(state))
 
     def characters(self, state: Window) -> set[str]:
-        """What may come next, between characters."""
+        """What may come next; nothing inside a character."""
+        if not self._between(state):
+            return set()
         return {_character(word, state.at) for word in self.words[state.low : state.high]} - {""}
 
     def outcome_of(self, word: int) -> int:

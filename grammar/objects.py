@@ -8,11 +8,14 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from grammar.frames import MemberDone, Then, closing
+from grammar.gather import Guard, Viable
 from grammar.guards import DistinctKey
 from grammar.lexemes import QUOTE, Lexeme
 from grammar.literals import Literals, sorted_spellings
 from grammar.schema.containers import Conj
-from grammar.threads import Choice, Continuation, Guard, InLexeme, Thread, Viable
+from grammar.shapes import Shape
+from grammar.threads import Choice, Continuation, InLexeme, Thread
+from grammar.trie import Branch
 from grammar.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -142,7 +145,7 @@ class ObjectState:
             layout = self.values.layout
             threads: tuple[Thread, ...] = ()
             if self._has_names():
-                threads = (Choice({_COMMA: lambda: layout.optional(layout.block, Then(self.name_threads))}),)
+                threads = (Choice({_COMMA: Then(lambda: layout.optional(layout.block, Then(self.name_threads)))}),)
             if self.may_close():
                 threads = (*threads, *self._close(), *layout.before_close(Then(self._close)))
             self._after = threads
@@ -157,7 +160,7 @@ class ObjectState:
     def name_threads(self) -> tuple[Thread, ...]:
         """At the opening quote of a name."""
         if self._names is None:
-            self._names = (Choice({QUOTE: self._in_name}),)
+            self._names = (Choice({QUOTE: Then(self._in_name)}),)
         return self._names
 
     def _in_name(self) -> tuple[Thread, ...]:
@@ -215,7 +218,7 @@ class Entry(Continuation):
     def after(self, outcome: int) -> tuple[Thread, ...]:
         if self._known is None:
             layout = self.state.values.layout
-            self._known = (Choice({_COLON: lambda: layout.optional(layout.colon, Then(self._value))}),)
+            self._known = (Choice({_COLON: Then(lambda: layout.optional(layout.colon, Then(self._value)))}),)
         return self._known
 
     def _value(self) -> tuple[Thread, ...]:
@@ -240,6 +243,9 @@ class Named(Continuation):
     def viable(self, outcome: int, vocabulary: Vocabulary) -> Viable:
         return self._entry(outcome).viable(0, vocabulary)
 
+    def shape(self, outcome: int, branch: Branch, vocabulary: Vocabulary) -> Shape | None:
+        return self._entry(outcome).shape(0, branch, vocabulary)
+
 
 class Free(Continuation):
     """After a name that is not listed, of the plan's kind `index`."""
@@ -255,6 +261,9 @@ class Free(Continuation):
 
     def viable(self, outcome: int, vocabulary: Vocabulary) -> Viable:
         return self.entry.viable(0, vocabulary)
+
+    def shape(self, outcome: int, branch: Branch, vocabulary: Vocabulary) -> Shape | None:
+        return self.entry.shape(0, branch, vocabulary)
 
 
 def ordered_names(listed: tuple[str, ...], required: frozenset[str], order: str) -> tuple[str, ...]:

@@ -8,26 +8,15 @@ out once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Protocol
 
-import numpy as np
-
-from grammar import classify
+from grammar import classify, shapes
+from grammar.gather import Gather, Guard, Viable
 from grammar.lexemes import Lexeme, State
+from grammar.shapes import Shape
 from grammar.tape import Tape
-from grammar.trie import I32, Branch
+from grammar.trie import Branch
 from grammar.vocabulary import Vocabulary
-
-
-class Guard(Protocol):
-    """A condition that needs the text: asked when a value ends, before what follows is allowed."""
-
-    def allows(self, tape: Tape, end: int) -> bool:
-        """`end` = offset just after the value that ends."""
-
-    def refused(self, tape: Tape) -> frozenset[str] | None:
-        """What the open string must not go on to spell before it is closed; where none is open, what the next string
-        must not be. None = ask for each token."""
 
 
 class Run:
@@ -46,32 +35,10 @@ class Run:
         return guard.allows(self.tape, len(self.tape.text) - end_offset)
 
 
-class Gather:
-    """Collects the tokens of a mask: `sure` ones, and those that hang on guards."""
-
-    __slots__ = ("direct", "doubtful", "guards", "rows", "sure", "vocabulary")
-
-    def __init__(self, vocabulary: Vocabulary) -> None:
-        self.vocabulary = vocabulary
-        self.rows: list[I32] = []
-        self.sure: list[I32] = []
-        self.doubtful: dict[tuple[tuple[Guard, ...], bool], list[I32]] = {}
-        """By guards, and whether these are asked about the open string, or about the next one if none is open."""
-        self.guards: tuple[Guard, ...] = ()
-        self.direct = False
-
-    def add(self, ids: I32 | None) -> None:
-        if ids is not None and ids.size:
-            if self.guards:
-                self.doubtful.setdefault((self.guards, self.direct), []).append(ids)
-            else:
-                self.sure.append(ids)
-
-
 class Continuation:
     """What comes after a lexeme or a value. `guard`: asked first."""
 
-    __slots__ = ("_viable", "branches", "guard")
+    __slots__ = ("_asked", "_shapes", "_viable", "branches", "guard")
     is_end = False
     in_frame = False
     """The way to the end of the innermost bracket or tag leads through what follows."""
@@ -80,9 +47,15 @@ class Continuation:
         self.guard = guard
         self.branches: tuple[Continuation, ...] = (self,)
         self._viable: dict[int, Viable] = {}
+        self._shapes: dict[tuple[int, Branch], Shape | None] = {}
+        self._asked: Branch | None = None
 
     def after(self, outcome: int) -> tuple[Thread, ...]:
         raise NotImplementedError
+
+    def __call__(self) -> tuple[Thread, ...]:
+        """As the move of a `Choice`."""
+        return self.after(0)
 
     def finish(self, outcome: int, run: Run, end_offset: int) -> tuple[Thread, ...]:
         if self.guard is not None and not run.passes(self.guard, end_offset):
@@ -97,8 +70,27 @@ class Continuation:
         """Which remainders of the vocabulary this continuation can read."""
         found = self._viable.get(outcome)
         if found is None:
-            found = self._viable[outcome] = Viable.of(self.after(outcome), vocabulary)
+            shape = self.shape(outcome, vocabulary.places, vocabulary)
+            found = self._viable[outcome] = vocabulary.shapes.viable(
+                shape, lambda: Viable.of(self.after(outcome), vocabulary)
+            )
         return found
+
+    def shape(self, outcome: int, branch: Branch, vocabulary: Vocabulary) -> Shape | None:
+        """See `Thread.shape`; None also while this very question is being answered further out."""
+        key = (outcome, branch)
+        known = self._shapes
+        if key in known:
+            return known[key]
+        known[key] = None
+        self._asked = branch
+        found = known[key] = shapes.together(self.after(outcome), branch, vocabulary)
+        self._asked = None
+        return found
+
+    def is_asked(self, branch: Branch) -> bool:
+        """`shape` is being answered for `branch`."""
+        return self._asked is branch
 
 
 _BRACKETS = frozenset(b"{}[]")
@@ -129,34 +121,6 @@ class Many(Continuation):
         return found
 
 
-class Viable:
-    """Remainders that some threads can read: `sure` bool[remainders] (None: none can), `doubtful` by guards."""
-
-    __slots__ = ("doubtful", "sure")
-
-    def __init__(self, sure: Any, doubtful: list[tuple[tuple[Guard, ...], bool, Any]]) -> None:
-        self.sure = sure
-        self.doubtful = doubtful
-
-    @classmethod
-    def of(cls, threads: tuple[Thread, ...], vocabulary: Vocabulary) -> Viable:
-        gather = Gather(vocabulary)
-        for thread in threads:
-            thread.walk(vocabulary.remainders, gather)
-        return cls(
-            _flags(gather.sure, vocabulary),
-            [(guards, direct, _flags(ids, vocabulary)) for (guards, direct), ids in gather.doubtful.items()],
-        )
-
-
-def _flags(numbers: list[I32], vocabulary: Vocabulary) -> Any:
-    if not numbers:
-        return None
-    flags = np.zeros(vocabulary.remainder_count, np.bool_)
-    flags[classify.join(numbers)] = True
-    return flags
-
-
 class Thread(Protocol):
     def step(self, byte: int, run: Run) -> tuple[Thread, ...]:
         """Threads after `byte`, which is already on the tape."""
@@ -166,6 +130,10 @@ class Thread(Protocol):
 
     def walk(self, branch: Branch, gather: Gather) -> None:
         """Collect the subtree of `branch`, without `branch` itself."""
+
+    def shape(self, branch: Branch, vocabulary: Vocabulary) -> Shape | None:
+        """What `walk` would collect, by name: equal shapes collect the same, with their guards in the same places.
+        None: it has to be walked. `branch` is one of `vocabulary.places`; where it is its root, the same for `root`."""
 
     def firsts(self) -> Iterable[int]:
         """Bytes that `step` may accept; a superset is allowed."""
@@ -221,9 +189,8 @@ class InLexeme:
                 gather.direct = self.lexeme.is_string
                 gather.add(ending.closers)
                 if ending.numbers.size:
-                    _add_remainders(
-                        gather, follow.viable(ending.outcome, gather.vocabulary), ending, self.lexeme.is_string
-                    )
+                    viable = follow.viable(ending.outcome, gather.vocabulary)
+                    gather.add_remainders(viable, ending, self.lexeme.is_string)
                 gather.direct = False
             if ended is not None:
                 for thread in follow.after(ended):
@@ -271,20 +238,11 @@ class InLexeme:
             gather.guards = outer
             gather.direct = before
 
+    def shape(self, branch: Branch, vocabulary: Vocabulary) -> Shape | None:
+        return shapes.of_lexeme(self, branch, vocabulary)
+
     def firsts(self) -> Iterable[int]:
         return range(256)
-
-
-def _add_remainders(gather: Gather, viable: Viable, ending: classify.Ending, in_string: bool) -> None:
-    if viable.sure is not None:
-        gather.add(ending.tokens[viable.sure[ending.numbers]])
-    outer = gather.guards
-    for guards, direct, flags in viable.doubtful:
-        gather.guards = (*outer, *guards)
-        gather.direct = direct and not in_string
-        gather.add(ending.tokens[flags[ending.numbers]])
-    gather.guards = outer
-    gather.direct = False
 
 
 Move = Callable[[], tuple[Thread, ...]]
@@ -334,53 +292,17 @@ class Choice:
                     thread.walk(below, gather)
             gather.guards = outer
 
+    def shape(self, branch: Branch, vocabulary: Vocabulary) -> Shape | None:
+        return shapes.of_choice(self, branch, vocabulary)
+
+    def shape_after(self, byte: int, below: Branch, vocabulary: Vocabulary) -> Shape | None:
+        move = self.moves[byte]
+        if isinstance(move, Continuation):
+            return move.shape(0, below, vocabulary)
+        return shapes.together(self.go(byte), below, vocabulary)
+
     def firsts(self) -> Iterable[int]:
         return self.moves
-
-
-class Start:
-    """Before the first byte of a value that satisfies `terms`. Readings that differ only in `follow` are put together
-    by `Configs.intern`, so that alternatives do not multiply as values nest."""
-
-    __slots__ = ("_threads", "follow", "source", "terms")
-
-    def __init__(self, source: ValueSource, terms: Any, follow: Continuation) -> None:
-        self.source = source
-        self.terms = terms
-        self.follow = follow
-        self._threads: tuple[Thread, ...] | None = None
-
-    def threads(self) -> tuple[Thread, ...]:
-        if self._threads is None:
-            self._threads = self.source.value(self.terms, self.follow)
-        return self._threads
-
-    def step(self, byte: int, run: Run) -> tuple[Thread, ...]:
-        found: tuple[Thread, ...] = ()
-        for thread in self.threads():
-            found += thread.step(byte, run)
-        return found
-
-    def root(self, gather: Gather) -> None:
-        for thread in self.threads():
-            thread.root(gather)
-
-    def walk(self, branch: Branch, gather: Gather) -> None:
-        for thread in self.threads():
-            thread.walk(branch, gather)
-
-    def firsts(self) -> Iterable[int]:
-        return range(256)
-
-
-class ValueSource(Protocol):
-    """What `Start` asks for threads; `values.Values` is the one implementation."""
-
-    def value(self, terms: Any, follow: Continuation) -> tuple[Thread, ...]: ...
-
-    def start(self, terms: Any, follow: Continuation) -> Start: ...
-
-    def many(self, branches: tuple[Continuation, ...]) -> Many: ...
 
 
 class AtEnd:
@@ -396,6 +318,9 @@ class AtEnd:
 
     def walk(self, branch: Branch, gather: Gather) -> None:
         pass
+
+    def shape(self, branch: Branch, vocabulary: Vocabulary) -> Shape | None:
+        return shapes.NOTHING
 
     def firsts(self) -> Iterable[int]:
         return ()

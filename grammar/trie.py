@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -129,8 +128,14 @@ class Branch:
     path: bytes
     ids: I32 | None = None
     children: dict[int, Branch] = field(default_factory=dict)
-    memo: dict[Any, Any] = field(default_factory=dict)
-    """Classification of this subtree by lexeme state; grows with the lexemes of all schemas, see `classify`."""
+    _only_blanks: bool | None = None
+
+    @property
+    def only_blanks(self) -> bool:
+        """Below is nothing but whitespace."""
+        if self._only_blanks is None:
+            self._only_blanks = all(b in b" \t\r\n" and below.only_blanks for b, below in self.children.items())
+        return self._only_blanks
 
     def find(self, word: bytes) -> Branch | None:
         node: Branch | None = self

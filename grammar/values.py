@@ -6,9 +6,11 @@ from typing import Any, TypeVar
 
 from grammar.arrays import ArrayPlan, ArrayState
 from grammar.frames import Layout
-from grammar.guards import Checked, together
+from grammar.gather import Guard
+from grammar.guards import Checked, all_of
 from grammar.leaves import number_lexemes, spellings, string_lexemes, word_lexeme
 from grammar.lexemes import QUOTE, Lexeme
+from grammar.members import member_terms, surely_has_value
 from grammar.objects import ObjectPlan, ObjectState, ordered_names
 from grammar.options import GrammarOptions
 from grammar.schema import numbers, strings
@@ -18,12 +20,19 @@ from grammar.schema.document import Document
 from grammar.schema.domain import Domain
 from grammar.schema.meaning import Circular, Meaning
 from grammar.schema.strings import Strings, StringSet
-from grammar.threads import Choice, Continuation, Guard, InLexeme, Many, Start, Thread
+from grammar.shapes import Shape, together
+from grammar.starts import Hole, Start
+from grammar.threads import Choice, Continuation, InLexeme, Many, Thread
+from grammar.trie import Branch
+from grammar.vocabulary import Vocabulary
 from plugins.errors import GrammarLimit, InvalidGrammar
 
 _State = TypeVar("_State", ObjectState, ArrayState, Start, Many)
 _STATES = 20_000
 """Object and array states kept for sharing; beyond, the table starts anew and nothing but speed is lost."""
+_HOLE = Hole()
+_ANY_OBJECT = ((), (Object(),))
+_ANY_ARRAY = ((), (Array(),))
 _PATTERNS = 6
 _FEW_MEMBERS = 64
 
@@ -44,6 +53,7 @@ class Values:
         self._assumed = False
         self._terms: dict[Conj, Conj] = {}
         self._states: dict[Any, Any] = {}
+        self._shapes: dict[Any, Shape | None] = {}
 
     # --- threads ---
 
@@ -71,7 +81,7 @@ class Values:
 
     def renewed(self) -> Values:
         """Forget all frames; those in use live on with their matchers."""
-        self._terms, self._states = {}, {}
+        self._terms, self._states, self._shapes = {}, {}, {}
         return self
 
     def start(self, terms: Conj, follow: Continuation) -> Start:
@@ -82,6 +92,21 @@ class Values:
         if found is None:
             found = self._keep(key, Start(self, terms, follow))
         return found
+
+    def value_shape(self, terms: Conj, branch: Branch, vocabulary: Vocabulary) -> Shape | None:
+        """Shape of the start of a value, with holes for what follows it; None also where guards are met, which
+        belong to this very place. What says nothing about the inside of objects and arrays is shared by all schemas."""
+        domain = self.domain(terms)
+        known: dict[Any, Shape | None] = self._shapes
+        key: Any = (id(terms), branch)
+        if domain.objects in _ANY_OBJECT and domain.arrays in _ANY_ARRAY:
+            known, key = vocabulary.shapes.leaves, (domain, self.options, branch)
+        if key not in known:
+            if len(known) >= _STATES:
+                known.clear()
+            shape = together(self.value(terms, _HOLE), branch, vocabulary)
+            known[key] = None if shape is None or shape[1] else shape
+        return known[key]
 
     def many(self, branches: tuple[Continuation, ...]) -> Many:
         key = frozenset(branches)
@@ -130,7 +155,7 @@ class Values:
         known = self._satisfiable.get(terms)
         if known is not None:
             return known
-        if _surely(terms):
+        if surely_has_value(terms):
             return True
         if terms in self._asking:
             self._assumed = True
@@ -161,7 +186,7 @@ class Values:
         try:
             for spec in self.domain(terms).objects:
                 for name in spec.required:
-                    below = _member(spec, name, ())
+                    below = member_terms(spec, name, ())
                     if not self.satisfiable(below) and any(isinstance(fact, Term) for fact in below):
                         return self.why_not(below)
         except RecursionError:
@@ -196,7 +221,7 @@ class Values:
         values: list[Conj] = []
         for name in ordered_names(listed, required, self.options.property_order):
             matched = [text for text in patterns if _matches(matchers[text], name)]
-            terms = _member(spec, name, matched)
+            terms = member_terms(spec, name, matched)
             allowed = name not in spec.absent and strings.contains(spec.names, name)
             if allowed and self.satisfiable(terms):
                 names.append(name)
@@ -244,7 +269,7 @@ class Values:
             if len(split) > 2**_PATTERNS:
                 raise GrammarLimit(f"patternProperties overlap in more than {2**_PATTERNS} ways")
             classes = split
-        return [(language, _member(spec, None, matched)) for language, matched in classes]
+        return [(language, member_terms(spec, None, matched)) for language, matched in classes]
 
     # --- arrays ---
 
@@ -306,31 +331,7 @@ class Values:
         if not facts:
             return None
         assert self.checks is not None
-        return together(*(Checked(self.checks.validator(fact), fact.positive) for fact in sorted(facts, key=repr)))
-
-
-_PLAIN = frozenset(
-    {"type", "properties", "additionalProperties", "items", "title", "description", "default", "examples"}
-)
-_SIZED = {"string": "format", "array": "maxItems", "object": "maxProperties", "boolean": "", "null": ""}
-
-
-def _surely(terms: Conj) -> bool:
-    """At a glance: one schema that asks for a type and nothing that its simplest value could miss."""
-    if not terms:
-        return True
-    if len(terms) > 1 or not isinstance(terms[0], Term) or not terms[0].positive:
-        return False
-    schema = terms[0].node.value
-    if schema is True or schema == {}:
-        return True
-    if not isinstance(schema, dict) or "type" not in schema:
-        return False
-    kind = schema["type"]
-    if not isinstance(kind, str):
-        return False
-    extra = schema.keys() - _PLAIN
-    return not extra or extra == {_SIZED.get(kind, "minimum")}
+        return all_of(*(Checked(self.checks.validator(fact), fact.positive) for fact in sorted(facts, key=repr)))
 
 
 def _joined(groups: Any) -> tuple[Thread, ...]:
@@ -339,19 +340,3 @@ def _joined(groups: Any) -> tuple[Thread, ...]:
 
 def _matches(dfa: Any, name: str) -> bool:
     return strings.contains((Strings(dfa=dfa),), name)
-
-
-def _member(spec: Object, name: str | None, matched: tuple[str, ...] | list[str]) -> Conj:
-    """What the value of `name` must satisfy, given the patterns it matches; None = a name that is not listed."""
-    facts: list[Fact] = []
-    for part in spec.parts:
-        found = name is not None and name in part.by_name
-        if name is not None and found:
-            facts.extend(part.by_name[name])
-        for text, terms in part.patterns:
-            if text in matched:
-                facts.extend(terms)
-                found = True
-        if not found and part.rest is not None:
-            facts.extend(part.rest)
-    return conj(facts)

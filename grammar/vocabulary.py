@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import re
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import product
@@ -16,32 +15,24 @@ import numpy as np
 
 from grammar import kernels
 from grammar.literals import escapes_of
+from grammar.remembered import Remembered
+from grammar.seams import Closing, Scratch, plausible
+from grammar.shapes import Shapes
 from grammar.slices import Slice, make_slices
 from grammar.spelling import token_bytes
 from grammar.trie import I32, Branch, FlatTrie, build_branches, build_flat
 from plugins.errors import InvalidGrammar
 
-_STRING = rb'"(?:[^"\\\x00-\x1f]|\\.)*+'
-_LEXEMES = re.compile(
-    rb"(?>[ \t\r\n]++|[{}\[\]:,]|" + _STRING + rb'"|-?[0-9][0-9.eE+-]*+|true|false|null)*+'
-    rb"(?:" + _STRING + rb"\\?|-|t|tr|tru|f|fa|fal|fals|n|nu|nul)?",
-    re.DOTALL,
-)
 _SEAMS = re.compile(rb'(?:(?<=")(?=[ \t\r\n:,}\]])|(?<=[0-9el])(?=[ \t\r\n,}\]])|(?<=[ \t\r\n])(?=[^ \t\r\n]))')
-_SECOND_KEY = re.compile(rb',[ \t\r\n]*"(?:[^"\\]|\\.)*"')
 _CLOSING = re.compile(rb'((?:[^"\\]|\\.)*")', re.DOTALL)
 _QUOTED = re.compile(rb'[^"]*"((?:[^"\\]|\\.)*")', re.DOTALL)
 _NO_IDS = np.empty(0, np.int32)
+CLASSES_BYTES = 128 << 20
+"""A dense class takes 16 kB of a 128,000 token vocabulary."""
+RESTS_BYTES = 32 << 20
+_COLON = 0x3A
+QUOTE, BACKSLASH = b'"', b"\\"
 _FIRST_BYTES = frozenset(b'{}[],:"tfn')
-
-
-def plausible(text: bytes) -> bool:
-    """Could stand in some JSON text where no string is open: whole lexemes, then perhaps the beginning of one.
-
-    Wider than JSON (order is not looked at) but for one thing: a token that spells a comma and then a whole string is
-    left out, because no mask may cross two property names at once (see `tape`).
-    """
-    return _LEXEMES.fullmatch(text) is not None and _SECOND_KEY.search(text) is None
 
 
 def _cases(spelling: bytes) -> Iterator[bytes]:
@@ -83,9 +74,11 @@ class Vocabulary:
         self.eos = np.array(self.eos_token_ids, np.int32)
         self.row_words = (self.size + 31) // 32
         self._warm = False
-        self.lock = threading.Lock()
-        self.classes: dict[Any, Any] = {}
+        self.classes = Remembered(CLASSES_BYTES)
         """Lexeme states classified so far, see `classify`; shared by all grammars of this vocabulary."""
+        self.rests = Remembered(RESTS_BYTES)
+        """The same for what is left of single words."""
+        self.shapes = Shapes()
 
     @classmethod
     def from_bytes(
@@ -199,6 +192,49 @@ class Vocabulary:
                 found.setdefault(text, []).append(token)
         return {text: np.array(tokens, np.int32) for text, tokens in found.items()}
 
+    def beginnings(self, text: bytes) -> I32:
+        """Tokens that spell a proper beginning of `text`."""
+        numbers, found = self._by_spelling, []
+        for size in range(1, min(len(text), self._longest + 1)):
+            tokens = numbers.get(text[:size])
+            if tokens is not None:
+                found.extend(tokens)
+        return np.array(found, np.int32)
+
+    @cached_property
+    def _by_spelling(self) -> dict[bytes, list[int]]:
+        found: dict[bytes, list[int]] = {}
+        for token, word in enumerate(self.words):
+            found.setdefault(word, []).append(token)
+        return found
+
+    @cached_property
+    def _longest(self) -> int:
+        return max((len(word) for word in self.words), default=0)
+
+    @cached_property
+    def closings(self) -> dict[bytes, Closing]:
+        """Tokens that close a string spelled plainly, by what they spell of it, the quote included."""
+        parts: dict[bytes, tuple[list[int], list[int], list[int]]] = {}
+        for token, word in enumerate(self.words):
+            at = word.find(QUOTE) + 1
+            if not at or BACKSLASH in word[:at]:
+                continue
+            closers, numbers, tokens = parts.setdefault(word[:at], ([], [], []))
+            number = self._remainder_numbers.get(word[at:])
+            if at == len(word):
+                closers.append(token)
+            elif number is not None:
+                numbers.append(number)
+                tokens.append(token)
+        return {
+            text: Closing(*(np.array(part, np.int32) for part in found)) for text, found in parts.items() if any(found)
+        }
+
+    @cached_property
+    def scratch(self) -> Scratch:
+        return Scratch(self.size, self.trie.size)
+
     @cached_property
     def _remainder_numbers(self) -> dict[bytes, int]:
         numbers: dict[bytes, int] = {}
@@ -213,6 +249,19 @@ class Vocabulary:
     def remainders(self) -> Branch:
         """What tokens can spell after the end of a lexeme they began inside; `ids` are remainder numbers."""
         return build_branches(self._remainder_numbers.items())
+
+    @cached_property
+    def places(self) -> Branch:
+        """Every way on in JSON that some token spells from somewhere: what shapes are told from, see `shapes`."""
+        words = {word for word in self.words if word and word[0] in _FIRST_BYTES and plausible(word)}
+        words |= self._remainder_numbers.keys()
+        words |= {word[1:] for word in self._remainder_numbers if len(word) > 1 and word[0] == _COLON}
+        return build_branches((word, number) for number, word in enumerate(sorted(words)))
+
+    @cached_property
+    def after_colon(self) -> Branch | None:
+        """Its place after a name and a colon; what can be read there, can be read at the root of `places`."""
+        return self.places.children.get(_COLON)
 
     @property
     def remainder_count(self) -> int:
@@ -263,5 +312,16 @@ class Vocabulary:
             return self
         self._warm = True
         kernels.warm()
-        _ = self.slices, self.trie, self.structural, self.escapes, self.remainders, self.closing, self.quoted
+        _ = (
+            self.slices,
+            self.trie,
+            self.structural,
+            self.escapes,
+            self.remainders,
+            self.places,
+            self.closing,
+            self.quoted,
+            self.closings,
+            self._by_spelling,
+        )
         return self

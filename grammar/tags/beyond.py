@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 
-from grammar import classify
 from grammar.trie import Branch, build_branches
 from grammar.vocabulary import Vocabulary
 
@@ -22,8 +21,9 @@ def beyond(vocabulary: Vocabulary, ends: frozenset[str], anything: bool) -> Bran
     if known is None:
         follows = [b"."] if anything else [_beginnings(end.encode()) for end in sorted(ends) if end]
         pattern = re.compile(_ENDS + b"(?:" + b"|".join(follows or [rb"(?!)"]) + b")", re.DOTALL)
-        known = build_branches((word, token) for token, word in enumerate(vocabulary.words) if pattern.search(word))
-        classify.remember(vocabulary, key, known)
+        found = [(word, token) for token, word in enumerate(vocabulary.words) if pattern.search(word)]
+        known = build_branches(found)
+        vocabulary.classes.put(key, known, 500 * len(found))
     return known
 
 

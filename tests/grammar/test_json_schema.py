@@ -61,6 +61,14 @@ def test_enum_and_const_allow_equal_values_however_spelled() -> None:
     check_schema({"enum": [f"value-{i}" for i in range(10_000)]}, ["value-0", "value-9999"], ["value-10000", "value"])
 
 
+def test_known_strings_may_be_cut_inside_a_character() -> None:
+    """Tokens of single bytes, or of half a character."""
+    check_schema({"enum": ["é", "éa", "😀", "日本"]}, ["é", "éa", "😀", "日本"], ["e", "日", "😁"])
+    check_schema(
+        {"properties": {"größe": {"type": "integer"}}, "additionalProperties": False}, [{"größe": 1}], [{"grö": 1}]
+    )
+
+
 def test_objects_keep_to_the_listed_properties_and_their_order() -> None:
     schema = {
         "type": "object",

@@ -14,8 +14,8 @@ from grammar import InvalidGrammar, Vocabulary, compile_json_schema, kernels
 from grammar.automata import CharDfa, json_string_body
 from grammar.classify import at_root
 from grammar.lexemes import DfaLexeme
+from grammar.seams import plausible
 from grammar.slices import takes
-from grammar.vocabulary import plausible
 from tests.grammar.grammar_checks import accepts, allowed, byte_vocabulary
 from tests.reference.mask_by_trial import kernel_walk
 
@@ -89,17 +89,15 @@ def test_the_compiled_walk_equals_its_slow_twin() -> None:
     for pattern in ("^[a-z]+$", "a.b", "^(true|12|the)*$"):
         lexeme = DfaLexeme(json_string_body(CharDfa.from_pattern(pattern)), quoted=True)
         for state in range(min(12, lexeme.table.shape[0])):
-            row = np.zeros(vocabulary.row_words, np.int32)
-            exits, closes = np.empty(trie.size + 1, np.int32), np.empty(trie.size + 1, np.int32)
-            n_exits, n_closes, _ = kernels.walk(
+            stays, exits, closes = (np.empty(trie.size + 1, np.int32) for _ in range(3))
+            n_exits, n_closes, n_inside = kernels.walk(
                 trie.byte, trie.depth, trie.skip, trie.first, trie.exact, trie.ids,
-                lexeme.table, lexeme.accepting, state, lexeme.final, row, exits, closes,
+                lexeme.table, lexeme.accepting, state, lexeme.final, stays, exits, closes,
             )  # fmt: skip
             inside, closing, leaving = kernel_walk(
                 vocabulary.words, lexeme.table, lexeme.accepting, state, lexeme.final
             )
-            found = set(np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")).tolist())
-            assert found == inside
+            assert set(stays[:n_inside].tolist()) == inside
             assert set(closes[:n_closes].tolist()) == closing
             below = {
                 (token, int(trie.depth[node]) - 1)

@@ -1,0 +1,44 @@
+"""What a member of an object must satisfy, and what surely has a value, read off the facts at a glance."""
+
+from __future__ import annotations
+
+from grammar.schema.containers import Conj, Fact, Object, Term, conj
+
+_PLAIN = frozenset(
+    {"type", "properties", "additionalProperties", "items", "title", "description", "default", "examples"}
+)
+_SIZED = {"string": "format", "array": "maxItems", "object": "maxProperties", "boolean": "", "null": ""}
+
+
+def surely_has_value(terms: Conj) -> bool:
+    """At a glance: one schema that asks for a type and nothing that its simplest value could miss."""
+    if not terms:
+        return True
+    if len(terms) > 1 or not isinstance(terms[0], Term) or not terms[0].positive:
+        return False
+    schema = terms[0].node.value
+    if schema is True or schema == {}:
+        return True
+    if not isinstance(schema, dict) or "type" not in schema:
+        return False
+    kind = schema["type"]
+    if not isinstance(kind, str):
+        return False
+    extra = schema.keys() - _PLAIN
+    return not extra or extra == {_SIZED.get(kind, "minimum")}
+
+
+def member_terms(spec: Object, name: str | None, matched: tuple[str, ...] | list[str]) -> Conj:
+    """What the value of `name` must satisfy, given the patterns it matches; None = a name that is not listed."""
+    facts: list[Fact] = []
+    for part in spec.parts:
+        found = name is not None and name in part.by_name
+        if name is not None and found:
+            facts.extend(part.by_name[name])
+        for text, terms in part.patterns:
+            if text in matched:
+                facts.extend(terms)
+                found = True
+        if not found and part.rest is not None:
+            facts.extend(part.rest)
+    return conj(facts)

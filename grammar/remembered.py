@@ -1,0 +1,44 @@
+"""What is worth keeping, up to so many bytes: the least recently used goes first."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from contextlib import suppress
+from threading import Lock
+from typing import Any
+
+_OVERHEAD = 300
+"""Bytes that an entry takes beside its arrays, roughly."""
+
+
+class Remembered:
+    """A cache by key, bounded by the bytes that its callers state. Safe to use from several threads."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self.most_bytes = most_bytes
+        self.bytes = 0
+        self._entries: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, key: Hashable) -> Any:
+        """None where nothing is kept under `key`."""
+        found = self._entries.get(key)
+        if found is None:
+            return None
+        with suppress(KeyError):  # another thread may just have dropped it
+            self._entries.move_to_end(key)
+        return found[0]
+
+    def put(self, key: Hashable, value: Any, size: int) -> None:
+        """`size`: bytes of the arrays that are kept for `value` alone."""
+        size += _OVERHEAD
+        with self._lock:
+            old = self._entries.pop(key, None)
+            self.bytes += size - (old[1] if old is not None else 0)
+            self._entries[key] = (value, size)
+            while self.bytes > self.most_bytes and len(self._entries) > 1:
+                self.bytes -= self._entries.popitem(last=False)[1][1]
