@@ -8,7 +8,7 @@ out once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import Any, Protocol
 
 from grammar import classify, shapes
 from grammar.gather import Gather, Guard, Viable

@@ -10,7 +10,8 @@ from grammar.arrays import ArrayState, ItemDone
 from grammar.completion.words import ShortWords, Word
 from grammar.objects import Free, Named, ObjectState
 from grammar.schema.containers import Conj, conj
-from grammar.threads import AT_END, Choice, Continuation, End, InLexeme, Start, Thread
+from grammar.starts import Start
+from grammar.threads import AT_END, Choice, Continuation, End, InLexeme, Thread
 
 NEVER = 1 << 40
 _CLOSERS = frozenset(b"}]")

@@ -9,8 +9,9 @@ from typing import NamedTuple
 from grammar.completion.costs import NEVER, Costs
 from grammar.config import Config, Configs
 from grammar.objects import Named
+from grammar.starts import Start
 from grammar.tape import Place, Tape
-from grammar.threads import AT_END, Choice, InLexeme, Start, Thread
+from grammar.threads import AT_END, Choice, InLexeme, Thread
 from grammar.vocabulary import Vocabulary
 
 _MOST_TRIES = 2_000
