@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from engine import render_chat
+from gateway.upstream.model import is_remote
 from plugins import ContextLengthExceeded, InvalidGrammar, Message, Prompt, Request, RequestError, ServedModel
 
 
@@ -15,6 +16,8 @@ class ChatTemplate:
         self._show_schema = show_schema
 
     async def assemble(self, request: Request, model: ServedModel) -> Prompt:
+        if is_remote(model):
+            return Prompt("", ())
         shown = request.callable_tools  # what it may not call, it need not read
         tools = [{"name": t.name, "description": t.description, "parameters": t.parameters} for t in shown]
         try:

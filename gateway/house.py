@@ -20,6 +20,7 @@ from cache import TieredCache
 from gateway.accounts import Accounts
 from gateway.accounts.metrics import AccountMetrics
 from gateway.config import Settings
+from gateway.generators import Generators
 from gateway.pipeline import Pipeline, Stages
 from gateway.recall import bind_embedders
 from gateway.spans import Spans
@@ -40,7 +41,7 @@ from plugins import (
 
 log = logging.getLogger("sluicegate")
 Register = Callable[[Registry], None]
-SINGLE: tuple[SlotName, ...] = ("route", "assemble", "constrain", "generate")
+SINGLE: tuple[SlotName, ...] = ("route", "assemble", "constrain")
 SHAPING: tuple[SlotName, ...] = ("screen", "assemble", "constrain", "moderate")
 """Slots whose configuration changes answers; their digest is part of every cache key."""
 
@@ -139,7 +140,7 @@ class House:
                 if isinstance(stage, Lifecycle):
                     await stage.start()
                 if hasattr(stage, "stats"):
-                    self.metrics.watch(stage.stats, "" if slot == "generate" else f"{slot}_{name.replace('-', '_')}_")
+                    self.metrics.watch(stage.stats, _prefix(slot, name, first=stage is stages[0][1]))
         bind_embedders(self.caches, self.pipeline.stages.generate[1])
         await self._warm()
         self.state = "ready"
@@ -171,6 +172,8 @@ class House:
 
     def _build(self, registry: Registry, slot: SlotName) -> list[tuple[str, Any]]:
         names = getattr(self.settings.pipeline, slot)
+        if slot == "generate" and not names:
+            raise ConfigurationError("[pipeline] generate names no stage; without one nothing can be answered")
         if slot in SINGLE and len(names) != 1:
             raise ConfigurationError(f"slot {slot!r} takes exactly one stage, [pipeline] names {list(names)}")
         unused = set(self.settings.stages.get(slot, {})) - set(names) - set(registry.names(slot))
@@ -180,6 +183,11 @@ class House:
                 f"installed: {', '.join(registry.names(slot)) or 'none'}"
             )
         return [(name, registry.build(slot, name, self.settings.of_stage(slot, name))) for name in names]
+
+
+def _prefix(slot: str, name: str, *, first: bool) -> str:
+    """Of a stage's numbers: those of the generator itself have none."""
+    return "" if slot == "generate" and first else f"{slot}_{name.replace('-', '_')}_"
 
 
 async def _closed(slot: str, name: str, stage: Lifecycle) -> None:
@@ -198,11 +206,15 @@ def _stages(built: Mapping[SlotName, list[tuple[str, Any]]], fingerprint: str) -
         assemble=built["assemble"][0],
         recall=built["recall"],
         constrain=built["constrain"][0],
-        generate=built["generate"][0],
+        generate=_generator(built["generate"]),
         moderate=built["moderate"],
         record=built["record"],
         fingerprint=fingerprint,
     )
+
+
+def _generator(parts: list[tuple[str, Any]]) -> tuple[str, Any]:
+    return parts[0] if len(parts) == 1 else ("+".join(name for name, _ in parts), Generators(parts))
 
 
 def _fingerprint(settings: Settings) -> str:

@@ -21,10 +21,11 @@ from gateway.exchange import Delta, Exchange
 from gateway.moderation import REFUSAL, Moderation
 from gateway.recall import Replay, hit_detail, question_for, recalled, remember
 from gateway.regions import Regions
-from gateway.shape import shape_of
+from gateway.shape import Shape, shape_of
 from gateway.spans import Spans, error_code
 from gateway.telemetry import Metrics
 from gateway.tools import check_tools
+from gateway.upstream.model import is_remote, judged
 from gateway.validation import Validator
 from plugins import (
     Admitter,
@@ -167,7 +168,11 @@ class Pipeline:
         with self._spans.timed(exchange, "assemble", name) as note:
             exchange.prompt = await assembler.assemble(exchange.request, exchange.served)
             note.outcome = f"{len(exchange.prompt.token_ids)} tokens"
-        exchange.shape = shape_of(exchange.request, exchange.prompt)
+        exchange.shape = (
+            Shape(judged(exchange.request.constraint))
+            if is_remote(exchange.served)
+            else shape_of(exchange.request, exchange.prompt)
+        )
 
     async def _recall(self, exchange: Exchange) -> None:
         caches = [cache for _, cache in self.stages.recall]
@@ -232,6 +237,7 @@ class Pipeline:
                 version=exchange.served.version,
                 explain=request.explain,
                 traceparent=exchange.trace.traceparent,
+                request=request,
             )
             exchange.generation = await generator.generate(job)
             note.outcome = "queued"

@@ -12,6 +12,7 @@ from gateway.config import Settings
 from gateway.keys import ApiKeys
 from gateway.routing import ByName
 from gateway.telemetry import Metrics, MetricsRecorder
+from gateway.upstream.settings import UpstreamSettings
 from plugins import ConfigurationError, Outcome, RegistryLike
 
 log = logging.getLogger("sluicegate.requests")
@@ -42,6 +43,7 @@ def register(registry: RegistryLike, settings: Settings, metrics: Metrics, accou
     registry.add("record", "ledger", lambda table: _plain(table, Ledger(accounts)))
     registry.add("route", "by-name", lambda table: _plain(table, ByName()))
     registry.add("assemble", "chat-template", _chat_template)
+    registry.add("generate", "upstream", _upstream)
     registry.add("record", "metrics", lambda table: _plain(table, MetricsRecorder(metrics)))
     registry.add("record", "log", lambda table: _plain(table, LogRecorder()))
 
@@ -50,6 +52,16 @@ def _plain(table: Mapping[str, Any], stage: Any) -> Any:
     if table:
         raise ConfigurationError(f"this stage has no settings, found {', '.join(sorted(table))}")
     return stage
+
+
+def _upstream(table: Mapping[str, Any]) -> Any:
+    try:
+        from gateway.upstream.generator import Upstream
+    except ImportError as error:
+        raise ConfigurationError(
+            "generate.upstream needs the package aiohttp; pip install 'sluicegate[upstream]'"
+        ) from error
+    return Upstream(UpstreamSettings.of(table))
 
 
 def _chat_template(table: Mapping[str, Any]) -> ChatTemplate:

@@ -80,6 +80,7 @@ from plugins.errors import (
     TokenRejected,
     Unsatisfiable,
     UnsupportedGrammar,
+    UpstreamFailed,
 )
 from plugins.registry import Registry, discover
 from plugins.timeline import Timeline, TokenStep
@@ -163,6 +164,7 @@ __all__ = [
     "ToolChoice",
     "Unsatisfiable",
     "UnsupportedGrammar",
+    "UpstreamFailed",
     "Usage",
     "Verdict",
     "discover",

@@ -331,7 +331,8 @@ class CompiledGrammar(Protocol):
 
 
 class ServedModel(Protocol):
-    """What stages may know of a model in memory."""
+    """What stages may know of a model in memory. One with a true attribute `remote` is run by another server, which
+    renders its prompts; its `tokenizer` has one token a byte, and what it answers is judged by the grammar here."""
 
     name: str
     version: str
@@ -363,6 +364,8 @@ class Job:
     """Seconds from now after which nobody wants the answer; None = whenever it comes."""
     version: str | None = None
     """Of the model that prompt and grammar were made for; another one is refused. None = any."""
+    request: Request | None = None
+    """What is asked, for generators that pass it on to another server."""
 
 
 class Generation(Protocol):

@@ -20,6 +20,7 @@
     └── ServiceError                our fault; becomes a 5xx
         ├── Overloaded              503, with `retry_after_s`
         ├── ModelLoadError          a checkpoint that the engine cannot serve, with the reason
+        ├── UpstreamFailed          502, another server that runs a model did not answer as it should
         ├── DeadlineExceeded        504, the time that a request was given ran out
         ├── GenerationFailed        500, one request's generation broke
         └── StageFailed             500, a stage threw or ran out of time and failed closed
@@ -167,6 +168,11 @@ class Overloaded(ServiceError):
 
 class ModelLoadError(ServiceError):
     code = "model_load_error"
+
+
+class UpstreamFailed(ServiceError):
+    code = "upstream_failed"
+    status = 502
 
 
 class DeadlineExceeded(ServiceError):

@@ -1,0 +1,79 @@
+"""Several generators as one: each job goes to the one that serves its model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from plugins import (
+    ConfigurationError,
+    Embeddings,
+    Generation,
+    Generator,
+    Job,
+    Load,
+    LoadReporter,
+    ModelHost,
+    NotFound,
+    RequestError,
+    ServedModel,
+    TextEmbedder,
+)
+
+
+class Generators:
+    """A `Generator` over `parts` in their order; the first one that serves a name has it. What is optional for a
+    generator is passed to a part that can do it."""
+
+    def __init__(self, parts: Sequence[tuple[str, Generator]]) -> None:
+        self._parts = list(parts)
+
+    @property
+    def models(self) -> Mapping[str, ServedModel]:
+        found: dict[str, ServedModel] = {}
+        for _, part in self._parts:
+            for name, model in part.models.items():
+                found.setdefault(name, model)
+        return found
+
+    async def generate(self, job: Job) -> Generation:
+        return await self.part_of(job.model).generate(job)
+
+    def part_of(self, model: str) -> Generator:
+        """Raises `NotFound`."""
+        for _, part in self._parts:
+            if model in part.models:
+                return part
+        raise NotFound(f"there is no model {model!r} here; served: {', '.join(sorted(self.models))}", param="model")
+
+    def stats(self) -> Mapping[str, float]:
+        """Sums; the ratio is the fullest part's."""
+        found: dict[str, float] = {}
+        for _, part in self._parts:
+            for name, value in part.stats().items():
+                found[name] = max(found.get(name, 0.0), value) if name.endswith("ratio") else found.get(name, 0) + value
+        return found
+
+    def load(self, model: str | None = None) -> Load:
+        part = self.part_of(model or next(iter(self.models)))
+        return part.load(model) if isinstance(part, LoadReporter) else Load(0, 0, 0, 0, 0.0)
+
+    async def embed(self, texts: Sequence[str | Sequence[int]], *, model: str | None = None) -> Embeddings:
+        for _, part in self._parts:
+            if isinstance(part, TextEmbedder) and (model is None or model in part.models):
+                return await part.embed(texts, model=model)
+        raise RequestError("no model that is served here embeds texts", param="model", code="model_not_found")
+
+    async def add_model(self, settings: Any, *, replace: bool = False) -> ServedModel:
+        """Settings with a `url` are for a generator that asks other servers."""
+        wanted = "upstream" if isinstance(settings, Mapping) and "url" in settings else "engine"
+        for name, part in self._parts:
+            if name == wanted and isinstance(part, ModelHost):
+                return await part.add_model(settings, replace=replace)
+        raise ConfigurationError(f"no generator {wanted!r} runs here that takes models; see [pipeline] generate")
+
+    async def remove_model(self, name: str, *, drain_s: float | None = None) -> None:
+        part = self.part_of(name)
+        if not isinstance(part, ModelHost):
+            raise RequestError(f"the generator of model {name!r} cannot let it go", param="model")
+        await part.remove_model(name, drain_s=drain_s)

@@ -1,0 +1,30 @@
+"""Where a name leads: addresses inside are refused, unless the operator meant one, at the moment of connecting."""
+
+from __future__ import annotations
+
+import socket
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+
+from gateway.upstream.settings import is_public
+
+
+class PublicOnly(AbstractResolver):
+    """Resolves as the system does and leaves out what is not public. The connection goes to just what was looked at, so
+    that a name cannot change between the look and the call."""
+
+    def __init__(self) -> None:
+        self._resolver = aiohttp.ThreadedResolver()
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        found = await self._resolver.resolve(host, port, family)
+        public = [result for result in found if is_public(result["host"])]
+        if not public:
+            raise OSError(None, f"{host} leads to addresses that are not public; set allow_private = true if meant")
+        return public
+
+    async def close(self) -> None:
+        await self._resolver.close()

@@ -1,0 +1,89 @@
+"""Slot `generate`, stage `upstream`: models of any server that speaks OpenAI's `/chat/completions`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gateway.upstream.body import body_of
+from gateway.upstream.client import Client
+from gateway.upstream.generation import UpstreamGeneration
+from gateway.upstream.model import upstream_model
+from gateway.upstream.settings import UpstreamModelSettings, UpstreamSettings, model_settings
+from plugins import Job, Load, NotFound, RequestError, ServedModel
+
+
+class Upstream:
+    """A `Generator`, and a `ModelHost`: servers can be added and removed while requests run."""
+
+    def __init__(self, settings: UpstreamSettings) -> None:
+        self._settings = dict(settings.models)
+        self._models: dict[str, ServedModel] = {name: upstream_model(name, s) for name, s in self._settings.items()}
+        self._clients = {name: Client(name, s) for name, s in self._settings.items()}
+
+    @property
+    def models(self) -> Mapping[str, ServedModel]:
+        return self._models
+
+    async def start(self) -> None:
+        for client in self._clients.values():
+            await client.start()
+
+    async def close(self) -> None:
+        for client in self._clients.values():
+            await client.close()
+
+    async def generate(self, job: Job) -> UpstreamGeneration:
+        """Returns once the server has begun to answer, so that its refusal can still become a status."""
+        settings = self._settings.get(job.model)
+        if settings is None:
+            raise NotFound(f"there is no model {job.model!r} here; served: {', '.join(sorted(self._models))}")
+        if job.request is None:
+            raise RequestError("a model of another server answers requests, not prompts", param="model")
+        body = body_of(job.request, settings, job.model)
+        client = self._clients[job.model]
+        reply = await client.ask(body, job.traceparent)
+        return UpstreamGeneration(job, client, body, reply, settings.attempts)
+
+    def stats(self) -> Mapping[str, float]:
+        clients = self._clients.values()
+        return {
+            "requests_running": float(sum(client.running for client in clients)),
+            "requests_waiting": 0.0,
+            "kv_cache_usage_ratio": 0.0,
+            "failures_total": float(sum(client.failures for client in clients)),
+            "breakers_open": float(sum(client.breaker.is_open for client in clients)),
+            "breakers_opened_total": float(sum(client.breaker.opened for client in clients)),
+        }
+
+    def load(self, model: str | None = None) -> Load:
+        """What is known of the other server: how much of ours it runs, and whether it is left alone."""
+        client = self._clients.get(model or next(iter(self._clients)))
+        if client is None:
+            raise NotFound(f"there is no model {model!r} here")
+        return Load(client.running, 0, 0, 0, client.breaker.wait_s())
+
+    async def add_model(self, settings: Any, *, replace: bool = False) -> ServedModel:
+        """`settings`: those of one model, and its `name`."""
+        table = dict(settings)
+        name = str(table.pop("name", ""))
+        if not name or (name in self._models and not replace):
+            raise RequestError(f"the name {name!r} is taken or empty; send another, or `replace`", param="name")
+        made = model_settings(name, table)
+        client = Client(name, made)
+        await client.start()
+        before = self._clients.get(name)
+        self._put(name, made, client)
+        if before is not None:
+            await before.close()
+        return self._models[name]
+
+    async def remove_model(self, name: str, *, drain_s: float | None = None) -> None:
+        if name not in self._models:
+            raise NotFound(f"there is no model {name!r} here")
+        del self._models[name], self._settings[name]
+        await self._clients.pop(name).close()
+
+    def _put(self, name: str, settings: UpstreamModelSettings, client: Client) -> None:
+        self._settings[name], self._clients[name] = settings, client
+        self._models[name] = upstream_model(name, settings)

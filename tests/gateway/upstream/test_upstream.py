@@ -1,0 +1,332 @@
+"""Models of other servers: what is asked of them, what is believed, and what happens when they misbehave."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from gateway.testing import Reply, TestApp
+from gateway.upstream.breaker import Breaker
+from gateway.upstream.settings import UpstreamSettings, is_public
+from plugins import ConfigurationError
+from tests.gateway.upstream.servers import (
+    END,
+    Act,
+    ScriptedServer,
+    answers,
+    chunk,
+    event,
+    gateway,
+    hangs,
+    running,
+    says,
+    streams,
+)
+
+SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
+AS_JSON: dict[str, Any] = {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA}}}
+BAD, GOOD = '{"a": "one"}', '{"a": 1}'
+
+
+def asked(app: TestApp, *, stream: bool, **fields: Any) -> Reply:
+    return app.ask("hi", stream=stream, model="far", **fields)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_an_answer_passes_with_its_usage(stream: bool) -> None:
+    server = ScriptedServer(says("Hel", "lo"))
+    with running(server) as url, gateway(url) as app:
+        reply = asked(app, stream=stream)
+        assert (reply.status, reply.text, reply.finish_reason) == (200, "Hello", "stop")
+        [outcome] = app.wait_for_outcomes(1)
+        assert (outcome.usage.prompt_tokens, outcome.usage.completion_tokens) == (11, 7)
+        assert outcome.model == "far"
+
+
+def test_what_was_asked_is_passed_on() -> None:
+    server = ScriptedServer(says(GOOD))
+    sampling = {"temperature": 0.5, "max_tokens": 9, "top_k": 4, "seed": 3, "user": "u"}
+    with running(server) as url, gateway(url, model="there") as app:
+        asked(app, stream=False, **sampling, **AS_JSON)
+    [body] = server.bodies
+    assert {name: body[name] for name in ("model", "temperature", "max_tokens", "top_k", "seed")} == {
+        "model": "there",
+        "temperature": 0.5,
+        "max_tokens": 9,
+        "top_k": 4,
+        "seed": 3,
+    }
+    assert body["response_format"]["json_schema"]["schema"] == SCHEMA
+    assert "authorization" not in server.headers[0]
+
+
+@pytest.mark.parametrize(
+    ("constraint", "forwarded"),
+    [({"regex": "[ab]{2}"}, {"regex": "[ab]{2}"}), ({"choice": ["ab", "c"]}, {"choice": ["ab", "c"]})],
+)
+def test_every_constraint_is_passed_on_and_judged(constraint: dict[str, Any], forwarded: dict[str, Any]) -> None:
+    server = ScriptedServer(says("xx"), says("ab"))
+    with running(server) as url, gateway(url) as app:
+        assert asked(app, stream=False, structured_outputs=constraint).text == "ab"
+    assert server.bodies[0]["structured_outputs"] == forwarded
+
+
+def test_a_server_that_knows_schemas_only_is_not_asked_for_more() -> None:
+    server = ScriptedServer(says("ab"))
+    with running(server) as url, gateway(url, dialect="openai") as app:
+        refused = asked(app, stream=False, structured_outputs={"regex": "ab"})
+        assert (refused.status, error(refused)["code"]) == (400, "unsupported_schema")
+        assert asked(app, stream=False, top_k=3).status == 400
+    assert not server.bodies
+
+
+def error(reply: Reply) -> Mapping[str, Any]:
+    assert reply.error is not None
+    return reply.error
+
+
+def test_a_broken_answer_is_asked_for_again_with_what_was_wrong() -> None:
+    server = ScriptedServer(says(BAD), says(GOOD))
+    with running(server) as url, gateway(url) as app:
+        reply = asked(app, stream=False, **AS_JSON)
+        assert (reply.status, reply.text) == (200, GOOD)
+        [outcome] = app.wait_for_outcomes(1)
+        assert outcome.usage.completion_tokens > 7  # the broken one is paid for as well
+    again = server.bodies[1]["messages"]
+    assert again[-2] == {"role": "assistant", "content": BAD}
+    assert "does not follow the schema" in again[-1]["content"]
+
+
+def test_an_answer_that_stays_broken_is_an_error() -> None:
+    server = ScriptedServer(says(BAD))
+    with running(server) as url, gateway(url, attempts=2) as app:
+        reply = asked(app, stream=False, **AS_JSON)
+        assert (reply.status, error(reply)["code"]) == (502, "upstream_failed")
+    assert len(server.bodies) == 2
+
+
+def test_a_broken_stream_ends_as_an_error_at_the_byte_that_breaks_it() -> None:
+    server = ScriptedServer(says('{"a": ', '"one"}'))
+    with running(server) as url, gateway(url) as app:
+        reply = asked(app, stream=True, **AS_JSON)
+        assert reply.text == '{"a": '
+        assert error(reply)["code"] == "upstream_failed"
+        assert reply.finish_reason is None
+
+
+def test_any_layout_of_valid_json_is_believed() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "array"}}, "required": ["a"]}
+    text = json.dumps({"b": [1, {"c": 2}], "a": 1}, indent=3)
+    fmt = {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}}
+    with running(ScriptedServer(says(text))) as url, gateway(url) as app:
+        assert asked(app, stream=True, **fmt).text == text
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        streams(chunk("Hel"), cut=True),
+        streams(chunk("Hel")),
+        streams(chunk("Hel"), END),
+        streams(chunk("Hel"), b"data: {nonsense\n\n"),
+        streams(chunk("Hel"), event({"error": {"message": "secret detail"}})),
+        streams(chunk("Hel"), event({"choices": [{"index": 7, "delta": {"content": "x"}}]})),
+        streams(chunk("Hel"), event({"choices": "nonsense"})),
+        streams(chunk("Hel"), pause_s=5),
+    ],
+    ids=["cut", "no end", "not finished", "no JSON", "error", "strange choice", "no choices", "silence"],
+)
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_stream_that_fails_never_looks_like_an_answer(act: Act, stream: bool) -> None:
+    with running(ScriptedServer(act)) as url, gateway(url, idle_s=0.2) as app:
+        reply = asked(app, stream=stream)
+        assert error(reply)["code"] == "upstream_failed"
+        assert "secret detail" not in str(reply)
+
+
+def test_a_cut_stream_is_asked_for_again_while_nothing_has_left() -> None:
+    server = ScriptedServer(streams(cut=True), says("Hello"))
+    with running(server) as url, gateway(url) as app:
+        assert asked(app, stream=True).text == "Hello"
+
+
+@pytest.mark.parametrize(
+    ("act", "status", "code"),
+    [
+        (answers(400, {"error": {"message": "no such field"}}), 400, "invalid_request"),
+        (answers(400, {"error": {"code": "context_length_exceeded"}}), 400, "context_length_exceeded"),
+        (answers(401, {"error": {"message": "key sk-operator"}}), 502, "upstream_failed"),
+        (answers(404), 404, "model_not_found"),
+        (answers(429, headers={"retry-after": "17"}), 503, "overloaded"),
+        (answers(500), 502, "upstream_failed"),
+        (answers(302, headers={"location": "http://169.254.169.254/"}), 502, "upstream_failed"),
+        (answers(200, {"choices": []}), 502, "upstream_failed"),
+        (hangs, 502, "upstream_failed"),
+    ],
+    ids=["400", "context", "401", "404", "429", "500", "redirect", "no stream", "hangs"],
+)
+def test_a_refusal_becomes_the_right_status(act: Act, status: int, code: str) -> None:
+    with running(ScriptedServer(act)) as url, gateway(url, first_s=0.3) as app:
+        body = {"model": "far", "messages": [{"role": "user", "content": "hi"}]}
+        answer = app.client.post("/v1/chat/completions", json=body)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+        assert "sk-operator" not in answer.text
+        if code == "overloaded":
+            assert answer.headers["retry-after"] == "17"
+
+
+def test_a_busy_server_is_tried_again() -> None:
+    server = ScriptedServer(answers(503, headers={"retry-after": "0"}), answers(502), says("Hello"))
+    with running(server) as url, gateway(url, retries=2) as app:
+        assert asked(app, stream=False).text == "Hello"
+
+
+def test_a_server_that_keeps_failing_is_left_alone() -> None:
+    server = ScriptedServer(answers(500))
+    with running(server) as url, gateway(url, failures_to_open=2, pause_s=30) as app:
+        statuses = [asked(app, stream=False).status for _ in range(4)]
+        assert statuses == [502, 502, 503, 503]
+        assert len(server.bodies) == 2
+        assert "sluicegate_breakers_open 1.0" in app.client.get("/metrics").text
+
+
+def test_the_breaker_lets_one_trial_through_after_its_pause() -> None:
+    now = [0.0]
+    breaker = Breaker(2, 5.0, lambda: now[0])
+    breaker.failed(), breaker.failed()
+    assert breaker.wait_s() == 5
+    now[0] = 5.0
+    assert not breaker.is_open
+    breaker.passing()
+    assert breaker.is_open  # the others wait for the trial
+    breaker.failed()
+    assert breaker.wait_s() == 10
+    now[0] = 15.0
+    breaker.passing()
+    breaker.succeeded()
+    assert not breaker.is_open
+
+
+def test_a_client_that_leaves_ends_the_call_to_the_other_server() -> None:
+    server = ScriptedServer(streams(*[chunk("word ")] * 500, pause_s=0.02))
+    with running(server) as url, gateway(url) as app:
+        body = {"model": "far", "messages": [{"role": "user", "content": "hi"}], "stream": True}
+        with app.client.stream("POST", "/v1/chat/completions", json=body) as answer:
+            pieces = answer.iter_bytes()
+            next(pieces)
+        deadline = time.monotonic() + 5
+        while not server.left and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert server.left == 1
+        app.wait_for_outcomes(1)
+        assert "sluicegate_requests_running 0.0" in app.client.get("/metrics").text
+
+
+def test_rails_see_the_stream_of_the_other_server() -> None:
+    stages = {"blocklist": {"phrases": ["project nightingale"], "action": "block"}}
+    server = ScriptedServer(says("about pro", "ject night", "ingale and more"))
+    with running(server) as url:
+        model = {"url": url, "allow_private": True}
+        app = TestApp(
+            pipeline={"generate": ["upstream"], "moderate": ["blocklist"]},
+            stages={"generate": {"upstream": {"models": {"far": model}}}, "moderate": stages},
+        )
+        with app:
+            reply = asked(app, stream=True)
+            assert "night" not in reply.text
+            assert reply.finish_reason == "content_filter"
+
+
+def test_tools_are_passed_on_and_their_arguments_judged() -> None:
+    def call(arguments: str) -> Act:
+        begin = chunk(tool_calls=[{"index": 0, "id": "1", "function": {"name": "look", "arguments": ""}}])
+        rest = chunk(tool_calls=[{"index": 0, "function": {"arguments": arguments}}])
+        return streams(begin, rest, chunk(reason="tool_calls"), END)
+
+    tool = {"type": "function", "function": {"name": "look", "parameters": SCHEMA}}
+    with running(ScriptedServer(call(GOOD))) as url, gateway(url) as app:
+        body = {"model": "far", "messages": [{"role": "user", "content": "hi"}], "tools": [tool]}
+        choice = app.client.post("/v1/chat/completions", json=body).json()["choices"][0]
+        assert choice["finish_reason"] == "tool_calls"
+        assert choice["message"]["tool_calls"][0]["function"] == {"name": "look", "arguments": GOOD}
+    with running(ScriptedServer(call(BAD))) as url, gateway(url) as app:
+        assert app.client.post("/v1/chat/completions", json=body).status_code == 500
+
+
+def test_it_serves_beside_another_generator() -> None:
+    with running(ScriptedServer(says("from far"))) as url:
+        stages = {"generate": {"upstream": {"models": {"far": {"url": url, "allow_private": True}}}}}
+        with TestApp(pipeline={"generate": ["scripted", "upstream"]}, stages=stages) as app:
+            assert app.ask().text == "Hello back"
+            assert asked(app, stream=True).text == "from far"
+            listed = [card["id"] for card in app.client.get("/v1/models").json()["data"]]
+            assert listed == ["scripted", "far"]
+            missing = app.ask(model="none", stream=False)
+            assert (missing.status, error(missing)["code"]) == (404, "model_not_found")
+
+
+def test_a_second_gateway_is_a_server_like_any_other(random_checkpoint: Any) -> None:
+    """Ours in front of ours, with a model of random weights: constrained there, judged here."""
+    from tests.gateway.conftest import running as gateway_running
+
+    engine = {"models": [{"path": str(random_checkpoint), "name": "far"}]}
+    with gateway_running({"stages": {"generate": {"engine": engine}}}) as second, gateway(f"{second.url}/v1") as app:
+        for seed in range(3):
+            reply = asked(app, stream=seed % 2 == 0, temperature=1.0, seed=seed, max_tokens=60, **AS_JSON)
+            assert reply.status == 200, reply
+            assert isinstance(json.loads(reply.text)["a"], int)
+        reply = asked(app, stream=False, structured_outputs={"regex": "(ab|cd){3}"}, max_tokens=20)
+        assert len(reply.text) == 6
+
+
+@pytest.mark.parametrize(
+    ("url", "complaint"),
+    [
+        ("http://127.0.0.1:1/v1", "not a public address"),
+        ("http://localhost/v1", "not a public address"),
+        ("http://[::ffff:10.0.0.1]/v1", "not a public address"),
+        ("http://169.254.169.254/latest", "not a public address"),
+        ("ftp://example.com", "http:// or https://"),
+        ("https://user:pass@example.com/v1", "password"),
+        ("https://example.com/v1?x=1", "without query"),
+    ],
+)
+def test_addresses_inside_are_refused_at_the_start(url: str, complaint: str) -> None:
+    with pytest.raises(ConfigurationError, match=complaint):
+        UpstreamSettings.of({"models": {"far": {"url": url}}})
+
+
+async def test_a_name_that_leads_inside_is_refused_when_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    from gateway.upstream.client import Client
+    from gateway.upstream.settings import model_settings
+    from plugins import UpstreamFailed
+
+    async def inside(*arguments: Any) -> list[dict[str, Any]]:
+        return [{"hostname": "h", "host": "10.1.2.3", "port": 80, "family": 2, "proto": 0, "flags": 0}]
+
+    monkeypatch.setattr("aiohttp.ThreadedResolver.resolve", inside)
+    client = Client("far", model_settings("far", {"url": "http://rebound.example/v1", "retries": 0}))
+    await client.start()
+    with pytest.raises(UpstreamFailed, match="cannot be reached"):
+        await client.ask({})
+    await client.close()
+
+
+@pytest.mark.parametrize("address", ["10.0.0.1", "127.0.0.1", "::1", "fe80::1%eth0", "::ffff:192.168.0.1", "224.0.0.1"])
+def test_what_is_not_public(address: str) -> None:
+    assert not is_public(address)
+    assert is_public("93.184.216.34")
+
+
+def test_the_key_comes_from_the_environment_and_goes_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAR_KEY", "sk-planted")
+    server = ScriptedServer(says("Hello"))
+    with running(server) as url, gateway(url, api_key_env="FAR_KEY") as app:
+        asked(app, stream=False)
+        assert "sk-planted" not in app.client.get("/metrics").text
+        assert "sk-planted" not in repr(app.house.settings)
+    assert server.headers[0]["authorization"] == "Bearer sk-planted"
