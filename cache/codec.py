@@ -127,14 +127,21 @@ def _flat(answer: Answer) -> list[Any]:
     ]
     flat = [answer.index, answer.text, answer.finish_reason, logprobs]
     calls = [[call.id, call.name, call.arguments] for call in answer.tool_calls]
-    return [*flat, answer.reasoning, calls] if answer.reasoning or calls else flat
+    return [*flat, answer.reasoning, calls, answer.closed] if answer.reasoning or calls or answer.closed else flat
 
 
 def _answer(
-    index: int, text: str, finish_reason: Any, logprobs: list[Any], reasoning: str = "", calls: Sequence[Any] = ()
+    index: int,
+    text: str,
+    finish_reason: Any,
+    logprobs: list[Any],
+    reasoning: str = "",
+    calls: Sequence[Any] = (),
+    closed: bool = False,
 ) -> Answer:
     entries = tuple(_logprob(*flat) for flat in logprobs)
-    return Answer(index, text, finish_reason, entries, None, reasoning, tuple(ToolCall(*call) for call in calls))
+    called = tuple(ToolCall(*call) for call in calls)
+    return Answer(index, text, finish_reason, entries, None, reasoning, called, closed)
 
 
 def _logprob(token_id: int, token: str, data: str, logprob: float, top: list[Any]) -> TokenLogprob:

@@ -10,6 +10,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from engine.closing import closer_for
 from engine.constraints import fill_masks, note_masks
 from engine.deadlines import Deadlines
 from engine.delivery import LiveGeneration, Outbox, as_failure
@@ -141,6 +142,7 @@ class EngineCore:
 
     def _sequence(self, submission: Submission, index: int) -> Sequence:
         job = submission.generation.job
+        matcher = None if job.grammar is None else job.grammar.matcher()
         return Sequence(
             tokens=list(job.prompt.token_ids),
             prompt_length=len(job.prompt.token_ids),
@@ -153,7 +155,8 @@ class EngineCore:
             root=self.scheduler.pool.root(self.model.version, job.tenant),
             owner=submission.generation,
             output=ChoiceText(index, self.model.detokenizer.stream(), StopWatch(job.sampling.stop)),
-            matcher=None if job.grammar is None else job.grammar.matcher(),
+            matcher=matcher,
+            closer=closer_for(matcher, wanted=job.sampling.close_on_length),
             drafter=PromptLookup() if self._speculation.longest > 0 else None,
             timeline=submission.generation.timeline,
         )
@@ -222,6 +225,9 @@ class EngineCore:
             if not isinstance(drawn, Drawn):
                 raise drawn
             before = len(sequence.tokens)
+            reason = self._close(sequence, drawn.token_id)
+            if reason is not None:
+                break
             self._note(sequence, drawn.token_id, drawn, right)
             reason = self._append(sequence, drawn.token_id, self._describe(sequence, drawn)) or self._jump(sequence)
             new = sequence.tokens[before:]
@@ -257,6 +263,19 @@ class EngineCore:
             return "stop"
         return "length" if len(sequence.tokens) >= sequence.max_length else None
 
+    def _close(self, sequence: Sequence, token: int) -> FinishReason | None:
+        """Write the shortest end instead of `token`, where after that no valid end would fit."""
+        if sequence.closer is None:
+            return None
+        way = sequence.closer.instead_of(token, sequence.max_length - len(sequence.tokens) - 1)
+        if way is None:
+            return None
+        for forced in way:
+            self._note(sequence, forced)
+            self._append(sequence, forced, None)
+        sequence.closed = bool(way)
+        return "stop" if way else "length"
+
     def _jump(self, sequence: Sequence) -> FinishReason | None:
         """Append the tokens the grammar leaves no choice about; they are computed together with the next step.
 
@@ -269,6 +288,8 @@ class EngineCore:
             self._note(sequence, token)
             if reason := self._append(sequence, token, None):
                 return reason
+        if sequence.closer is not None:
+            sequence.closer.moved()
         return None
 
     def _jumps(self, sequence: Sequence) -> bool:
@@ -316,7 +337,9 @@ class EngineCore:
         if sequence.state is not State.ENDED:
             self._retire(sequence)
             sequence.timeline.ended_s = time.perf_counter()
-            self.outbox.add(sequence.owner, sequence.output.last_piece(reason, stopped=sequence.stopped))
+            self.outbox.add(
+                sequence.owner, sequence.output.last_piece(reason, stopped=sequence.stopped, closed=sequence.closed)
+            )
 
     def _retire(self, sequence: Sequence) -> None:
         """Blocks are free when this returns."""

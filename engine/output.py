@@ -47,21 +47,21 @@ class ChoiceText:
             placed.append(self._held.popleft())
         return self._piece(placed, None) if placed or self._ready else None
 
-    def last_piece(self, reason: FinishReason, *, stopped: bool) -> Piece:
+    def last_piece(self, reason: FinishReason, *, stopped: bool, closed: bool = False) -> Piece:
         """The piece that ends the choice. After a stop string only the tokens that reach into the text before it."""
         if not stopped:
             tail = self._stream.close()
             ready, found = self._watch.feed(tail)
             self._release(ready + ("" if found else self._watch.close()))
         placed = [token for token in self._held if not stopped or token.begin < self._released]
-        return self._piece(placed, reason)
+        return self._piece(placed, reason, closed=closed)
 
     def _release(self, text: str) -> None:
         self._released += len(text)
         if text:
             self._ready.append(text)
 
-    def _piece(self, placed: list[_Placed], reason: FinishReason | None) -> Piece:
+    def _piece(self, placed: list[_Placed], reason: FinishReason | None, *, closed: bool = False) -> Piece:
         text, self._ready = "".join(self._ready), []
         logprobs = tuple([token.logprob for token in placed if token.logprob is not None])
-        return Piece(self.index, text, tuple([token.token_id for token in placed]), logprobs, reason)
+        return Piece(self.index, text, tuple([token.token_id for token in placed]), logprobs, reason, closed=closed)

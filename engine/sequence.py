@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.blocks import BlockPool, Digest
+from engine.closing import Closer
 from engine.drafting import Drafter, Pace
 from engine.params import DrawRule
 from plugins import Matcher, Sampling, Timeline
@@ -47,6 +48,9 @@ class Sequence:
     owner: LiveGeneration
     output: ChoiceText
     matcher: Matcher | None = None
+    closer: Closer | None = None
+    closed: bool = False
+    """Its last tokens are the shortest valid end, since no more would have fitted."""
     stopped: bool = False
     """A stop string was found in the output."""
     state: State = State.NEW

@@ -54,6 +54,7 @@ class _Choice:
     logprobs: list[TokenLogprob] = field(default_factory=list)
     finish_reason: FinishReason | None = None
     refusal: str | None = None
+    closed: bool = False
     waiting_since: float | None = None
     """When text began to be held that has not left yet; `most` is how many characters at once."""
     most: int = 0
@@ -141,6 +142,7 @@ class Moderation:
         if piece.logprobs:
             region.held.append(_Held(region.fed, region.fed + len(piece.text), piece.logprobs))
         region.fed += len(piece.text)
+        choice.closed = choice.closed or piece.closed
         steps = [region.window.feed(piece.text)]
         if piece.finish_reason is not None and steps[0].blocked is None:
             steps.append(region.window.close())
@@ -159,6 +161,7 @@ class Moderation:
                 c.refusal,
                 _text_of(c, "reasoning"),
                 tuple(replace(r.call, arguments="".join(r.text)) for r in c.regions if r.call is not None),
+                c.closed,
             )
             for c in self._choices
         ]

@@ -142,4 +142,4 @@ def _pieces(answer: Answer) -> Iterator[Piece]:
     for number, call in enumerate(answer.tool_calls):
         parts.append(Piece(answer.index, call.arguments, channel="tool_arguments", call=number, tool=call.name))
     yield from parts[:-1]
-    yield replace(parts[-1], finish_reason=answer.finish_reason)
+    yield replace(parts[-1], finish_reason=answer.finish_reason, closed=answer.closed)

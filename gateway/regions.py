@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Literal
 
 from gateway.shape import CALL, CALLED, THINK, THOUGHT, Shape
@@ -41,7 +42,8 @@ class Regions:
         ending = "tool_calls" if piece.finish_reason == "stop" and self._call >= 0 else piece.finish_reason
         if piece.finish_reason == "stop" and self._place in ("opened", "thoughts", "head", "arguments"):
             raise GenerationFailed(f"the model stopped in the middle of its {self._place}; nothing of it is usable")
-        return [*found, self._piece(piece.index, self._rest(), finish_reason=ending)]
+        last = self._piece(piece.index, self._rest(), finish_reason=ending)
+        return [*found, replace(last, closed=piece.closed)]
 
     def _rest(self) -> str:
         """What is left where the output ends; a mark that was being written is nobody's text."""

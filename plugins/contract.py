@@ -208,6 +208,8 @@ class Piece:
     """Which call of its choice, where the channel is `tool_arguments`."""
     tool: str | None = None
     """Name of the tool, on the first piece of a call."""
+    closed: bool = False
+    """On the last piece: what was said last is only the shortest valid end, because no more tokens were left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +279,8 @@ class Answer:
     refusal: str | None = None
     reasoning: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
+    closed: bool = False
+    """As on its last `Piece`."""
 
 
 @dataclass(frozen=True, slots=True)

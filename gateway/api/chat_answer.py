@@ -66,8 +66,9 @@ class ChunkWriter:
         return self._head + orjson.dumps(choice) + b"]}\n\n"
 
     def closing(self) -> bytes:
-        """Usage and the stages' story, each where asked for, then the end mark."""
-        extra = extension(self._exchange, explain=self._explain) if self._explain else {}
+        """Usage and the stages' story, each where asked for, what was closed early, then the end mark."""
+        late = self._explain or any(answer.closed for answer in self._exchange.answers)
+        extra = extension(self._exchange, explain=self._explain) if late else {}
         if not self._include_usage and not extra:
             return DONE
         body = _envelope(self._exchange, "chat.completion.chunk")

@@ -65,6 +65,8 @@ def extension(exchange: Exchange, *, explain: bool) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if exchange.not_enforced:
         found["not_enforced"] = list(exchange.not_enforced)
+    if closed := [answer.index for answer in exchange.answers if answer.closed]:
+        found["closed_on_length"] = closed
     if explain:
         found["stages"] = story(exchange.decisions)
         found["cached"] = exchange.cached is not None

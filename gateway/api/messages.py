@@ -24,5 +24,5 @@ def add_messages_routes(router: APIRouter, house: House) -> None:
             request,
             parsed,
             whole=lambda exchange: message(exchange, explain=parsed.explain),
-            frames=MessageWriter,
+            frames=lambda exchange: MessageWriter(exchange, explain=parsed.explain),
         )

@@ -59,9 +59,10 @@ def _content(answer: Answer, exchange: Exchange) -> list[dict[str, Any]]:
 class MessageWriter(BlockWriter):
     """Events of one stream."""
 
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, exchange: Exchange, *, explain: bool) -> None:
         super().__init__()
         self._exchange = exchange
+        self._explain = explain
         self._stop: str | None = None
         self._refusal: str | None = None
 
@@ -83,7 +84,9 @@ class MessageWriter(BlockWriter):
 
     def closing(self) -> bytes:
         ended = {"stop_reason": self._stop, "stop_sequence": None, "stop_details": _details(self._refusal)}
-        return event("message_delta", {"delta": ended, "usage": _usage(self._exchange)}) + event("message_stop", {})
+        told: dict[str, Any] = {"delta": ended, "usage": _usage(self._exchange)}
+        extra = extension(self._exchange, explain=self._explain)
+        return event("message_delta", {**told, "sluicegate": extra} if extra else told) + event("message_stop", {})
 
     def failing(self, error: SluicegateError) -> bytes:
         return event("error", {"error": _detail(error)})

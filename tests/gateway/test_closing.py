@@ -1,0 +1,80 @@
+"""`on_length: close`: a structured answer that runs out of tokens is closed within them, and says so."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import jsonschema_rs
+import pytest
+
+from tests.gateway.conftest import RunningGateway, running
+
+MESSAGES: Any = [{"role": "user", "content": "Tell me everything."}]
+SCHEMA: Any = {
+    "type": "object",
+    "properties": {
+        "title": {"type": "string"},
+        "tags": {"type": "array", "items": {"type": "string"}, "minItems": 1},
+        "body": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
+    },
+    "required": ["title", "tags", "body"],
+    "additionalProperties": False,
+}
+
+
+@pytest.fixture(scope="module")
+def babbling(random_checkpoint: Path) -> Any:
+    """Random weights: strings have no end of their own, so that every answer runs out of tokens."""
+    overrides = {"stages": {"generate": {"engine": {"models": [{"name": "noise", "path": str(random_checkpoint)}]}}}}
+    with running(overrides) as found:
+        yield found
+
+
+def ask(gateway: RunningGateway, max_tokens: int, **fields: Any) -> dict[str, Any]:
+    fmt = {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA}}
+    body = {"model": "noise", "messages": MESSAGES, "max_tokens": max_tokens, "seed": max_tokens, "temperature": 1.0}
+    body |= {"response_format": fmt, "sluicegate": {"on_length": "close", "cache": False}, **fields}
+    answer = httpx.post(f"{gateway.url}/v1/chat/completions", json=body, timeout=60)
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+@pytest.mark.parametrize("max_tokens", [24, 25, 31, 40, 64, 90])
+def test_the_answer_is_whole_within_its_tokens_and_says_that_it_was_closed(babbling: Any, max_tokens: int) -> None:
+    body = ask(babbling, max_tokens, n=2)
+    for choice in body["choices"]:
+        assert choice["finish_reason"] == "stop"
+        assert jsonschema_rs.is_valid(SCHEMA, json.loads(choice["message"]["content"]))
+    assert body["usage"]["completion_tokens"] <= 2 * max_tokens
+    assert body["sluicegate"]["closed_on_length"]
+
+
+def test_where_no_valid_answer_fits_the_reason_is_length(babbling: Any) -> None:
+    """Never a silent half."""
+    body = ask(babbling, 4)
+    assert body["choices"][0]["finish_reason"] == "length"
+    assert "sluicegate" not in body
+
+
+def test_without_the_option_the_reason_is_length(babbling: Any) -> None:
+    assert ask(babbling, 40, sluicegate={"cache": False})["choices"][0]["finish_reason"] == "length"
+
+
+def test_thoughts_that_never_end_are_closed_too(babbling: Any) -> None:
+    body = ask(babbling, 60, sluicegate={"on_length": "close", "cache": False, "reasoning": True})
+    choice = body["choices"][0]
+    assert choice["finish_reason"] == "stop"
+    assert jsonschema_rs.is_valid(SCHEMA, json.loads(choice["message"]["content"]))
+    assert choice["message"]["reasoning_content"]
+
+
+def test_arguments_of_a_demanded_call_are_closed_too(babbling: Any) -> None:
+    tool = {"type": "function", "function": {"name": "note", "parameters": SCHEMA}}
+    body = ask(babbling, 70, tools=[tool], tool_choice="required", response_format=None)
+    choice = body["choices"][0]
+    assert choice["finish_reason"] == "tool_calls"
+    for call in choice["message"]["tool_calls"]:
+        assert jsonschema_rs.is_valid(SCHEMA, json.loads(call["function"]["arguments"]))
