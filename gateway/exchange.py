@@ -123,4 +123,5 @@ class Exchange:
             time_to_first_chunk_s=None if self.first_delta_at is None else self.first_delta_at - self.started_at,
             error=self.error,
             cached=self.cached is not None,
+            saved=Usage() if self.hit is None else self.hit.usage,
         )

@@ -297,6 +297,8 @@ class Outcome:
     time_to_first_chunk_s: float | None = None
     error: str | None = None
     cached: bool = False
+    saved: Usage = Usage()
+    """What a kept answer had cost to make."""
 
 
 # --- what stages need of a model and of a grammar ------------------------------------------------------------------

@@ -61,6 +61,8 @@ class Accounts:
         self.journal = Journal(Path(_journal_path(settings)), sync=settings.sync) if _journal_path(settings) else None
         self.since_start: UsageTable = {}
         """What was settled by this process, for metrics."""
+        self.saved: dict[str, tuple[int, int]] = {}
+        """Tokens and billionths that kept answers saved this process, by model."""
         self.refusals: dict[str, int] = {}
         self.context_of: ContextLength = lambda model: None
         """Context length of a served model; whoever knows the models sets it."""
@@ -147,6 +149,13 @@ class Accounts:
             cost_nanos=cost,
         )
         self._count(outcome, held, usage, now_s)
+        self._count_saved(outcome)
+
+    def _count_saved(self, outcome: Outcome) -> None:
+        saved = outcome.saved.prompt_tokens + outcome.saved.completion_tokens
+        if saved:
+            tokens, nanos = self.saved.get(outcome.model, (0, 0))
+            self.saved[outcome.model] = tokens + saved, nanos + self.prices.cost_nanos(outcome.model, outcome.saved)
 
     def _count(self, outcome: Outcome, held: Held | None, usage: Usage, now_s: float) -> None:
         caller = outcome.caller

@@ -32,4 +32,13 @@ class AccountMetrics(Collector):
             cost.add_metric((*names, self._accounts.settings.currency), usage.cost_nanos / NANOS)
         for code, count in list(self._accounts.refusals.items()):
             refused.add_metric((code,), count)
-        return requests, tokens, cost, refused
+        return requests, tokens, cost, refused, *self._saved()
+
+    def _saved(self) -> Iterable[Metric]:
+        tokens = CounterMetricFamily(semconv.METRIC_CACHE_SAVED_TOKENS, "Tokens that hits saved.", labels=("model",))
+        labels = ("model", "currency")
+        cost = CounterMetricFamily(semconv.METRIC_CACHE_SAVED_COST, "Cost that hits saved.", labels=labels)
+        for model, (count, nanos) in list(self._accounts.saved.items()):
+            tokens.add_metric((model,), count)
+            cost.add_metric((model, self._accounts.settings.currency), nanos / NANOS)
+        return tokens, cost

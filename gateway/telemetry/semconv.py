@@ -87,6 +87,8 @@ METRIC_CACHE_LOOKUPS = "sluicegate_cache_lookups_total"
 METRIC_USAGE_REQUESTS = "sluicegate_usage_requests_total"
 METRIC_USAGE_TOKENS = "sluicegate_usage_tokens_total"
 METRIC_USAGE_COST = "sluicegate_usage_cost_total"
+METRIC_CACHE_SAVED_TOKENS = "sluicegate_cache_saved_tokens_total"
+METRIC_CACHE_SAVED_COST = "sluicegate_cache_saved_cost_total"
 METRIC_LIMIT_REFUSALS = "sluicegate_limit_refusals_total"
 METRIC_INVALID_ANSWERS = "sluicegate_invalid_answers_total"
 

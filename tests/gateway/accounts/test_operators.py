@@ -25,7 +25,7 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def app(path: Path, **more: Any) -> TestApp:
     accounts = {"path": str(path), "prices": {"scripted": {"input": 1000, "output": 2000}}}
-    pipeline = {"admit": ["api-keys", "limits"], "record": ["ledger"]}
+    pipeline = {"admit": ["api-keys", "limits"], "record": ["ledger"], "recall": ["memory"]}
     return TestApp(pipeline=pipeline, keys=[OPERATOR], accounts=accounts, **more)
 
 
@@ -157,3 +157,20 @@ def test_usage_and_cost_by_key_team_and_feature(path: Path) -> None:
         line = 'sluicegate_usage_requests_total{feature="search",key="a",model="scripted",team="blue"} 1.0'
         assert line in metrics
         assert gateway.client.get("/admin/usage?by=colour", headers=ADMIN).status_code == 400
+
+
+def test_what_hits_saved_is_counted_in_tokens_and_money(path: Path) -> None:
+    with app(path) as gateway:
+        for _ in range(3):
+            ask(gateway, "operator-secret", temperature=0)
+        gateway.wait_for_outcomes(3)
+        made, *hits = gateway.outcomes
+        assert [hit.saved for hit in hits] == [made.usage, made.usage]
+        lines = gateway.client.get("/metrics").text.splitlines()
+        saved = {
+            line.split("{")[0]: float(line.split()[-1]) for line in lines if line.startswith("sluicegate_cache_saved")
+        }
+        usage = made.usage
+        assert saved["sluicegate_cache_saved_tokens_total"] == 2 * (usage.prompt_tokens + usage.completion_tokens)
+        cost = (usage.prompt_tokens + 2 * usage.completion_tokens) / 1000
+        assert saved["sluicegate_cache_saved_cost_total"] == pytest.approx(2 * cost)
