@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 
 from engine.core import EngineCore
+from engine.params import check_choices
 from plugins import ContextLengthExceeded, Job, Load, Overloaded, RequestError
-
-MAX_CHOICES = 128
 
 
 def max_length(job: Job, core: EngineCore) -> int:
@@ -30,8 +29,7 @@ def _check_shape(job: Job, vocab_size: int) -> None:
         raise RequestError("the prompt has no tokens; send at least one", param="prompt")
     if not 0 <= min(ids) <= max(ids) < vocab_size:
         raise RequestError(f"the prompt's token ids must lie between 0 and {vocab_size - 1}", param="prompt")
-    if not 1 <= job.n <= MAX_CHOICES:
-        raise RequestError(f"n is {job.n}; expected an integer between 1 and {MAX_CHOICES}", param="n")
+    check_choices(job)
 
 
 def load_of(core: EngineCore, arriving: int) -> Load:

@@ -69,6 +69,11 @@ class BlockPool:
             raise OutOfBlocks(f"{count} KV blocks asked for, {self.free_count} of {self.num_blocks} are free")
         return [self._take_one() for _ in range(count)]
 
+    def share(self, blocks: Seq[int]) -> None:
+        """One more hold on each of these held blocks; whoever shares a block that is not full must not write there."""
+        for index in blocks:
+            self._hold(index)
+
     def release(self, blocks: Seq[int]) -> None:
         """Give up one hold on each. The last of a chain is given back first, so that it is evicted first."""
         for index in reversed(blocks):

@@ -6,10 +6,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate
 
 import torch
 from torch import Tensor
 
+from engine.beam_search import BeamSearch
 from engine.closing import closer_for
 from engine.constraints import fill_masks, note_masks
 from engine.deadlines import Deadlines
@@ -18,14 +20,15 @@ from engine.drafting import PromptLookup, draft
 from engine.model import LoadedModel
 from engine.noise import seed_of_choice
 from engine.output import ChoiceText
-from engine.params import DrawRule
+from engine.params import DrawRule, beam_count
 from engine.runner import Runner
 from engine.sampler import Drawn, MaskRows, Sampler
 from engine.scheduler import Batch, Row, Scheduler
+from engine.searches import Searches
 from engine.sequence import DrawRow, Sequence, State
 from engine.stopping import StopWatch
 from engine.turnover import Turnover
-from plugins import DeadlineExceeded, FinishReason, SluicegateError, TokenLogprob, TokenStep
+from plugins import DeadlineExceeded, FinishReason, Piece, SluicegateError, TokenLogprob, TokenStep
 
 
 @dataclass(slots=True)
@@ -86,6 +89,7 @@ class EngineCore:
         self._jump_forward = jump_forward
         self._speculation = speculation or Speculation()
         self._deadlines = Deadlines()
+        self._searches = Searches(model)
         self._live: dict[LiveGeneration, list[Sequence]] = {}
         self._followers: dict[Sequence, list[Sequence]] = {}
 
@@ -113,15 +117,21 @@ class EngineCore:
     # --- requests come and go ----------------------------------------------------------------------------------
 
     def submit(self, submission: Submission) -> None:
-        generation = submission.generation
+        generation, beams = submission.generation, beam_count(submission.generation.job)
         try:
-            sequences = [self._sequence(submission, index) for index in range(generation.job.n)]
+            sequences = [self._sequence(submission, index) for index in range(beams or generation.job.n)]
         except Exception as error:
             self.outbox.fail(generation, as_failure(error, "opening the grammar's matcher"))
             return
         self._live[generation] = sequences
         if submission.deadline is not None:
             self._deadlines.add(generation, submission.deadline)
+        if beams:
+            self._searches.begin(generation, sequences)
+            for sequence in sequences[1:]:
+                self.scheduler.register(sequence)
+            self.scheduler.add(sequences[0])
+            return
         self._followers[sequences[0]] = sequences[1:]
         for sequence in sequences:
             self._guarded(sequence, partial(self._open, sequence))
@@ -129,7 +139,13 @@ class EngineCore:
             self.scheduler.add(sequences[0])
 
     def cancel(self, generation: LiveGeneration) -> None:
-        for sequence in list(self._live.get(generation, ())):
+        sequences = list(self._live.get(generation, ()))
+        if sequences and sequences[0].search is not None:
+            self._end_search(
+                sequences[0].search, [Piece(i, finish_reason="cancelled") for i in range(generation.job.n)]
+            )
+            return
+        for sequence in sequences:
             self._end(sequence, "cancelled")
 
     def cancel_all(self) -> None:
@@ -157,7 +173,7 @@ class EngineCore:
             output=ChoiceText(index, self.model.detokenizer.stream(), StopWatch(job.sampling.stop)),
             matcher=matcher,
             closer=closer_for(matcher, wanted=job.sampling.close_on_length),
-            drafter=PromptLookup() if self._speculation.longest > 0 else None,
+            drafter=PromptLookup() if self._speculation.longest > 0 and not job.sampling.use_beam_search else None,
             timeline=submission.generation.timeline,
         )
 
@@ -198,6 +214,10 @@ class EngineCore:
 
     def _sample(self, rows: list[Row], logits: Tensor) -> None:
         """Draw, advance and deliver every row; what throws, or cannot be sampled, fails its request alone."""
+        if any(row.sequence.search is not None for row in rows):
+            rows, logits = self._search(rows, logits)
+            if not rows:
+                return
         draws = [DrawRow(row.sequence, ahead) for row in rows for ahead in range(row.drafted + 1)]
         masks, failures = self._masks(draws)
         outcomes = self._sampler.draw(logits, draws, masks)
@@ -207,6 +227,39 @@ class EngineCore:
             at += len(mine)
             if row.sequence.state is not State.ENDED:
                 self._guarded(row.sequence, partial(self._advance, row.sequence, mine))
+
+    def _search(self, rows: list[Row], logits: Tensor) -> tuple[list[Row], Tensor]:
+        """Give beam searches the logprobs of their rows; what is left is drawn from."""
+        places = list(accumulate((row.drafted + 1 for row in rows), initial=0))
+        beams = [at for at, row in enumerate(rows) if row.sequence.search is not None]
+        draws = [DrawRow(rows[at].sequence) for at in beams]
+        masks, failures = self._masks(draws)
+        scores, raw, unscored = self._sampler.score(logits[[places[at] for at in beams]], draws, masks)
+        for index, draw in enumerate(draws):
+            if failure := failures.get(index) or unscored.get(index):
+                self._fail(draw.sequence.owner, failure)
+            elif draw.sequence.search is not None and draw.sequence.state is not State.ENDED:
+                draw.sequence.search.take(draw.sequence, scores[index], raw[index])
+        for search in dict.fromkeys(draw.sequence.search for draw in draws):
+            if search is not None and search.slots[0].state is not State.ENDED and search.is_ready:
+                self._guarded(search.slots[0], partial(self._branch, search))
+        others = [at for at, row in enumerate(rows) if row.sequence.search is None]
+        kept = [place for at in others for place in range(places[at], places[at + 1])]
+        return [rows[at] for at in others], logits[kept]
+
+    def _branch(self, search: BeamSearch) -> None:
+        self._runner.copy(search.advance(self.scheduler, self._searches.finish_of))
+        if search.is_done:
+            self._end_search(search, self._searches.pieces(search))
+
+    def _end_search(self, search: BeamSearch, pieces: list[Piece]) -> None:
+        owner = search.slots[0].owner
+        for slot in search.slots:
+            self.scheduler.remove(slot)
+        owner.timeline.ended_s = time.perf_counter()
+        self._forget(owner)
+        for piece in pieces:
+            self.outbox.add(owner, piece)
 
     def _masks(self, draws: list[DrawRow]) -> tuple[MaskRows, dict[int, SluicegateError]]:
         began = time.perf_counter()
@@ -279,7 +332,8 @@ class EngineCore:
     def _jump(self, sequence: Sequence) -> FinishReason | None:
         """Append the tokens the grammar leaves no choice about; they are computed together with the next step.
 
-        Not where logprobs are asked for: a forced token's logprob is known only after its own forward pass.
+        Not where logprobs are asked for: a forced token's logprob is known only after its own forward pass. Not where
+        words are forbidden: only sampling looks for them.
         """
         if sequence.matcher is None or not self._jumps(sequence):
             return None
@@ -293,7 +347,7 @@ class EngineCore:
         return None
 
     def _jumps(self, sequence: Sequence) -> bool:
-        return self._jump_forward and sequence.rule.logprobs is None
+        return self._jump_forward and sequence.rule.logprobs is None and not sequence.rule.bad_words
 
     def _describe(self, sequence: Sequence, drawn: Drawn) -> TokenLogprob | None:
         if drawn.logprob is None or sequence.rule.logprobs is None:

@@ -13,13 +13,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from engine.admission import load_of, max_length, refuse_hopeless
+from engine.best_of import BestOf, widen
 from engine.construction import load, make_core
 from engine.core import EngineCore, Submission
 from engine.delivery import LiveGeneration
 from engine.embedding import EmbeddingTask, Texts, read_texts
 from engine.fleet import Fleet
 from engine.model import LoadedModel
-from engine.params import draw_rule
+from engine.params import check_choices, draw_rule
 from engine.progress import LoadProgress, OnProgress
 from engine.report import gauges, totals
 from engine.settings import EngineSettings, ModelSettings
@@ -70,11 +71,20 @@ class Engine:
             self._watching.cancel()
         await self._worker.close()
 
-    async def generate(self, job: Job) -> LiveGeneration:
+    async def generate(self, job: Job) -> LiveGeneration | BestOf:
         """Queue `job`. Raises `NotFound`, `ContextLengthExceeded`, `RequestError` or `Overloaded`."""
+        if job.sampling.best_of is None or job.sampling.use_beam_search:
+            return self._queue(job)
+        check_choices(job)
+        return BestOf(self._queue(widen(job)), job)
+
+    def _queue(self, job: Job) -> LiveGeneration:
         core, worker = self._fleet.find(job.model), self._worker
         rule = draw_rule(
-            job.sampling, default_temperature=core.model.default_temperature, vocab_size=core.model.vocab_size
+            job.sampling,
+            default_temperature=core.model.default_temperature,
+            vocab_size=core.model.vocab_size,
+            spell=lambda text: core.model.tokenizer.encode(text, add_special_tokens=False),
         )
         longest = max_length(job, core)
         self._refuse_overload(core, self._waiting())

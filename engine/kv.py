@@ -60,6 +60,12 @@ class KVPool:
         for tensor in (*self.keys, *self.values):
             tensor.index_fill_(0, index, 0)
 
+    def copy(self, copies: Seq[tuple[int, int]]) -> None:
+        """Blocks (from, to), whole; no block is both."""
+        sources, targets = (torch.tensor(side, device=self.keys[0].device) for side in zip(*copies, strict=True))
+        for tensor in (*self.keys, *self.values):
+            tensor.index_copy_(0, targets, tensor.index_select(0, sources))
+
     def gather(self, layer: int, table: Tensor) -> tuple[Tensor, Tensor]:
         """K and V [B, H_kv, N * block_size, D] of the blocks in `table` [B, N] int64."""
         return _gather(self.keys[layer], table), _gather(self.values[layer], table)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from plugins import RequestError, Sampling
+from plugins import Job, RequestError, Sampling
 
 GREEDY_BELOW = 1e-5
 """Temperatures below this choose the likeliest token: dividing by them overflows before it sharpens anything more."""
 MAX_LOGPROBS = 100
 MAX_STOPS = 64
+MAX_BAD_WORDS = 128
+MAX_CHOICES = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,9 @@ class DrawRule:
     repetition: float = 1.0
     frequency: float = 0.0
     presence: float = 0.0
+    typical: float = 1.0
+    bad_words: tuple[tuple[int, ...], ...] = ()
+    """Token ids that may not follow each other."""
     bias: Bias | None = None
     logprobs: int | None = None
 
@@ -55,8 +61,11 @@ class DrawRule:
         return self.repetition != 1.0 or self.frequency != 0.0 or self.presence != 0.0
 
 
-def draw_rule(sampling: Sampling, *, default_temperature: float, vocab_size: int) -> DrawRule:
-    """Raises `RequestError` naming the parameter, what was found and what is allowed."""
+def draw_rule(
+    sampling: Sampling, *, default_temperature: float, vocab_size: int, spell: Callable[[str], list[int]] | None = None
+) -> DrawRule:
+    """`spell`: a text as token ids, for bad words. Raises `RequestError` naming the parameter, what was found and what
+    is allowed."""
     temperature = default_temperature if sampling.temperature is None else sampling.temperature
     _check("temperature", temperature, 0.0 <= temperature < float("inf"), "a number >= 0")
     _check("top_k", sampling.top_k, sampling.top_k >= 0, "an integer >= 0 (0 = off)")
@@ -67,6 +76,7 @@ def draw_rule(sampling: Sampling, *, default_temperature: float, vocab_size: int
     _check("frequency_penalty", sampling.frequency_penalty, abs(sampling.frequency_penalty) <= 2, "between -2 and 2")
     _check("presence_penalty", sampling.presence_penalty, abs(sampling.presence_penalty) <= 2, "between -2 and 2")
     _check("stop", len(sampling.stop), len(sampling.stop) <= MAX_STOPS, f"at most {MAX_STOPS} stop strings")
+    _check("typical_p", sampling.typical_p, 0.0 < sampling.typical_p <= 1.0, "a number above 0, up to 1 (1 = off)")
     _check_lengths(sampling)
     return DrawRule(
         temperature=temperature,
@@ -76,9 +86,34 @@ def draw_rule(sampling: Sampling, *, default_temperature: float, vocab_size: int
         repetition=repetition,
         frequency=sampling.frequency_penalty,
         presence=sampling.presence_penalty,
+        typical=sampling.typical_p,
+        bad_words=_bad_words(sampling, spell),
         bias=_bias(sampling, vocab_size),
         logprobs=None if sampling.logprobs is None else min(sampling.logprobs, vocab_size),
     )
+
+
+def beam_count(job: Job) -> int:
+    """Beams of a job's search; 0 = the job draws."""
+    return (job.sampling.best_of or job.n) if job.sampling.use_beam_search else 0
+
+
+def check_choices(job: Job) -> None:
+    """Choices, beams and groups fit together. Raises `RequestError`."""
+    asked, n = job.sampling, job.n
+    _check("n", n, 1 <= n <= MAX_CHOICES, f"an integer between 1 and {MAX_CHOICES}")
+    if asked.best_of is not None:
+        _check("best_of", asked.best_of, n <= asked.best_of <= MAX_CHOICES, f"an integer from n ({n}) to {MAX_CHOICES}")
+    if not asked.use_beam_search:
+        _check("beam_groups", asked.beam_groups, asked.beam_groups == 1, "1, where `use_beam_search` is off")
+        return
+    beams, groups = asked.best_of or n, asked.beam_groups
+    _check("beam_groups", groups, groups >= 1 and beams % groups == 0, f"a divisor of the number of beams ({beams})")
+    _check("close_on_length", asked.close_on_length, not asked.close_on_length, "off with beam search")
+    _check("diversity_penalty", asked.diversity_penalty, asked.diversity_penalty >= 0, "a number >= 0")
+    _check("length_penalty", asked.length_penalty, abs(asked.length_penalty) <= 10, "a number between -10 and 10")
+    _check("early_stopping", asked.early_stopping, asked.early_stopping in (True, False, "never"), "a bool or 'never'")
+    _check("logprobs", asked.logprobs, not asked.logprobs, "none or 0 with beam search: only chosen tokens have one")
 
 
 def _check_lengths(sampling: Sampling) -> None:
@@ -98,6 +133,17 @@ def _bias(sampling: Sampling, vocab_size: int) -> Bias | None:
         _check("logit_bias", value, abs(value) <= 100, "values between -100 and 100")
     columns = torch.tensor(list(sampling.logit_bias.keys()), dtype=torch.int64)
     return Bias(columns, torch.tensor(list(sampling.logit_bias.values()), dtype=torch.float32))
+
+
+def _bad_words(sampling: Sampling, spell: Callable[[str], list[int]] | None) -> tuple[tuple[int, ...], ...]:
+    words = sampling.bad_words
+    _check("bad_words", len(words), len(words) <= MAX_BAD_WORDS, f"at most {MAX_BAD_WORDS} words")
+    found: list[tuple[int, ...]] = []
+    for word in words:
+        _check("bad_words", repr(word), bool(word.strip()), "words that are not empty")
+        assert spell is not None
+        found += [tuple(spell(text)) for text in (word.lstrip(), " " + word.lstrip())]
+    return tuple(dict.fromkeys(found))
 
 
 def _check(param: str, found: object, ok: bool, expected: str) -> None:

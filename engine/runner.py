@@ -136,6 +136,10 @@ class Runner:
     def scrub(self, blocks: Seq[int]) -> None:
         self.pool.scrub(blocks)
 
+    def copy(self, copies: Seq[tuple[int, int]]) -> None:
+        if copies:
+            self.pool.copy(copies)
+
     def _upload(self, values: I64) -> Tensor:
         return torch.from_numpy(values).to(self._model.device)
 

@@ -1,6 +1,7 @@
 """From logits to one token per row, vectorised over the rows of a step.
 
-    note raw logprobs -> penalties, bias -> refuse -> greedy, or temperature -> top-k -> top-p -> min-p -> draw
+    note raw logprobs -> penalties, bias -> refuse -> greedy, or
+    temperature -> typical -> top-k -> top-p -> min-p -> draw
 
 Logprobs are those of the model itself: before penalties, bias, masks and temperature, over all columns (as OpenAI and
 `transformers` report them), so an unlikely token that a grammar enforced shows as unlikely.
@@ -22,6 +23,7 @@ from torch import Tensor
 from engine.draw_kernels import HostDraws
 from engine.draws import TorchDraws
 from engine.masks import Bitmask
+from engine.narrowing import keep_typical, refuse_bad_words
 from engine.sequence import DrawRow
 from plugins import GenerationFailed
 
@@ -82,9 +84,27 @@ class Sampler:
         draws.penalise(logits, rows)
         _add_bias(logits, rows)
         self._refuse(draws, logits, masks)
+        refuse_bad_words(logits, rows)
+        keep_typical(logits, rows)
         best, tokens = draws.choose(logits, rows)
         drawn = raw.of(tokens)
         return [_check(i, row, best[i], masks) or drawn[i] for i, row in enumerate(rows)]
+
+    def score(
+        self, logits: Tensor, rows: Seq[DrawRow], masks: MaskRows
+    ) -> tuple[Tensor, Tensor, dict[int, GenerationFailed]]:
+        """For beam search: (logprobs after penalties, bias, masks and bad words; the model's own) [R, V], and the rows
+        that cannot be scored. Penalties change logprobs here, not logits, as `transformers` has it."""
+        draws = self._host if logits.device.type == "cpu" else self._torch
+        raw = torch.log_softmax(logits, -1)
+        scores = raw.clone()
+        draws.penalise(scores, rows)
+        _add_bias(scores, rows)
+        self._refuse(draws, scores, masks)
+        refuse_bad_words(scores, rows)
+        best = raw.amax(-1).tolist()
+        found = {i: _check(i, row, best[i], masks) for i, row in enumerate(rows)}
+        return scores, raw, {i: failure for i, failure in found.items() if failure is not None}
 
     def _refuse(self, draws: Draws, logits: Tensor, masks: MaskRows) -> None:
         if self._usable < logits.shape[1]:

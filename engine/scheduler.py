@@ -82,10 +82,15 @@ class Scheduler:
         return self._waiting
 
     def add(self, sequence: Sequence) -> None:
+        self.register(sequence)
+        self._wait(sequence)
+
+    def register(self, sequence: Sequence) -> None:
+        """Give it its place in the order, without a place in the queue."""
         self._arrivals += 1
         cost = 1 + len(sequence.tokens) // self._max_batch_tokens
         sequence.key = (self._next_turn(sequence.tenant, cost) + PRIORITY_TURNS * sequence.priority, self._arrivals)
-        self._wait(sequence)
+        sequence.state = State.PARKED
 
     def remove(self, sequence: Sequence) -> None:
         """The sequence ended, for whatever reason: its blocks are free when this returns. Idempotent."""
@@ -97,8 +102,32 @@ class Scheduler:
                 self._heap.clear()
         sequence.state = State.ENDED
 
+    def set_aside(self, sequence: Sequence) -> None:
+        """It has no place in batch or queue any more, and no blocks, until `resume` gives it some."""
+        if sequence.state is State.RUNNING:
+            self._stop(sequence)
+        elif sequence.state is State.WAITING:
+            self._waiting -= 1
+        sequence.state = State.PARKED
+
+    def resume(self, sequence: Sequence, blocks: list[int], computed: int) -> None:
+        """Go on with a parked sequence whose first `computed` tokens are in `blocks`, of which it takes over one hold;
+        without a place in the batch it waits, and they are given up."""
+        if len(self.running) >= self.max_batch_size:
+            self.pool.release(blocks)
+            self._wait(sequence)
+            return
+        sequence.hold(blocks)
+        sequence.computed, sequence.published = computed, computed // self.pool.block_size
+        self._enter(sequence)
+
     def schedule(self) -> Batch:
         """The rows of the next step; empty only when nothing runs and nothing waits."""
+        while not (batch := self._schedule()).rows and self.running and self._next_waiting():
+            self._preempt(self.running[-1])  # beams that wait for one that has no place
+        return batch
+
+    def _schedule(self) -> Batch:
         self._yield_to_urgent()
         self._secure_blocks()
         rows = list(self._share_budget())
@@ -195,14 +224,17 @@ class Scheduler:
         cached = len(sequence.blocks) * self.pool.block_size
         self._count_reuse(sequence, cached)
         sequence.computed, sequence.published = cached, len(sequence.blocks)
+        assert self._reserve(sequence)
+        self._enter(sequence)
+        self._waiting -= 1
+        self._turn = max(self._turn, sequence.key[0] - PRIORITY_TURNS * sequence.priority)
+
+    def _enter(self, sequence: Sequence) -> None:
         sequence.state = State.RUNNING
         sequence.timeline.start()
         if sequence.started_s is None:
             sequence.started_s = time.monotonic()
-        assert self._reserve(sequence)
         insort(self.running, sequence, key=lambda s: s.key)
-        self._waiting -= 1
-        self._turn = max(self._turn, sequence.key[0] - PRIORITY_TURNS * sequence.priority)
 
     def _count_reuse(self, sequence: Sequence, cached: int) -> None:
         """Only the first start counts: after a preemption a sequence finds blocks of its own."""
@@ -224,6 +256,9 @@ class Scheduler:
         """Back to the queue, to be computed again; what it generated is kept, and so is its place in the order."""
         self.counters.preemptions += 1
         sequence.timeline.preempt()
+        if sequence.pending == 0:
+            self.set_aside(sequence)
+            return
         self._stop(sequence)
         self._wait(sequence)
 

@@ -16,6 +16,7 @@ from engine.params import DrawRule
 from plugins import Matcher, Sampling, Timeline
 
 if TYPE_CHECKING:
+    from engine.beam_search import BeamSearch
     from engine.delivery import LiveGeneration
     from engine.output import ChoiceText
 
@@ -24,6 +25,8 @@ class State(Enum):
     NEW = auto()
     WAITING = auto()
     RUNNING = auto()
+    PARKED = auto()
+    """Neither waits nor runs: its beam search will say what comes next."""
     ENDED = auto()
 
 
@@ -51,6 +54,8 @@ class Sequence:
     closer: Closer | None = None
     closed: bool = False
     """Its last tokens are the shortest valid end, since no more would have fitted."""
+    search: BeamSearch | None = None
+    """The beam search that the sequence is a beam of."""
     stopped: bool = False
     """A stop string was found in the output."""
     state: State = State.NEW
@@ -79,7 +84,7 @@ class Sequence:
 
     @property
     def pending(self) -> int:
-        """Tokens whose keys and values are not computed yet; at least one in every running sequence."""
+        """Tokens whose keys and values are not computed yet; none only where a beam waits for the others."""
         return len(self.tokens) - self.computed
 
     @property

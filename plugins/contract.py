@@ -102,6 +102,22 @@ class Sampling:
     logit_bias: Mapping[int, float] = field(default_factory=dict)
     min_tokens: int = 0
     ignore_eos: bool = False
+    typical_p: float = 1.0
+    """Locally typical sampling: keep this much of the mass, nearest to the expected surprise first; 1 = off."""
+    bad_words: tuple[str, ...] = ()
+    """Never answered, as the tokenizer spells them with and without a space before."""
+    best_of: int | None = None
+    """The `n` best of so many choices, by mean logprob; with beam search, the number of beams. None = `n`."""
+    use_beam_search: bool = False
+    """Search for the likeliest answers instead of drawing; `temperature` and what narrows a draw mean nothing then."""
+    length_penalty: float = 1.0
+    """Beams are ranked by logprob / length ** length_penalty."""
+    early_stopping: bool | Literal["never"] = False
+    """Stop when there are as many finished beams as asked for (true), when a better one is unlikely, or impossible."""
+    beam_groups: int = 1
+    """Beams are searched in so many groups that avoid each other's tokens."""
+    diversity_penalty: float = 0.0
+    """Taken from a token's score for each group before that chose it in the same step."""
     close_on_length: bool = False
     """A constrained answer that runs out of tokens is brought to its shortest valid end within `max_tokens`."""
 

@@ -72,13 +72,13 @@ async def run(engine: Engine, *jobs: Job) -> list[Result]:
 
 
 @cache
-def _reference(folder: Path) -> Any:
+def reference_model(folder: Path) -> Any:
     return AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager").eval()
 
 
 def greedy_by_transformers(folder: Path, prompt: Sequence[int], max_tokens: int) -> list[int]:
     """What `generate` answers, without the end-of-sequence token."""
-    model = _reference(folder)
+    model = reference_model(folder)
     out = model.generate(
         torch.tensor([list(prompt)]),
         attention_mask=torch.ones(1, len(prompt), dtype=torch.long),
@@ -92,7 +92,7 @@ def greedy_by_transformers(folder: Path, prompt: Sequence[int], max_tokens: int)
 @torch.inference_mode()
 def logprobs_by_transformers(folder: Path, tokens: Sequence[int]) -> torch.Tensor:
     """Log-softmax [T, V] of one plain forward pass."""
-    return torch.log_softmax(_reference(folder)(torch.tensor([list(tokens)])).logits[0].float(), -1)
+    return torch.log_softmax(reference_model(folder)(torch.tensor([list(tokens)])).logits[0].float(), -1)
 
 
 def prompts(lengths: Sequence[int], vocab: int = 250) -> list[list[int]]:
