@@ -81,6 +81,14 @@ class SharedFields(BaseModel):
     n: Annotated[int, Field(ge=1, le=MAX_CHOICES)] | None = None
     logit_bias: dict[int, Annotated[float, Field(ge=-100, le=100)]] | None = None
     ignore_eos: bool | None = None
+    typical_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    bad_words: Annotated[list[str], Field(max_length=128)] | None = None
+    best_of: Annotated[int, Field(ge=1, le=MAX_CHOICES)] | None = None
+    use_beam_search: bool | None = None
+    length_penalty: float | None = None
+    early_stopping: bool | Literal["never"] | None = None
+    num_beam_groups: Annotated[int, Field(ge=1)] | None = None
+    diversity_penalty: Annotated[float, Field(ge=0)] | None = None
     structured_outputs: StructuredOutputs | None = None
     guided_json: dict[str, Any] | bool | str | None = None
     guided_regex: str | None = None
@@ -113,6 +121,14 @@ def sampling_of(wire: SharedFields, *, max_tokens: int | None, logprobs: int | N
         logit_bias=wire.logit_bias or {},
         min_tokens=wire.min_tokens or 0,
         ignore_eos=bool(wire.ignore_eos),
+        typical_p=1.0 if wire.typical_p is None else wire.typical_p,
+        bad_words=tuple(wire.bad_words or ()),
+        best_of=wire.best_of,
+        use_beam_search=bool(wire.use_beam_search),
+        length_penalty=1.0 if wire.length_penalty is None else wire.length_penalty,
+        early_stopping=wire.early_stopping or False,
+        beam_groups=wire.num_beam_groups or 1,
+        diversity_penalty=wire.diversity_penalty or 0.0,
         close_on_length=wire.sluicegate.on_length == "close",
     )
 

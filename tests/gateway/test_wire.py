@@ -33,6 +33,22 @@ def test_max_completion_tokens_wins_over_its_old_name() -> None:
     assert parse(max_tokens=5, max_completion_tokens=7).request.sampling.max_tokens == 7
 
 
+def test_searching_and_narrowing_have_the_names_of_vllm_and_transformers() -> None:
+    asked = parse(
+        n=2,
+        best_of=6,
+        use_beam_search=True,
+        length_penalty=0.5,
+        early_stopping="never",
+        num_beam_groups=3,
+        diversity_penalty=0.4,
+        typical_p=0.9,
+        bad_words=["x"],
+    ).request.sampling
+    assert (asked.best_of, asked.use_beam_search, asked.length_penalty, asked.early_stopping) == (6, True, 0.5, "never")
+    assert (asked.beam_groups, asked.diversity_penalty, asked.typical_p, asked.bad_words) == (3, 0.4, 0.9, ("x",))
+
+
 def test_json_schema_keeps_the_order_of_properties() -> None:
     schema = {"type": "object", "properties": {"z": {}, "a": {}}}
     constraint = parse(response_format={"type": "json_schema", "json_schema": {"name": "x", "schema": schema}})
