@@ -16,6 +16,8 @@ class ChatTemplate:
         self._show_schema = show_schema
 
     async def assemble(self, request: Request, model: ServedModel) -> Prompt:
+        if request.raw:
+            return self._raw(request, model)
         if is_remote(model):
             return Prompt("", ())
         shown = request.callable_tools  # what it may not call, it need not read
@@ -34,14 +36,18 @@ class ChatTemplate:
             raise RequestError(
                 f"the chat template of model {model.name!r} refused the messages: {error}", param="messages"
             ) from error
-        token_ids = tuple(model.tokenizer(text, add_special_tokens=False)["input_ids"])
-        if len(token_ids) >= model.context_length:
-            raise ContextLengthExceeded(
-                f"the prompt has {len(token_ids)} tokens, model {model.name!r} reads at most {model.context_length} "
-                "with the answer; shorten the messages",
-                param="messages",
+        return _fitting(Prompt(text, tuple(model.tokenizer(text, add_special_tokens=False)["input_ids"])), model)
+
+    def _raw(self, request: Request, model: ServedModel) -> Prompt:
+        """The text as it is, with the special tokens that the tokenizer puts around any text."""
+        if is_remote(model):
+            raise RequestError(
+                f"model {model.name!r} is served elsewhere, through chat; send messages to /v1/chat/completions",
+                param="model",
+                code="unsupported_model",
             )
-        return Prompt(text, token_ids)
+        text = request.messages[0].content
+        return _fitting(Prompt(text, tuple(model.tokenizer(text)["input_ids"])), model)
 
     def _schema(self, request: Request) -> dict[str, Any] | None:
         constraint = request.constraint
@@ -52,6 +58,18 @@ class ChatTemplate:
         if not isinstance(constraint.value, dict):
             raise InvalidGrammar(f"a JSON schema is an object or a boolean, found {type(constraint.value).__name__}")
         return constraint.value
+
+
+def _fitting(prompt: Prompt, model: ServedModel) -> Prompt:
+    if not prompt.token_ids:
+        raise RequestError("the prompt has no tokens; write something", param="messages")
+    if len(prompt.token_ids) >= model.context_length:
+        raise ContextLengthExceeded(
+            f"the prompt has {len(prompt.token_ids)} tokens, model {model.name!r} reads at most {model.context_length} "
+            "with the answer; shorten the messages",
+            param="messages",
+        )
+    return prompt
 
 
 def _turn(message: Message) -> dict[str, Any]:

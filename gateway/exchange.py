@@ -74,6 +74,8 @@ class Exchange:
     decisions: list[Decision] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
     thought_tokens: int = 0
+    read: Usage = field(default_factory=Usage)
+    """What was read where nothing is generated."""
     first_delta_at: float | None = None
     error: str | None = None
     recorded: bool = False
@@ -86,7 +88,7 @@ class Exchange:
 
     @property
     def usage(self) -> Usage:
-        return self.generation.usage if self.generation else Usage()
+        return self.generation.usage if self.generation else self.read
 
     @property
     def timeline(self) -> Timeline | None:

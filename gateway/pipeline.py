@@ -34,6 +34,7 @@ from plugins import (
     CompiledGrammar,
     Constrainer,
     ContentBlocked,
+    Embeddings,
     Generation,
     GenerationFailed,
     Generator,
@@ -43,7 +44,10 @@ from plugins import (
     Piece,
     Recorder,
     Request,
+    RequestError,
     Router,
+    TextEmbedder,
+    Usage,
 )
 
 log = logging.getLogger("sluicegate.pipeline")
@@ -79,12 +83,8 @@ class Pipeline:
 
     async def open(self, request: Request, parent: otel.Context | None = None) -> Exchange:
         """Run every slot up to `generate`. Raises a `SluicegateError`; the request is then already recorded."""
-        exchange = self._spans.begin(request, parent)
+        exchange = await self.enter(request, parent)
         try:
-            await self._admit(exchange)
-            check_tools(exchange.request, exchange.caller)
-            await self._screen(exchange)
-            await self._route(exchange)
             await self._assemble(exchange)
             await self._recall(exchange)
             await self._constrain(exchange)
@@ -93,6 +93,37 @@ class Pipeline:
             await self.close(exchange, error)
             raise
         return exchange
+
+    async def enter(self, request: Request, parent: otel.Context | None = None) -> Exchange:
+        """Run `admit`, `screen` and `route`: all that comes before anything is made of the request. As `open`."""
+        exchange = self._spans.begin(request, parent)
+        try:
+            await self._admit(exchange)
+            check_tools(exchange.request, exchange.caller)
+            await self._screen(exchange)
+            await self._route(exchange)
+        except BaseException as error:
+            await self.close(exchange, error)
+            raise
+        return exchange
+
+    async def embed(self, exchange: Exchange, texts: Sequence[str]) -> Embeddings:
+        """Texts of an entered exchange as vectors, by the generator; the exchange is then over."""
+        error: BaseException | None = None
+        name, generator = self.stages.generate
+        try:
+            if not isinstance(generator, TextEmbedder):
+                raise RequestError(f"generator {name!r} makes no embeddings", param="model", code="unsupported_model")
+            with self._spans.timed(exchange, "generate", name) as note:
+                found = await generator.embed(texts, model=exchange.served.name)
+                exchange.read = Usage(prompt_tokens=sum(found.tokens))
+                note.outcome = f"{len(found.tokens)} embeddings"
+            return found
+        except BaseException as failure:
+            error = failure
+            raise
+        finally:
+            await self.close(exchange, error)
 
     async def stream(self, exchange: Exchange) -> AsyncGenerator[Delta, None]:
         """Moderated deltas as soon as the rails clear them. Closing the iterator early cancels the generation."""

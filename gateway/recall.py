@@ -49,7 +49,7 @@ def _temperature(request: Request, model: ServedModel) -> float:
 
 def _scope(request: Request) -> dict[str, Any] | None:
     """What else an answer depends on. Only what was asked for, so that plain requests keep the keys they have."""
-    asked: dict[str, Any] = {"reasoning": True} if request.reasoning else {}
+    asked: dict[str, Any] = {name: True for name in ("reasoning", "raw") if getattr(request, name)}
     if request.tools:
         choice = request.tool_choice
         names = None if choice.names is None else sorted(choice.names)

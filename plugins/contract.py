@@ -156,6 +156,8 @@ class Request:
     tool_choice: ToolChoice = ToolChoice()
     reasoning: bool = False
     """The model thinks aloud first, in a channel of its own."""
+    raw: bool = False
+    """The one message is the prompt itself: no chat template is put around it."""
 
     @property
     def callable_tools(self) -> tuple[Tool, ...]:

@@ -157,11 +157,10 @@ def _reasoning(wire: ChatRequest) -> bool:
 
 def _constraint(wire: ChatRequest) -> Constraint | None:
     names = "`response_format` and `structured_outputs`"
-    return the_one(_from_response_format(wire), structured_of(wire), wire, names)
+    return the_one(constraint_of(wire.response_format, wire), structured_of(wire), wire, names)
 
 
-def _from_response_format(wire: ChatRequest) -> Constraint | None:
-    asked = wire.response_format
+def constraint_of(asked: ResponseFormat | None, wire: SharedFields) -> Constraint | None:
     if asked is None or asked.type == "text":
         return None
     options = wire.sluicegate.grammar

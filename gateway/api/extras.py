@@ -47,16 +47,16 @@ def token_logprobs(entries: Iterable[TokenLogprob]) -> list[dict[str, Any]]:
         {
             "token": e.token,
             "bytes": list(e.data),
-            "logprob": _finite(e.logprob),
+            "logprob": finite(e.logprob),
             "top_logprobs": [
-                {"token": token, "bytes": list(data), "logprob": _finite(logprob)} for _, token, data, logprob in e.top
+                {"token": token, "bytes": list(data), "logprob": finite(logprob)} for _, token, data, logprob in e.top
             ],
         }
         for e in entries
     ]
 
 
-def _finite(logprob: float) -> float:
+def finite(logprob: float) -> float:
     """JSON has no infinity; the API's own convention for "practically never" is -9999."""
     return max(logprob, -9999.0)
 

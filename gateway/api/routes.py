@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from fastapi import APIRouter
 
 from gateway.api.chat import add_chat_routes
+from gateway.api.completions import add_completions_routes
+from gateway.api.embeddings import add_embeddings_routes
 from gateway.api.health import add_health_routes
 from gateway.api.messages import add_messages_routes
 from gateway.api.models import add_model_routes
@@ -16,8 +18,19 @@ if TYPE_CHECKING:
     from gateway.house import House
 
 
+ROUTES = (
+    add_chat_routes,
+    add_responses_routes,
+    add_messages_routes,
+    add_completions_routes,
+    add_embeddings_routes,
+    add_model_routes,
+    add_health_routes,
+)
+
+
 def api_routes(house: House) -> APIRouter:
     router = APIRouter()
-    for add in (add_chat_routes, add_responses_routes, add_messages_routes, add_model_routes, add_health_routes):
+    for add in ROUTES:
         add(router, house)
     return router

@@ -28,7 +28,7 @@ async def served(
     frames: Callable[[Exchange], Frames],
 ) -> Response:
     """`whole` renders a finished exchange as JSON; `frames` makes the writer of a stream. Raises `SluicegateError`."""
-    headers = {"x-sluicegate-ignored": ",".join(parsed.ignored)} if parsed.ignored else {}
+    headers = told(parsed)
     house.check_ready()
     try:
         exchange = await unless_left(
@@ -41,6 +41,16 @@ async def served(
     except ClientLeft:
         return Nobody()
     return Response(whole(exchange), media_type=JSON, headers=headers)
+
+
+def told(parsed: Parsed) -> dict[str, str]:
+    """Which fields nobody here knew."""
+    return {"x-sluicegate-ignored": _header(",".join(parsed.ignored))} if parsed.ignored else {}
+
+
+def _header(text: str) -> str:
+    """A caller's own words, fit for a header: no line breaks, nothing but ASCII, not too long."""
+    return "".join(char if " " <= char <= "~" else "?" for char in text)[:1024]
 
 
 def _cache_headers(exchange: Exchange) -> Mapping[str, str]:

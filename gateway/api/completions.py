@@ -1,0 +1,62 @@
+"""`/v1/completions`: OpenAI's oldest interface, which vLLM's clients still speak."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from gateway.admin import api_key_of
+from gateway.api.completions_answer import TextWriter, completions
+from gateway.api.completions_request import ParsedCompletions, parse_completions
+from gateway.api.serving import JSON, served, told
+from gateway.delivery import ClientLeft, Nobody, unless_left
+from gateway.exchange import Exchange
+from gateway.telemetry import parent_context
+from plugins import Request as Asked
+
+if TYPE_CHECKING:
+    from gateway.house import House
+
+
+def add_completions_routes(router: APIRouter, house: House) -> None:
+    @router.post("/v1/completions")
+    async def create_completion(request: Request) -> Any:
+        parsed = parse_completions(await request.body(), api_key_of(request))
+        if len(parsed.requests) > 1:
+            return await _several(house, request, parsed)
+        return await served(
+            house,
+            request,
+            parsed,
+            whole=lambda exchange: completions([exchange], explain=parsed.explain),
+            frames=lambda exchange: TextWriter(exchange, include_usage=parsed.include_usage, explain=parsed.explain),
+        )
+
+
+async def _several(house: House, request: Request, parsed: ParsedCompletions) -> Response:
+    """Each prompt is a request of its own, for limits too; the first that fails fails all."""
+    house.check_ready()
+    parent = parent_context(request.headers)
+
+    async def one(asked: Asked) -> Exchange:
+        exchange = await house.pipeline.open(asked, parent)
+        await house.pipeline.collect(exchange)
+        return exchange
+
+    async def everyone() -> list[Exchange]:
+        tasks = [asyncio.ensure_future(one(asked)) for asked in parsed.requests]
+        try:
+            return await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    try:
+        exchanges = await unless_left(request.receive, everyone())
+    except ClientLeft:
+        return Nobody()
+    return Response(completions(exchanges, explain=parsed.explain), media_type=JSON, headers=told(parsed))

@@ -1,0 +1,80 @@
+"""The wire format of `/v1/completions`: a prompt as it is, no chat around it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from gateway.api.bodies import Parsed, ignored_in, read_body
+from gateway.api.chat_request import ResponseFormat, constraint_of
+from gateway.api.fields import SharedFields, reuse_of, sampling_of, structured_of, the_one
+from plugins import Message, Request, RequestError
+
+MAX_PROMPTS = 32
+DEFAULT_MAX_TOKENS = 16
+UNSUPPORTED = {
+    "echo": "the prompt is not repeated; put it before the answer yourself",
+    "suffix": "the models served here write forward only",
+}
+Text = Annotated[str, Field(min_length=1)]
+
+
+class CompletionRequest(SharedFields):
+    prompt: Text | Annotated[list[Text], Field(min_length=1, max_length=MAX_PROMPTS)]
+    logprobs: Annotated[int, Field(ge=0, le=5)] | None = None
+    best_of: Annotated[int, Field(ge=1)] | None = None
+    response_format: ResponseFormat | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedCompletions(Parsed):
+    """`request` is for the first prompt; `requests` has one for each."""
+
+    requests: tuple[Request, ...] = ()
+
+
+def parse_completions(body: bytes | Mapping[str, Any], api_key: str | None = None) -> ParsedCompletions:
+    """Raises `RequestError` that names the field by path."""
+    wire = read_body(body, CompletionRequest, UNSUPPORTED)
+    prompts = [wire.prompt] if isinstance(wire.prompt, str) else wire.prompt
+    if wire.best_of not in (None, 1, wire.n):
+        raise RequestError("`best_of` must be `n`: all answers are sent", param="best_of")
+    if wire.stream and len(prompts) > 1:
+        raise RequestError("only one prompt can be streamed; send one request for each", param="prompt")
+    first = _request(wire, prompts[0], api_key)
+    others = (replace(first, id=f"{first.id}-{i}", messages=_said(text)) for i, text in enumerate(prompts[1:], 1))
+    return ParsedCompletions(
+        first,
+        explain=wire.sluicegate.explain,
+        include_usage=wire.include_usage,
+        ignored=ignored_in(wire),
+        requests=(first, *others),
+    )
+
+
+def _said(text: str) -> tuple[Message, ...]:
+    return (Message("user", text),)
+
+
+def _request(wire: CompletionRequest, prompt: str, api_key: str | None) -> Request:
+    names = "`response_format` and `structured_outputs`"
+    max_tokens = wire.max_tokens or DEFAULT_MAX_TOKENS
+    return Request(
+        id=f"cmpl-{uuid.uuid4().hex}",
+        model=wire.model,
+        messages=_said(prompt),
+        sampling=sampling_of(wire, max_tokens=max_tokens, logprobs=wire.logprobs),
+        constraint=the_one(constraint_of(wire.response_format, wire), structured_of(wire), wire, names),
+        n=wire.n or 1,
+        stream=bool(wire.stream),
+        user=wire.user,
+        api_key=api_key,
+        metadata=wire.metadata or {},
+        cache=wire.sluicegate.cache is not False,
+        reuse=reuse_of(wire.sluicegate.cache),
+        raw=True,
+    )

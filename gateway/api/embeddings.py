@@ -1,0 +1,91 @@
+"""`/v1/embeddings`: texts as vectors, screened and counted as any other request."""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import numpy as np
+import orjson
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from gateway.admin import api_key_of
+from gateway.api.bodies import Parsed, ignored_in, read_body
+from gateway.api.serving import JSON, told
+from gateway.delivery import ClientLeft, Nobody, unless_left
+from gateway.exchange import Exchange
+from gateway.telemetry import parent_context
+from plugins import Embeddings, Message, RequestError
+from plugins import Request as Asked
+
+if TYPE_CHECKING:
+    from gateway.house import House
+
+MAX_TEXTS = 2048
+Text = Annotated[str, Field(min_length=1)]
+
+
+class EmbeddingRequest(BaseModel):
+    """Token ids are refused: those of another tokenizer mean nothing here, and no rail can read them."""
+
+    model_config = ConfigDict(extra="allow", protected_namespaces=())
+    model: str
+    input: Text | Annotated[list[Text], Field(min_length=1, max_length=MAX_TEXTS)]
+    encoding_format: Literal["float", "base64"] | None = None
+    dimensions: Annotated[int, Field(ge=1)] | None = None
+    user: str | None = None
+
+
+def add_embeddings_routes(router: APIRouter, house: House) -> None:
+    @router.post("/v1/embeddings")
+    async def create_embeddings(request: Request) -> Any:
+        wire = read_body(await request.body(), EmbeddingRequest, {})
+        texts = [wire.input] if isinstance(wire.input, str) else wire.input
+        asked = _request(wire, texts, api_key_of(request))
+        house.check_ready()
+        try:
+            found, exchange = await unless_left(request.receive, _embedded(house, request, asked))
+        except ClientLeft:
+            return Nobody()
+        headers = told(Parsed(asked, ignored=ignored_in(wire)))
+        return Response(_body(found, exchange, wire), media_type=JSON, headers=headers)
+
+
+def _request(wire: EmbeddingRequest, texts: list[str], api_key: str | None) -> Asked:
+    return Asked(
+        id=f"embd-{uuid.uuid4().hex}",
+        model=wire.model,
+        messages=tuple(Message("user", text) for text in texts),
+        user=wire.user,
+        api_key=api_key,
+        cache=False,
+    )
+
+
+async def _embedded(house: House, request: Request, asked: Asked) -> tuple[Embeddings, Exchange]:
+    """The texts as the input rails left them."""
+    exchange = await house.pipeline.enter(asked, parent_context(request.headers))
+    texts = [message.content for message in exchange.request.messages]
+    return await house.pipeline.embed(exchange, texts), exchange
+
+
+def _body(found: Embeddings, exchange: Exchange, wire: EmbeddingRequest) -> bytes:
+    width = found.vectors.shape[1]
+    if wire.dimensions not in (None, width):
+        raise RequestError(
+            f"model {exchange.served.name!r} has {width} dimensions and cannot be cut to {wire.dimensions}; leave "
+            "`dimensions` out",
+            param="dimensions",
+        )
+    rows = np.ascontiguousarray(found.vectors, dtype=np.float32)
+    packed = wire.encoding_format == "base64"
+    data = [
+        {"object": "embedding", "index": i, "embedding": base64.b64encode(row).decode() if packed else row}
+        for i, row in enumerate(rows)
+    ]
+    usage = {"prompt_tokens": exchange.usage.prompt_tokens, "total_tokens": exchange.usage.prompt_tokens}
+    body = {"object": "list", "data": data, "model": exchange.served.name, "usage": usage}
+    return orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY)
