@@ -23,7 +23,9 @@ class LayerShape:
     window: int | None = None
 
     def bytes_per_token(self, dtype: torch.dtype) -> int:
-        return self.kv_heads * (self.key_dim + self.value_dim) * dtype.itemsize
+        """In int8 a head's key and a head's value have a float32 scale each."""
+        scales = 8 if dtype == torch.int8 else 0
+        return self.kv_heads * ((self.key_dim + self.value_dim) * dtype.itemsize + scales)
 
 
 class KVPool:
@@ -31,33 +33,56 @@ class KVPool:
 
     Contents of a block are undefined until written. Memory is untouched, so not resident, until then. `key_arrays` and
     `value_arrays` are the same memory as NumPy sees it, where it can (float32 on a CPU; else they are empty).
+
+    In int8, each head of a key or a value is rounded with a scale of its own (`key_scales[i]`, `value_scales[i]`
+    [num_blocks, block_size, H_kv] float32), and read back as `dtype`.
     """
 
     def __init__(
-        self, layers: Seq[LayerShape], num_blocks: int, block_size: int, dtype: torch.dtype, device: torch.device
+        self,
+        layers: Seq[LayerShape],
+        num_blocks: int,
+        block_size: int,
+        dtype: torch.dtype,
+        device: torch.device,
+        *,
+        small: bool = False,
     ) -> None:
+        self.is_small = small
+        self._dtype = dtype
         self.block_size = block_size
         self.num_blocks = num_blocks
         self.layers = tuple(layers)
 
         def tensor(heads: int, dim: int) -> Tensor:
-            return torch.zeros(num_blocks, block_size, heads, dim, dtype=dtype, device=device)
+            kept = torch.int8 if small else dtype
+            return torch.zeros(num_blocks, block_size, heads, dim, dtype=kept, device=device)
 
         self.keys = [tensor(layer.kv_heads, layer.key_dim) for layer in layers]
         self.values = [tensor(layer.kv_heads, layer.value_dim) for layer in layers]
-        in_place = dtype == torch.float32 and device.type == "cpu"
+        kept = layers if small else ()
+        self.key_scales = [torch.zeros(num_blocks, block_size, x.kv_heads, device=device) for x in kept]
+        self.value_scales = [torch.zeros_like(scales) for scales in self.key_scales]
+        in_place = dtype == torch.float32 and device.type == "cpu" and not small
         self.key_arrays = [keys.numpy() for keys in self.keys] if in_place else []
         self.value_arrays = [values.numpy() for values in self.values] if in_place else []
 
     def write(self, layer: int, slots: Tensor, key: Tensor, value: Tensor) -> None:
         """Store `key` and `value` [1, H_kv, T, D] at `slots` [T] int64 (block * block_size + offset)."""
-        self.keys[layer].flatten(0, 1).index_copy_(0, slots, key[0].transpose(0, 1))
-        self.values[layer].flatten(0, 1).index_copy_(0, slots, value[0].transpose(0, 1))
+        for pool, scales, new in (
+            (self.keys, self.key_scales, key[0].transpose(0, 1)),
+            (self.values, self.value_scales, value[0].transpose(0, 1)),
+        ):
+            if self.is_small:
+                units = new.abs().amax(-1).float() / 127
+                scales[layer].flatten(0, 1).index_copy_(0, slots, units)
+                new = (new / units.clamp_min(1e-30)[..., None]).round_().to(torch.int8)
+            pool[layer].flatten(0, 1).index_copy_(0, slots, new)
 
     def scrub(self, blocks: Seq[int]) -> None:
         """Zero these blocks: a NaN left behind would reach the next holder even through masked positions."""
         index = torch.tensor(list(blocks), dtype=torch.int64, device=self.keys[0].device)
-        for tensor in (*self.keys, *self.values):
+        for tensor in (*self.keys, *self.values, *self.key_scales, *self.value_scales):
             tensor.index_fill_(0, index, 0)
 
     def copy(self, copies: Seq[tuple[int, int]]) -> None:
@@ -68,7 +93,14 @@ class KVPool:
 
     def gather(self, layer: int, table: Tensor) -> tuple[Tensor, Tensor]:
         """K and V [B, H_kv, N * block_size, D] of the blocks in `table` [B, N] int64."""
-        return _gather(self.keys[layer], table), _gather(self.values[layer], table)
+        if not self.is_small:
+            return _gather(self.keys[layer], table), _gather(self.values[layer], table)
+        pairs = ((self.keys, self.key_scales), (self.values, self.value_scales))
+        keys, values = (
+            (_gather(pool[layer], table) * _gather(scales[layer].unsqueeze(-1), table)).to(self._dtype)
+            for pool, scales in pairs
+        )
+        return keys, values
 
 
 def _gather(blocks: Tensor, table: Tensor) -> Tensor:

@@ -96,5 +96,5 @@ def decoder_for(
     module: Any, layers: tuple[LayerShape, ...], pool: KVPool, *, tokens: int, threads: int
 ) -> Decoder | None:
     """None where the model is not of the family, or not in float32 on a CPU."""
-    sizes = sizes_of(module, layers) if pool.key_arrays else None
+    sizes = sizes_of(module, layers)
     return None if sizes is None else Decoder(module, sizes, layers, pool, tokens=tokens, threads=threads)

@@ -232,9 +232,9 @@ def _blend(rows: int, vectors: int) -> Any:
             sums = []
             for at_row, share in enumerate(shares):
                 weight = load(builder, builder.add(share, builder.mul(loop.index, number(4))), F32)
-                spread = _spread(builder, weight)
+                shared = spread(builder, weight)
                 for index, value in enumerate(values):
-                    sums.append(builder.call(multiply_add, [spread, value, loop.carried[at_row * vectors + index]]))
+                    sums.append(builder.call(multiply_add, [shared, value, loop.carried[at_row * vectors + index]]))
             loop.close(sums)
             for place, value in zip(places, sums, strict=True):
                 store(builder, value, place)
@@ -245,7 +245,7 @@ def _blend(rows: int, vectors: int) -> Any:
     return blend
 
 
-def _spread(builder: Any, value: Any) -> Any:
+def spread(builder: Any, value: Any) -> Any:
     """A scalar in every lane."""
     one = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), value, ir.Constant(I32, 0))
     return builder.shuffle_vector(

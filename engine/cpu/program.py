@@ -17,7 +17,8 @@ from numba import njit
 from engine.cpu.machine import add_to, give_way, read, sleep_on, swap_if, wake_on, write
 from engine.cpu.paged import ROWS, attend_block
 from engine.cpu.products import PANEL, multiply
-from engine.cpu.rows import floats, gate, integers, keep, normalise, turn
+from engine.cpu.rows import floats, gate, integers, keep, normalise, turn, unsigned
+from engine.cpu.small_products import EIGHT, GROUP4, WHOLE, multiply4, multiply8, shrink_groups
 
 I64 = npt.NDArray[np.int64]
 
@@ -52,6 +53,8 @@ class Op(IntEnum):
     GATED = auto()
     PLACE = auto()
     ATTEND = auto()
+    SHRINK = auto()
+    """Activations to int8, for products with small weights."""
 
 
 class Column(IntEnum):
@@ -83,6 +86,13 @@ class Column(IntEnum):
     FORM = auto()
     WINDOW = auto()
     BLOCK_SIZE = auto()
+    SMALL = auto()
+    """Form of the weights: WHOLE, EIGHT or FOUR; of SHRINK, the group."""
+    SCALES = auto()
+    SCALES2 = auto()
+    XS = auto()
+    """Scales of activations in int8."""
+    LDXS = auto()
     REAL = auto()
     """First of this operation's places in the table of reals."""
 
@@ -95,10 +105,11 @@ _RUN, _TOKENS, _SAMPLED, _TASKS = int(State.RUN), int(State.TOKENS), int(State.S
 _IDS, _POSITIONS, _SLOTS, _WANTED = int(State.IDS), int(State.POSITIONS), int(State.SLOTS), int(State.WANTED)
 _TASK_LIST, _COSINES, _SINES = int(State.TASK_LIST), int(State.COSINES), int(State.SINES)
 _LOGITS, _SCRATCH, _SCRATCH_BYTES = int(State.LOGITS), int(State.SCRATCH), int(State.SCRATCH_BYTES)
-_EMBED, _NORM, _LINEAR, _GATED, _PLACE = (int(op) for op in (Op.EMBED, Op.NORM, Op.LINEAR, Op.GATED, Op.PLACE))
+_EMBED, _NORM, _LINEAR, _GATED, _PLACE, _ATTEND, _SHRINK = (int(op) for op in Op)
 (
     _OP, _WAITS, _COUNT, _X, _LDX, _OUT, _LDO, _K, _N, _W, _BIAS, _ONTO, _W2, _KIND, _PICKED, _HEADS, _KV_HEADS,
-    _KEYS, _VALUES, _KEY_SCALES, _VALUE_SCALES, _FORM, _WINDOW, _BLOCK_SIZE, _REAL,
+    _KEYS, _VALUES, _KEY_SCALES, _VALUE_SCALES, _FORM, _WINDOW, _BLOCK_SIZE,
+    _SMALL, _SCALES, _SCALES2, _XS, _LDXS, _REAL,
 ) = (int(column) for column in Column)  # fmt: skip
 
 
@@ -205,7 +216,7 @@ def _pieces(op, state, threads):  # type: ignore[no-untyped-def]
         return 1
     if op[_OP] == _LINEAR or op[_OP] == _GATED:
         return min(PIECES * threads, (op[_N] + PANEL - 1) // PANEL)
-    if op[_OP] > _GATED:
+    if op[_OP] == _PLACE or op[_OP] == _ATTEND:
         return min(PIECES * threads, rows * op[_KV_HEADS])
     return min(PIECES * threads, (rows + 3) // 4)
 
@@ -223,6 +234,8 @@ def _carry_out(op, reals, state, thread, piece, pieces):  # type: ignore[no-unty
         _place(op, reals, state, piece, pieces)
     elif kind == _EMBED:
         _embed(op, reals, state, piece, pieces)
+    elif kind == _SHRINK:
+        _shrink(op, state, piece, pieces)
     else:
         _attend(op, reals, state, thread, piece, pieces)
 
@@ -232,9 +245,23 @@ def _embed(op, reals, state, piece, pieces):  # type: ignore[no-untyped-def]
     rows, width, factor = state[op[_COUNT]], op[_N], np.float32(reals[op[_REAL]])
     ids = integers(state[_IDS], rows)
     for row in range(rows * piece // pieces, rows * (piece + 1) // pieces):
-        source, out = floats(op[_W] + 4 * width * ids[row], width), floats(op[_OUT] + row * op[_LDO], width)
-        for i in range(width):
-            out[i] = source[i] * factor
+        out = floats(op[_OUT] + row * op[_LDO], width)
+        if op[_SMALL] == WHOLE:
+            source = floats(op[_W] + 4 * width * ids[row], width)
+            for i in range(width):
+                out[i] = source[i] * factor
+        else:
+            small, unit = unsigned(op[_W] + op[_K] * ids[row], width), floats(op[_SCALES] + 4 * ids[row], 1)[0]
+            for i in range(width):
+                out[i] = (np.float32(small[i]) - np.float32(128)) * unit * factor
+
+
+@njit(nogil=True, cache=True)
+def _shrink(op, state, piece, pieces):  # type: ignore[no-untyped-def]
+    rows = state[op[_COUNT]]
+    for row in range(rows * piece // pieces, rows * (piece + 1) // pieces):
+        x, out, scales = op[_X] + row * op[_LDX], op[_OUT] + row * op[_LDO], op[_XS] + row * op[_LDXS]
+        shrink_groups(x, op[_K], op[_SMALL], out, scales)
 
 
 @njit(nogil=True, cache=True)
@@ -255,7 +282,7 @@ def _share(columns, piece, pieces):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def _linear(op, state, piece, pieces):  # type: ignore[no-untyped-def]
-    rows, k = state[op[_COUNT]], op[_K]
+    rows = state[op[_COUNT]]
     first, last = _share(op[_N], piece, pieces)
     base = op[_OUT] if op[_OUT] else state[_LOGITS]
     out, onto = base + 4 * first, op[_ONTO]
@@ -266,21 +293,35 @@ def _linear(op, state, piece, pieces):  # type: ignore[no-untyped-def]
             for i in range(last - first):
                 place[i] = bias[i] + (place[i] if onto else np.float32(0))
         onto = 1
-    multiply(op[_X], op[_LDX], rows, op[_W] + 4 * k * first, 4 * k, k, last - first, out, op[_LDO], onto)
+    _columns(op, rows, op[_W], op[_SCALES], first, last - first, out, op[_LDO], onto)
+
+
+@njit(nogil=True, cache=True)
+def _columns(op, rows, w, scales, first, count, out, ldo, onto):  # type: ignore[no-untyped-def]
+    """Columns [first, first + count) of a product with a weight of any form."""
+    k = op[_K]
+    if op[_SMALL] == WHOLE:
+        multiply(op[_X], op[_LDX], rows, w + 4 * k * first, 4 * k, k, count, out, ldo, onto)
+    elif op[_SMALL] == EIGHT:
+        w, scales = w + k * first, scales + 4 * first
+        multiply8(op[_X], op[_LDX], op[_XS], op[_LDXS], rows, w, k, scales, k, count, out, ldo, onto)
+    else:
+        w, scales = w + k // 2 * first, scales + 4 * (k // GROUP4) * first
+        multiply4(op[_X], op[_LDX], op[_XS], op[_LDXS], rows, w, k // 2, scales, k, count, out, ldo, onto)
 
 
 @njit(nogil=True, cache=True)
 def _gated(op, state, thread, piece, pieces):  # type: ignore[no-untyped-def]
     """Gate and up projections of a panel, then the activation, while both are in the cache."""
-    rows, k = state[op[_COUNT]], op[_K]
+    rows = state[op[_COUNT]]
     first, last = _share(op[_N], piece, pieces)
     gates = state[_SCRATCH] + thread * state[_SCRATCH_BYTES]
     stride = 4 * PANEL
     ups = gates + rows * stride
     for panel in range(first, last, PANEL):
         width = min(PANEL, last - panel)
-        multiply(op[_X], op[_LDX], rows, op[_W] + 4 * k * panel, 4 * k, k, width, gates, stride, 0)
-        multiply(op[_X], op[_LDX], rows, op[_W2] + 4 * k * panel, 4 * k, k, width, ups, stride, 0)
+        _columns(op, rows, op[_W], op[_SCALES], panel, width, gates, stride, 0)
+        _columns(op, rows, op[_W2], op[_SCALES2], panel, width, ups, stride, 0)
         for row in range(rows):
             out = floats(op[_OUT] + row * op[_LDO] + 4 * panel, width)
             gate(floats(gates + row * stride, width), floats(ups + row * stride, width), op[_KIND], out)

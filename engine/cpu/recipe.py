@@ -6,7 +6,6 @@ the general path through `transformers`' own code: `recipe_for` returns None.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +16,9 @@ from torch import Tensor, nn
 
 from engine.cpu.machine import LANES
 from engine.cpu.program import COLUMNS, Column, Op, State
+from engine.cpu.rows import FLOATS, INT8
+from engine.cpu.small_layers import SmallEmbedding, SmallLinear
+from engine.cpu.small_products import EIGHT, GROUP4, GROUP8, padded, scale_bytes
 from engine.kv import KVPool, LayerShape
 
 Buffer = tuple[int, int]
@@ -81,12 +83,12 @@ def sizes_of(module: Any, layers: tuple[LayerShape, ...]) -> Sizes | None:
         return None
     mlp = module.model.layers[0].mlp
     sizes = Sizes(
-        hidden=module.model.embed_tokens.weight.shape[1],
-        gated=mlp.gate_proj.weight.shape[0],
+        hidden=module.model.embed_tokens.embedding_dim,
+        gated=mlp.gate_proj.out_features,
         heads=first.query_heads,
         kv_heads=first.kv_heads,
         dim=first.key_dim,
-        vocab=module.lm_head.weight.shape[0],
+        vocab=module.lm_head.out_features,
     )
     widths = (sizes.hidden, sizes.gated, sizes.dim, sizes.heads * sizes.dim)
     fits = all(width % LANES == 0 for width in widths) and first.value_dim == first.key_dim
@@ -94,8 +96,7 @@ def sizes_of(module: Any, layers: tuple[LayerShape, ...]) -> Sizes | None:
 
 
 def _is_plain(module: Any) -> bool:
-    weights = list(module.parameters())
-    if any(w.dtype != torch.float32 or w.device.type != "cpu" or not w.is_contiguous() for w in weights):
+    if any(w.dtype != torch.float32 or w.device.type != "cpu" or not w.is_contiguous() for w in module.parameters()):
         return False
     linears = [m for layer in module.model.layers for m in (*_projections(layer), layer.mlp.down_proj)]
     return (
@@ -116,35 +117,94 @@ def _projections(layer: Any) -> list[Any]:
     return [attention.q_proj, attention.k_proj, attention.v_proj, attention.o_proj, mlp.gate_proj, mlp.up_proj]
 
 
+@dataclass(slots=True)
+class Products:
+    """Writes products into a recipe: whole weights read x as it is, small ones what x is rounded to before."""
+
+    made: Recipe
+    rounded: Buffer
+    """Room for activations in int8, [tokens, widest]."""
+    scales: Buffer
+
+    @classmethod
+    def of(cls, made: Recipe, tokens: int, widest: int) -> Products:
+        return cls(
+            made, made.buffer(tokens, padded(widest) // 4), made.buffer(tokens, scale_bytes(widest, GROUP4) // 4)
+        )
+
+    def read(self, layer: Any, x: Buffer, count: State = State.TOKENS) -> dict[str, Any]:
+        """Columns that say what products with `layer` read: its inputs, rounded now if it wants them so."""
+        if not isinstance(layer, SmallLinear):
+            return {"x": x[0], "ldx": x[1], "k": layer.in_features, "count": count}
+        k, group = layer.in_features, GROUP8 if layer.packed.form == EIGHT else GROUP4
+        scales, stride = self.scales[0], scale_bytes(k, group)
+        out, ldo = self.rounded
+        self.made.add(
+            Op.SHRINK, x=x[0], ldx=x[1], k=k, out=out, ldo=ldo, xs=scales, ldxs=stride, small=group, count=count
+        )
+        return {
+            "x": out,
+            "ldx": ldo,
+            "k": padded(k),
+            "xs": scales,
+            "ldxs": stride,
+            "small": layer.packed.form,
+            "count": count,
+        }
+
+    def linear(self, layer: Any, source: dict[str, Any], out: int, ldo: int, **more: Any) -> None:
+        bias = self.made.address(layer.bias)
+        self.made.add(
+            Op.LINEAR, **source, **self.weight(layer), out=out, ldo=ldo, n=layer.out_features, bias=bias, **more
+        )
+
+    def weight(self, layer: Any, suffix: str = "") -> dict[str, Any]:
+        if not isinstance(layer, SmallLinear):
+            return {f"w{suffix}": self.made.address(layer.weight)}
+        packed = layer.packed
+        return {f"w{suffix}": self.made.address(packed.data), f"scales{suffix}": self.made.address(packed.scales)}
+
+
 @torch.inference_mode(False)
 def write_recipe(module: Any, sizes: Sizes, layers: tuple[LayerShape, ...], pool: KVPool, tokens: int) -> Recipe:
     """The operations of one step of up to `tokens` new tokens."""
     made = Recipe()
-    x, ldx = made.buffer(tokens, sizes.hidden)
-    h, ldh = made.buffer(tokens, sizes.hidden)
-    qkv, ldq = made.buffer(tokens, (sizes.heads + 2 * sizes.kv_heads) * sizes.dim)
-    mixed, ldm = made.buffer(tokens, sizes.heads * sizes.dim)
-    acts, lda = made.buffer(tokens, sizes.gated)
+    x = made.buffer(tokens, sizes.hidden)
+    h = made.buffer(tokens, sizes.hidden)
+    qkv = made.buffer(tokens, (sizes.heads + 2 * sizes.kv_heads) * sizes.dim)
+    mixed = made.buffer(tokens, sizes.heads * sizes.dim)
+    acts = made.buffer(tokens, sizes.gated)
+    products = Products.of(made, tokens, max(sizes.hidden, sizes.gated, sizes.heads * sizes.dim))
     model = module.model
-    linear, norm = _linear_into(made), _norm_into(made)
-    weight = made.address(model.embed_tokens.weight)
-    made.add(Op.EMBED, w=weight, n=sizes.hidden, out=x, ldo=ldx, reals=(1.0,))
+    _embed(made, model.embed_tokens, x)
     for index, layer in enumerate(model.layers):
-        attention = layer.self_attn
-        norm(layer.input_layernorm, x, ldx, h, ldh)
-        at = qkv
-        for place, projection in enumerate((attention.q_proj, attention.k_proj, attention.v_proj)):
-            linear(projection, h, ldh, at, ldq, waits=place == 0)
-            at += 4 * projection.weight.shape[0]
-        _attention(made, attention, layers[index], pool, index, (qkv, ldq), (mixed, ldm))
-        linear(attention.o_proj, mixed, ldm, x, ldx, onto=1)
-        norm(layer.post_attention_layernorm, x, ldx, h, ldh)
-        gate, up = made.address(layer.mlp.gate_proj.weight), made.address(layer.mlp.up_proj.weight)
-        made.add(Op.GATED, x=h, ldx=ldh, w=gate, w2=up, k=sizes.hidden, n=sizes.gated, out=acts, ldo=lda)
-        linear(layer.mlp.down_proj, acts, lda, x, ldx, onto=1)
-    norm(model.norm, x, ldx, h, ldh, count=State.SAMPLED, picked=1)
-    linear(module.lm_head, h, ldh, 0, 4 * sizes.vocab, count=State.SAMPLED)
+        attention, mlp = layer.self_attn, layer.mlp
+        _norm(made, layer.input_layernorm, x, h)
+        source, at, waits = products.read(attention.q_proj, h), qkv[0], True
+        for projection in (attention.q_proj, attention.k_proj, attention.v_proj):
+            products.linear(projection, source, at, qkv[1], waits=waits)
+            at, waits = at + 4 * projection.out_features, False
+        _attention(made, attention, layers[index], pool, index, qkv, mixed)
+        products.linear(attention.o_proj, products.read(attention.o_proj, mixed), *x, onto=1)
+        _norm(made, layer.post_attention_layernorm, x, h)
+        both = products.read(mlp.gate_proj, h) | products.weight(mlp.gate_proj) | products.weight(mlp.up_proj, "2")
+        made.add(Op.GATED, **both, n=sizes.gated, out=acts[0], ldo=acts[1])
+        products.linear(mlp.down_proj, products.read(mlp.down_proj, acts), *x, onto=1)
+    _norm(made, model.norm, x, h, count=State.SAMPLED, picked=1)
+    products.linear(module.lm_head, products.read(module.lm_head, h, State.SAMPLED), 0, 4 * sizes.vocab)
     return made
+
+
+def _embed(made: Recipe, layer: Any, out: Buffer) -> None:
+    where: dict[str, Any] = {"n": layer.embedding_dim, "out": out[0], "ldo": out[1], "reals": (1.0,)}
+    if isinstance(layer, SmallEmbedding):
+        where |= {"scales": made.address(layer.packed.scales), "small": EIGHT, "k": padded(layer.embedding_dim)}
+    made.add(Op.EMBED, w=made.address(layer.packed.data if "small" in where else layer.weight), **where)
+
+
+def _norm(made: Recipe, layer: Any, x: Buffer, out: Buffer, **more: Any) -> None:
+    where: dict[str, Any] = {"x": x[0], "ldx": x[1], "out": out[0], "ldo": out[1], "n": len(layer.weight)}
+    made.add(Op.NORM, **where, w=made.address(layer.weight), reals=(float(layer.variance_epsilon),), **more)
 
 
 def _attention(
@@ -160,7 +220,10 @@ def _attention(
         "x": qkv[0], "ldx": qkv[1], "k": shape.key_dim, "n": shape.value_dim,
         "heads": shape.query_heads, "kv_heads": shape.kv_heads, "block_size": pool.block_size,
         "keys": pool.keys[index].data_ptr(), "values": pool.values[index].data_ptr(),
+        "form": INT8 if pool.is_small else FLOATS,
     }  # fmt: skip
+    if pool.is_small:
+        where["key_scales"], where["value_scales"] = (x[index].data_ptr() for x in (pool.key_scales, pool.value_scales))
     norms = [getattr(attention, name, None) for name in ("q_norm", "k_norm")]
     epsilon = next((n.variance_epsilon for n in norms if n is not None), 0.0)
     weights = [made.address(n.weight) if n is not None else 0 for n in norms]
@@ -169,21 +232,3 @@ def _attention(
     made.add(
         Op.ATTEND, **where, count=State.TASKS, window=shape.window or 0, out=out[0], ldo=out[1], reals=(scaling, 0.0)
     )
-
-
-def _linear_into(made: Recipe) -> Callable[..., None]:
-    def linear(layer: Any, x: int, ldx: int, out: int, ldo: int, *, waits: bool = True, **more: Any) -> None:
-        n, k = layer.weight.shape
-        w, bias = made.address(layer.weight), made.address(layer.bias)
-        made.add(Op.LINEAR, waits=waits, x=x, ldx=ldx, out=out, ldo=ldo, n=n, k=k, w=w, bias=bias, **more)
-
-    return linear
-
-
-def _norm_into(made: Recipe) -> Callable[..., None]:
-    def norm(layer: Any, x: int, ldx: int, out: int, ldo: int, **more: Any) -> None:
-        reals = (float(layer.variance_epsilon),)
-        w, n = made.address(layer.weight), len(layer.weight)
-        made.add(Op.NORM, x=x, ldx=ldx, out=out, ldo=ldo, n=n, w=w, reals=reals, **more)
-
-    return norm

@@ -28,6 +28,16 @@ def bytes_at(address, count):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, inline="always")
+def unsigned(address, count):  # type: ignore[no-untyped-def]
+    return carray(pointer_to(address), count, np.uint8)
+
+
+@njit(nogil=True, inline="always")
+def words(address, count):  # type: ignore[no-untyped-def]
+    return carray(pointer_to(address), count, np.int32)
+
+
+@njit(nogil=True, inline="always")
 def integers(address, count):  # type: ignore[no-untyped-def]
     return carray(pointer_to(address), count, np.int64)
 

@@ -1,0 +1,75 @@
+"""Weights in 8 and 4 bits: how they are rounded, kept, and what they stand for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from engine.cpu.small_products import EIGHT, FOUR, GROUP4, padded
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Packed:
+    """A weight [n, k]. `data` is uint8 [n, padded k] (8 bits) or [n, padded k / 2] (4 bits); `scales` float32 [n] or
+    [n, padded k / GROUP4]."""
+
+    form: int
+    n: int
+    k: int
+    data: Tensor
+    scales: Tensor
+
+    @property
+    def nbytes(self) -> int:
+        return self.data.nbytes + self.scales.nbytes
+
+
+def pack(weight: Tensor, form: int) -> Packed:
+    """Round `weight` [n, k] float32 to `form` (EIGHT or FOUR)."""
+    made = _pack8(weight) if form == EIGHT else _pack4(weight)
+    return Packed(form, weight.shape[0], weight.shape[1], *made)
+
+
+def unpack(packed: Packed, rows: slice | Tensor = slice(None)) -> Tensor:
+    """What the rows of a packed weight stand for, float32."""
+    data, scales = packed.data[rows], packed.scales[rows]
+    if packed.form == EIGHT:
+        return (data[..., : packed.k].float() - 128) * scales[..., None]
+    runs = data.unflatten(-1, (-1, 64))
+    numbers = torch.stack([runs & 15, runs >> 4], -2).flatten(-3).float() - 8
+    return (numbers.unflatten(-1, (-1, GROUP4)) * scales[..., None]).flatten(-2)[..., : packed.k].contiguous()
+
+
+def _pack8(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """A scale for each output; the largest weight becomes 127."""
+    scales = (weight.abs().amax(1) / 127).clamp_min(1e-30)
+    data = torch.full((len(weight), padded(weight.shape[1])), 128, dtype=torch.uint8)
+    data[:, : weight.shape[1]] = (weight / scales[:, None]).round_().add_(128).to(torch.uint8)
+    return data, scales.contiguous()
+
+
+def _pack4(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """A scale for each group of inputs, of those tried the one with the least squared error: the end of the range need
+    not be the largest weight."""
+    n, k = weight.shape
+    groups = torch.nn.functional.pad(weight, (0, padded(k) - k)).unflatten(1, (-1, GROUP4))
+    largest = groups.gather(2, groups.abs().argmax(2, keepdim=True)).squeeze(2)
+    largest = torch.where(largest == 0, torch.full_like(largest, 1e-30), largest)
+    best, scales = torch.full_like(largest, torch.inf), torch.empty_like(largest)
+    for share in (1.0, 0.93, 0.86, 0.79):
+        scale = largest * (share / -8)
+        error = (groups - _rounded(groups, scale).sub_(8).mul_(scale[..., None])).square_().sum(2)
+        better = error < best
+        best, scales = torch.where(better, error, best), torch.where(better, scale, scales)
+    numbers = _rounded(groups, scales).to(torch.uint8).view(n, -1, 2, 64)
+    return (numbers[:, :, 0] | numbers[:, :, 1] << 4).flatten(1).contiguous(), scales.contiguous()
+
+
+def _rounded(groups: Tensor, scales: Tensor) -> Tensor:
+    numbers: Tensor = (groups / scales[..., None]).round_().add_(8).clamp_(0, 15)
+    return numbers
+
+
+__all__ = ["EIGHT", "FOUR", "Packed", "pack", "unpack"]

@@ -1,0 +1,101 @@
+"""Layers of a model whose weights are kept in 8 or 4 bits, in the places of torch's own, for any architecture."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numba import njit
+from torch import Tensor, nn
+
+from engine.cpu.packing import Packed, pack, unpack
+from engine.cpu.small_products import EIGHT, GROUP4, GROUP8, multiply4, multiply8, padded, scale_bytes, shrink_groups
+
+
+class SmallLinear(nn.Module):
+    """`nn.Linear` with a packed weight; float32 in and out."""
+
+    def __init__(self, packed: Packed, bias: Tensor | None) -> None:
+        super().__init__()
+        self.packed = packed
+        self.bias = bias
+        self.in_features, self.out_features = packed.k, packed.n
+
+    @property
+    def weight(self) -> Tensor:
+        """What the packed weight stands for, made anew each time: for code that only looks."""
+        return unpack(self.packed)
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = x.reshape(-1, self.in_features).contiguous()
+        out = torch.empty(len(rows), self.out_features)
+        _product(rows, self.packed, out)
+        if self.bias is not None:
+            out += self.bias
+        return out.view(*x.shape[:-1], self.out_features)
+
+
+class SmallEmbedding(nn.Module):
+    """`nn.Embedding` with a packed weight; float32 out."""
+
+    def __init__(self, packed: Packed) -> None:
+        super().__init__()
+        self.packed = packed
+        self.num_embeddings, self.embedding_dim = packed.n, packed.k
+
+    @property
+    def weight(self) -> Tensor:
+        return unpack(self.packed)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return unpack(self.packed, ids)
+
+
+def shrink_module(module: Any, form: int) -> None:
+    """Replace every `nn.Linear` of a decoder in float32 on a CPU, in place. Embeddings and the head take 8 bits at
+    least: they see every token."""
+    head = module.get_output_embeddings()
+    embedding = module.get_input_embeddings()
+    tied = head is not None and head.weight is embedding.weight
+    for parent in list(module.modules()):
+        for name, child in list(parent.named_children()):
+            if type(child) is nn.Linear:
+                bias = None if child.bias is None else child.bias.detach()
+                made = SmallLinear(pack(child.weight.detach(), EIGHT if child is head else form), bias)
+                setattr(parent, name, made)
+                if child is head and tied and type(embedding) is nn.Embedding:
+                    module.set_input_embeddings(SmallEmbedding(made.packed))
+
+
+def weight_bytes(module: Any) -> int:
+    """Memory of all weights, each tensor once."""
+    tensors = [*module.parameters(), *module.buffers()]
+    for part in module.modules():
+        if isinstance(part, SmallLinear | SmallEmbedding):
+            tensors += [part.packed.data, part.packed.scales]
+    return sum({tensor.data_ptr(): tensor.nbytes for tensor in tensors}.values())
+
+
+def weight_count(module: Any) -> int:
+    small = {id(p.packed): p.packed for p in module.modules() if isinstance(p, SmallLinear | SmallEmbedding)}
+    whole: int = sum(parameter.numel() for parameter in module.parameters())
+    return whole + sum(packed.n * packed.k for packed in small.values())
+
+
+def _product(rows: Tensor, packed: Packed, out: Tensor) -> None:
+    group = GROUP8 if packed.form == EIGHT else GROUP4
+    k, stride = padded(packed.k), scale_bytes(packed.k, group)
+    rounded, scales = np.empty((len(rows), k), np.int8), np.empty((len(rows), stride), np.int8)
+    where = (rounded.ctypes.data, scales.ctypes.data, packed.data.data_ptr(), packed.scales.data_ptr(), out.data_ptr())
+    _run(rows.data_ptr(), len(rows), packed.k, k, packed.n, packed.form, group, stride, *where)
+
+
+@njit(nogil=True, cache=True)
+def _run(x, rows, true_k, k, n, form, group, stride, rounded, scales, data, units, out):  # type: ignore[no-untyped-def]
+    for row in range(rows):
+        shrink_groups(x + 4 * true_k * row, true_k, group, rounded + k * row, scales + stride * row)
+    if form == EIGHT:
+        multiply8(rounded, k, scales, stride, rows, data, k, units, k, n, out, 4 * n, 0)
+    else:
+        multiply4(rounded, k, scales, stride, rows, data, k // 2, units, k, n, out, 4 * n, 0)
