@@ -65,15 +65,15 @@ async def _measure_all(model: LoadedModel, args: argparse.Namespace) -> None:
     found = {}
     for kind in args.kinds.split(","):
         for level in levels:
-            await _measure(engine, model, KINDS[kind], level, args)
-            row = found[f"{kind} c={level}"] = await _measure(engine, model, KINDS[kind], level, args)
+            await measure(engine, model, KINDS[kind], level, args)
+            row = found[f"{kind} c={level}"] = await measure(engine, model, KINDS[kind], level, args)
             print(f"| {kind} | {level} | {' | '.join(row.values())} |", flush=True)
     await engine.close()
     if args.json:
         print(json.dumps(found))
 
 
-async def _measure(
+async def measure(
     engine: Engine, model: LoadedModel, sampling: Sampling, level: int, args: argparse.Namespace
 ) -> dict[str, str]:
     before, began = dict(engine.stats()), time.perf_counter()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 
+import torch
+
 from engine.blocks import BlockPool
 from engine.core import EngineCore, Speculation
 from engine.delivery import Outbox
@@ -11,12 +13,12 @@ from engine.model import LoadedModel, describe, load_model
 from engine.progress import LoadProgress, OnProgress
 from engine.runner import Runner
 from engine.scheduler import Scheduler
-from engine.settings import EngineSettings, ModelSettings, thread_count
+from engine.settings import EngineSettings, ModelSettings, WeightsKind, thread_count
 
 _LOG = logging.getLogger(__name__)
 
 
-def load(wanted: ModelSettings, on_progress: OnProgress | None = None) -> LoadedModel:
+def load(wanted: ModelSettings, on_progress: OnProgress | None = None, *, weights: WeightsKind = "full") -> LoadedModel:
     """Load one model, with a line in the log for each quarter of it. Raises `ModelLoadError`."""
     model = load_model(
         wanted.path,
@@ -24,6 +26,7 @@ def load(wanted: ModelSettings, on_progress: OnProgress | None = None) -> Loaded
         version=wanted.version,
         dtype=wanted.dtype,
         device=wanted.device,
+        weights=weights,
         on_progress=_logged(on_progress),
     )
     _LOG.info("loaded %s", describe(model))
@@ -41,6 +44,7 @@ def make_core(model: LoadedModel, settings: EngineSettings, outbox: Outbox) -> E
             settings.block_size,
             attention=settings.attention,
             forward=settings.forward,
+            kv=settings.kv,
             max_tokens=settings.max_batch_tokens,
             threads=settings.threads or thread_count(model.parameter_count),
         ),
@@ -53,7 +57,8 @@ def make_core(model: LoadedModel, settings: EngineSettings, outbox: Outbox) -> E
 
 def _blocks_within(settings: EngineSettings, model: LoadedModel) -> int:
     """As many blocks as the bytes hold, but no more than a full batch of the longest sequences can use."""
-    affordable = settings.kv_cache_bytes // (model.kv_bytes_per_token * settings.block_size)
+    kept = torch.int8 if settings.kv == "int8" else model.dtype
+    affordable = settings.kv_cache_bytes // (model.kv_bytes_per_token(kept) * settings.block_size)
     useful = settings.max_batch_size * -(-model.context_length // settings.block_size)
     return max(1, min(affordable, useful))
 

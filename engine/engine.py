@@ -130,7 +130,7 @@ class Engine:
         wanted = ModelSettings.of(settings)
         async with self._loading:
             self._fleet.refuse_taken(wanted.served_name, wanted.aliases, replace=replace)
-            model = await asyncio.to_thread(load, wanted, _on_this_loop(on_progress))
+            model = await asyncio.to_thread(self._load, wanted, _on_this_loop(on_progress))
             core = await asyncio.to_thread(self._core, model)
         before = self._take_in(core, wanted.aliases)
         if before is not None:
@@ -151,6 +151,9 @@ class Engine:
         await self._worker.dismiss(core, drain_s)
         self._leaving.remove(core)
         self._dropped = totals([core], self._dropped)
+
+    def _load(self, wanted: ModelSettings, on_progress: OnProgress | None) -> LoadedModel:
+        return load(wanted, on_progress, weights=self._settings.weights)
 
     def _core(self, model: LoadedModel) -> EngineCore:
         return make_core(model, self._settings, self._worker.outbox)

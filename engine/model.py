@@ -13,10 +13,12 @@ import torch
 from torch import Tensor
 
 from engine.attention import AttentionStep
+from engine.cpu import EIGHT, FOUR, shrink_module, weight_bytes, weight_count
 from engine.detokenizer import Detokenizer
 from engine.kv import LayerShape
 from engine.probe import refuse_config, usable_context, verify
 from engine.progress import OnProgress, reporting
+from engine.settings import WeightsKind
 from plugins import ModelLoadError
 
 BUNDLED = "bundled"
@@ -47,11 +49,15 @@ class LoadedModel:
 
     @property
     def parameter_count(self) -> int:
-        return sum(parameter.numel() for parameter in self.module.parameters())
+        return weight_count(self.module)
 
     @property
-    def kv_bytes_per_token(self) -> int:
-        return sum(layer.bytes_per_token(self.dtype) for layer in self.layers)
+    def weight_bytes(self) -> int:
+        return weight_bytes(self.module)
+
+    def kv_bytes_per_token(self, kept: torch.dtype | None = None) -> int:
+        """In a pool of `kept` (None = the model's own dtype)."""
+        return sum(layer.bytes_per_token(kept or self.dtype) for layer in self.layers)
 
     def logits(self, ids: Tensor, positions: Tensor, wanted: Tensor, paged: AttentionStep) -> Tensor:
         """One forward pass over `ids` [T] at `positions` [T]; logits [R, V] float32 at the places `wanted` [R]."""
@@ -86,10 +92,12 @@ def load_model(
     version: str | None = None,
     dtype: str | None = None,
     device: str = "cpu",
+    weights: WeightsKind = "full",
     on_progress: OnProgress | None = None,
 ) -> LoadedModel:
     """Load a checkpoint: a local folder, a name on the Hugging Face hub, or `"bundled"`.
 
+    `weights`: on a CPU in float32, round them to 8 or 4 bits once the model was proven with its own.
     `version` comes before the digest in the model's version; `on_progress` is called on this thread.
 
     `dtype` defaults to float32 on CPU (bfloat16 products are slower there without matrix extensions) and to the
@@ -100,9 +108,12 @@ def load_model(
     with reporting(name, on_progress):
         config, tokenizer, module = _from_pretrained(where, dtype, torch.device(device))
     text_config = config.get_text_config(decoder=True)
-    layers = verify(module, text_config, where)
+    layers, kept = verify(module, text_config, where), str(module.dtype)
     vocab_size = int(module.get_output_embeddings().weight.shape[0])
-    digest = folder_digest(_folder(where), str(module.dtype))
+    if weights != "full":
+        _shrink(module, weights, where)
+        kept = f"{kept} {weights}"
+    digest = folder_digest(_folder(where), kept)
     return LoadedModel(
         name=name,
         version=f"{version}+{digest}" if version else digest,
@@ -143,6 +154,15 @@ def _digest_file(digest: Any, path: Path) -> None:
         for at in range(0, size, max(_SAMPLE_BYTES, size // 64)):
             file.seek(at)
             digest.update(file.read(_SAMPLE_BYTES))
+
+
+def _shrink(module: Any, weights: WeightsKind, where: str) -> None:
+    if module.device.type != "cpu" or module.dtype != torch.float32:
+        raise ModelLoadError(
+            f"{where!r} is in {module.dtype} on {module.device}; weights = {weights!r} is for float32 on a CPU: "
+            "leave out dtype and device, or serve it with weights = 'full'"
+        )
+    shrink_module(module, EIGHT if weights == "int8" else FOUR)
 
 
 def _bundled() -> str:

@@ -7,6 +7,7 @@ its own, learned sinks, position biases) gives other logits, or calls our attent
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from itertools import pairwise
 from typing import Any
 
@@ -18,6 +19,11 @@ from engine.attention import ATTENTION_NAME, ShapeProbe, StepLayout, Stretch, re
 from engine.kv import KVPool, LayerShape
 from plugins import ModelLoadError
 
+QUANTISERS = {
+    "gptq": "gptqmodel", "awq": "gptqmodel", "bitsandbytes": "bitsandbytes", "torchao": "torchao", "hqq": "hqq",
+    "compressed-tensors": "compressed_tensors", "quanto": "optimum_quanto", "fp8": "kernels",
+}  # fmt: skip
+"""Methods of `quantization_config`, and the package that `transformers` loads them with."""
 _BLOCK_SIZE = 4
 _SERVED_LAYERS = {"full_attention", "sliding_attention"}
 _SHORT_WINDOW = 64
@@ -35,8 +41,25 @@ def refuse_config(config: Any, where: str) -> None:
             f"{where!r} has layers of kind {', '.join(others)}, which keep state outside the paged KV cache; "
             f"served are {', '.join(sorted(_SERVED_LAYERS))}"
         )
+    _refuse_quantised(config, where)
     if getattr(text, "use_bidirectional_attention", None):
         raise ModelLoadError(f"{where!r} attends in both directions; only causal models are served")
+
+
+def _refuse_quantised(config: Any, where: str) -> None:
+    """Checkpoints quantised by somebody else are `transformers`' and its libraries' to load, where they can."""
+    found = getattr(config, "quantization_config", None)
+    if found is None:
+        return
+    method = found.get("quant_method") if isinstance(found, dict) else found.quant_method
+    name = str(getattr(method, "value", method))
+    library = QUANTISERS.get(name)
+    if library is None or find_spec(library) is None:
+        needed = f"pip install {library.replace('_', '-')}" if library else f"no library is known for {name}"
+        raise ModelLoadError(
+            f"{where!r} is quantised with {name}, and the library that loads it is not installed ({needed}; most of "
+            "them need a GPU). Or name the unquantised checkpoint and set weights = 'int8' or 'int4'"
+        )
 
 
 def usable_context(config: Any, where: str) -> int:

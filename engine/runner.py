@@ -16,7 +16,7 @@ from engine.cpu import Decoder, decoder_for
 from engine.kv import KVPool
 from engine.model import LoadedModel
 from engine.scheduler import Batch, Row
-from engine.settings import AttentionKind, ForwardKind
+from engine.settings import AttentionKind, ForwardKind, KVKind
 
 I64 = npt.NDArray[np.int64]
 _LOG = logging.getLogger(__name__)
@@ -63,21 +63,23 @@ class Runner:
         *,
         attention: AttentionKind = "auto",
         forward: ForwardKind = "auto",
+        kv: KVKind = "full",
         max_tokens: int = 512,
         threads: int = 1,
     ) -> None:
         """`max_tokens`: most new tokens of a step; `threads`: of the compiled program, where there is one."""
         self._model = model
-        self.pool = KVPool(model.layers, num_blocks, block_size, model.dtype, model.device)
+        small = kv == "int8"
+        self.pool = KVPool(model.layers, num_blocks, block_size, model.dtype, model.device, small=small)
         in_place = attention == "auto" and bool(self.pool.key_arrays)
         self._layout_class = InPlaceLayout if in_place else StepLayout
         self._decoder: Decoder | None = None
         if in_place:
             self._warm_up()
-            if forward == "auto":
-                self._decoder = self._proven(
-                    decoder_for(model.module, model.layers, self.pool, tokens=max_tokens, threads=threads)
-                )
+        if attention == "auto" and forward == "auto":
+            made = decoder_for(model.module, model.layers, self.pool, tokens=max_tokens, threads=threads)
+            rounds = small or model.weight_bytes < 4 * model.parameter_count
+            self._decoder = self._proven(made, 0.2 if rounds else 1e-3)
 
     @property
     def is_compiled(self) -> bool:
@@ -90,9 +92,11 @@ class Runner:
 
         Running the same batch again writes the same values to the same places.
         """
-        inputs = StepInputs.of(batch.rows, self.pool.block_size)
+        return self._run(StepInputs.of(batch.rows, self.pool.block_size))
+
+    def _run(self, inputs: StepInputs) -> Tensor:
         if self._decoder is not None and len(inputs.ids) <= self._decoder.max_tokens:
-            return self._decoder.run(inputs.ids, inputs.positions, inputs.slots, inputs.wanted, inputs.stretches)
+            return _by(self._decoder, inputs)
         return self._run_module(inputs)
 
     def _run_module(self, inputs: StepInputs) -> Tensor:
@@ -109,8 +113,20 @@ class Runner:
             layout.attend_short(layer, torch.zeros(1, shape.query_heads, shape.key_dim), None, None, None)
 
     @torch.inference_mode()
-    def _proven(self, decoder: Decoder | None) -> Decoder | None:
-        """The decoder, if it computes what the model's own code does: a chunk, a second one, a single token."""
+    def score(self, ids: I64, chunk: int) -> Tensor:
+        """The logprob [T - 1] of each of `ids` [T] after the first, given those before it, computed in chunks. For
+        measurements: it writes over the beginning of the pool."""
+        found = torch.cat([self._run(self._trial(ids, start, end)).clone() for start, end in _chunks(len(ids), chunk)])
+        following = torch.from_numpy(ids[1:])[:, None]
+        return torch.log_softmax(found[:-1], -1).gather(1, following)[:, 0]
+
+    @torch.inference_mode()
+    def _proven(self, decoder: Decoder | None, tolerance: float) -> Decoder | None:
+        """The decoder, if it computes what the model's own code does: a chunk, a second one, a single token.
+
+        Where numbers are rounded to 8 or 4 bits, a difference in the last bit of one makes a whole step of another, and
+        a first chunk is not read back from the pool by the model's own path: less is asked of it.
+        """
         if decoder is None:
             return None
         length = min(24, self.pool.block_size * self.pool.num_blocks, self._model.context_length, decoder.max_tokens)
@@ -119,15 +135,15 @@ class Runner:
         for start, end in ((0, length // 2), (length // 2, length - 1), (length - 1, length)):
             if end > start:
                 inputs = self._trial(ids, start, end)
-                found = decoder.run(inputs.ids, inputs.positions, inputs.slots, inputs.wanted, inputs.stretches).clone()
-                expected = self._run_module(inputs)
-                worst = max(worst, float((found - expected).abs().max() / (expected.abs().max() + 1e-6)))
-        if worst < 1e-3:
+                found, expected = _by(decoder, inputs).clone(), self._run_module(inputs)
+                worst = max(worst, float((found - expected).norm() / (expected.norm() + 1e-6)))
+        if worst < tolerance:
             return decoder
         _LOG.warning("%s: the compiled forward pass differs (%.2g); using the model's own", self._model.name, worst)
         return None
 
     def _trial(self, ids: I64, start: int, end: int) -> StepInputs:
+        """The tokens [start, end) of `ids` in the pool's first blocks; all their logits are wanted."""
         positions = np.arange(start, end)
         table = np.arange(-(-end // self.pool.block_size))
         stretches = [Stretch(start, end - start, table)]
@@ -142,6 +158,14 @@ class Runner:
 
     def _upload(self, values: I64) -> Tensor:
         return torch.from_numpy(values).to(self._model.device)
+
+
+def _by(decoder: Decoder, inputs: StepInputs) -> Tensor:
+    return decoder.run(inputs.ids, inputs.positions, inputs.slots, inputs.wanted, inputs.stretches)
+
+
+def _chunks(total: int, size: int) -> list[tuple[int, int]]:
+    return [(start, min(total, start + size)) for start in range(0, total, size)]
 
 
 def _stretch(row: Row, block_size: int) -> Stretch:

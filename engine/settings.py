@@ -12,6 +12,11 @@ from plugins import ConfigurationError
 
 AttentionKind = Literal["auto", "reference"]
 ForwardKind = Literal["auto", "transformers"]
+WeightsKind = Literal["full", "int8", "int4"]
+KVKind = Literal["full", "int8"]
+
+
+_KINDS = (("attention", AttentionKind), ("forward", ForwardKind), ("weights", WeightsKind), ("kv", KVKind))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +81,10 @@ class EngineSettings:
     """`auto`: the compiled forward pass of `engine.cpu` for models it knows; `transformers`: always the model's own."""
     watchdog_s: float | None = 120.0
     """A step that takes longer is given up: its requests fail, a new engine thread goes on. None = wait forever."""
+    weights: WeightsKind = "full"
+    """Of every model, on CPUs: as the checkpoint has them, or rounded at load to 8 or 4 bits."""
+    kv: KVKind = "full"
+    """What the KV cache keeps: the model's own numbers, or int8 with a scale for each head of each position."""
     drain_s: float = 10.0
     """How long a shutdown waits for running requests before it cancels them."""
 
@@ -101,10 +110,11 @@ class EngineSettings:
             )
         if self.watchdog_s is not None and self.watchdog_s <= 0:
             raise ConfigurationError(f"engine: watchdog_s is {self.watchdog_s}; give seconds, or none to wait forever")
-        for name, kind in (("attention", AttentionKind), ("forward", ForwardKind)):
+        for name, kind in _KINDS:
             if (found := getattr(self, name)) not in get_args(kind):
                 kinds = ", ".join(get_args(kind))
-                raise ConfigurationError(f"engine: {name} is {found!r}; it must be one of {kinds}")
+                hint = "; fp8 needs a GPU kernel that is not there, use int8" if found == "fp8" else ""
+                raise ConfigurationError(f"engine: {name} is {found!r}; it must be one of {kinds}{hint}")
         if not self.models:
             raise ConfigurationError("engine: models is empty; name at least one, such as {path = 'bundled'}")
         names = [name for model in self.models for name in (model.served_name, *model.aliases)]

@@ -1,5 +1,7 @@
 """A decoder's forward pass as one compiled program for CPUs: small-batch products, paged attention, and threads."""
 
 from engine.cpu.decoder import Decoder, decoder_for
+from engine.cpu.packing import EIGHT, FOUR
+from engine.cpu.small_layers import shrink_module, weight_bytes, weight_count
 
-__all__ = ["Decoder", "decoder_for"]
+__all__ = ["EIGHT", "FOUR", "Decoder", "decoder_for", "shrink_module", "weight_bytes", "weight_count"]

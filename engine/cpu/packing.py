@@ -36,10 +36,12 @@ def unpack(packed: Packed, rows: slice | Tensor = slice(None)) -> Tensor:
     """What the rows of a packed weight stand for, float32."""
     data, scales = packed.data[rows], packed.scales[rows]
     if packed.form == EIGHT:
-        return (data[..., : packed.k].float() - 128) * scales[..., None]
+        numbers: Tensor = data[..., : packed.k].float() - 128
+        return numbers * scales[..., None]
     runs = data.unflatten(-1, (-1, 64))
     numbers = torch.stack([runs & 15, runs >> 4], -2).flatten(-3).float() - 8
-    return (numbers.unflatten(-1, (-1, GROUP4)) * scales[..., None]).flatten(-2)[..., : packed.k].contiguous()
+    groups: Tensor = numbers.unflatten(-1, (-1, GROUP4)) * scales[..., None]
+    return groups.flatten(-2)[..., : packed.k]
 
 
 def _pack8(weight: Tensor) -> tuple[Tensor, Tensor]:

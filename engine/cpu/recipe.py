@@ -6,7 +6,7 @@ the general path through `transformers`' own code: `recipe_for` returns None.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -77,9 +77,7 @@ def sizes_of(module: Any, layers: tuple[LayerShape, ...]) -> Sizes | None:
     if type(module).__name__ not in FAMILIES or not _is_plain(module):
         return None
     first = layers[0]
-    if any(
-        (x.kv_heads, x.key_dim, x.query_heads) != (first.kv_heads, first.key_dim, first.query_heads) for x in layers
-    ):
+    if any(replace(layer, window=first.window) != first for layer in layers):
         return None
     mlp = module.model.layers[0].mlp
     sizes = Sizes(
@@ -98,23 +96,16 @@ def sizes_of(module: Any, layers: tuple[LayerShape, ...]) -> Sizes | None:
 def _is_plain(module: Any) -> bool:
     if any(w.dtype != torch.float32 or w.device.type != "cpu" or not w.is_contiguous() for w in module.parameters()):
         return False
-    linears = [m for layer in module.model.layers for m in (*_projections(layer), layer.mlp.down_proj)]
-    return (
-        all(type(linear) is nn.Linear for linear in [*linears, module.lm_head])
-        and module.config.hidden_act == "silu"
-        and all(
-            linear.bias is None
-            for layer in module.model.layers
-            for linear in layer.mlp.children()
-            if hasattr(linear, "bias")
-        )
-        and module.lm_head.bias is None
-    )
-
-
-def _projections(layer: Any) -> list[Any]:
-    attention, mlp = layer.self_attn, layer.mlp
-    return [attention.q_proj, attention.k_proj, attention.v_proj, attention.o_proj, mlp.gate_proj, mlp.up_proj]
+    rotary = (module.config.rope_parameters or {}).get("rope_type", "default")
+    if module.config.hidden_act != "silu" or rotary in ("dynamic", "longrope"):
+        return False
+    unbiased, others = [module.lm_head], []
+    for layer in module.model.layers:
+        attention, mlp = layer.self_attn, layer.mlp
+        unbiased += [mlp.gate_proj, mlp.up_proj, mlp.down_proj]
+        others += [attention.q_proj, attention.k_proj, attention.v_proj, attention.o_proj]
+    kinds = {type(linear) for linear in [*unbiased, *others]}
+    return len(kinds) == 1 and kinds <= {nn.Linear, SmallLinear} and all(linear.bias is None for linear in unbiased)
 
 
 @dataclass(slots=True)

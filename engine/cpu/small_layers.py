@@ -19,7 +19,7 @@ class SmallLinear(nn.Module):
     def __init__(self, packed: Packed, bias: Tensor | None) -> None:
         super().__init__()
         self.packed = packed
-        self.bias = bias
+        self.bias = None if bias is None else nn.Parameter(bias, requires_grad=False)
         self.in_features, self.out_features = packed.k, packed.n
 
     @property

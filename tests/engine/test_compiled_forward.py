@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import threading
-import time
 from itertools import pairwise
 from itertools import product as product_of
 
@@ -136,16 +135,12 @@ async def test_logprobs_are_the_same_bits_alone_and_in_a_batch_and_in_chunks(tin
 
 
 def test_helper_threads_end_with_their_runner(tiny: MakeModel) -> None:
-    def helpers() -> int:
-        return sum(thread.name.startswith("forward-") for thread in threading.enumerate())
-
-    gc.collect()
-    before = helpers()
+    before = set(threading.enumerate())
     runner = Runner(tiny("llama"), 32, BLOCK, threads=3)
-    assert helpers() == before + 2
+    helpers = [thread for thread in set(threading.enumerate()) - before if thread.name.startswith("forward-")]
+    assert len(helpers) == 2
     del runner
     gc.collect()
-    deadline = time.monotonic() + 10
-    while helpers() > before and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert helpers() == before
+    for helper in helpers:
+        helper.join(timeout=10)
+    assert not any(helper.is_alive() for helper in helpers)

@@ -1,0 +1,129 @@
+"""What rounding weights and the KV cache costs and saves: memory, tokens a second, perplexity.
+
+    python -m benchmarks.quantisation [--models llama-60m,bundled] [-c 1,8,32] [--kinds full/full,int8/full ...]
+
+The text whose perplexity is measured is what the model in full precision generates (temperature 1, fixed seeds), so the
+full row is the model's own entropy and every other row can only be worse, up to the noise of a finite text.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import math
+import random
+from typing import Any
+
+import numpy as np
+
+from benchmarks.common import machine
+from benchmarks.engine import KINDS, measure
+from benchmarks.shapes import folder_of
+from engine import Engine, EngineSettings, LoadedModel, load_model
+from engine.runner import Runner
+from plugins import Job, Prompt, Sampling
+
+VARIANTS = ("full/full", "int8/full", "int4/full", "full/int8", "int8/int8", "int4/int8")
+"""weights/KV cache."""
+
+
+def main() -> None:
+    args = _arguments()
+    print(f"# {machine()}")
+    found = {name: asyncio.run(_measure(name, args)) for name in args.models.split(",")}
+    if args.json:
+        print(json.dumps(found))
+
+
+def _arguments() -> argparse.Namespace:
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--models", "--data", default="llama-60m,bundled", help="shapes, folders, or `bundled`")
+    made.add_argument("--kinds", default=",".join(VARIANTS), help="weights/kv, one after another")
+    made.add_argument("-c", default="1,8,32")
+    made.add_argument("--prompt-len", type=int, default=128)
+    made.add_argument("--output-len", type=int, default=32)
+    made.add_argument("--threads", type=int)
+    made.add_argument("--limit", type=int, default=8, help="texts whose perplexity is measured")
+    made.add_argument("--text-len", type=int, default=200)
+    made.add_argument("--repeats", type=int, default=2, help="of each speed; the best counts")
+    made.add_argument("--json", action="store_true", help="print one JSON object as the last line")
+    made.set_defaults(draft_tokens=0)
+    return made.parse_args()
+
+
+async def _measure(name: str, args: argparse.Namespace) -> dict[str, Any]:
+    levels = [int(level) for level in args.c.split(",")]
+    columns = " | ".join(f"tok/s c={level}" for level in levels)
+    print(f"\n{name}\n\n| weights/KV | weights MB | KV bytes a token | {columns} | perplexity | ratio |")
+    print("|---|--:|--:|" + "--:|" * len(levels) + "--:|--:|")
+    texts = await _texts(load_model(folder_of(name)), args)
+    rows: dict[str, Any] = {}
+    for kind in args.kinds.split(","):
+        row = rows[kind] = await _measure_kind(name, kind, texts, levels, args)
+        ratio = row["perplexity"] / next(iter(rows.values()))["perplexity"]
+        speeds = " | ".join(f"{row[f'tok_s_{level}']:.0f}" for level in levels)
+        sizes = f"{row['weight_mb']:.1f} | {row['kv_bytes']}"
+        print(f"| {kind} | {sizes} | {speeds} | {row['perplexity']:.3f} | {ratio:.4f} |", flush=True)
+    return rows
+
+
+async def _measure_kind(
+    name: str, kind: str, texts: list[list[int]], levels: list[int], args: argparse.Namespace
+) -> dict[str, Any]:
+    weights, _, kv = kind.partition("/")
+    model = load_model(folder_of(name), weights=weights)  # type: ignore[arg-type]
+    row: dict[str, Any] = {
+        "weight_mb": model.weight_bytes / 1e6,
+        "kv_bytes": model.kv_bytes_per_token(_kept(kv)),
+        "perplexity": _perplexity(model, kv, texts),
+    }
+    settings = EngineSettings(
+        max_batch_size=max(levels),
+        threads=args.threads,
+        draft_tokens=0,
+        prefix_caching=False,
+        kv=kv,  # type: ignore[arg-type]
+    )
+    engine = Engine(settings, [model])
+    await engine.start()
+    for level in levels:
+        await measure(engine, model, KINDS["greedy"], level, args)
+        runs = [await measure(engine, model, KINDS["greedy"], level, args) for _ in range(args.repeats)]
+        row[f"tok_s_{level}"] = max(float(run["decode_tok_s"]) for run in runs)
+    await engine.close()
+    return row
+
+
+def _kept(kv: str) -> Any:
+    import torch
+
+    return torch.int8 if kv == "int8" else None
+
+
+def _perplexity(model: LoadedModel, kv: str, texts: list[list[int]]) -> float:
+    """e to the mean surprise at the tokens after the first 16 of each text."""
+    longest = max(map(len, texts))
+    runner = Runner(model, longest // 16 + 1, 16, kv=kv)  # type: ignore[arg-type]
+    scores = [runner.score(np.array(text, np.int64), chunk=64)[15:] for text in texts]
+    return math.exp(-float(np.concatenate(scores).mean()))
+
+
+async def _texts(model: LoadedModel, args: argparse.Namespace) -> list[list[int]]:
+    engine = Engine(EngineSettings(draft_tokens=0, prefix_caching=False), [model])
+    await engine.start()
+    texts = [await _text(engine, model, seed, args.text_len) for seed in range(args.limit)]
+    await engine.close()
+    return texts
+
+
+async def _text(engine: Engine, model: LoadedModel, seed: int, length: int) -> list[int]:
+    draw = random.Random(seed)
+    prompt = [draw.randrange(5, model.usable_vocab) for _ in range(16)]
+    sampling = Sampling(temperature=1.0, seed=seed, max_tokens=length - 16, ignore_eos=True)
+    generation = await engine.generate(Job(f"text-{seed}", model.name, Prompt("", tuple(prompt)), sampling))
+    return prompt + [token async for piece in generation for token in piece.token_ids]
+
+
+if __name__ == "__main__":
+    main()

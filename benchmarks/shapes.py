@@ -1,0 +1,55 @@
+"""Checkpoints of a given shape with random weights, made once in the folder for temporary files."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer, decoders, models
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+SHAPES = {
+    # hidden, layers, heads, KV heads, head width, intermediate, vocabulary
+    "llama-1m": (128, 4, 4, 2, 32, 384, 1024),
+    "llama-60m": (512, 10, 8, 4, 64, 2304, 32000),
+    "llama-0.5b": (896, 24, 14, 2, 64, 4864, 151936),
+}
+
+
+def folder_of(name: str, max_positions: int = 8192) -> str:
+    """The folder of a checkpoint of shape `name`; any other name is returned as it is."""
+    if name not in SHAPES:
+        return name
+    folder = Path(tempfile.gettempdir()) / f"sluicegate-{name}-{max_positions}"
+    if not (folder / "tokenizer.json").exists():
+        _make(name, folder, max_positions)
+    return str(folder)
+
+
+def _make(name: str, folder: Path, max_positions: int) -> None:
+    hidden, layers, heads, kv_heads, dim, intermediate, vocab = SHAPES[name]
+    config = LlamaConfig(
+        hidden_size=hidden,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        num_key_value_heads=kv_heads,
+        head_dim=dim,
+        intermediate_size=intermediate,
+        vocab_size=vocab,
+        tie_word_embeddings=True,
+        max_position_embeddings=max_positions,
+        bos_token_id=1,
+        eos_token_id=None,
+        pad_token_id=0,
+    )
+    torch.manual_seed(0)
+    LlamaForCausalLM(config).save_pretrained(folder)
+    numbered_words(vocab).save_pretrained(folder)
+
+
+def numbered_words(size: int) -> PreTrainedTokenizerFast:
+    """A tokenizer for models that have none: token i is the word `wi`."""
+    tokenizer = Tokenizer(models.WordLevel({f"w{i}": i for i in range(size)}, unk_token="w0"))
+    tokenizer.decoder = decoders.ByteLevel()
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer)

@@ -1,0 +1,143 @@
+"""Weights in 8 and 4 bits, a KV cache in 8: what the numbers stand for, and that a model still says what it said."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from engine import Engine, EngineSettings, load_model
+from engine.cpu.packing import EIGHT, FOUR, Packed, pack, unpack
+from engine.cpu.small_layers import SmallEmbedding, SmallLinear
+from engine.kv import KVPool, LayerShape
+from engine.runner import Runner
+from plugins import ConfigurationError, ModelLoadError
+from tests.engine.driving import a_job, prompts, run, serving
+from tests.engine.tiny_models import save_tiny
+
+Folder = Callable[..., Path]
+
+
+def error_of(weight: torch.Tensor, form: int) -> float:
+    return float((unpack(pack(weight, form)) - weight).norm() / weight.norm())
+
+
+@pytest.mark.parametrize("k", [16, 48, 128, 130, 1600])
+def test_packing_keeps_every_weight_within_half_a_step(k: int) -> None:
+    torch.manual_seed(k)
+    weight = torch.randn(7, k)
+    packed = pack(weight, EIGHT)
+    assert ((unpack(packed) - weight).abs() <= packed.scales[:, None] * 0.501).all()
+    assert error_of(weight, EIGHT) < 0.01
+    assert error_of(weight, FOUR) < 0.11
+
+
+@pytest.mark.parametrize("form", [EIGHT, FOUR])
+def test_weights_that_are_all_zero_stay_zero(form: int) -> None:
+    assert (unpack(pack(torch.zeros(3, 64), form)) == 0).all()
+
+
+def rounded(x: torch.Tensor, group: int) -> torch.Tensor:
+    """Activations as the kernels round them: int8 with a scale for each group."""
+    k = x.shape[1]
+    groups = torch.nn.functional.pad(x, (0, -k % 128)).unflatten(1, (-1, group))
+    units = groups.abs().amax(2, keepdim=True) / 127
+    return ((groups / units.clamp_min(1e-30)).round() * units).flatten(1)[:, :k]
+
+
+@pytest.mark.parametrize("form", [EIGHT, FOUR])
+@pytest.mark.parametrize("rows", [1, 2, 3, 5, 13])
+@pytest.mark.parametrize(("k", "columns"), [(16, 1), (48, 7), (1552, 61)])
+def test_a_product_is_that_of_what_the_rounded_numbers_stand_for(form: int, rows: int, k: int, columns: int) -> None:
+    torch.manual_seed(rows)
+    x, bias = torch.randn(rows, k), torch.randn(columns)
+    packed = pack(torch.randn(columns, k), form)
+    expected = rounded(x, 128 if form == EIGHT else 64) @ unpack(packed).T + bias
+    assert torch.allclose(SmallLinear(packed, bias)(x), expected, atol=2e-3, rtol=1e-4)
+
+
+def test_a_row_does_not_depend_on_the_others_to_the_last_bit() -> None:
+    for form in (EIGHT, FOUR):
+        layer, x = SmallLinear(pack(torch.randn(50, 300), form), None), torch.randn(11, 300)
+        assert torch.equal(torch.cat([layer(x[:1]), layer(x[1:4]), layer(x[4:])]), layer(x))
+
+
+def test_a_nan_is_not_rounded_away() -> None:
+    x = torch.ones(1, 64)
+    x[0, 3] = float("nan")
+    assert SmallLinear(pack(torch.randn(5, 64), EIGHT), None)(x).isnan().all()
+
+
+def test_an_embedding_is_read_from_its_packed_weight() -> None:
+    weight = torch.randn(20, 48)
+    found = SmallEmbedding(pack(weight, EIGHT))(torch.tensor([[3, 19, 3]]))
+    assert torch.allclose(found, weight[[3, 19, 3]], atol=0.02)
+
+
+def test_a_kv_cache_in_8_bits_reads_back_what_was_written_within_a_hundredth() -> None:
+    pool = KVPool([LayerShape(2, 32, 16, 4)], 4, 4, torch.float32, torch.device("cpu"), small=True)
+    k, v = torch.randn(1, 2, 5, 32), torch.randn(1, 2, 5, 16)
+    pool.write(0, torch.tensor([0, 1, 2, 3, 8]), k, v)
+    keys, values = pool.gather(0, torch.tensor([[0, 2]]))
+    assert torch.allclose(keys[0, :, :5], k[0], atol=float(k.abs().max()) / 200)
+    assert torch.allclose(values[0, :, :5], v[0], atol=float(v.abs().max()) / 200)
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen3", "mistral", "gemma2", "mixtral"])
+@pytest.mark.parametrize(
+    ("weights", "kv", "limit"), [("int8", "full", 0.1), ("full", "int8", 0.1), ("int4", "int8", 1)]
+)
+def test_logprobs_stay_near_those_in_full(family: str, weights: Any, kv: Any, limit: float, tmp_path: Path) -> None:
+    """Mean distance over the tokens of a text, for weights about as small as real ones."""
+    folder = save_tiny(tmp_path, family, initializer_range=0.1)
+    text = np.array(prompts([40])[0])
+    full, rounded = (
+        Runner(load_model(folder, weights=kind), 16, 4, kv=cache).score(text, chunk=16)
+        for kind, cache in (("full", "full"), (weights, kv))
+    )
+    distance = (full - rounded).abs().mean()
+    assert 0 < distance < limit
+
+
+async def test_a_model_in_8_bits_with_a_cache_in_8_bits_is_served(tmp_path: Path) -> None:
+    model = load_model(save_tiny(tmp_path), weights="int8")
+    jobs = [a_job(model, prompt, max_tokens=8, ignore_eos=True) for prompt in prompts([3, 25, 40])]
+    async with serving(model, kv="int8", max_batch_tokens=13) as engine:
+        alone = [(await run(engine, job))[0].tokens for job in jobs]
+        mixed = [result.tokens for result in await run(engine, *jobs)]
+    assert alone == mixed
+
+
+def test_memory_is_what_was_asked_for(tmp_path: Path) -> None:
+    folder = save_tiny(tmp_path, "llama", hidden_size=256, intermediate_size=512, vocab_size=266)
+    full, eight, four = (load_model(folder, weights=kind) for kind in ("full", "int8", "int4"))  # type: ignore[arg-type]
+    assert eight.weight_bytes < 0.32 * full.weight_bytes
+    assert four.weight_bytes < 0.25 * full.weight_bytes
+    assert full.parameter_count == eight.parameter_count == four.parameter_count
+    assert len({full.version, eight.version, four.version}) == 3
+    assert full.kv_bytes_per_token(torch.int8) < 0.4 * full.kv_bytes_per_token()
+    assert Runner(eight, 8, 4, kv="int8").is_compiled
+
+
+def test_what_cannot_be_rounded_is_refused_with_the_reason(tiny_folder: Folder, tmp_path: Path) -> None:
+    with pytest.raises(ModelLoadError, match="weights = 'int8' is for float32 on a CPU"):
+        load_model(tiny_folder("llama"), dtype="bfloat16", weights="int8")
+    with pytest.raises(ConfigurationError, match=r"weights is 'fp8'.*use int8"):
+        Engine(EngineSettings(weights="fp8"))  # type: ignore[arg-type]
+    folder = save_tiny(tmp_path)
+    config = json.loads((folder / "config.json").read_text())
+    config["quantization_config"] = {"quant_method": "gptq", "bits": 4, "group_size": 128}
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ModelLoadError, match=r"quantised with gptq.*pip install gptqmodel"):
+        load_model(folder)
+
+
+def test_a_packed_weight_says_its_size() -> None:
+    packed = pack(torch.randn(10, 256), FOUR)
+    assert isinstance(packed, Packed)
+    assert packed.nbytes == 10 * 128 + 10 * 4 * 4
