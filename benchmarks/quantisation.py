@@ -16,6 +16,7 @@ import random
 from typing import Any
 
 import numpy as np
+import torch
 
 from benchmarks.common import machine
 from benchmarks.engine import KINDS, measure
@@ -75,7 +76,7 @@ async def _measure_kind(
     model = load_model(folder_of(name), weights=weights)  # type: ignore[arg-type]
     row: dict[str, Any] = {
         "weight_mb": model.weight_bytes / 1e6,
-        "kv_bytes": model.kv_bytes_per_token(_kept(kv)),
+        "kv_bytes": model.kv_bytes_in(torch.int8 if kv == "int8" else model.dtype),
         "perplexity": _perplexity(model, kv, texts),
     }
     settings = EngineSettings(
@@ -93,12 +94,6 @@ async def _measure_kind(
         row[f"tok_s_{level}"] = max(float(run["decode_tok_s"]) for run in runs)
     await engine.close()
     return row
-
-
-def _kept(kv: str) -> Any:
-    import torch
-
-    return torch.int8 if kv == "int8" else None
 
 
 def _perplexity(model: LoadedModel, kv: str, texts: list[list[int]]) -> float:

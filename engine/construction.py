@@ -58,7 +58,7 @@ def make_core(model: LoadedModel, settings: EngineSettings, outbox: Outbox) -> E
 def _blocks_within(settings: EngineSettings, model: LoadedModel) -> int:
     """As many blocks as the bytes hold, but no more than a full batch of the longest sequences can use."""
     kept = torch.int8 if settings.kv == "int8" else model.dtype
-    affordable = settings.kv_cache_bytes // (model.kv_bytes_per_token(kept) * settings.block_size)
+    affordable = settings.kv_cache_bytes // (model.kv_bytes_in(kept) * settings.block_size)
     useful = settings.max_batch_size * -(-model.context_length // settings.block_size)
     return max(1, min(affordable, useful))
 

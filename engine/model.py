@@ -55,9 +55,13 @@ class LoadedModel:
     def weight_bytes(self) -> int:
         return weight_bytes(self.module)
 
-    def kv_bytes_per_token(self, kept: torch.dtype | None = None) -> int:
-        """In a pool of `kept` (None = the model's own dtype)."""
-        return sum(layer.bytes_per_token(kept or self.dtype) for layer in self.layers)
+    @property
+    def kv_bytes_per_token(self) -> int:
+        return self.kv_bytes_in(self.dtype)
+
+    def kv_bytes_in(self, kept: torch.dtype) -> int:
+        """Bytes for a token in a pool of that dtype."""
+        return sum(layer.bytes_per_token(kept) for layer in self.layers)
 
     def logits(self, ids: Tensor, positions: Tensor, wanted: Tensor, paged: AttentionStep) -> Tensor:
         """One forward pass over `ids` [T] at `positions` [T]; logits [R, V] float32 at the places `wanted` [R]."""

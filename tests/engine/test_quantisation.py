@@ -120,7 +120,7 @@ def test_memory_is_what_was_asked_for(tmp_path: Path) -> None:
     assert four.weight_bytes < 0.25 * full.weight_bytes
     assert full.parameter_count == eight.parameter_count == four.parameter_count
     assert len({full.version, eight.version, four.version}) == 3
-    assert full.kv_bytes_per_token(torch.int8) < 0.4 * full.kv_bytes_per_token()
+    assert full.kv_bytes_in(torch.int8) < 0.4 * full.kv_bytes_per_token
     assert Runner(eight, 8, 4, kv="int8").is_compiled
 
 
