@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Coroutine
 from typing import Any, Protocol, TypeVar
 
 from starlette.responses import Response
@@ -86,7 +86,7 @@ class EventStream(Response):
         await send({"type": "http.response.start", "status": 200, "headers": raw})
         heartbeat = asyncio.ensure_future(self._keep_alive(send))
         try:
-            async for frame in self._frames():
+            async for frame in frames_of(self._pipeline, self._exchange, self._writer):
                 self._sent_at = time.monotonic()
                 await send({"type": "http.response.body", "body": frame, "more_body": True})
         finally:
@@ -100,20 +100,20 @@ class EventStream(Response):
             if time.monotonic() - self._sent_at >= self._heartbeat_s:
                 await send({"type": "http.response.body", "body": HEARTBEAT, "more_body": True})
 
-    async def _frames(self) -> AsyncIterator[bytes]:
-        yield self._writer.opening()
-        try:
-            async with contextlib.aclosing(self._pipeline.stream(self._exchange)) as deltas:
-                async for delta in deltas:
-                    yield self._writer.delta(delta)
-            yield self._writer.closing()
-        except SluicegateError as error:
-            yield self._writer.failing(error)
-        except Exception:
-            log.exception("request %s broke in mid-stream", self._exchange.request.id)
-            yield self._writer.failing(
-                GenerationFailed("the gateway failed while it answered; the stream is not whole")
-            )
+
+async def frames_of(pipeline: Pipeline, exchange: Exchange, writer: Frames) -> AsyncGenerator[bytes, None]:
+    """The whole stream as the format writes it; errors become its last frame."""
+    yield writer.opening()
+    try:
+        async with contextlib.aclosing(pipeline.stream(exchange)) as deltas:
+            async for delta in deltas:
+                yield writer.delta(delta)
+        yield writer.closing()
+    except SluicegateError as error:
+        yield writer.failing(error)
+    except Exception:
+        log.exception("request %s broke in mid-stream", exchange.request.id)
+        yield writer.failing(GenerationFailed("the gateway failed while it answered; the stream is not whole"))
 
 
 async def _left(receive: Receive) -> None:

@@ -67,6 +67,7 @@ def _uvicorn_config(settings: Settings, house: House) -> uvicorn.Config:
         log_config=None,
         access_log=False,
         server_header=False,
+        ws_max_size=settings.server.max_body_bytes,
         timeout_graceful_shutdown=int(settings.server.drain_s),
     )
 

@@ -50,7 +50,7 @@ def add_embeddings_routes(router: APIRouter, house: House) -> None:
             found, exchange = await unless_left(request.receive, _embedded(house, request, asked))
         except ClientLeft:
             return Nobody()
-        headers = told(Parsed(asked, ignored=ignored_in(wire)))
+        headers = told(Parsed(asked, ignored=ignored_in(wire))) | {"traceparent": exchange.trace.traceparent}
         return Response(_body(found, exchange, wire), media_type=JSON, headers=headers)
 
 

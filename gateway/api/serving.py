@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from fastapi import Request as HttpRequest
@@ -34,7 +34,7 @@ async def served(
         exchange = await unless_left(
             request.receive, house.pipeline.open(parsed.request, parent_context(request.headers))
         )
-        headers |= _cache_headers(exchange)
+        headers |= headers_of(exchange)
         if parsed.request.stream:
             return EventStream(house.pipeline, exchange, frames(exchange), headers, house.heartbeat_s)
         await unless_left(request.receive, house.pipeline.collect(exchange))
@@ -53,7 +53,9 @@ def _header(text: str) -> str:
     return "".join(char if " " <= char <= "~" else "?" for char in text)[:1024]
 
 
-def _cache_headers(exchange: Exchange) -> Mapping[str, str]:
+def headers_of(exchange: Exchange) -> dict[str, str]:
+    """Where the answer came from, and which trace it belongs to."""
+    told = {"traceparent": exchange.trace.traceparent}
     if exchange.hit is not None:
-        return exchange.hit.headers()
-    return {"x-sluicegate-cache": "miss" if exchange.cached is None else "shared"}
+        return told | exchange.hit.headers()
+    return told | {"x-sluicegate-cache": "miss" if exchange.cached is None else "shared"}

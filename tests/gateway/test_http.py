@@ -70,6 +70,23 @@ def test_unknown_fields_are_named_in_a_header(gateway: RunningGateway) -> None:
     assert answer.headers["x-sluicegate-ignored"] == "brand_new"
 
 
+def test_a_field_with_a_wicked_name_cannot_write_headers(gateway: RunningGateway) -> None:
+    answer = httpx.post(gateway.url + CHAT, json={**HELLO, "a\r\nset-cookie: x": 1, "ö" * 3000: 1})
+    assert answer.status_code == 200
+    assert "set-cookie" not in answer.headers
+    assert answer.headers["x-sluicegate-ignored"].startswith("a??set-cookie: x,?")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_answer_says_which_trace_it_belongs_to(gateway: RunningGateway, stream: bool) -> None:
+    """The caller's own trace where it sent one."""
+    sent = {"traceparent": f"00-{'ab' * 16}-{'cd' * 8}-01"}
+    answer = httpx.post(gateway.url + CHAT, json={**HELLO, "stream": stream}, headers=sent)
+    _, trace, span, _ = answer.headers["traceparent"].split("-")
+    assert (trace, span != "cd" * 8) == ("ab" * 16, True)
+    assert httpx.post(gateway.url + CHAT, json=HELLO).headers["traceparent"]
+
+
 @pytest.mark.parametrize("key", ["key-of-red", "key-of-blue"])
 def test_a_known_key_is_served(keyed: RunningGateway, key: str) -> None:
     answer = httpx.post(keyed.url + CHAT, json=HELLO, headers={"authorization": f"Bearer {key}"})
