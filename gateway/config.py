@@ -107,6 +107,23 @@ class KeySettings:
 
 
 @dataclass(frozen=True, slots=True)
+class ReviewSettings:
+    """The queue of what rails want a person to look at."""
+
+    enabled: bool = True
+    """False: what would be escalated is blocked."""
+    path: str = ""
+    """The SQLite file; by default `sluicegate/reviews.sqlite3` in the user's folder for state."""
+    secret: str = field(default="", repr=False)
+    """Hexadecimal, at least 32 bytes: held texts are encrypted under it."""
+    ttl_s: float = 86_400.0
+    """What nobody decided for so long is denied."""
+    keep_s: float = 604_800.0
+    """How long a decided item can be fetched."""
+    max_pending: int = 10_000
+
+
+@dataclass(frozen=True, slots=True)
 class PipelineSettings:
     """Which stages run in each slot, in order."""
 
@@ -150,6 +167,11 @@ class Settings:
     stages: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
     """Settings of stages by slot and name; each stage checks its own."""
     telemetry: TelemetrySettings = TelemetrySettings()
+    review: ReviewSettings = ReviewSettings()
+    policies: Mapping[str, Any] = field(default_factory=dict)
+    """Policies by name; `gateway/policy.py` checks them."""
+    policy_file: str = ""
+    """More policies, in a TOML file of their own."""
 
     def of_stage(self, slot: str, name: str) -> Mapping[str, Any]:
         return self.stages.get(slot, {}).get(name, {})
@@ -221,6 +243,9 @@ def _build(tree: Mapping[str, Any]) -> Settings:
         keys=tuple(_table(KeySettings, key, "[[keys]]") for key in keys),
         accounts=_table(AccountSettings, tree.get("accounts", {}), "[accounts]"),
         stages=_stages(tree.get("stages", {})),
+        review=_table(ReviewSettings, tree.get("review", {}), "[review]"),
+        policies=_mapping(tree.get("policies", {}), "[policies]"),
+        policy_file=_checked(tree.get("policy_file", ""), str, "policy_file"),
     )
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from cache import Found, Question, Recall, Seat, TieredCache
+from gateway.policy import Policy
 from gateway.shape import Shape
 from gateway.telemetry import TraceIds
 from plugins import (
@@ -18,6 +20,7 @@ from plugins import (
     FinishReason,
     Generation,
     Outcome,
+    OutputRail,
     Prompt,
     Request,
     ServedModel,
@@ -28,9 +31,11 @@ from plugins import (
 )
 
 PLAIN = Shape(None)
+EVERYTHING = Policy()
 
 if TYPE_CHECKING:  # moderation makes deltas, and an exchange holds its moderation
     from gateway.moderation import Moderation
+    from gateway.pipeline import Stages
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +76,19 @@ class Exchange:
     grammar: CompiledGrammar | None = None
     generation: Generation | None = None
     moderation: Moderation | None = None
+    stages: Stages | None = None
+    """Those that were in place when it was opened; it ends on them, whatever is configured meanwhile."""
+    policy: Policy = EVERYTHING
+    route: str = ""
+    """The path it came by."""
+    approved: frozenset[str] = frozenset()
+    """Input rails that wanted a person to look, who agreed."""
+    rails: list[tuple[str, OutputRail]] = field(default_factory=list)
+    """The output rails that run on it."""
+    unenforced: list[str] = field(default_factory=list)
+    """Rails that did not act on it, by slot and name, and why."""
+    review: Mapping[str, str] | None = None
+    """Where the outcome can be fetched, if part of it waits for a person."""
     decisions: list[Decision] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
     thought_tokens: int = 0
@@ -79,6 +97,12 @@ class Exchange:
     first_delta_at: float | None = None
     error: str | None = None
     recorded: bool = False
+
+    @property
+    def pinned(self) -> Stages:
+        """Only valid once opened."""
+        assert self.stages is not None
+        return self.stages
 
     @property
     def served(self) -> ServedModel:
@@ -104,9 +128,9 @@ class Exchange:
     @property
     def not_enforced(self) -> tuple[str, ...]:
         """What the grammar of this request could not enforce, by name and place (annotations such as an unknown
-        `format`); said in the answer so that nothing is silently allowed."""
+        `format`), and which rails did not act; said in the answer so that nothing is silently allowed."""
         notes: Any = getattr(self.grammar, "notes", ())
-        return tuple(str(note) for note in notes)
+        return (*(str(note) for note in notes), *self.unenforced)
 
     def cancel(self) -> None:
         if self.generation is not None:

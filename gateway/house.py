@@ -8,6 +8,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import cache
@@ -19,10 +20,14 @@ import safety.stage
 from cache import TieredCache
 from gateway.accounts import Accounts
 from gateway.accounts.metrics import AccountMetrics
+from gateway.api.chat_answer import completion
 from gateway.config import Settings
 from gateway.generators import Generators
 from gateway.pipeline import Pipeline, Stages
+from gateway.policy import SLOTS as RAIL_SLOTS
+from gateway.policy import read_file, read_policies
 from gateway.recall import bind_embedders
+from gateway.review import review_queue
 from gateway.spans import Spans
 from gateway.telemetry import Desk, Metrics
 from gateway.telemetry.content import Capturing, wanted
@@ -32,6 +37,7 @@ from plugins import (
     ConfigurationError,
     Lifecycle,
     Overloaded,
+    RailProperties,
     Registry,
     RequestError,
     ServedModel,
@@ -86,10 +92,12 @@ class House:
         self._built["recall"] = [(name, cache.front(stage)) for name, stage in self._built["recall"]]
         self.accounts.context_of = self._context_of
         self.desk = Desk(environ, settings.telemetry.recent)
-        stages = _stages(self._built, _fingerprint(settings))
+        self.reviews = review_queue(settings.review, environ, lambda exchange: completion(exchange, explain=False))
+        stages = _stages(self._built, settings)
         self.shows_content = wanted(environ, settings.telemetry.content)
         self.spans = Spans(self.desk, Capturing(stages.moderate) if self.shows_content else None)
-        self.pipeline = Pipeline(stages, self.metrics, self.spans)
+        self.pipeline = Pipeline(stages, self.metrics, self.spans, self.reviews)
+        self.metrics.watch(lambda: self.pipeline.stages.watch.stats())
 
     @property
     def models(self) -> Mapping[str, ServedModel]:
@@ -163,6 +171,8 @@ class House:
             for name, stage in stages:
                 if isinstance(stage, Lifecycle):
                     await _closed(slot, name, stage)
+        if self.reviews is not None:
+            await self.reviews.close()
         await _closed("record", "accounts", self.accounts)
         await asyncio.to_thread(self.desk.close)
 
@@ -198,7 +208,8 @@ async def _closed(slot: str, name: str, stage: Lifecycle) -> None:
         log.exception("stage %s of slot %s did not close", name, slot)
 
 
-def _stages(built: Mapping[SlotName, list[tuple[str, Any]]], fingerprint: str) -> Stages:
+def _stages(built: Mapping[SlotName, list[tuple[str, Any]]], settings: Settings) -> Stages:
+    tables = {**(read_file(Path(settings.policy_file)) if settings.policy_file else {}), **settings.policies}
     return Stages(
         admit=built["admit"],
         screen=built["screen"],
@@ -209,7 +220,8 @@ def _stages(built: Mapping[SlotName, list[tuple[str, Any]]], fingerprint: str) -
         generate=_generator(built["generate"]),
         moderate=built["moderate"],
         record=built["record"],
-        fingerprint=fingerprint,
+        policies=read_policies(tables, {slot: [name for name, _ in built[slot]] for slot in RAIL_SLOTS}),
+        fingerprint=_fingerprint(settings, built),
     )
 
 
@@ -217,8 +229,15 @@ def _generator(parts: list[tuple[str, Any]]) -> tuple[str, Any]:
     return parts[0] if len(parts) == 1 else ("+".join(name for name, _ in parts), Generators(parts))
 
 
-def _fingerprint(settings: Settings) -> str:
+def _fingerprint(settings: Settings, built: Mapping[SlotName, list[tuple[str, Any]]]) -> str:
+    """Of the settings, and of the rules that rails bring themselves."""
     shaping = {
-        slot: [(name, settings.of_stage(slot, name)) for name in getattr(settings.pipeline, slot)] for slot in SHAPING
+        slot: [(name, settings.of_stage(slot, name), _version(stage)) for name, stage in built[slot]]
+        for slot in SHAPING
     }
     return hashlib.sha256(json.dumps(shaping, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _version(stage: Any) -> str:
+    properties = getattr(stage, "properties", None)
+    return properties.version if isinstance(properties, RailProperties) else ""

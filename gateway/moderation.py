@@ -15,11 +15,12 @@ from dataclasses import dataclass, field, replace
 from gateway.exchange import Delta
 from gateway.telemetry import Hold
 from plugins import Answer, Caller, Channel, Decision, FinishReason, OutputRail, Piece, Request, TokenLogprob, ToolCall
-from safety import HoldbackWindow, JsonWindow, Redaction, Released, UnchangedWindow, redactor_for
+from safety import HoldbackWindow, JsonWindow, Limits, Redaction, Released, UnchangedWindow, redactor_for
 
 REFUSAL = "The answer was stopped by a safety rail."
+PENDING = "The answer waits for a person to look at it."
 MAX_HOLDS = 64
-GRAVITY = ("pass", "redact", "escalate", "block", "failed")
+GRAVITY = ("pass", "shadow redact", "shadow escalate", "shadow block", "redact", "escalate", "block", "failed")
 
 
 @dataclass(slots=True)
@@ -41,6 +42,7 @@ class _Region:
     number: int = 0
     fed: int = 0
     text: list[str] = field(default_factory=list)
+    withheld: list[str] = field(default_factory=list)
     held: deque[_Held] = field(default_factory=deque)
     redactions: list[Redaction] = field(default_factory=list)
 
@@ -58,6 +60,10 @@ class _Choice:
     waiting_since: float | None = None
     """When text began to be held that has not left yet; `most` is how many characters at once."""
     most: int = 0
+    asked: bool = False
+    """A rail wants a person to look: nothing more leaves, and the rest goes to the review."""
+    ended: FinishReason | None = None
+    """How a withheld choice ended by itself."""
 
     @property
     def regions(self) -> list[_Region]:
@@ -67,11 +73,22 @@ class _Choice:
 class Moderation:
     """All choices of one request. Not thread-safe; fed from the event loop."""
 
-    def __init__(self, rails: Sequence[tuple[str, OutputRail]], request: Request, caller: Caller) -> None:
+    def __init__(
+        self,
+        rails: Sequence[tuple[str, OutputRail]],
+        request: Request,
+        caller: Caller,
+        limits: Limits = Limits(),
+    ) -> None:
         self._names = [name for name, _ in rails]
         self._rails = [rail for _, rail in rails]
         self._request = request
         self._caller = caller
+        self._limits = limits
+        self.asked: list[tuple[str, str]] = []
+        """(rail, reason) of every place that a person is to look at."""
+        self.failures: list[str] = []
+        """Rails that failed, in the order they did."""
         self._seconds = 0.0
         self._outcomes = dict.fromkeys(self._names, "pass")
         self._labels: Counter[str] = Counter()
@@ -99,6 +116,11 @@ class Moderation:
     def redacted(self) -> bool:
         return any(region.redactions for choice in self._choices for region in choice.regions)
 
+    @property
+    def held(self) -> bool:
+        """Some choice has all its text, and part of it waits for a person."""
+        return any(choice.asked and choice.refusal == PENDING for choice in self._choices)
+
     def feed(self, piece: Piece) -> list[Delta]:
         """What may leave now that `piece` was generated; nothing for a choice that already ended."""
         choice = self._choices[piece.index]
@@ -125,8 +147,7 @@ class Moderation:
         deltas = []
         if (last := choice.region) is not None:
             step = last.window.close()
-            self._note(last, step)
-            settled = self._delta(choice, last, step.text, step, None)
+            settled = self._delta(choice, last, self._take(choice, last, step), step, None)
             deltas += [settled] if settled.text or settled.logprobs or settled.finish_reason else []
             if choice.finish_reason is not None:
                 return deltas
@@ -134,7 +155,8 @@ class Moderation:
         call = None
         if piece.channel == "tool_arguments":
             call = ToolCall(f"call_{uuid.uuid4().hex[:24]}", piece.tool or "")
-            deltas.append(Delta(choice.index, channel="tool_arguments", call=piece.call, opened=call))
+            if not choice.asked:
+                deltas.append(Delta(choice.index, channel="tool_arguments", call=piece.call, opened=call))
         choice.region = _Region(piece.channel, self._window(piece.channel, call), call, piece.call)
         return deltas
 
@@ -146,24 +168,18 @@ class Moderation:
         steps = [region.window.feed(piece.text)]
         if piece.finish_reason is not None and steps[0].blocked is None:
             steps.append(region.window.close())
-        for step in steps:
-            self._note(region, step)
-        return self._delta(choice, region, "".join([step.text for step in steps]), steps[-1], piece.finish_reason)
+        text = "".join([self._take(choice, region, step) for step in steps])
+        return self._delta(choice, region, text, steps[-1], piece.finish_reason)
 
     def answers(self) -> list[Answer]:
         """The choices as far as they got; one that never ended counts as cancelled."""
+        return [_answer(c, c.finish_reason or "cancelled", tuple(c.logprobs), c.refusal) for c in self._choices]
+
+    def withheld(self) -> list[Answer]:
+        """The choices with what waits for a person: what leaves if that person agrees."""
         return [
-            Answer(
-                c.index,
-                _text_of(c, "content"),
-                c.finish_reason or "cancelled",
-                tuple(c.logprobs),
-                c.refusal,
-                _text_of(c, "reasoning"),
-                tuple(replace(r.call, arguments="".join(r.text)) for r in c.regions if r.call is not None),
-                c.closed,
-            )
-            for c in self._choices
+            _answer(c, c.ended, (), None, whole=True) if c.ended else answer
+            for c, answer in zip(self._choices, self.answers(), strict=True)
         ]
 
     def decisions(self) -> list[Decision]:
@@ -183,14 +199,30 @@ class Moderation:
             self._holds.append(Hold(choice.index, choice.waiting_since, now, choice.most))
         choice.waiting_since = None
 
+    def _take(self, choice: _Choice, region: _Region, step: Released) -> str:
+        """What may leave of a step; the rest waits for a person."""
+        self._note(region, step)
+        text, withheld = ("", step.text + step.withheld) if choice.asked else (step.text, step.withheld)
+        if withheld:
+            region.withheld.append(withheld)
+        choice.asked = choice.asked or bool(step.escalations)
+        return text
+
     def _note(self, region: _Region, step: Released) -> None:
         for redaction in step.redactions:
             region.redactions.append(redaction)
             self._labels[redaction.reason] += 1
             self._worsen(redaction.rail, "redact")
-        for said, outcome in ((step.escalations, "escalate"), (step.failures, "failed")):
-            for line in said:
-                self._worsen(line.partition(":")[0], outcome)
+        for line in step.escalations:
+            rail, _, reason = line.partition(": ")
+            self.asked.append((rail, reason))
+            self._worsen(rail, "escalate")
+        for line in step.failures:
+            self.failures.append(line.partition(":")[0])
+            self._worsen(self.failures[-1], "failed")
+        for line in step.shadow:
+            rail, action, _ = line.split(": ", 2)
+            self._worsen(rail, f"shadow {action}")
         if step.rail is not None:
             self._worsen(step.rail, "block")
 
@@ -202,8 +234,12 @@ class Moderation:
         if last.blocked is not None:
             choice.finish_reason, choice.refusal = "content_filter", REFUSAL
             region.held.clear()
+        elif ended is not None and choice.asked:
+            choice.finish_reason, choice.refusal, choice.ended = "content_filter", PENDING, ended
         else:
             choice.finish_reason = ended
+        if choice.asked:
+            region.held.clear()
         logprobs = _cleared(region) if region.held else ()
         region.text.append(text)
         choice.logprobs.extend(logprobs)
@@ -211,7 +247,7 @@ class Moderation:
 
     def _window(self, channel: Channel, call: ToolCall | None) -> HoldbackWindow | JsonWindow:
         """Rails see the strings of JSON decoded, and what replaces one still satisfies the schema."""
-        opened = (self._rails, self._request, self._caller, channel)
+        opened = (self._rails, self._request, self._caller, channel, self._limits)
         if call is not None:
             schema = next((tool.parameters for tool in self._request.tools if tool.name == call.name), {})
             return JsonWindow(*opened, redactor=redactor_for(schema))
@@ -223,8 +259,26 @@ class Moderation:
         return JsonWindow(*opened, redactor=redactor_for(constraint.value if constraint.kind == "json_schema" else {}))
 
 
-def _text_of(choice: _Choice, channel: Channel) -> str:
-    return "".join([text for region in choice.regions if region.channel == channel for text in region.text])
+def _answer(
+    choice: _Choice,
+    ended: FinishReason,
+    logprobs: tuple[TokenLogprob, ...],
+    refusal: str | None,
+    *,
+    whole: bool = False,
+) -> Answer:
+    """The choice as it left; `whole`: with what is withheld."""
+    texts = [(region, "".join([*region.text, *(region.withheld if whole else ())])) for region in choice.regions]
+    return Answer(
+        choice.index,
+        "".join([text for region, text in texts if region.channel == "content"]),
+        ended,
+        logprobs,
+        refusal,
+        "".join([text for region, text in texts if region.channel == "reasoning"]),
+        tuple(replace(region.call, arguments=text) for region, text in texts if region.call is not None),
+        choice.closed,
+    )
 
 
 def _cleared(region: _Region) -> tuple[TokenLogprob, ...]:

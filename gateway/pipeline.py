@@ -12,15 +12,19 @@ import dataclasses
 import logging
 import time
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from opentelemetry import context as otel
 
 from cache import Question, TieredCache
 from gateway.exchange import Delta, Exchange
-from gateway.moderation import REFUSAL, Moderation
+from gateway.moderation import PENDING, REFUSAL, Moderation
+from gateway.policy import Policies
+from gateway.rails import RailWatch, arm, limits_of, settle
 from gateway.recall import Replay, hit_detail, question_for, recalled, remember
 from gateway.regions import Regions
+from gateway.review import ReviewQueue, hold_answer, hold_request
+from gateway.screening import Screening
 from gateway.shape import Shape, shape_of
 from gateway.spans import Spans, error_code
 from gateway.telemetry import Metrics
@@ -70,20 +74,33 @@ class Stages:
     generate: tuple[str, Generator]
     moderate: Sequence[tuple[str, OutputRail]]
     record: Sequence[tuple[str, Recorder]]
+    policies: Policies = field(default_factory=Policies)
+    watch: RailWatch = field(default_factory=RailWatch)
     fingerprint: str = ""
     """Digest of the configuration of every stage that shapes an answer; part of every cache key."""
 
 
 class Pipeline:
-    def __init__(self, stages: Stages, metrics: Metrics, spans: Spans) -> None:
+    def __init__(self, stages: Stages, metrics: Metrics, spans: Spans, reviews: ReviewQueue | None = None) -> None:
+        """`stages` may be replaced at any time: requests end on those that they began with."""
         self.stages = stages
+        self._reviews = reviews
         self._metrics = metrics
         self._spans = spans
         self._validator = Validator()
 
-    async def open(self, request: Request, parent: otel.Context | None = None) -> Exchange:
-        """Run every slot up to `generate`. Raises a `SluicegateError`; the request is then already recorded."""
-        exchange = await self.enter(request, parent)
+    async def open(
+        self,
+        request: Request,
+        parent: otel.Context | None = None,
+        *,
+        route: str = "",
+        approved: frozenset[str] = frozenset(),
+    ) -> Exchange:
+        """Run every slot up to `generate`. Raises a `SluicegateError`; the request is then already recorded.
+
+        `route` is the path it came by; `approved` names input rails whose wish for a person to look was granted."""
+        exchange = await self.enter(request, parent, route=route, approved=approved, reviews=self._reviews)
         try:
             await self._assemble(exchange)
             await self._recall(exchange)
@@ -94,15 +111,30 @@ class Pipeline:
             raise
         return exchange
 
-    async def enter(self, request: Request, parent: otel.Context | None = None) -> Exchange:
-        """Run `admit`, `screen` and `route`: all that comes before anything is made of the request. As `open`."""
+    async def enter(
+        self,
+        request: Request,
+        parent: otel.Context | None = None,
+        *,
+        route: str = "",
+        approved: frozenset[str] = frozenset(),
+        reviews: ReviewQueue | None = None,
+    ) -> Exchange:
+        """Run `admit`, `screen` and `route`: all that comes before anything is made of the request. As `open`. Without
+        `reviews` what a person would have to look at is refused."""
         exchange = self._spans.begin(request, parent)
+        exchange.stages, exchange.route, exchange.approved = self.stages, route, approved
         try:
             await self._admit(exchange)
+            arm(exchange)
             check_tools(exchange.request, exchange.caller)
-            await self._screen(exchange)
+            await self._screen(exchange, reviews)
             await self._route(exchange)
         except BaseException as error:
+            if isinstance(error, ContentBlocked):
+                error.request_id = request.id
+                if self._reviews is not None:
+                    self._reviews.remember(request, exchange.caller.tenant, error.rail)
             await self.close(exchange, error)
             raise
         return exchange
@@ -110,7 +142,7 @@ class Pipeline:
     async def embed(self, exchange: Exchange, texts: Sequence[str]) -> Embeddings:
         """Texts of an entered exchange as vectors, by the generator; the exchange is then over."""
         error: BaseException | None = None
-        name, generator = self.stages.generate
+        name, generator = exchange.pinned.generate
         try:
             if not isinstance(generator, TextEmbedder):
                 raise RequestError(f"generator {name!r} makes no embeddings", param="model", code="unsupported_model")
@@ -128,11 +160,18 @@ class Pipeline:
     async def stream(self, exchange: Exchange) -> AsyncGenerator[Delta, None]:
         """Moderated deltas as soon as the rails clear them. Closing the iterator early cancels the generation."""
         error: BaseException | None = None
+        waiting: list[Delta] = []  # ends of choices that a person has to look at first
         try:
             async for delta in self._moderate(exchange):
                 if delta.finish_reason in WHOLE:
                     self._check_streamed(exchange, delta.index)
-                yield delta
+                if delta.refusal == PENDING:
+                    waiting.append(delta)
+                else:
+                    yield delta
+            await self._hand_over(exchange)
+            for delta in waiting:
+                yield delta if exchange.review else dataclasses.replace(delta, refusal=REFUSAL)
             await self._remember(exchange)
         except BaseException as failure:
             error = failure
@@ -145,6 +184,7 @@ class Pipeline:
         error: BaseException | None = None
         try:
             await self._collect_valid(exchange)
+            await self._hand_over(exchange)
             await self._remember(exchange)
         except BaseException as failure:
             error = failure
@@ -167,35 +207,34 @@ class Pipeline:
     # --- one method per slot, in the order they run ------------------------------------------------------------
 
     async def _admit(self, exchange: Exchange) -> None:
-        for name, stage in self.stages.admit:
+        for name, stage in exchange.pinned.admit:
             with self._spans.timed(exchange, "admit", name) as note:
                 caller = await stage.admit(exchange.request, exchange.caller)
                 note.outcome = caller.key_id or caller.tenant
                 exchange.caller = caller
 
-    async def _screen(self, exchange: Exchange) -> None:
-        for name, rail in self.stages.screen:
-            with self._spans.timed(exchange, "screen", name) as note:
-                result = await rail.screen(exchange.request, exchange.caller)
-                note.outcome = result.action
-                note.detail |= {k: v for k, v in (("reason", result.reason), ("score", result.score)) if v}
-                if result.action not in ("pass", "redact"):  # escalate blocks until a person can be asked
-                    raise ContentBlocked(name, result.reason)
-                if result.action == "redact" and result.messages is None:
-                    raise TypeError("redact without messages")
-                if result.messages is not None:
-                    exchange.request = dataclasses.replace(exchange.request, messages=result.messages)
+    async def _screen(self, exchange: Exchange, reviews: ReviewQueue | None) -> None:
+        asked_for, screening = exchange.request, Screening(exchange)
+        for name, rail in exchange.pinned.screen:
+            conduct = exchange.policy.conduct("screen", name)
+            if conduct.mode != "off":
+                with self._spans.timed(exchange, "screen", name) as note:
+                    await screening.ask(name, rail, conduct, note)
+        asked = [(name, reason) for name, reason in screening.asked if name not in exchange.approved]
+        if asked:
+            held = await hold_request(reviews, exchange, asked_for, asked)
+            raise ContentBlocked(*asked[0]) if held is None else held
 
     async def _route(self, exchange: Exchange) -> None:
-        name, router = self.stages.route
-        models = self.stages.generate[1].models
+        name, router = exchange.pinned.route
+        models = exchange.pinned.generate[1].models
         with self._spans.timed(exchange, "route", name) as note:
             chosen = await router.route(exchange.request, exchange.caller, models)
             exchange.model = models[chosen]
             note.outcome = chosen
 
     async def _assemble(self, exchange: Exchange) -> None:
-        name, assembler = self.stages.assemble
+        name, assembler = exchange.pinned.assemble
         with self._spans.timed(exchange, "assemble", name) as note:
             exchange.prompt = await assembler.assemble(exchange.request, exchange.served)
             note.outcome = f"{len(exchange.prompt.token_ids)} tokens"
@@ -206,12 +245,13 @@ class Pipeline:
         )
 
     async def _recall(self, exchange: Exchange) -> None:
-        caches = [cache for _, cache in self.stages.recall]
-        question = question_for(exchange.request, exchange.caller, exchange.served, self.stages.fingerprint, caches)
+        caches = [cache for _, cache in exchange.pinned.recall]
+        fingerprint = exchange.pinned.fingerprint + exchange.policy.fingerprint
+        question = question_for(exchange.request, exchange.caller, exchange.served, fingerprint, caches)
         exchange.question = question
-        if question is None or not self.stages.recall:
+        if question is None or not exchange.pinned.recall:
             return
-        for name, cache in self.stages.recall:
+        for name, cache in exchange.pinned.recall:
             with self._spans.timed(exchange, "recall", name) as note:
                 recall = await recalled(name, cache, question)
                 exchange.recalls.append((name, cache, recall))
@@ -225,7 +265,7 @@ class Pipeline:
 
     async def _board(self, exchange: Exchange, question: Question) -> None:
         """Of identical requests at the same time one generates; the others wait for its answer here."""
-        name, cache = self.stages.recall[0]
+        name, cache = exchange.pinned.recall[0]
         with self._spans.timed(exchange, "recall", f"{name} flight") as note:
             exchange.seat = await cache.flights.board(question.key)
             answers = exchange.seat.answers
@@ -237,7 +277,7 @@ class Pipeline:
         constraint = exchange.shape.constraint
         if constraint is None or exchange.cached is not None:
             return
-        name, constrainer = self.stages.constrain
+        name, constrainer = exchange.pinned.constrain
         with self._spans.timed(exchange, "constrain", name) as note:
             exchange.grammar = await constrainer.compile(constraint, exchange.served)
             if not isinstance(exchange.grammar, CompiledGrammar):  # None would mean that everything is allowed
@@ -251,7 +291,7 @@ class Pipeline:
         if exchange.cached is not None:
             exchange.generation = Replay(exchange.cached)
             return
-        name, generator = self.stages.generate
+        name, generator = exchange.pinned.generate
         request, prompt = exchange.request, exchange.prompt
         assert prompt is not None
         with self._spans.timed(exchange, "generate", name) as note:
@@ -274,7 +314,8 @@ class Pipeline:
             note.outcome = "queued"
 
     async def _moderate(self, exchange: Exchange) -> AsyncGenerator[Delta, None]:
-        moderation = exchange.moderation = Moderation(self.stages.moderate, exchange.request, exchange.caller)
+        moderation = Moderation(exchange.rails, exchange.request, exchange.caller, limits_of(exchange))
+        exchange.moderation = moderation
         started = time.perf_counter()
         assert exchange.generation is not None
         try:
@@ -287,12 +328,13 @@ class Pipeline:
                     break
         finally:
             exchange.answers = moderation.answers()
+            settle(exchange, moderation)
             self._spans.delivered(exchange, moderation.decisions(), started)
 
     async def _record(self, exchange: Exchange) -> None:
         outcome = exchange.outcome()
         self._spans.finish(exchange)
-        for name, recorder in self.stages.record:
+        for name, recorder in exchange.pinned.record:
             try:
                 await recorder.record(outcome)
             except Exception:
@@ -322,6 +364,19 @@ class Pipeline:
         exchange.cached = None
         await self._constrain(exchange)
         await self._generate(exchange)
+
+    async def _hand_over(self, exchange: Exchange) -> None:
+        """What waits for a person goes to the queue; where there is none, or it cannot take it, it is refused."""
+        moderation = exchange.moderation
+        if moderation is None or not moderation.held:
+            return
+        whole = moderation.withheld()
+        if self._all_valid(exchange.request, whole):
+            exchange.review = await hold_answer(self._reviews, exchange, whole, moderation.asked)
+        if exchange.review is None:
+            exchange.answers = [
+                dataclasses.replace(a, refusal=REFUSAL) if a.refusal == PENDING else a for a in exchange.answers
+            ]
 
     def _check_streamed(self, exchange: Exchange, index: int) -> None:
         """Before the choice is called finished: a broken one ends as an error, which no client takes for an answer."""

@@ -104,6 +104,9 @@ class Spans:
             timeline=self._timeline(exchange),
             holds=exchange.moderation.holds if exchange.moderation else (),
             content=self._capture(exchange) if self._capture else None,
+            policy=exchange.policy.name,
+            not_enforced=tuple(exchange.unenforced),
+            review=exchange.review["id"] if exchange.review else None,
         )
 
     def _timeline(self, exchange: Exchange) -> Timeline | None:

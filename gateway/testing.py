@@ -55,9 +55,8 @@ class Reply:
 
 class TestApp:
     """`stages` are settings by slot and name; `pipeline` names the stages by slot, where other than scripted ones;
-    `names` are the models served, `keys` what `[[keys]]` says,
-    `accounts` what `[accounts]` does. Inside `with`:
-    `url`, `client`, `ask`; inside `async with`: `client`, `ask_async`."""
+    `names` are the models served, `keys` what `[[keys]]` says, `accounts` what `[accounts]` does, `settings` what other
+    tables do. Inside `with`: `url`, `client`, `ask`; inside `async with`: `client`, `ask_async`."""
 
     __test__ = False  # pytest would collect it
 
@@ -75,6 +74,7 @@ class TestApp:
         names: Sequence[str] = (MODEL,),
         keys: Sequence[Mapping[str, Any]] = (),
         accounts: Mapping[str, Any] | None = None,
+        settings: Mapping[str, Any] | None = None,
     ) -> None:
         self.model = ScriptedModel(script, delay_s=delay_s, names=names)
         self.recorder = KeepingRecorder()
@@ -83,9 +83,9 @@ class TestApp:
             tables["record"].append("kept")
         overrides = {"pipeline": tables, "stages": dict(stages or {}), "keys": [dict(key) for key in keys]}
         overrides["accounts"] = dict(accounts or {})
-        settings = load(overrides=overrides)
-        self.house = House(settings, {}, registers=(self._register, *registers))
-        self.app = create_app(settings, house=self.house)
+        loaded = load(overrides={**overrides, **(settings or {})})
+        self.house = House(loaded, {}, registers=(self._register, *registers))
+        self.app = create_app(loaded, house=self.house)
 
     @property
     def outcomes(self) -> list[Outcome]:

@@ -254,13 +254,16 @@ class Verdict:
 
     `clear_to`: absolute offset before which the rail is content with what it has seen and with `redact`; it never
     decreases and never lies inside a redacted span. `redact`: spans new in this verdict, in order, none before an
-    offset that was already clear. `block`: a reason; nothing at or after `clear_to` may ever be released.
+    offset that was already clear. `block`: a reason; nothing at or after `clear_to` may ever be released. `escalate`: a
+    reason; what begins at `escalate_at` (None: at the rail's last `clear_to`) waits for a person, and so does all that
+    follows. The session goes on: what it redacts or blocks behind that place stays redacted or blocked.
     """
 
     clear_to: int
     redact: tuple[Span, ...] = ()
     block: str | None = None
     escalate: str | None = None
+    escalate_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

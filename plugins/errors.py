@@ -12,6 +12,7 @@
     │   ├── RateLimited             429, with `retry_after_s`
     │   ├── ContextLengthExceeded   400
     │   ├── ContentBlocked          400, an input rail refused the messages
+    │   ├── PendingReview           403, a person must look first; with the review's `id` and `url`
     │   └── GrammarError            400, with the JSON `pointer` of the offending place
     │       ├── InvalidGrammar      not a well-formed schema, pattern or grammar
     │       ├── UnsupportedGrammar  well-formed, but not enforced here; never silently ignored
@@ -120,6 +121,22 @@ class ContentBlocked(RequestError):
         super().__init__(f"the request was blocked by rail {rail!r}: {reason}", param="messages")
         self.rail = rail
         self.reason = reason
+        self.request_id: str | None = None
+        """Set by the pipeline: what a false positive is reported by."""
+
+
+class PendingReview(RequestError):
+    """A rail wants a person to look before anything is generated; the outcome is to be fetched at `url`."""
+
+    code = "pending_review"
+    kind = "content_policy_violation"
+    status = 403
+
+    def __init__(self, review_id: str, rail: str, url: str) -> None:
+        super().__init__(
+            f"rail {rail!r} wants a person to look at this request first; ask {url} for the outcome", param="messages"
+        )
+        self.review = {"id": review_id, "url": url, "status": "pending"}
 
 
 class GrammarError(RequestError):
@@ -187,11 +204,15 @@ class GenerationFailed(ServiceError):
 
 
 class StageFailed(ServiceError):
-    """A stage threw, answered nonsense or ran out of its time. Fail closed: nothing was released because of it."""
+    """A stage threw, answered nonsense or ran out of its time. Fail closed: nothing was released because of it. With
+    `retry_after_s` the stage is out of the way after repeated failures, and nobody waits for it until then (503)."""
 
     code = "stage_failed"
 
-    def __init__(self, slot: str, stage: str, reason: str) -> None:
+    def __init__(self, slot: str, stage: str, reason: str, retry_after_s: float | None = None) -> None:
         super().__init__(f"stage {stage!r} of slot {slot!r} failed: {reason}")
         self.slot = slot
         self.stage = stage
+        self.retry_after_s = retry_after_s
+        if retry_after_s is not None:
+            self.status = 503

@@ -2,18 +2,23 @@
 
 from safety.automaton import Automaton, Match
 from safety.blocklist import compile_phrases
+from safety.breaker import Breaker
+from safety.conduct import Conduct, Limits
 from safety.credentials import compile_secrets
-from safety.holdback import HoldbackWindow, Limits, Redaction, Released, UnchangedWindow
+from safety.holdback import HoldbackWindow, UnchangedWindow
 from safety.json_text import JsonWindow, Place, Redactor, replace_in_strings
 from safety.patterns import compile_patterns
 from safety.pii import compile_pii
 from safety.rails import MatchRail, MatchScreen, MatchSession, Policy
 from safety.redactable import redactor_for
+from safety.released import Redaction, Released
 from safety.scanner import Scanner, find_all
 from safety.stage import register
 
 __all__ = [
     "Automaton",
+    "Breaker",
+    "Conduct",
     "HoldbackWindow",
     "JsonWindow",
     "Limits",

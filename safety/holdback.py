@@ -15,45 +15,9 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 
 from plugins.contract import Caller, Channel, OutputRail, RailSession, Request, Verdict
+from safety.conduct import Conduct, Limits
+from safety.released import NOTHING, Redaction, Released, joined
 
-MAX_HOLD = 8192
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """`max_hold`: characters held before the stream is blocked. `budget_s`: time one rail may take for one piece.
-    `fail_open`: names of rails whose failure is only reported; every other rail's failure blocks."""
-
-    max_hold: int = MAX_HOLD
-    budget_s: float | None = None
-    fail_open: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class Redaction:
-    """Characters [start, end) of what was fed, replaced. Overlapping spans become one, with the first one's rail."""
-
-    start: int
-    end: int
-    reason: str
-    replacement: str
-    rail: str
-
-
-@dataclass(frozen=True, slots=True)
-class Released:
-    """What a step let out. `blocked` is the reason that ended the stream; `rail` is who said so. `failures` says which
-    rail failed and how, also where the failure was let pass."""
-
-    text: str = ""
-    blocked: str | None = None
-    rail: str | None = None
-    redactions: tuple[Redaction, ...] = ()
-    escalations: tuple[str, ...] = ()
-    failures: tuple[str, ...] = ()
-
-
-NOTHING = Released()
 _NONE: tuple[Redaction, ...] = ()
 
 
@@ -64,8 +28,19 @@ class Guard:
     name: str
     open: Callable[[], RailSession]
     session: RailSession
+    conduct: Conduct
     clear_to: int = 0
-    dropped: bool = False
+    dropped: bool = False  # it failed, and may
+    silent: bool = False  # it blocked, and that ended nothing
+
+    @property
+    def speaks(self) -> bool:
+        return not self.dropped and not self.silent
+
+    @property
+    def counts(self) -> bool:
+        """What it says decides over what leaves."""
+        return self.speaks and self.conduct.mode != "shadow"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +64,7 @@ class HoldbackWindow:
         channel: Channel = "content",
         limits: Limits = Limits(),
     ) -> None:
-        """Raises whatever a rail's `open` raises: nothing was released yet, and the request fails."""
+        """A rail that cannot open its session fails at the first piece."""
         self.blocked: str | None = None
         self._limits = limits
         self._guards = [self._guard(rail, request, caller, channel) for rail in rails]
@@ -100,6 +75,8 @@ class HoldbackWindow:
         self._spans: list[Redaction] = []
         self._failures: list[str] = []
         self._escalations: list[str] = []
+        self._shadow: list[str] = []
+        self._hold_from: int | None = None  # what leaves from here on is withheld
         self._refused: Stop | None = None
         self._closing = False
 
@@ -139,19 +116,19 @@ class HoldbackWindow:
         return released
 
     def _slowest(self) -> str:
-        return min((g for g in self._guards if not g.dropped), key=lambda g: g.clear_to).name
+        return min((g for g in self._guards if g.counts), key=lambda g: g.clear_to).name
 
     def _ask_all(self, piece: str | None) -> Stop | None:
         """Every rail sees the piece (None: the end), even after one has blocked: what may leave depends on all."""
         stop: Stop | None = None
         for guard in self._guards:
-            if not guard.dropped:
+            if guard.speaks:
                 found = self._ask(guard, piece)
                 stop = stop or found
         return stop
 
     def _ask(self, guard: Guard, piece: str | None) -> Stop | None:
-        budget_s = self._limits.budget_s
+        budget_s = guard.conduct.budget_s
         began = perf_counter() if budget_s is not None else 0.0
         try:
             verdict = guard.session.close() if piece is None else guard.session.feed(piece)
@@ -160,12 +137,36 @@ class HoldbackWindow:
                 raise TimeoutError(f"took {took:.3f} s of {budget_s} s")
         except Exception as error:
             return self._failed(guard, error)
-        guard.clear_to = verdict.clear_to
+        seen, guard.clear_to = guard.clear_to, verdict.clear_to
+        if guard.conduct.mode == "shadow":
+            self._shadowed(guard, verdict)
+            return None
         for span in verdict.redact:
             self._spans.append(Redaction(span.start, span.end, span.reason, span.replacement, guard.name))
+        if verdict.block is not None:
+            return self._blocked(guard, verdict.block)
         if verdict.escalate:
-            self._escalations.append(f"{guard.name}: {verdict.escalate}")
-        return None if verdict.block is None else Stop(verdict.block, guard.name)
+            self._escalated(guard, verdict.escalate, seen if verdict.escalate_at is None else verdict.escalate_at)
+        return None
+
+    def _blocked(self, guard: Guard, reason: str) -> Stop | None:
+        if guard.conduct.on_block == "block":
+            return Stop(reason, guard.name)
+        guard.silent = True
+        self._escalated(guard, reason, guard.clear_to)
+        return None
+
+    def _escalated(self, guard: Guard, reason: str, at: int) -> None:
+        self._escalations.append(f"{guard.name}: {reason}")
+        self._hold_from = at if self._hold_from is None else min(at, self._hold_from)
+
+    def _shadowed(self, guard: Guard, verdict: Verdict) -> None:
+        self._shadow += (f"{guard.name}: redact: {span.reason}" for span in verdict.redact)
+        if verdict.escalate:
+            self._shadow.append(f"{guard.name}: escalate: {verdict.escalate}")
+        if verdict.block is not None:
+            self._shadow.append(f"{guard.name}: {guard.conduct.on_block}: {verdict.block}")
+            guard.silent = True
 
     def _check(self, guard: Guard, verdict: Verdict, *, closing: bool) -> None:
         if not guard.clear_to <= verdict.clear_to <= self._fed:
@@ -177,10 +178,12 @@ class HoldbackWindow:
             if not at <= span.start < span.end <= self._fed or span.start < verdict.clear_to < span.end:
                 raise BadVerdict(f"span {span.start}-{span.end} is out of order, out of the text or across clear_to")
             at = span.end
+        if verdict.escalate_at is not None and not guard.clear_to <= verdict.escalate_at <= self._fed:
+            raise BadVerdict(f"escalate_at is {verdict.escalate_at}, must be from {guard.clear_to} to {self._fed}")
 
     def _failed(self, guard: Guard, error: Exception) -> Stop | None:
         self._failures.append(f"{guard.name}: {type(error).__name__}: {error}")
-        guard.dropped = guard.name in self._limits.fail_open
+        guard.dropped = guard.conduct.may_fail
         return None if guard.dropped else Stop("rail_failed", guard.name)
 
     def _pinpoint(self, stop: Stop, before: list[int], low: int) -> Stop:
@@ -189,48 +192,62 @@ class HoldbackWindow:
         Fresh sessions read the text again; the first offset that blocks is found by halving. Once in a stream's life.
         """
         whole, high = "".join(self._pieces), self._fed
-        saved = self._spans
+        saved, hold_from = self._spans, self._hold_from
         while high - low > 1:
             middle = (low + high) // 2
-            if self._replay(whole[:middle]) is None:
+            if self._replay(whole[:middle])[0] is None:
                 low = middle
             else:
                 high = middle
-        found = self._replay(whole[:high])
+        found, again = self._replay(whole[:high])
         if found is None:  # not reproducible: release no more than was clear before this piece
             for guard, clear_to in zip(self._guards, before, strict=True):
                 guard.clear_to = clear_to
-            self._spans = saved
+            self._spans, self._hold_from = saved, hold_from
             return stop
+        self._escalations = [line for line in self._escalations if line in again]
         return found
 
-    def _replay(self, text: str) -> Stop | None:
+    def _replay(self, text: str) -> tuple[Stop | None, list[str]]:
+        """What stops `text`, and what was escalated before that."""
         fed, self._fed = self._fed, len(text)
-        failures, escalations = self._failures, self._escalations
-        self._failures, self._escalations, self._spans = list(failures), [], []
+        told = self._failures, self._escalations, self._shadow
+        self._failures, self._escalations, self._shadow = list(self._failures), [], []
+        self._spans, self._hold_from = [], None
         try:
             for guard in self._guards:
-                guard.session, guard.clear_to = guard.open(), 0
-            return self._ask_all(text)
+                guard.session, guard.clear_to, guard.silent = guard.open(), 0, False
+            return self._ask_all(text), self._escalations
         except Exception:  # of `open`; `_ask` catches its own
-            return None
+            return None, []
         finally:
             self._fed = fed
-            self._failures, self._escalations = failures, escalations
+            self._failures, self._escalations, self._shadow = told
 
     def _release(self, stop: Stop | None) -> Released:
-        clear = min((g.clear_to for g in self._guards if not g.dropped), default=self._fed)
-        text, redactions = self._take_redacted(clear) if self._spans else (self._take(clear), _NONE)
+        clear = min([g.clear_to for g in self._guards if g.counts], default=self._fed)
+        if self._hold_from is None:
+            text, redactions, withheld = *self._until(clear), ""
+        else:
+            text, before = self._until(min(clear, self._hold_from))
+            withheld, behind = self._until(clear)
+            redactions = before + behind
         stop = self._refused or stop
-        if stop is None and not self._failures and not self._escalations and not redactions:
+        if stop is None and not redactions and not withheld and not self._told():
             return Released(text) if text else NOTHING
-        failures, escalations = tuple(self._failures), tuple(self._escalations)
-        self._failures, self._escalations = [], []
+        told = tuple(self._escalations), tuple(self._failures), withheld, tuple(self._shadow)
+        self._failures, self._escalations, self._shadow = [], [], []
         if stop is None:
-            return Released(text, None, None, redactions, escalations, failures)
+            return Released(text, None, None, redactions, *told)
         self.blocked = stop.reason
         self._held_text = ""
-        return Released(text, stop.reason, stop.rail, redactions, escalations, failures)
+        return Released(text, stop.reason, stop.rail, redactions, *told)
+
+    def _told(self) -> bool:
+        return bool(self._failures or self._escalations or self._shadow)
+
+    def _until(self, clear: int) -> tuple[str, tuple[Redaction, ...]]:
+        return self._take_redacted(clear) if self._spans else (self._take(clear), _NONE)
 
     def _take(self, end: int) -> str:
         """Text up to `end`, which is then released."""
@@ -274,12 +291,28 @@ class HoldbackWindow:
         parts.append(self._take(clear))
         return "".join(parts), tuple(redactions)
 
-    @staticmethod
-    def _guard(rail: OutputRail, request: Request, caller: Caller, channel: Channel) -> Guard:
+    def _guard(self, rail: OutputRail, request: Request, caller: Caller, channel: Channel) -> Guard:
         def open_session() -> RailSession:
             return rail.open(request, caller, channel)
 
-        return Guard(rail.name, open_session, open_session())
+        try:
+            session: RailSession = open_session()
+        except Exception as error:
+            session = _Unopened(error)
+        return Guard(rail.name, open_session, session, self._limits.conduct(rail.name))
+
+
+class _Unopened:
+    """In place of a session that could not be made: each call fails as that did."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def feed(self, text: str) -> Verdict:
+        raise self._error
+
+    def close(self) -> Verdict:
+        raise self._error
 
 
 class UnchangedWindow(HoldbackWindow):
@@ -299,18 +332,3 @@ def _overlapping(spans: list[Redaction]) -> list[list[Redaction]]:
             groups.append([span])
         reach = max(reach, span.end)
     return groups
-
-
-def joined(*steps: Released) -> Released:
-    """Several steps as one; the last says whether the stream goes on."""
-    told = [step for step in steps if step is not NOTHING]
-    if len(told) < 2:
-        return told[0] if told else NOTHING
-    return Released(
-        "".join([step.text for step in told]),
-        told[-1].blocked,
-        told[-1].rail,
-        tuple(redaction for step in told for redaction in step.redactions),
-        tuple(line for step in told for line in step.escalations),
-        tuple(line for step in told for line in step.failures),
-    )

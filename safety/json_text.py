@@ -16,7 +16,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from plugins.contract import Caller, Channel, OutputRail, Request
-from safety.holdback import NOTHING, HoldbackWindow, Limits, Redaction, Released, joined
+from safety.conduct import Limits
+from safety.holdback import HoldbackWindow
+from safety.released import NOTHING, Redaction, Released, joined
 
 Kind = Literal["string", "key", "number"]
 
@@ -91,6 +93,7 @@ class JsonWindow:
         redactor: Redactor = replace_in_strings,
     ) -> None:
         self.blocked: str | None = None
+        self._withholding = False  # behind an escalation, whatever text it was in
         self._open = (rails, request, caller, channel, limits)
         self._redactor = redactor
         self._where = _Where()
@@ -115,7 +118,7 @@ class JsonWindow:
             self._at += end - i
             i = end
             self.blocked = step.blocked
-            steps.append(step)
+            steps.append(self._kept(step))
         return joined(*steps)
 
     def close(self) -> Released:
@@ -125,7 +128,13 @@ class JsonWindow:
         released = self._end_unit()
         self.blocked = released.blocked
         rest, self._escape = self._escape, ""
-        return released if self.blocked is not None else joined(released, Released(rest))
+        return self._kept(released if self.blocked is not None else joined(released, Released(rest)))
+
+    def _kept(self, step: Released) -> Released:
+        if self._withholding and step.text:
+            step = replace(step, text="", withheld=step.text + step.withheld)
+        self._withholding = self._withholding or bool(step.escalations)
+        return step
 
     def _read(self, text: str, i: int) -> tuple[Released, int]:
         """One step from `i`: a run of characters that are alike."""

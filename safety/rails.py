@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from plugins.contract import Caller, Channel, Message, RailProperties, Request, ScreenResult, Span, Verdict
 from safety.automaton import Automaton, Match
@@ -22,15 +23,15 @@ LONG = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What to do about each label. `actions`: `redact` or `block` by label; others do `action`."""
+    """What to do about each label. `actions`: `redact`, `escalate` or `block` by label; others do `action`."""
 
     action: str = "redact"
     actions: Mapping[str, str] | None = None
     replacement: str = "[REDACTED]"
     """`{label}` in it stands for the label."""
 
-    def blocks(self, label: str) -> bool:
-        return (self.actions or {}).get(label, self.action) == "block"
+    def does(self, label: str) -> str:
+        return (self.actions or {}).get(label, self.action)
 
     def span(self, match: Match) -> Span:
         return Span(match.start, match.end, match.label, self.replacement.replace("{label}", match.label))
@@ -48,6 +49,7 @@ class MatchSession:
     def __init__(self, scanner: Scanner, policy: Policy) -> None:
         self._scanner = scanner
         self._policy = policy
+        self._escalated = False
 
     def feed(self, text: str) -> Verdict:
         matches = self._scanner.feed(text)
@@ -58,11 +60,18 @@ class MatchSession:
 
     def _verdict(self, matches: list[Match]) -> Verdict:
         spans: list[Span] = []
+        asked: Match | None = None
         for match in matches:
-            if self._policy.blocks(match.label):
+            action = self._policy.does(match.label)
+            if action == "block":
                 return Verdict(match.start, tuple(spans), block=match.label)
-            spans.append(self._policy.span(match))
-        return Verdict(self._scanner.clear_to, tuple(spans))
+            if action == "redact":
+                spans.append(self._policy.span(match))
+            elif not self._escalated:  # the first is told; whoever looks at it sees the others
+                self._escalated, asked = True, match
+        if asked is None:
+            return Verdict(self._scanner.clear_to, tuple(spans))
+        return Verdict(self._scanner.clear_to, tuple(spans), escalate=asked.label, escalate_at=asked.start)
 
 
 class MatchRail:
@@ -114,20 +123,22 @@ class MatchScreen:
 
     def _screened(self, request: Request) -> ScreenResult:
         screened: list[Message] = []
-        labels: list[str] = []
+        labels: dict[str, set[str]] = {"redact": set(), "escalate": set()}
         for message in request.messages:
             texts = _texts(message) if message.role in self._roles else []
             found = [find_all(self._automaton, text) for text in texts]
             told = [match.label for matches in found for match in matches]
-            blocked = [label for label in told if self._policy.blocks(label)]
-            if blocked:
-                return ScreenResult("block", reason=f"{self.name}: {blocked[0]}")
-            labels += told
+            for label in told:
+                action = self._policy.does(label)
+                if action == "block":
+                    return ScreenResult("block", reason=f"{self.name}: {label}")
+                labels[action].add(label)
             screened.append(self._redacted(message, found) if told else message)
-        if not labels:
+        worst: Literal["redact", "escalate"] = "escalate" if labels["escalate"] else "redact"
+        if not labels[worst]:
             return ScreenResult()
-        reason = f"{self.name}: {', '.join(sorted(set(labels)))}"
-        return ScreenResult("redact", reason=reason, messages=tuple(screened))
+        reason = f"{self.name}: {', '.join(sorted(labels[worst]))}"
+        return ScreenResult(worst, reason=reason, messages=tuple(screened) if labels["redact"] else None)
 
     def _redacted(self, message: Message, found: list[list[Match]]) -> Message:
         content, *arguments = map(self._without, _texts(message), found)
@@ -136,7 +147,8 @@ class MatchScreen:
 
     def _without(self, text: str, matches: list[Match]) -> str:
         for match in reversed(matches):
-            text = text[: match.start] + self._policy.span(match).replacement + text[match.end :]
+            if self._policy.does(match.label) == "redact":
+                text = text[: match.start] + self._policy.span(match).replacement + text[match.end :]
         return text
 
 

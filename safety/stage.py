@@ -1,7 +1,7 @@
 """The door of this package: what it adds to the slots `screen` and `moderate`, and what settings each stage takes.
 
-Every stage: `action` (`redact` or `block`), `actions` (the same by label), `replacement` (`{label}` stands for the
-label). In `moderate`: `channels`. In `screen`: `roles`.
+Every stage: `action` (`redact`, `escalate` or `block`), `actions` (the same by label), `replacement` (`{label}` stands
+for the label). In `moderate`: `channels`. In `screen`: `roles`.
 """
 
 from __future__ import annotations

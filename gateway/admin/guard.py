@@ -26,14 +26,15 @@ def api_key_of(request: HTTPConnection) -> str | None:
     return key.strip() or None if scheme.lower() == "bearer" else request.headers.get("x-api-key")
 
 
-def operator_of(house: House, request: HTTPConnection) -> Caller:
-    """Raises `AuthenticationError` or `PermissionDenied`."""
+def operator_of(house: House, request: HTTPConnection, *scopes: str) -> Caller:
+    """Whoever has the scope `admin`, or one of `scopes`. Raises `AuthenticationError` or `PermissionDenied`."""
     if not house.keyed:
         _check_local(request)
         return Caller(scopes=frozenset((SCOPE,)))
     caller = house.identify(api_key_of(request))
-    if SCOPE not in caller.scopes:
-        raise PermissionDenied(f"this needs a key with the scope {SCOPE!r}; key {caller.key_id!r} has none")
+    if not caller.scopes & {SCOPE, *scopes}:
+        needed = " or ".join(repr(scope) for scope in (SCOPE, *scopes))
+        raise PermissionDenied(f"this needs a key with the scope {needed}; key {caller.key_id!r} has none")
     return caller
 
 

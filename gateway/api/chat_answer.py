@@ -32,6 +32,7 @@ class ChunkWriter:
         self._exchange = exchange
         self._explain = explain
         self._include_usage = include_usage
+        self._told: tuple[str, ...] = ()
         envelope = _envelope(exchange, "chat.completion.chunk")
         envelope["usage"] = None
         if not include_usage:
@@ -47,6 +48,7 @@ class ChunkWriter:
             for i in range(self._exchange.request.n)
         )
         notes = extension(self._exchange, explain=False)
+        self._told = self._exchange.not_enforced
         tail = b',"sluicegate":' + orjson.dumps(notes) if notes else b""
         return self._head + choices + b"]" + tail + b"}\n\n"
 
@@ -63,11 +65,19 @@ class ChunkWriter:
             "logprobs": logprobs(delta.logprobs),
             "finish_reason": delta.finish_reason,
         }
-        return self._head + orjson.dumps(choice) + b"]}\n\n"
+        return self._head + orjson.dumps(choice) + b"]" + self._held(delta) + b"}\n\n"
+
+    def _held(self, delta: Delta) -> bytes:
+        """Where the rest can be fetched, once a person has agreed."""
+        review = self._exchange.review
+        if delta.finish_reason is None or not review:
+            return b""
+        return b',"sluicegate":' + orjson.dumps({"review": dict(review)})
 
     def closing(self) -> bytes:
-        """Usage and the stages' story, each where asked for, what was closed early, then the end mark."""
-        late = self._explain or any(answer.closed for answer in self._exchange.answers)
+        """Usage and the story where asked for, what was closed early or stopped being enforced, then the end mark."""
+        closed = any(answer.closed for answer in self._exchange.answers)
+        late = self._explain or closed or self._exchange.not_enforced != self._told
         extra = extension(self._exchange, explain=self._explain) if late else {}
         if not self._include_usage and not extra:
             return DONE

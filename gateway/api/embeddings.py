@@ -67,7 +67,7 @@ def _request(wire: EmbeddingRequest, texts: list[str], api_key: str | None) -> A
 
 async def _embedded(house: House, request: Request, asked: Asked) -> tuple[Embeddings, Exchange]:
     """The texts as the input rails left them."""
-    exchange = await house.pipeline.enter(asked, parent_context(request.headers))
+    exchange = await house.pipeline.enter(asked, parent_context(request.headers), route=request.url.path)
     texts = [message.content for message in exchange.request.messages]
     return await house.pipeline.embed(exchange, texts), exchange
 

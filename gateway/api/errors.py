@@ -29,6 +29,9 @@ def error_detail(error: SluicegateError) -> dict[str, Any]:
         detail["type"] = error.kind
     if isinstance(error, RequestError):
         detail["param"] = error.param
+    for name in ("review", "request_id"):
+        if (told := getattr(error, name, None)) is not None:
+            detail[name] = told
     pointer = getattr(error, "pointer", None)
     if pointer is not None:
         detail["pointer"] = pointer

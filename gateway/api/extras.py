@@ -67,6 +67,8 @@ def extension(exchange: Exchange, *, explain: bool) -> dict[str, Any]:
         found["not_enforced"] = list(exchange.not_enforced)
     if closed := [answer.index for answer in exchange.answers if answer.closed]:
         found["closed_on_length"] = closed
+    if exchange.review:
+        found["review"] = dict(exchange.review)
     if explain:
         found["stages"] = story(exchange.decisions)
         found["cached"] = exchange.cached is not None

@@ -13,6 +13,7 @@ from gateway.api.health import add_health_routes
 from gateway.api.messages import add_messages_routes
 from gateway.api.models import add_model_routes
 from gateway.api.responses import add_responses_routes
+from gateway.api.reviews import add_review_routes
 from gateway.api.socket import add_socket_routes
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ ROUTES = (
     add_socket_routes,
     add_model_routes,
     add_health_routes,
+    add_review_routes,
 )
 
 

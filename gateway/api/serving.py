@@ -31,9 +31,8 @@ async def served(
     headers = told(parsed)
     house.check_ready()
     try:
-        exchange = await unless_left(
-            request.receive, house.pipeline.open(parsed.request, parent_context(request.headers))
-        )
+        context, route = parent_context(request.headers), request.url.path
+        exchange = await unless_left(request.receive, house.pipeline.open(parsed.request, context, route=route))
         headers |= headers_of(exchange)
         if parsed.request.stream:
             return EventStream(house.pipeline, exchange, frames(exchange), headers, house.heartbeat_s)

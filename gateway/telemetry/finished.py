@@ -66,3 +66,8 @@ class Finished:
     content: Content | None = None
     version: str = ""
     """Of the model."""
+    policy: str = ""
+    not_enforced: tuple[str, ...] = ()
+    """Rails that did not act, and why."""
+    review: str | None = None
+    """The id under which part of it waits for a person."""

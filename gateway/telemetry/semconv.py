@@ -59,6 +59,10 @@ HOLD_SECONDS = "sluicegate.hold.seconds"
 HOLD_CHARACTERS = "sluicegate.hold.characters"
 FIRST_TOKEN_EVENT = "first_token"
 PREEMPTED_EVENT = "preempted"
+POLICY = "sluicegate.policy"
+NOT_ENFORCED = "sluicegate.not_enforced"
+"""Rails that did not act on the request, by slot and name, and why."""
+REVIEW_ID = "sluicegate.review.id"
 CACHE_HIT = "sluicegate.cache.hit"
 CACHE_DETAIL = {
     "kind": "sluicegate.cache.kind",

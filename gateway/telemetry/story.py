@@ -77,12 +77,17 @@ def _request(done: Finished) -> dict[str, Value]:
 def _response(done: Finished) -> dict[str, Value]:
     told: dict[str, Value] = {
         semconv.TENANT: done.caller.tenant,
+        semconv.POLICY: done.policy,
         semconv.CACHE_HIT: done.cached,
         semconv.USAGE_INPUT_TOKENS: done.usage.prompt_tokens,
         semconv.USAGE_OUTPUT_TOKENS: done.usage.completion_tokens,
         semconv.USAGE_CACHE_READ_INPUT_TOKENS: done.usage.cached_tokens,
         semconv.RESPONSE_FINISH_REASONS: done.finish_reasons,
     }
+    if done.not_enforced:
+        told[semconv.NOT_ENFORCED] = done.not_enforced
+    if done.review is not None:
+        told[semconv.REVIEW_ID] = done.review
     if done.model:
         told[semconv.RESPONSE_MODEL] = done.model
     if done.first_s is not None:

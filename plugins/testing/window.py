@@ -36,11 +36,13 @@ class Step:
 
 @dataclass(slots=True)
 class Driven:
-    """What became of one text. `released` is what the client got, `passed` the [start, end) places of the text that
-    left as they were, `trace` the way there; with `faults` the rail broke the contract and the stream was blocked."""
+    """What became of one text. `released` is what the client got, `withheld` what waits for a person, `passed` the
+    [start, end) places of the text that left as they were, `trace` the way there; with `faults` the rail broke the
+    contract and the stream was blocked."""
 
     chunking: str
     released: str = ""
+    withheld: str = ""
     verdict: Outcome = "pass"
     reason: str = ""
     escalations: list[str] = field(default_factory=list)
@@ -50,9 +52,9 @@ class Driven:
     faults: list[Fault] = field(default_factory=list)
 
     @property
-    def outcome(self) -> tuple[str, Outcome, str, tuple[str, ...]]:
+    def outcome(self) -> tuple[str, str, Outcome, str, tuple[str, ...]]:
         """What must not depend on the cut."""
-        return self.released, self.verdict, self.reason, tuple(self.escalations)
+        return self.released, self.withheld, self.verdict, self.reason, tuple(self.escalations)
 
     @property
     def most_held(self) -> int:
@@ -73,6 +75,7 @@ class ReferenceWindow:
         self._text = ""
         self._clear_to = 0
         self._settled = 0
+        self._withheld_from: int | None = None
         self._spans: list[Span] = []
 
     def feed(self, piece: str) -> None:
@@ -121,6 +124,12 @@ class ReferenceWindow:
                 "unsettled",
                 f"close() left clear_to at {clear_to} of {length}; it must settle everything or block {self._where()}",
             )
+        at = verdict.escalate_at
+        if at is not None and not self._clear_to <= at <= length:
+            return Fault(
+                "out-of-range",
+                f"{call}: escalate_at is {at}, must be from {self._clear_to} to {length} {self._where()}",
+            )
         return self._span_complaint(verdict, call)
 
     def _span_complaint(self, verdict: Verdict, call: str) -> Fault | None:
@@ -149,13 +158,15 @@ class ReferenceWindow:
         return None
 
     def _obey(self, verdict: Verdict) -> None:
+        if verdict.escalate:
+            self.driven.escalations.append(verdict.escalate)
+            at = self._clear_to if verdict.escalate_at is None else verdict.escalate_at
+            self._withheld_from = at if self._withheld_from is None else min(at, self._withheld_from)
         self._clear_to = verdict.clear_to
         self._spans = sorted([*self._spans, *verdict.redact], key=lambda span: span.start)
         while self._spans and self._spans[0].end <= self._clear_to:
             self._replace(self._spans.pop(0))
         self._release(min([self._clear_to, *(span.start for span in self._spans)]))
-        if verdict.escalate:
-            self.driven.escalations.append(verdict.escalate)
         if verdict.block is not None:
             self._block(verdict.block)
 
@@ -163,18 +174,29 @@ class ReferenceWindow:
         self._release(span.start)
         if span.end > self._settled:
             self._settled = span.end
-            self.driven.released += span.replacement
+            self._write(span.replacement, withheld=self._withheld_from is not None and span.end > self._withheld_from)
             self.driven.redacted.append(span)
             self.driven.verdict = "redact"
 
     def _release(self, end: int) -> None:
-        if end > self._settled:
-            self.driven.released += self._text[self._settled : end]
-            self.driven.passed.append((self._settled, end))
-            self._settled = end
+        """What lies behind an escalation goes to the person who decides, not to the client."""
+        edge = end if self._withheld_from is None else min(end, max(self._settled, self._withheld_from))
+        for start, stop, withheld in ((self._settled, edge, False), (max(edge, self._settled), end, True)):
+            if stop > start:
+                self._write(self._text[start:stop], withheld=withheld)
+                if not withheld:
+                    self.driven.passed.append((start, stop))
+                self._settled = stop
+
+    def _write(self, text: str, *, withheld: bool) -> None:
+        if withheld:
+            self.driven.withheld += text
+        else:
+            self.driven.released += text
 
     def _block(self, reason: str) -> None:
         self.driven.verdict, self.driven.reason, self.done = "block", reason, True
+        self.driven.withheld = ""
 
     def _fail(self, fault: Fault) -> None:
         """As the gateway does: a rail that breaks the contract blocks."""

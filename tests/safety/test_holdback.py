@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from plugins import Caller, Channel, Request, Span, Verdict
-from safety import Limits, MatchRail, Policy, compile_patterns, compile_phrases
+from safety import Conduct, Limits, MatchRail, Policy, compile_patterns, compile_phrases
+from safety.released import joined
 from tests.safety.driving import by_character, cuts, cuttings, run, window
 
 
@@ -149,20 +152,109 @@ def test_a_rail_that_does_not_settle_at_the_end_fails_closed() -> None:
 
 
 def test_a_rail_past_its_time_fails_closed() -> None:
-    assert window(phrases("zebra"), limits=Limits(budget_s=0.0)).feed("a").blocked == "rail_failed"
+    assert (
+        window(phrases("zebra"), limits=Limits(conducts={"phrases": Conduct(budget_s=0.0)})).feed("a").blocked
+        == "rail_failed"
+    )
 
 
 def test_a_rail_that_may_fail_open_is_dropped_and_reported() -> None:
-    at_work = window(Scripted(RuntimeError("broke")), limits=Limits(fail_open=frozenset({"scripted"})))
+    at_work = window(
+        Scripted(RuntimeError("broke")), limits=Limits(conducts={"scripted": Conduct(failure_mode="open")})
+    )
     released = at_work.feed("ab")
     assert (released.text, released.blocked) == ("ab", None)
     assert released.failures == ("scripted: RuntimeError: broke",)
     assert at_work.feed("c").text + at_work.close().text == "c"
 
 
-def test_an_escalation_is_told_and_lets_pass() -> None:
-    released = window(Scripted(Verdict(1, escalate="look"))).feed("a")
-    assert (released.text, released.escalations) == ("a", ("scripted: look",))
+def test_behind_an_escalation_everything_is_withheld() -> None:
+    at_work = window(Scripted(Verdict(3, escalate="look", escalate_at=2), Verdict(4), Verdict(4)))
+    released = at_work.feed("abc")
+    assert (released.text, released.withheld, released.escalations) == ("ab", "c", ("scripted: look",))
+    assert [(step.text, step.withheld) for step in (at_work.feed("d"), at_work.close())] == [("", "d"), ("", "")]
+
+
+def test_an_escalation_without_a_place_withholds_from_what_was_clear_before() -> None:
+    at_work = window(Scripted(Verdict(1), Verdict(3, escalate="look")))
+    assert at_work.feed("a").text == "a"
+    assert at_work.feed("bc").withheld == "bc"
+
+
+def test_an_escalation_before_what_has_left_fails_closed() -> None:
+    at_work = window(Scripted(Verdict(1), Verdict(2, escalate="look", escalate_at=0)))
+    at_work.feed("a")
+    assert at_work.feed("b").blocked == "rail_failed"
+
+
+def held(pieces: list[str], *rails: Any, limits: Limits = Limits()) -> tuple[str, str, str | None, tuple[str, ...]]:
+    """(released, withheld, blocked, escalations); rails that escalate at the same step are told in any order."""
+    at_work = window(*rails, limits=limits)
+    whole = joined(*map(at_work.feed, pieces), at_work.close())
+    return whole.text, whole.withheld, at_work.blocked, tuple(sorted(whole.escalations))
+
+
+def test_what_is_withheld_went_through_the_other_rails() -> None:
+    rails = (phrases("look here", action="escalate"), patterns(digits="[0-9]{4}"))
+    assert held(["see: look here 1234 ok"], *rails) == (
+        "see: ",
+        "look here [REDACTED] ok",
+        None,
+        ("phrases: blocklist",),
+    )
+
+
+def test_a_block_behind_an_escalation_is_a_block() -> None:
+    rails = (phrases("look here", action="escalate"), patterns("block", digits="[0-9]{4}"))
+    assert held(["see: look here 1234"], *rails)[2] == "digits"
+
+
+@given(texts, cuts, st.sampled_from(["redact", "block", "escalate"]), st.booleans())
+def test_what_is_withheld_does_not_depend_on_the_cut(text: str, places: list[int], other: str, turned: bool) -> None:
+    """Whether a rail escalates, or its block was made an escalation by the operator."""
+    action, conduct = ("block", Conduct(on_block="escalate")) if turned else ("escalate", Conduct())
+    rails = (phrases("ab a", "zab", action=action), patterns(action=other, runs="b+a*z", spaced="a b"))
+    limits = Limits(conducts={"phrases": conduct})
+    outcomes = [held(pieces, *rails, limits=limits) for pieces in cuttings(text, places)]
+    if outcomes[0][2] is None:
+        assert outcomes[0] == outcomes[1] == outcomes[2]
+    else:  # what was withheld is thrown away
+        assert len({(out, blocked) for out, _, blocked, _ in outcomes}) == 1
+
+
+@given(texts, cuts, st.sampled_from(["redact", "block", "escalate"]))
+def test_a_rail_in_shadow_says_what_it_would_do_and_changes_nothing(text: str, places: list[int], action: str) -> None:
+    rails, shadowed = (patterns(runs="b+a*z"),), phrases("ab a", "zab", action=action)
+    limits = Limits(conducts={"phrases": Conduct(mode="shadow")})
+    for pieces in cuttings(text, places):
+        assert run(pieces, *rails, shadowed, limits=limits) == run(pieces, *rails)
+
+
+def test_what_a_rail_in_shadow_would_do_is_told() -> None:
+    limits = Limits(conducts={"phrases": Conduct(mode="shadow")})
+    for action, told in (("redact", "redact"), ("block", "block"), ("escalate", "escalate")):
+        at_work = window(phrases("zebra", action=action), limits=limits)
+        released = at_work.feed("a zebra!")
+        assert (released.text, released.shadow) == ("a zebra!", (f"phrases: {told}: blocklist",))
+
+
+def test_a_rail_in_shadow_may_break_as_it_likes() -> None:
+    at_work = window(Scripted(RuntimeError("broke")), limits=Limits(conducts={"scripted": Conduct(mode="shadow")}))
+    released = at_work.feed("ab")
+    assert (released.text, released.blocked, len(released.failures)) == ("ab", None, 1)
+
+
+class Unopenable:
+    name = "unopenable"
+
+    def open(self, request: Request, caller: Caller, channel: Channel) -> Scripted:
+        raise RuntimeError("no session")
+
+
+def test_a_rail_that_opens_no_session_fails_as_configured() -> None:
+    assert window(Unopenable()).feed("a").blocked == "rail_failed"
+    opened = window(Unopenable(), limits=Limits(conducts={"unopenable": Conduct(failure_mode="open")}))
+    assert opened.feed("a").text == "a"
 
 
 def test_nothing_leaves_after_a_block() -> None:

@@ -12,7 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plugins import OutputRail
-from safety import JsonWindow, Limits, MatchRail, Place, Policy, Redaction, compile_phrases, compile_pii, redactor_for
+from safety import (
+    Conduct,
+    JsonWindow,
+    Limits,
+    MatchRail,
+    Place,
+    Policy,
+    Redaction,
+    compile_phrases,
+    compile_pii,
+    redactor_for,
+)
 from safety.json_text import replace_in_strings
 from tests.safety.driving import CALLER, REQUEST, cuts, cuttings
 
@@ -94,7 +105,7 @@ def test_an_answer_cut_short_leaves_as_far_as_it_came(text: str) -> None:
 
 
 def test_a_rail_that_fails_blocks_here_too() -> None:
-    assert run(['["abc"]'], PII, limits=Limits(budget_s=0.0))[1] == "rail_failed"
+    assert run(['["abc"]'], PII, limits=Limits(conducts={PII.name: Conduct(budget_s=0.0)}))[1] == "rail_failed"
 
 
 strings = st.lists(

@@ -65,7 +65,7 @@ async def test_messages_are_passed_redacted_or_blocked_before_anything_is_genera
         ("moderate", "blocklist", {"phrases": "a"}, "list of strings"),
         ("moderate", "blocklist", {}, "1 to"),
         ("moderate", "blocklist", {"path": "no/such/file"}, "cannot be read"),
-        ("moderate", "blocklist", {"phrases": ["a"], "action": "warn"}, "redact, block"),
+        ("moderate", "blocklist", {"phrases": ["a"], "action": "warn"}, "redact, escalate, block"),
         ("moderate", "blocklist", {"phrases": ["a"], "channels": ["audio"]}, "content, reasoning, tool_arguments"),
         ("moderate", "patterns", {}, "no patterns"),
         ("moderate", "patterns", {"patterns": {"a": "("}}, "pattern 'a'"),

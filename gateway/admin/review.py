@@ -1,0 +1,89 @@
+"""Reviews, for those who decide them: keys with the scope `review`, or `admin`.
+
+Listings say what is held and why, and how long it is; the text itself only where it is asked for, which is logged.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, ConfigDict, Field
+
+from gateway.admin.guard import operator_of
+from gateway.review import Item, ReviewQueue
+from plugins import Caller, NotFound
+
+if TYPE_CHECKING:
+    from gateway.house import House
+
+log = logging.getLogger("sluicegate.review")
+SCOPE = "review"
+Verb = Literal["approve", "deny", "expire"]
+OUTCOMES: dict[Verb, Literal["approved", "denied", "expired"]] = {
+    "approve": "approved",
+    "deny": "denied",
+    "expire": "expired",
+}
+
+
+class Verdict(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    note: Annotated[str, Field(max_length=4096)] = ""
+
+
+def add_review_routes(router: APIRouter, house: House) -> None:
+    @router.get("/admin/review", tags=["admin"])
+    async def listing(
+        request: Request,
+        status: Literal["pending", "approved", "denied", "expired", "all"] = "pending",
+        reveal: bool = False,
+        limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    ) -> Any:
+        """What is held, oldest first."""
+        by, queue = operator_of(house, request, SCOPE), queue_of(house)
+        found = await queue.items(None if status == "all" else status, limit)
+        data = [told(item, body, reveal=reveal, by=by) for item, body in found]
+        return {"object": "list", "data": data, "counts": dict(await queue.counts())}
+
+    @router.get("/admin/review/{id}", tags=["admin"])
+    async def one(request: Request, id: str, reveal: bool = False) -> Any:
+        by = operator_of(house, request, SCOPE)
+        return told(*await queue_of(house).get(id), reveal=reveal, by=by)
+
+    @router.post("/admin/review/{id}/{verb}", tags=["admin"])
+    async def decide(request: Request, id: str, verb: Verb, verdict: Verdict = Verdict()) -> Any:
+        """The first decision stands."""
+        by, queue = operator_of(house, request, SCOPE), queue_of(house)
+        item = await queue.decide(id, OUTCOMES[verb], by.key_id or "operator", verdict.note)
+        return told(item, (await queue.get(id))[1], reveal=False, by=by)
+
+
+def queue_of(house: House) -> ReviewQueue:
+    if house.reviews is None:
+        raise NotFound("reviews are switched off here ([review] enabled = false)", code="reviews_off")
+    return house.reviews
+
+
+def told(item: Item, body: Any, *, reveal: bool, by: Caller) -> dict[str, Any]:
+    texts = _texts(item, body)
+    found = {**asdict(item), "object": "review", "characters": sum(map(len, texts))}
+    if reveal:
+        log.info("review %s was read by %s", item.id, by.key_id or "operator")
+        found["texts"] = texts
+        found["released"] = body.get("released", [])
+    return found
+
+
+def _texts(item: Item, body: Any) -> list[str]:
+    """What a person has to look at: the request's messages, or the whole answers."""
+    if item.kind == "request":
+        return [f"{message['role']}: {message['content']}" for message in body["request"]["messages"]]
+    return [_said(choice["message"]) for choice in body["result"]["choices"]]
+
+
+def _said(message: Any) -> str:
+    calls = [f"{c['function']['name']}({c['function']['arguments']})" for c in message.get("tool_calls") or ()]
+    return "\n".join([message.get("reasoning_content") or "", message.get("content") or "", *calls]).strip()

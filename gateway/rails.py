@@ -1,0 +1,87 @@
+"""Which rails run on a request, and which are out of the way because they keep failing."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from gateway.policy import RailSlot
+from plugins import StageFailed
+from safety import Breaker, Conduct, Limits
+
+if TYPE_CHECKING:
+    from gateway.exchange import Exchange
+    from gateway.moderation import Moderation
+
+log = logging.getLogger("sluicegate.rails")
+
+
+class RailWatch:
+    """The breakers of all rails, by slot and name; shared by all requests."""
+
+    def __init__(self) -> None:
+        self._breakers: defaultdict[tuple[str, str], Breaker] = defaultdict(Breaker)
+
+    def runs(self, slot: RailSlot, rail: str, conduct: Conduct) -> bool:
+        """Whether the rail is to be called now. False: it is out of the way, and may be. Raises `StageFailed` where a
+        rail that must not be passed over has been failing; nobody waits for it then."""
+        breaker = self._breakers[slot, rail]
+        if breaker.admits(conduct):
+            return True
+        if conduct.may_fail:
+            return False
+        wait_s = max(1.0, breaker.retry_after_s)
+        raise StageFailed(slot, rail, f"it failed again and again; it is tried again in {wait_s:.0f} s", wait_s)
+
+    def failed(self, slot: RailSlot, rail: str, conduct: Conduct) -> None:
+        if self._breakers[slot, rail].failed(conduct):
+            log.error("rail %s of slot %s failed %d times in a row", rail, slot, conduct.failures_to_open)
+
+    def succeeded(self, slot: RailSlot, rail: str) -> None:
+        self._breakers[slot, rail].succeeded()
+
+    def stats(self) -> Mapping[str, float]:
+        """Rails that are out of the way, and failures of rails so far."""
+        found = self._breakers.values()
+        return {
+            "rails_open": float(sum(breaker.is_open for breaker in found)),
+            "rail_failures_total": float(sum(breaker.failures for breaker in found)),
+        }
+
+
+def arm(exchange: Exchange) -> None:
+    """Choose the request's policy, and its output rails: one that is out of the way refuses now, not after generating.
+    Raises `StageFailed`."""
+    stages = exchange.pinned
+    policy = exchange.policy = stages.policies.of(exchange.request, exchange.caller, exchange.route)
+    for slot, names in (("screen", stages.screen), ("moderate", stages.moderate)):
+        shadowed = [name for name, _ in names if policy.conduct(slot, name).mode == "shadow"]  # type: ignore[arg-type]
+        exchange.unenforced += (f"{slot} {name}: in shadow" for name in shadowed)
+    for name, rail in stages.moderate:
+        conduct = policy.conduct("moderate", name)
+        if conduct.mode == "off":
+            continue
+        if stages.watch.runs("moderate", name, conduct):
+            exchange.rails.append((name, rail))
+        else:
+            exchange.unenforced.append(f"moderate {name}: failed open")
+
+
+def limits_of(exchange: Exchange) -> Limits:
+    policy = exchange.policy
+    return Limits(policy.max_hold, policy.conducts.get("moderate", {}))
+
+
+def settle(exchange: Exchange, moderation: Moderation) -> None:
+    """After the last piece: which output rails failed, for their breakers and for what the answer says."""
+    watch, failed = exchange.pinned.watch, set(moderation.failures)
+    for name, _ in exchange.rails:
+        conduct = exchange.policy.conduct("moderate", name)
+        if name not in failed:
+            watch.succeeded("moderate", name)
+            continue
+        watch.failed("moderate", name, conduct)
+        if conduct.failure_mode == "open" and conduct.mode == "enforce":
+            exchange.unenforced.append(f"moderate {name}: failed open")

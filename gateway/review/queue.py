@@ -1,0 +1,159 @@
+"""The queue as the gateway uses it: one thread for the file, ids nobody can guess, an end for what nobody decides."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import uuid
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from gateway.config import ReviewSettings
+from gateway.exchange import Exchange
+from gateway.review.items import Item, Kind, Report, Status
+from gateway.review.store import ReviewStore
+from plugins import ConfigurationError, NotFound, Request, RequestError
+
+log = logging.getLogger("sluicegate.review")
+T = TypeVar("T")
+RECENT = 256
+"""Refused requests remembered, in memory only, so that a false positive can be reported by its id."""
+Render = Callable[[Exchange], bytes]
+
+
+class ReviewQueue:
+    """Used from one event loop. `render` makes the body of a finished answer, as a caller gets it."""
+
+    def __init__(
+        self,
+        store: ReviewStore,
+        render: Render,
+        settings: ReviewSettings = ReviewSettings(),
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.render = render
+        self.running: dict[str, asyncio.Lock] = {}
+        """One lock for each approved request that is being answered now."""
+        self._store = store
+        self._settings = settings
+        self._clock = clock
+        self._thread = ThreadPoolExecutor(1, "review")
+        self._recent: OrderedDict[str, tuple[str, str, str]] = OrderedDict()
+
+    async def hold(self, exchange: Exchange, kind: Kind, rail: str, reason: str, body: Any) -> Item:
+        """On the disk when this returns. Raises what the store raises, or `RequestError` where the queue is full."""
+        now, caller = self._clock(), exchange.caller
+        expires_s = now + self._settings.ttl_s
+        model = exchange.request.model
+        id = f"rev_{uuid.uuid4().hex}"
+        request_id = exchange.request.id
+        item = Item(id, caller.tenant, caller.key_id, kind, model, rail, reason, request_id, now, expires_s)
+
+        def put() -> None:
+            self._store.expire(now, self._settings.keep_s)
+            if self._store.counts().get("pending", 0) >= self._settings.max_pending:
+                raise RequestError("the review queue is full", code="review_queue_full")
+            self._store.put(item, body)
+
+        await self._call(put)
+        log.info("review %s: %s of request %s is held, rail %s", id, kind, request_id, rail)
+        return item
+
+    async def get(self, id: str, tenant: str | None = None) -> tuple[Item, Any]:
+        """Raises `NotFound`, also for another tenant's."""
+        await self._expire()
+        found = await self._call(lambda: self._store.get(id))
+        if found is None or (tenant is not None and found[0].tenant != tenant):
+            raise NotFound(f"there is no review {id!r} here", code="review_not_found")
+        return found
+
+    async def items(self, status: Status | None = "pending", limit: int = 100) -> list[tuple[Item, Any]]:
+        await self._expire()
+        return await self._call(lambda: self._store.items(status, None, limit))
+
+    async def decide(self, id: str, status: Status, by: str, note: str = "") -> Item:
+        """Raises `NotFound`, or `RequestError` where it was decided before."""
+        item, _ = await self.get(id)
+        now = self._clock()
+        if not await self._call(lambda: self._store.decide(id, status, by, note, now)):
+            item, _ = await self.get(id)
+            raise RequestError(f"review {id!r} is {item.status} already; the first decision stands", code="decided")
+        log.info("review %s is %s by %s", id, status, by)
+        return replace(item, status=status, decided_s=now, decided_by=by, note=note)
+
+    async def finish(self, item: Item, body: Any) -> None:
+        """Keep what an approved request was answered with."""
+        await self._call(lambda: self._store.replace_body(item, body))
+
+    # --- false positives ---------------------------------------------------------------------------------------
+
+    def remember(self, request: Request, tenant: str, rail: str) -> None:
+        """A request that was refused, until others push it out; never on the disk."""
+        text = "\n\n".join(message.content for message in request.messages if message.role == "user")
+        self._recent[request.id] = (tenant, rail, text)
+        while len(self._recent) > RECENT:
+            self._recent.popitem(last=False)
+
+    def recall(self, request_id: str, tenant: str) -> tuple[str, str]:
+        """(rail, text) of a refused request. Raises `NotFound`."""
+        whose, rail, text = self._recent.get(request_id, ("", "", ""))
+        if not rail or whose != tenant:
+            raise NotFound(
+                f"no refused request {request_id!r} is remembered (the last {RECENT} are); report its `text`",
+                param="request_id",
+            )
+        return rail, text
+
+    async def report(self, report: Report, text: str) -> None:
+        await self._call(lambda: self._store.put_report(report, {"text": text}))
+
+    async def reports(self, limit: int = 10_000) -> list[tuple[Report, Any]]:
+        return await self._call(lambda: self._store.reports(limit))
+
+    async def counts(self) -> Mapping[str, int]:
+        await self._expire()
+        return await self._call(self._store.counts)
+
+    async def close(self) -> None:
+        await self._call(self._store.close)
+        await asyncio.to_thread(self._thread.shutdown)
+
+    async def _expire(self) -> None:
+        now = self._clock()
+        expired = await self._call(lambda: self._store.expire(now, self._settings.keep_s))
+        if expired:
+            log.info("%d reviews expired and are denied", expired)
+
+    async def _call(self, work: Callable[[], T]) -> T:
+        """Shielded: a caller who leaves does not stop a write half-way."""
+        return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._thread, work))
+
+
+def review_queue(settings: ReviewSettings, environ: Mapping[str, str], render: Render) -> ReviewQueue | None:
+    """None where the operator switched it off: what would be escalated is then blocked."""
+    if not settings.enabled:
+        return None
+    sealer = None
+    if settings.secret:
+        from cache.sealing import TenantSealer
+
+        try:
+            sealer = TenantSealer(bytes.fromhex(settings.secret))
+        except ValueError as error:
+            raise ConfigurationError("[review] secret must be hexadecimal; `openssl rand -hex 32` makes one") from error
+    path = _path(settings, environ)
+    if path is None:
+        log.info("[review] has no path and there is no home folder: held texts are kept in memory only")
+    return ReviewQueue(ReviewStore(path, sealer), render, settings)
+
+
+def _path(settings: ReviewSettings, environ: Mapping[str, str]) -> Path | None:
+    if settings.path:
+        return Path(settings.path)
+    state = environ.get("XDG_STATE_HOME") or (f"{environ['HOME']}/.local/state" if environ.get("HOME") else "")
+    return Path(state) / "sluicegate" / "reviews.sqlite3" if state else None

@@ -1,0 +1,137 @@
+"""Held texts in one SQLite file: what was written is on the disk before the caller hears of it.
+
+Texts are sealed per tenant where the operator gives a secret. Not covered: names, reasons and times, which whoever
+reads the file sees; and several gateways on several machines, which each have a file of their own.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import astuple, fields
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import orjson
+
+from gateway.review.items import Item, Report, Status
+
+T = TypeVar("T", Item, Report)
+ITEM_COLUMNS = ", ".join(field.name for field in fields(Item))
+REPORT_COLUMNS = ", ".join(field.name for field in fields(Report))
+SCHEMA = """
+pragma journal_mode = wal;
+pragma synchronous = full;
+create table if not exists reviews (
+    id text primary key, tenant text not null, key_id text, kind text not null, model text not null, rail text not null,
+    reason text not null, request_id text not null, created_s real not null, expires_s real not null,
+    status text not null, decided_s real, decided_by text, note text not null, body blob not null
+) without rowid;
+create index if not exists reviews_status on reviews (status, created_s);
+create table if not exists reports (
+    id text primary key, tenant text not null, key_id text, created_s real not null, rail text not null,
+    request_id text not null, note text not null, body blob not null
+) without rowid;
+"""
+
+
+class Sealer(Protocol):
+    """As `cache.sealing.TenantSealer`."""
+
+    def seal(self, tenant: str, data: bytes, bound: bytes) -> bytes: ...
+
+    def open(self, tenant: str, data: bytes, bound: bytes) -> bytes: ...
+
+
+class ReviewStore:
+    """Used from one thread. `path` None: in memory, gone with the process. Raises `sqlite3.Error`."""
+
+    def __init__(self, path: Path | None, sealer: Sealer | None = None) -> None:
+        self._path = path
+        self._sealer = sealer
+        self._database: sqlite3.Connection | None = None
+
+    def put(self, item: Item, body: Any) -> None:
+        self._insert("reviews", item, body)
+
+    def put_report(self, report: Report, body: Any) -> None:
+        self._insert("reports", report, body)
+
+    def get(self, id: str) -> tuple[Item, Any] | None:
+        found = self._db.execute(f"select {ITEM_COLUMNS}, body from reviews where id = ?", (id,)).fetchone()
+        if found is None:
+            return None
+        item = Item(*found[:-1])
+        return item, self._opened(item, found[-1])
+
+    def items(self, status: Status | None, tenant: str | None, limit: int) -> list[tuple[Item, Any]]:
+        """Oldest first."""
+        chosen = "(?1 is null or status = ?1) and (?2 is null or tenant = ?2)"
+        asked = f"select {ITEM_COLUMNS}, body from reviews where {chosen} order by created_s limit ?3"
+        rows = self._db.execute(asked, (status, tenant, limit)).fetchall()
+        items = [(Item(*row[:-1]), row[-1]) for row in rows]
+        return [(item, self._opened(item, body)) for item, body in items]
+
+    def reports(self, limit: int) -> list[tuple[Report, Any]]:
+        """Oldest first."""
+        rows = self._db.execute(f"select {REPORT_COLUMNS}, body from reports order by created_s limit ?", (limit,))
+        found = [(Report(*row[:-1]), row[-1]) for row in rows.fetchall()]
+        return [(report, self._opened(report, body)) for report, body in found]
+
+    def decide(self, id: str, status: Status, by: str, note: str, now_s: float) -> bool:
+        """False where it is not pending any more: the first decision stands."""
+        change = "update reviews set status = ?, decided_s = ?, decided_by = ?, note = ? where id = ? and status = ?"
+        with self._db:
+            return self._db.execute(change, (status, now_s, by, note, id, "pending")).rowcount == 1
+
+    def replace_body(self, item: Item, body: Any) -> None:
+        with self._db:
+            self._db.execute("update reviews set body = ? where id = ?", (self._sealed(item, body), item.id))
+
+    def expire(self, now_s: float, keep_s: float) -> int:
+        """Deny what nobody decided in time; forget what was decided `keep_s` ago."""
+        late = "update reviews set status = 'expired', decided_s = expires_s where status = 'pending'"
+        with self._db:
+            self._db.execute("delete from reviews where status != 'pending' and decided_s <= ?", (now_s - keep_s,))
+            return self._db.execute(f"{late} and expires_s <= ?", (now_s,)).rowcount
+
+    def counts(self) -> dict[str, int]:
+        found = dict(self._db.execute("select status, count(*) from reviews group by status").fetchall())
+        [(reports,)] = self._db.execute("select count(*) from reports").fetchall()
+        return {**found, "reports": reports}
+
+    def close(self) -> None:
+        if self._database is not None:
+            self._database.close()
+            self._database = None
+
+    @property
+    def _db(self) -> sqlite3.Connection:
+        if self._database is None:
+            if self._path is not None:
+                self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                self._path.touch(mode=0o600)
+            database = sqlite3.connect(self._path or ":memory:", timeout=5.0, check_same_thread=False)
+            try:
+                database.executescript(SCHEMA)
+            except sqlite3.Error:
+                database.close()
+                raise
+            self._database = database
+        return self._database
+
+    def _insert(self, table: str, facts: Item | Report, body: Any) -> None:
+        values: Sequence[Any] = (*astuple(facts), self._sealed(facts, body))
+        with self._db:
+            self._db.execute(f"insert into {table} values ({', '.join('?' * len(values))})", values)
+
+    def _sealed(self, facts: Item | Report, body: Any) -> bytes:
+        data = orjson.dumps(body)
+        return data if self._sealer is None else self._sealer.seal(facts.tenant, data, _bound(facts.id))
+
+    def _opened(self, facts: Item | Report, data: bytes) -> Any:
+        return orjson.loads(data if self._sealer is None else self._sealer.open(facts.tenant, data, _bound(facts.id)))
+
+
+def _bound(id: str) -> bytes:
+    return b"review\0" + id.encode()

@@ -1,0 +1,64 @@
+"""How the operator lets a rail act: enforced, in shadow or off, within which time, and what its failure means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+MAX_HOLD = 8192
+Mode = Literal["enforce", "shadow", "off"]
+
+
+@dataclass(frozen=True, slots=True)
+class Conduct:
+    """One rail's terms. `mode` `shadow`: it decides, which is told, and nothing is done about it. `budget_s`: seconds
+    for one call (an input rail's whole judgement, an output rail's look at one piece). `escalate`, `block`: scores from
+    which on a person is asked, or the request refused, in place of what the rail itself made of its score; above 1 =
+    never. `on_block`: what becomes of a block. `failures_to_open` failures in a row take the rail out of the way for
+    `pause_s`; a rail that fails `open` is then passed over, for any other requests are refused at once."""
+
+    mode: Mode = "enforce"
+    failure_mode: Literal["closed", "open"] = "closed"
+    budget_s: float | None = None
+    escalate: float | None = None
+    block: float | None = None
+    on_block: Literal["block", "escalate"] = "block"
+    failures_to_open: int = 5
+    pause_s: float = 10.0
+
+    @property
+    def may_fail(self) -> bool:
+        """Its failure stops nothing."""
+        return self.failure_mode == "open" or self.mode == "shadow"
+
+    def action(self, action: str, score: float | None) -> str:
+        """What to do where a rail said `action` and gave `score`; a redaction stays one below the thresholds."""
+        if score is not None and (self.block is not None or self.escalate is not None):
+            action = self._by_score(action, score)
+        return "escalate" if action == "block" and self.on_block == "escalate" else action
+
+    def _by_score(self, action: str, score: float) -> str:
+        if self.block is not None and score >= self.block:
+            return "block"
+        if self.escalate is not None and score >= self.escalate:
+            return "escalate"
+        if action == "redact":
+            return action
+        untouched = (action == "block" and self.block is None) or (action == "escalate" and self.escalate is None)
+        return action if untouched else "pass"
+
+
+PLAIN = Conduct()
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """`max_hold`: characters held before the stream is blocked. `conducts` by the rails' names; a rail without one is
+    enforced, has no limit of time and fails closed."""
+
+    max_hold: int = MAX_HOLD
+    conducts: Mapping[str, Conduct] = field(default_factory=dict)
+
+    def conduct(self, rail: str) -> Conduct:
+        return self.conducts.get(rail, PLAIN)
