@@ -124,6 +124,40 @@ class ReviewSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class RouteSettings:
+    """What one public name stands for."""
+
+    weights: Mapping[str, float] = field(default_factory=dict)
+    """Versions (names of served models) and their shares; empty = the model of that name."""
+    sticky: str = "user"
+    """Who always gets the same version: `user` (of a tenant), `tenant`, or `none`."""
+    fallback: tuple[str, ...] = ()
+    """Models that are asked, in order, where this one is overloaded or fails before anything has left."""
+    shadow: str = ""
+    """A model that gets a copy of some requests; its answers are only recorded."""
+    shadow_share: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSettings:
+    """Places of one model, whoever asks."""
+
+    max_running: int
+    max_waiting: int = 64
+    wait_s: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class RoutingSettings:
+    models: Mapping[str, RouteSettings] = field(default_factory=dict)
+    """By public name."""
+    queues: Mapping[str, QueueSettings] = field(default_factory=dict)
+    """By served model."""
+    state: str = ""
+    """File that keeps changes of weights over a restart; empty = the configuration counts again."""
+
+
+@dataclass(frozen=True, slots=True)
 class PipelineSettings:
     """Which stages run in each slot, in order."""
 
@@ -164,6 +198,7 @@ class Settings:
     pipeline: PipelineSettings = PipelineSettings()
     keys: tuple[KeySettings, ...] = ()
     accounts: AccountSettings = AccountSettings()
+    routing: RoutingSettings = RoutingSettings()
     stages: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
     """Settings of stages by slot and name; each stage checks its own."""
     telemetry: TelemetrySettings = TelemetrySettings()
@@ -241,12 +276,27 @@ def _build(tree: Mapping[str, Any]) -> Settings:
         pipeline=_table(PipelineSettings, tree.get("pipeline", {}), "[pipeline]"),
         telemetry=_table(TelemetrySettings, tree.get("telemetry", {}), "[telemetry]"),
         keys=tuple(_table(KeySettings, key, "[[keys]]") for key in keys),
+        routing=_routing(tree.get("routing", {})),
         accounts=_table(AccountSettings, tree.get("accounts", {}), "[accounts]"),
         stages=_stages(tree.get("stages", {})),
         review=_table(ReviewSettings, tree.get("review", {}), "[review]"),
         policies=_mapping(tree.get("policies", {}), "[policies]"),
         policy_file=_checked(tree.get("policy_file", ""), str, "policy_file"),
     )
+
+
+def _routing(tree: Any) -> RoutingSettings:
+    made = _table(RoutingSettings, tree, "[routing]")
+    for name, route in made.models.items():
+        if route.sticky not in ("user", "tenant", "none"):
+            raise ConfigurationError(
+                f"[routing.models.{name}] sticky must be user, tenant or none, found {route.sticky!r}"
+            )
+        if route.shadow_share > 1:
+            raise ConfigurationError(
+                f"[routing.models.{name}] shadow_share is {route.shadow_share}; it is a share of 1"
+            )
+    return made
 
 
 def _stages(tree: Any) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from cache import Found, Question, Recall, Seat, TieredCache
 from gateway.policy import Policy
+from gateway.routing.places import Place
 from gateway.shape import Shape
 from gateway.telemetry import TraceIds
 from plugins import (
@@ -70,6 +71,10 @@ class Exchange:
     hit: Found | None = None
     seat: Seat[tuple[Answer, ...]] | None = None
     """Its place among equal requests that run at the same time; given up when the exchange is closed."""
+    place: Place | None = None
+    """At its model, where that has a queue; given back when the exchange is closed."""
+    failed: list[str] = field(default_factory=list)
+    """Models that could not answer it."""
     cached: tuple[Answer, ...] | None = None
     shape: Shape = PLAIN
     """What the whole output looks like, thoughts and calls of tools included."""

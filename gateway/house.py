@@ -28,6 +28,9 @@ from gateway.policy import SLOTS as RAIL_SLOTS
 from gateway.policy import read_file, read_policies
 from gateway.recall import bind_embedders
 from gateway.review import review_queue
+from gateway.routing import RouteTable, Routing
+from gateway.routing.places import Places
+from gateway.routing.shadow import Shadows
 from gateway.spans import Spans
 from gateway.telemetry import Desk, Metrics
 from gateway.telemetry.content import Capturing, wanted
@@ -93,14 +96,22 @@ class House:
         self.accounts.context_of = self._context_of
         self.desk = Desk(environ, settings.telemetry.recent)
         self.reviews = review_queue(settings.review, environ, lambda exchange: completion(exchange, explain=False))
-        stages = _stages(self._built, settings)
+        self.routes = RouteTable(settings.routing)
+        self.places = Places(settings.routing.queues)
+        stages = self._stages()
         self.shows_content = wanted(environ, settings.telemetry.content)
         self.spans = Spans(self.desk, Capturing(stages.moderate) if self.shows_content else None)
         self.pipeline = Pipeline(stages, self.metrics, self.spans, self.reviews)
+        self.shadows = Shadows(self.pipeline, self.routes)
         self.metrics.watch(lambda: self.pipeline.stages.watch.stats())
 
     @property
     def models(self) -> Mapping[str, ServedModel]:
+        """What callers may name: served models, and the public names that stand for some of them."""
+        return self.routes.catalogue(self.served_models)
+
+    @property
+    def served_models(self) -> Mapping[str, ServedModel]:
         return self.pipeline.stages.generate[1].models
 
     @property
@@ -149,6 +160,8 @@ class House:
                     await stage.start()
                 if hasattr(stage, "stats"):
                     self.metrics.watch(stage.stats, _prefix(slot, name, first=stage is stages[0][1]))
+        self.metrics.watch(self.places.stats, "routing_")
+        self.metrics.watch(self.shadows.stats, "shadow_")
         bind_embedders(self.caches, self.pipeline.stages.generate[1])
         await self._warm()
         self.state = "ready"
@@ -159,7 +172,7 @@ class House:
         warm = getattr(constrainer, "warm", None)
         if warm is None:
             return
-        for model in self.models.values():
+        for model in self.served_models.values():
             self.state = f"warming {name} for model {model.name}"
             started = time.perf_counter()
             await warm(model)
@@ -167,6 +180,7 @@ class House:
 
     async def close(self) -> None:
         self.state = "shutting down"
+        await self.shadows.close()
         for slot, stages in reversed(self._built.items()):
             for name, stage in stages:
                 if isinstance(stage, Lifecycle):
@@ -175,6 +189,28 @@ class House:
             await self.reviews.close()
         await _closed("record", "accounts", self.accounts)
         await asyncio.to_thread(self.desk.close)
+
+    def _stages(self) -> Stages:
+        built, settings = self._built, self.settings
+        tables = {**(read_file(Path(settings.policy_file)) if settings.policy_file else {}), **settings.policies}
+        [(name, router)] = built["route"]
+        routing = Routing(router, self.routes)
+        return Stages(
+            admit=built["admit"],
+            screen=built["screen"],
+            route=(name, routing),
+            assemble=built["assemble"][0],
+            recall=built["recall"],
+            constrain=built["constrain"][0],
+            generate=_generator(built["generate"]),
+            moderate=built["moderate"],
+            record=built["record"],
+            policies=read_policies(tables, {slot: [name for name, _ in built[slot]] for slot in RAIL_SLOTS}),
+            fingerprint=_fingerprint(settings, built),
+            places=self.places,
+            instead=routing.instead,
+            begun=lambda exchange: self.shadows.consider(exchange),
+        )
 
     def _context_of(self, model: str) -> int | None:
         found = self.models.get(model)
@@ -206,23 +242,6 @@ async def _closed(slot: str, name: str, stage: Lifecycle) -> None:
         await stage.close()
     except Exception:
         log.exception("stage %s of slot %s did not close", name, slot)
-
-
-def _stages(built: Mapping[SlotName, list[tuple[str, Any]]], settings: Settings) -> Stages:
-    tables = {**(read_file(Path(settings.policy_file)) if settings.policy_file else {}), **settings.policies}
-    return Stages(
-        admit=built["admit"],
-        screen=built["screen"],
-        route=built["route"][0],
-        assemble=built["assemble"][0],
-        recall=built["recall"],
-        constrain=built["constrain"][0],
-        generate=_generator(built["generate"]),
-        moderate=built["moderate"],
-        record=built["record"],
-        policies=read_policies(tables, {slot: [name for name, _ in built[slot]] for slot in RAIL_SLOTS}),
-        fingerprint=_fingerprint(settings, built),
-    )
 
 
 def _generator(parts: list[tuple[str, Any]]) -> tuple[str, Any]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import time
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 
 from opentelemetry import context as otel
@@ -24,6 +24,7 @@ from gateway.rails import RailWatch, arm, limits_of, settle
 from gateway.recall import Replay, hit_detail, question_for, recalled, remember
 from gateway.regions import Regions
 from gateway.review import ReviewQueue, hold_answer, hold_request
+from gateway.routing.places import Places
 from gateway.screening import Screening
 from gateway.shape import Shape, shape_of
 from gateway.spans import Spans, error_code
@@ -35,6 +36,7 @@ from plugins import (
     Admitter,
     Answer,
     Assembler,
+    Caller,
     CompiledGrammar,
     Constrainer,
     ContentBlocked,
@@ -44,19 +46,26 @@ from plugins import (
     Generator,
     InputRail,
     Job,
+    NotFound,
     OutputRail,
+    Overloaded,
     Piece,
     Recorder,
     Request,
     RequestError,
     Router,
+    ServedModel,
+    ServiceError,
     TextEmbedder,
+    UpstreamFailed,
     Usage,
 )
 
 log = logging.getLogger("sluicegate.pipeline")
 WHOLE = ("stop", "tool_calls")
 """How a choice ends that says all it had to say."""
+ELSEWHERE = (Overloaded, GenerationFailed, UpstreamFailed)
+"""What another model may make good."""
 MAX_ATTEMPTS = 3
 """Generations tried for one non-streamed structured answer before giving up; more than one is already a bug."""
 
@@ -78,6 +87,11 @@ class Stages:
     watch: RailWatch = field(default_factory=RailWatch)
     fingerprint: str = ""
     """Digest of the configuration of every stage that shapes an answer; part of every cache key."""
+    places: Places = field(default_factory=lambda: Places({}))
+    instead: Callable[..., str | None] = lambda *arguments: None
+    """`Routing.instead`: who answers where a model cannot."""
+    begun: Callable[[Exchange], None] = lambda exchange: None
+    """Told of each request whose generation has begun."""
 
 
 class Pipeline:
@@ -102,10 +116,7 @@ class Pipeline:
         `route` is the path it came by; `approved` names input rails whose wish for a person to look was granted."""
         exchange = await self.enter(request, parent, route=route, approved=approved, reviews=self._reviews)
         try:
-            await self._assemble(exchange)
-            await self._recall(exchange)
-            await self._constrain(exchange)
-            await self._generate(exchange)
+            await self._begin(exchange)
         except BaseException as error:
             await self.close(exchange, error)
             raise
@@ -157,6 +168,23 @@ class Pipeline:
         finally:
             await self.close(exchange, error)
 
+    async def answer_with(self, request: Request, caller: Caller, model: str) -> None:
+        """A request that was admitted and screened already goes to `model`, without fallback; only recorders get the
+        answer. Raises a `SluicegateError`."""
+        exchange = self._spans.begin(request, None)
+        exchange.stages, exchange.caller = self.stages, caller
+        error: BaseException | None = None
+        try:
+            arm(exchange)
+            exchange.model = self._served(model)
+            await self._prepare(exchange)
+            await self._collect_valid(exchange)
+        except BaseException as failure:
+            error = failure
+            raise
+        finally:
+            await self.close(exchange, error)
+
     async def stream(self, exchange: Exchange) -> AsyncGenerator[Delta, None]:
         """Moderated deltas as soon as the rails clear them. Closing the iterator early cancels the generation."""
         error: BaseException | None = None
@@ -183,7 +211,7 @@ class Pipeline:
         """All choices, whole. A structured answer that the independent validator refuses is generated again."""
         error: BaseException | None = None
         try:
-            await self._collect_valid(exchange)
+            await self._collect_from_any(exchange)
             await self._hand_over(exchange)
             await self._remember(exchange)
         except BaseException as failure:
@@ -196,8 +224,7 @@ class Pipeline:
     async def close(self, exchange: Exchange, error: BaseException | None = None) -> None:
         """Stop the engine's work and record the outcome; idempotent."""
         exchange.cancel()
-        if exchange.seat is not None:
-            exchange.seat.abandon()
+        _give_up(exchange)
         if exchange.recorded:
             return
         exchange.recorded = True
@@ -232,6 +259,44 @@ class Pipeline:
             chosen = await router.route(exchange.request, exchange.caller, models)
             exchange.model = models[chosen]
             note.outcome = chosen
+
+    async def _begin(self, exchange: Exchange) -> None:
+        """Up to a generation that runs, at another model where the first cannot."""
+        while True:
+            try:
+                await self._prepare(exchange)
+                break
+            except ELSEWHERE as error:
+                self._turn_elsewhere(exchange, error)
+        exchange.pinned.begun(exchange)
+
+    async def _prepare(self, exchange: Exchange) -> None:
+        await self._assemble(exchange)
+        await self._recall(exchange)
+        await self._constrain(exchange)
+        await self._generate(exchange)
+
+    def _turn_elsewhere(self, exchange: Exchange, error: ServiceError) -> None:
+        """Raises `error` again where nobody else can answer."""
+        exchange.failed.append(exchange.served.name)
+        stages = exchange.pinned
+        models = stages.generate[1].models
+        found = stages.instead(exchange.failed, exchange.failed[0], exchange.request, exchange.caller, models)
+        if found is None:
+            raise error
+        log.warning("request %s: %s instead of %s (%s)", exchange.request.id, found, exchange.failed[-1], error.code)
+        exchange.cancel()
+        _give_up(exchange)
+        exchange.cached = exchange.hit = exchange.grammar = exchange.generation = None
+        exchange.seat = exchange.place = None
+        exchange.recalls.clear()
+        exchange.model = models[found]
+
+    def _served(self, name: str) -> ServedModel:
+        models = self.stages.generate[1].models
+        if name not in models:
+            raise NotFound(f"there is no model {name!r} here", param="model", code="model_not_found")
+        return models[name]
 
     async def _assemble(self, exchange: Exchange) -> None:
         name, assembler = exchange.pinned.assemble
@@ -310,6 +375,8 @@ class Pipeline:
                 traceparent=exchange.trace.traceparent,
                 request=request,
             )
+            if exchange.place is None:
+                exchange.place = await exchange.pinned.places.take(job.model, job.priority)
             exchange.generation = await generator.generate(job)
             note.outcome = "queued"
 
@@ -341,6 +408,15 @@ class Pipeline:
                 log.exception("recorder %s failed; the request is unharmed", name)
 
     # --- what the slots share ----------------------------------------------------------------------------------
+
+    async def _collect_from_any(self, exchange: Exchange) -> None:
+        """Nothing has left yet, so that another model may answer where this one breaks."""
+        while True:
+            try:
+                return await self._collect_valid(exchange)
+            except ELSEWHERE as error:
+                self._turn_elsewhere(exchange, error)
+                await self._begin(exchange)
 
     async def _collect_valid(self, exchange: Exchange) -> None:
         for _ in range(MAX_ATTEMPTS):
@@ -402,6 +478,14 @@ class Pipeline:
             exchange.seat.land(answers) if whole else exchange.seat.release()
         for name, cache, recall in exchange.recalls if whole else ():
             await remember(name, cache, exchange.question, answers, recall, exchange.usage)
+
+
+def _give_up(exchange: Exchange) -> None:
+    """Its seat among equals, and its place at the model."""
+    if exchange.seat is not None:
+        exchange.seat.abandon()
+    if exchange.place is not None:
+        exchange.place.give_back()
 
 
 def _refused(answer: Answer) -> Answer:

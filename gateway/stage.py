@@ -11,6 +11,7 @@ from gateway.assembly import ChatTemplate
 from gateway.config import Settings
 from gateway.keys import ApiKeys
 from gateway.routing import ByName
+from gateway.routing.tiers import Tiers
 from gateway.telemetry import Metrics, MetricsRecorder
 from gateway.upstream.settings import UpstreamSettings
 from plugins import ConfigurationError, Outcome, RegistryLike
@@ -42,6 +43,7 @@ def register(registry: RegistryLike, settings: Settings, metrics: Metrics, accou
     registry.add("admit", "limits", lambda table: _plain(table, LimitsStage(accounts)))
     registry.add("record", "ledger", lambda table: _plain(table, Ledger(accounts)))
     registry.add("route", "by-name", lambda table: _plain(table, ByName()))
+    registry.add("route", "tiers", lambda table: Tiers(**table))
     registry.add("assemble", "chat-template", _chat_template)
     registry.add("generate", "upstream", _upstream)
     registry.add("record", "metrics", lambda table: _plain(table, MetricsRecorder(metrics)))

@@ -8,6 +8,7 @@ from fastapi import APIRouter
 
 from gateway.admin.cache import add_cache_routes
 from gateway.admin.keys import add_key_routes
+from gateway.admin.models import add_model_admin_routes
 from gateway.admin.review import add_review_routes
 from gateway.admin.usage import add_usage_routes
 
@@ -19,6 +20,7 @@ def admin_routes(house: House) -> APIRouter:
     router = APIRouter()
     add_cache_routes(router, house)
     add_key_routes(router, house)
+    add_model_admin_routes(router, house)
     add_usage_routes(router, house)
     add_review_routes(router, house)
     return router

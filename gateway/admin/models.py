@@ -1,0 +1,108 @@
+"""Models and routes, for operators: what is served, which version answers, and the way back."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, ConfigDict, Field
+
+from gateway.admin.guard import operator_of
+from gateway.routing.table import Route
+from gateway.upstream.model import is_remote
+from plugins import Caller, LoadReporter, ModelHost, RequestError
+
+if TYPE_CHECKING:
+    from gateway.house import House
+
+Name = Annotated[str, Field(min_length=1, max_length=256)]
+
+
+class NewModel(BaseModel):
+    """`settings`: those of one model of the engine (`path`, `name` ...) or of an upstream (`url`, `name` ...)."""
+
+    model_config = ConfigDict(extra="forbid")
+    settings: dict[str, Any]
+    replace: bool = False
+
+
+class Weights(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    weights: Annotated[dict[Name, Annotated[float, Field(ge=0, allow_inf_nan=False)]], Field(min_length=1)]
+
+
+def add_model_admin_routes(router: APIRouter, house: House) -> None:
+    @router.get("/admin/models", tags=["admin"])
+    async def models(request: Request) -> Any:
+        operator_of(house, request)
+        return {"data": [_model(house, name) for name in house.models]}
+
+    @router.post("/admin/models", tags=["admin"])
+    async def add_model(request: Request, asked: NewModel) -> Any:
+        """Load beside what runs; `replace`: requests that run finish on the old one."""
+        operator_of(house, request)
+        made = await _host(house).add_model(asked.settings, replace=asked.replace)
+        return _model(house, made.name)
+
+    @router.delete("/admin/models/{name:path}", tags=["admin"])
+    async def remove_model(request: Request, name: str) -> Any:
+        operator_of(house, request)
+        await _host(house).remove_model(name)
+        return {"removed": name}
+
+    @router.get("/admin/routes", tags=["admin"])
+    async def routes(request: Request) -> Any:
+        operator_of(house, request)
+        return {"data": [_route(name, route) for name, route in house.routes.routes.items()]}
+
+    @router.put("/admin/routes/{name:path}/weights", tags=["admin"])
+    async def weights(request: Request, name: str, asked: Weights) -> Any:
+        """From the next request on: A/B, canary, or all to one version."""
+        by = operator_of(house, request)
+        route = house.routes.weigh(name, asked.weights, house.served_models, _name(by))
+        return _route(name, route)
+
+    @router.post("/admin/routes/{name:path}/rollback", tags=["admin"])
+    async def rollback(request: Request, name: str) -> Any:
+        """The weights before the last change are in force again."""
+        operator_of(house, request)
+        return _route(name, house.routes.roll_back(name))
+
+
+def _model(house: House, name: str) -> dict[str, Any]:
+    model, generator = house.models[name], house.pipeline.stages.generate[1]
+    found: dict[str, Any] = {
+        "id": name,
+        "version": model.version,
+        "context_length": model.context_length,
+        "remote": is_remote(model),
+        "route": name in house.routes.routes,
+    }
+    if isinstance(generator, LoadReporter) and name in generator.models:
+        found["load"] = dataclasses.asdict(generator.load(name))
+    return found
+
+
+def _route(name: str, route: Route) -> dict[str, Any]:
+    settings = route.settings
+    return {
+        "name": name,
+        "weights": dict(route.weights),
+        "sticky": settings.sticky,
+        "fallback": list(settings.fallback),
+        "shadow": settings.shadow,
+        "shadow_share": settings.shadow_share,
+        "history": [{"weights": dict(c.weights), "at_s": c.at_s, "by": c.by} for c in route.history],
+    }
+
+
+def _host(house: House) -> ModelHost:
+    generator = house.pipeline.stages.generate[1]
+    if not isinstance(generator, ModelHost):
+        raise RequestError("the generator of this gateway keeps the models it started with", code="fixed_models")
+    return generator
+
+
+def _name(caller: Caller) -> str:
+    return caller.key_id or "this machine"

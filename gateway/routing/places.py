@@ -1,0 +1,106 @@
+"""Places of a model: how many requests it runs for us, how many wait for one, and for how long."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Mapping
+
+from gateway.config import QueueSettings
+from plugins import Overloaded
+
+USUAL_SECONDS = 2.0
+
+
+class Queue:
+    """First come, first served within a priority. Used on the event loop."""
+
+    def __init__(self, name: str, settings: QueueSettings) -> None:
+        self._name = name
+        self._settings = settings
+        self._seconds = USUAL_SECONDS
+        self.running = 0
+        self._waiting: dict[int, deque[asyncio.Future[None]]] = {}
+
+    @property
+    def waiting(self) -> int:
+        return sum(len(line) for line in self._waiting.values())
+
+    async def take(self, priority: int) -> Place:
+        """Raises `Overloaded` where too many wait already, or none became free in time."""
+        if self.running < self._settings.max_running and not self.waiting:
+            self.running += 1
+            return Place(self)
+        if self.waiting >= self._settings.max_waiting:
+            raise self._overloaded(f"{self.waiting} requests wait for model {self._name!r}, as many as may")
+        mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(priority, deque()).append(mine)
+        try:
+            async with asyncio.timeout(self._settings.wait_s):
+                await mine
+        except BaseException as error:
+            self._leave(priority, mine)
+            if isinstance(error, TimeoutError):
+                waited = f"no place at model {self._name!r} became free in {self._settings.wait_s:g} s"
+                raise self._overloaded(waited) from None
+            raise
+        return Place(self)
+
+    def give_back(self, seconds: float) -> None:
+        self._seconds += 0.1 * (seconds - self._seconds)
+        self.running -= 1
+        while (found := self._next()) is not None:
+            if not found.done():
+                self.running += 1
+                found.set_result(None)
+                return
+
+    def wait_s(self) -> float:
+        """An estimate of when a place is free for one that comes now."""
+        return self._seconds * (self.waiting + 1) / max(1, self._settings.max_running)
+
+    def _next(self) -> asyncio.Future[None] | None:
+        for priority in sorted(self._waiting):
+            if self._waiting[priority]:
+                return self._waiting[priority].popleft()
+        return None
+
+    def _leave(self, priority: int, mine: asyncio.Future[None]) -> None:
+        """Nobody waits in this place any more; one that was just given is passed on."""
+        if mine.done() and not mine.cancelled():
+            self.give_back(self._seconds)
+        elif mine in self._waiting[priority]:
+            self._waiting[priority].remove(mine)
+
+    def _overloaded(self, message: str) -> Overloaded:
+        return Overloaded(message, retry_after_s=self.wait_s())
+
+
+class Place:
+    """Held by one request until it has ended."""
+
+    def __init__(self, queue: Queue) -> None:
+        self._queue: Queue | None = queue
+        self._since_s = time.monotonic()
+
+    def give_back(self) -> None:
+        if self._queue is not None:
+            queue, self._queue = self._queue, None
+            queue.give_back(time.monotonic() - self._since_s)
+
+
+class Places:
+    """The queues of all models that have one."""
+
+    def __init__(self, settings: Mapping[str, QueueSettings]) -> None:
+        self._queues = {name: Queue(name, one) for name, one in settings.items()}
+
+    async def take(self, model: str, priority: int) -> Place | None:
+        queue = self._queues.get(model)
+        return None if queue is None else await queue.take(priority)
+
+    def stats(self) -> Mapping[str, float]:
+        queues = self._queues.values()
+        running, waiting = sum(q.running for q in queues), sum(q.waiting for q in queues)
+        return {"places_taken": float(running), "places_awaited": float(waiting)}

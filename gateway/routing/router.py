@@ -1,0 +1,42 @@
+"""Around the router of the configuration: the public name that it chose becomes a version, or another model."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from gateway.routing.table import RouteTable
+from plugins import Caller, NotFound, Request, Router, ServedModel
+
+
+class Routing:
+    """A `Router`."""
+
+    def __init__(self, inner: Router, table: RouteTable) -> None:
+        self._inner = inner
+        self.table = table
+
+    async def route(self, request: Request, caller: Caller, models: Mapping[str, ServedModel]) -> str:
+        """The inner router sees public names too; a key's models are checked there, by those names."""
+        name = await self._inner.route(request, caller, self.table.catalogue(models))
+        return self.table.pick(name, request, caller, models)
+
+    def instead(
+        self,
+        failed: Collection[str],
+        asked: str,
+        request: Request,
+        caller: Caller,
+        models: Mapping[str, ServedModel],
+    ) -> str | None:
+        """A model to ask now that those in `failed` could not; None where there is no other. What answers instead of a
+        model is the operator's choice, but a key that is kept to some models stays with them."""
+        for name in self.table.fallbacks(asked):
+            if caller.models is not None and name not in caller.models:
+                continue
+            try:
+                found = self.table.pick(name, request, caller, models)
+            except NotFound:
+                continue
+            if found in models and found not in failed:
+                return found
+        return None

@@ -1,0 +1,169 @@
+"""What a public name stands for now: versions with weights, what answers in its place, who gets a copy. Operators
+change it while requests run, and take a change back."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import random
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gateway.config import RouteSettings, RoutingSettings
+from plugins import Caller, ConfigurationError, NotFound, Request, RequestError, ServedModel
+
+KEPT = 20
+"""Earlier weights that can be gone back to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    weights: Mapping[str, float]
+    at_s: float
+    by: str
+
+
+@dataclass(slots=True)
+class Route:
+    settings: RouteSettings
+    history: list[Change] = field(default_factory=list)
+    """The last one is in force."""
+
+    @property
+    def weights(self) -> Mapping[str, float]:
+        return self.history[-1].weights
+
+
+class RouteTable:
+    """Used on the event loop. With `state`, changes survive a restart; what the configuration says is the beginning."""
+
+    def __init__(self, settings: RoutingSettings) -> None:
+        """Raises `ConfigurationError`."""
+        self._state = Path(settings.state) if settings.state else None
+        self._routes: dict[str, Route] = {}
+        for name, one in settings.models.items():
+            weights = one.weights or {name: 1.0}
+            _check(name, weights)
+            self._routes[name] = Route(one, [Change(dict(weights), time.time(), "configuration")])
+        self._restore()
+
+    @property
+    def routes(self) -> Mapping[str, Route]:
+        return self._routes
+
+    def catalogue(self, models: Mapping[str, ServedModel]) -> dict[str, ServedModel]:
+        """`models`, and public names that stand for at least one of them."""
+        found = dict(models)
+        for name, route in self._routes.items():
+            present = [version for version in route.weights if version in models]
+            if name not in found and present:
+                found[name] = models[present[0]]
+        return found
+
+    def pick(self, name: str, request: Request, caller: Caller, models: Mapping[str, ServedModel]) -> str:
+        """The version that answers. Raises `NotFound` where none of them is served."""
+        route = self._routes.get(name)
+        if route is None:
+            return name
+        present = {v: w for v, w in route.weights.items() if v in models and w > 0}
+        if not present:
+            raise NotFound(f"no version of model {name!r} is served now", param="model", code="model_not_found")
+        if len(present) == 1:
+            return next(iter(present))
+        return chosen(present, _who(route.settings.sticky, name, request, caller))
+
+    def fallbacks(self, name: str) -> tuple[str, ...]:
+        """What answers where `name`, or the name that it is a version of, cannot."""
+        if name in self._routes:
+            return self._routes[name].settings.fallback
+        return next((r.settings.fallback for r in self._routes.values() if name in r.weights), ())
+
+    def shadow(self, name: str) -> tuple[str, float]:
+        """(model that gets a copy, share of the requests); ("", 0) for none."""
+        for public, route in self._routes.items():
+            if public == name or name in route.weights:
+                return route.settings.shadow, route.settings.shadow_share if route.settings.shadow else 0.0
+        return "", 0.0
+
+    def weigh(self, name: str, weights: Mapping[str, float], models: Iterable[str], by: str) -> Route:
+        """From the next request on. Raises `RequestError` for weights that are none or a version that is not served."""
+        try:
+            _check(name, weights)
+        except ConfigurationError as error:
+            raise RequestError(error.message, param="weights") from error
+        missing = sorted(v for v, w in weights.items() if w > 0 and v not in set(models))
+        if missing:
+            raise RequestError(f"not served here: {', '.join(missing)}; add the model first", param="weights")
+        route = self._routes.setdefault(name, Route(RouteSettings(), [Change({name: 1.0}, time.time(), "start")]))
+        route.history = [*route.history, Change(dict(weights), time.time(), by)][-KEPT:]
+        self._keep()
+        return route
+
+    def roll_back(self, name: str) -> Route:
+        """The weights before the last change are in force again. Raises `NotFound`, or `RequestError` at the first."""
+        route = self._routes.get(name)
+        if route is None:
+            raise NotFound(f"there is no route {name!r}; known: {', '.join(sorted(self._routes)) or 'none'}")
+        if len(route.history) < 2:
+            raise RequestError(f"route {name!r} has not been changed: there is nothing to go back to")
+        route.history.pop()
+        self._keep()
+        return route
+
+    def _keep(self) -> None:
+        if self._state is None:
+            return
+        told = {
+            name: [{"weights": dict(c.weights), "at_s": c.at_s, "by": c.by} for c in route.history]
+            for name, route in self._routes.items()
+        }
+        beside = self._state.with_name(self._state.name + ".new")
+        beside.write_text(json.dumps(told, indent=1), "utf-8")
+        os.replace(beside, self._state)
+
+    def _restore(self) -> None:
+        if self._state is None or not self._state.exists():
+            return
+        try:
+            told = json.loads(self._state.read_text("utf-8"))
+            for name, changes in told.items():
+                route = self._routes.setdefault(name, Route(RouteSettings()))
+                route.history = [Change(**change) for change in changes]
+        except (OSError, ValueError, TypeError, AttributeError) as error:
+            raise ConfigurationError(
+                f"[routing] state: {self._state} cannot be read: {error}; mend or remove it"
+            ) from error
+
+
+def chosen(weights: Mapping[str, float], who: str) -> str:
+    """One of `weights` for `who`, always the same while they are. Weighted rendezvous hashing: when weights change,
+    only as many move as must (Schindelhauer and Schomaker, 2005)."""
+    return max(weights, key=lambda version: -weights[version] / math.log(_unit(f"{who}\0{version}")))
+
+
+def _unit(text: str) -> float:
+    """A number in (0, 1) that depends on `text` only."""
+    number = int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:8], "big")
+    return (number + 0.5) / 2**64
+
+
+def _who(sticky: str, name: str, request: Request, caller: Caller) -> str:
+    if sticky == "user" and request.user:
+        return f"{name}\0{caller.tenant}\0{request.user}"
+    if sticky in ("user", "tenant"):
+        return f"{name}\0{caller.tenant}"
+    return str(random.random())
+
+
+def _check(name: str, weights: Mapping[str, float]) -> None:
+    for version, weight in weights.items():
+        if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight < math.inf:
+            raise ConfigurationError(
+                f"route {name!r}: the weight of {version!r} must be a number >= 0, found {weight!r}"
+            )
+    if not any(weight > 0 for weight in weights.values()):
+        raise ConfigurationError(f"route {name!r}: no version has a weight above 0")

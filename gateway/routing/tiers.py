@@ -1,0 +1,130 @@
+"""Slot `route`, stage `tiers`: a public name stands for several models, and each request gets the one that suits it.
+
+    rules, in order   the first one whose every condition holds decides
+    classifier        else the tier whose examples the question is nearest to, if it is clearly nearer
+    default           else this one
+
+Not covered: whether a tier's model can answer the question. Rules and examples are the operator's guess at that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+
+from cache.semantic.embedder import HashedNgrams
+from gateway.routing.by_name import ByName
+from plugins import Caller, ConfigurationError, Request, ServedModel
+
+PATTERN_READS = 20_000
+"""Characters of the last message that a rule's pattern looks at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Conditions that are given must all hold."""
+
+    to: str
+    min_chars: int | None = None
+    max_chars: int | None = None
+    """Of all messages together."""
+    matches: str | None = None
+    """A regular expression (RE2) found in the last message."""
+    structured: bool | None = None
+    tools: bool | None = None
+    metadata: Mapping[str, str] | None = None
+
+
+class Tiers:
+    """`names`: public names that are decided here; others are taken as they are."""
+
+    def __init__(
+        self,
+        *,
+        names: Sequence[str] = ("auto",),
+        default: str,
+        rules: Sequence[Mapping[str, Any]] = (),
+        examples: Mapping[str, Sequence[str]] | None = None,
+        margin: float = 0.05,
+    ) -> None:
+        """`examples`: questions by tier; `margin`: how much nearer (cosine) the nearest tier must be."""
+        self._names = frozenset(names)
+        self._default = default
+        self._rules = [(rule, _compiled(rule)) for rule in map(_rule, rules)]
+        self._examples = Examples(examples, margin) if examples else None
+        self._by_name = ByName()
+
+    async def route(self, request: Request, caller: Caller, models: Mapping[str, ServedModel]) -> str:
+        """Raises `NotFound` where the tier's model is not served to this key."""
+        if request.model not in self._names:
+            return await self._by_name.route(request, caller, models)
+        if caller.models is not None and request.model in caller.models:
+            caller = replace(caller, models=None)  # who may ask the name may have its tiers
+        return self._by_name.check(self._tier(request), caller, models)
+
+    def _tier(self, request: Request) -> str:
+        for rule, pattern in self._rules:
+            if _holds(rule, pattern, request):
+                return rule.to
+        near = self._examples.nearest(_question(request)) if self._examples is not None else None
+        return near or self._default
+
+
+class Examples:
+    """A nearest-centroid classifier over hashed n-grams: one dot product for each tier."""
+
+    def __init__(self, examples: Mapping[str, Sequence[str]], margin: float) -> None:
+        if len(examples) < 2 or not all(examples.values()):
+            raise ConfigurationError("tiers: examples need at least two tiers, each with at least one question")
+        self._embedder = HashedNgrams()
+        self._tiers = list(examples)
+        sums = [np.sum([self._embedder.vector(t) for t in texts], axis=0) for texts in examples.values()]
+        self._centroids = np.stack([s / (np.linalg.norm(s) or 1.0) for s in sums])  # [tiers, dim] float32
+        self._margin = margin
+
+    def nearest(self, text: str) -> str | None:
+        """None where no tier is clearly nearer than the next."""
+        scores = self._centroids @ self._embedder.vector(text[:PATTERN_READS])
+        first, second = np.argsort(scores)[::-1][:2]
+        return self._tiers[first] if scores[first] - scores[second] >= self._margin else None
+
+
+def _holds(rule: Rule, pattern: Any, request: Request) -> bool:
+    chars = sum(len(message.content) for message in request.messages)
+    if rule.min_chars is not None and chars < rule.min_chars:
+        return False
+    if rule.max_chars is not None and chars > rule.max_chars:
+        return False
+    if rule.structured is not None and rule.structured != (request.constraint is not None):
+        return False
+    if rule.tools is not None and rule.tools != bool(request.callable_tools):
+        return False
+    if rule.metadata and any(request.metadata.get(name) != value for name, value in rule.metadata.items()):
+        return False
+    return pattern is None or pattern.search(_question(request)[:PATTERN_READS]) is not None
+
+
+def _question(request: Request) -> str:
+    return request.messages[-1].content if request.messages else ""
+
+
+def _rule(table: Mapping[str, Any]) -> Rule:
+    valid = [f.name for f in fields(Rule)]
+    unknown = sorted(set(table) - set(valid))
+    if unknown or "to" not in table:
+        raise ConfigurationError(f"tiers: a rule needs `to` and has no {unknown}; valid names: {', '.join(valid)}")
+    return Rule(**table)
+
+
+def _compiled(rule: Rule) -> Any:
+    if rule.matches is None:
+        return None
+    import re2
+
+    try:
+        return re2.compile(rule.matches)
+    except re2.error as error:
+        raise ConfigurationError(f"tiers: {rule.matches!r} is no regular expression: {error}") from error
