@@ -7,13 +7,16 @@ import logging
 import torch
 
 from engine.blocks import BlockPool
-from engine.core import EngineCore, Speculation
+from engine.core import EngineCore
 from engine.delivery import Outbox
+from engine.draft_model import ModelDrafter
+from engine.guesser import GroupDrafter, Speculation
 from engine.model import LoadedModel, describe, load_model
 from engine.progress import LoadProgress, OnProgress
 from engine.runner import Runner
 from engine.scheduler import Scheduler
 from engine.settings import EngineSettings, ModelSettings, WeightsKind, thread_count
+from plugins import ModelLoadError
 
 _LOG = logging.getLogger(__name__)
 
@@ -29,8 +32,26 @@ def load(wanted: ModelSettings, on_progress: OnProgress | None = None, *, weight
         weights=weights,
         on_progress=_logged(on_progress),
     )
+    if wanted.draft is not None:
+        model.draft = load_model(wanted.draft, dtype=wanted.dtype, device=wanted.device)
+        refuse_stranger(model, model.draft)
     _LOG.info("loaded %s", describe(model))
     return model
+
+
+def refuse_stranger(model: LoadedModel, draft: LoadedModel) -> None:
+    """A draft model's tokens must be the model's. Raises `ModelLoadError`."""
+    same = draft.tokenizer.get_vocab() == model.tokenizer.get_vocab() and draft.vocab_size == model.vocab_size
+    if not same:
+        raise ModelLoadError(
+            f"{draft.name!r} cannot guess for {model.name!r}: their vocabularies differ "
+            f"({draft.vocab_size} and {model.vocab_size} columns); choose a draft model with the same tokenizer"
+        )
+    if draft.context_length < model.context_length:
+        raise ModelLoadError(
+            f"{draft.name!r} cannot guess for {model.name!r}: it reads {draft.context_length} tokens, the model "
+            f"{model.context_length}; choose one with as much context"
+        )
 
 
 def make_core(model: LoadedModel, settings: EngineSettings, outbox: Outbox) -> EngineCore:
@@ -38,20 +59,33 @@ def make_core(model: LoadedModel, settings: EngineSettings, outbox: Outbox) -> E
     pool = BlockPool(num_blocks, settings.block_size, reuse=settings.prefix_caching)
     return EngineCore(
         model,
-        Runner(
-            model,
-            num_blocks,
-            settings.block_size,
-            attention=settings.attention,
-            forward=settings.forward,
-            kv=settings.kv,
-            max_tokens=settings.max_batch_tokens,
-            threads=settings.threads or thread_count(model.parameter_count),
-        ),
+        _runner(model, settings, num_blocks),
         Scheduler(pool, max_batch_size=settings.max_batch_size, max_batch_tokens=settings.max_batch_tokens),
         outbox,
         jump_forward=settings.jump_forward,
-        speculation=Speculation(settings.draft_tokens, settings.drafts_per_step),
+        speculation=Speculation(settings.draft_tokens, settings.drafts_per_step, settings.prompt_lookup),
+        group_drafter=_group_drafter(model, settings, num_blocks) if settings.draft_tokens else None,
+    )
+
+
+def _group_drafter(model: LoadedModel, settings: EngineSettings, num_blocks: int) -> GroupDrafter | None:
+    if model.draft is None:
+        return None
+    runner = _runner(model.draft, settings, num_blocks)
+    pool = BlockPool(num_blocks, settings.block_size, reuse=False)
+    return ModelDrafter(model.draft, runner, pool, budget=settings.max_batch_tokens)
+
+
+def _runner(model: LoadedModel, settings: EngineSettings, num_blocks: int) -> Runner:
+    return Runner(
+        model,
+        num_blocks,
+        settings.block_size,
+        attention=settings.attention,
+        forward=settings.forward,
+        kv=settings.kv,
+        max_tokens=settings.max_batch_tokens,
+        threads=settings.threads or thread_count(model.parameter_count),
     )
 
 

@@ -16,7 +16,8 @@ from engine.closing import closer_for
 from engine.constraints import fill_masks, note_masks
 from engine.deadlines import Deadlines
 from engine.delivery import LiveGeneration, Outbox, as_failure
-from engine.drafting import PromptLookup, draft
+from engine.drafting import PromptLookup
+from engine.guesser import GroupDrafter, Guesser, Speculation
 from engine.model import LoadedModel
 from engine.noise import seed_of_choice
 from engine.output import ChoiceText
@@ -28,7 +29,7 @@ from engine.searches import Searches
 from engine.sequence import DrawRow, Sequence, State
 from engine.stopping import StopWatch
 from engine.turnover import Turnover
-from plugins import DeadlineExceeded, FinishReason, Piece, SluicegateError, TokenLogprob, TokenStep
+from plugins import DeadlineExceeded, FinishReason, Job, Piece, SluicegateError, TokenLogprob, TokenStep
 
 
 @dataclass(slots=True)
@@ -45,14 +46,6 @@ class CoreCounters:
     rows: int = 0
     masks: int = 0
     mask_s: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Speculation:
-    """`longest`: guesses for one sequence in a step (0 = none); `tokens_per_step`: for all of them together."""
-
-    longest: int = 0
-    tokens_per_step: int = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +70,7 @@ class EngineCore:
         *,
         jump_forward: bool = True,
         speculation: Speculation | None = None,
+        group_drafter: GroupDrafter | None = None,
     ) -> None:
         self.model = model
         self.scheduler = scheduler
@@ -87,7 +81,7 @@ class EngineCore:
         self.outbox = outbox
         """Of the thread that steps this core."""
         self._jump_forward = jump_forward
-        self._speculation = speculation or Speculation()
+        self._guesser = Guesser(speculation or Speculation(), scheduler, group_drafter)
         self._deadlines = Deadlines()
         self._searches = Searches(model)
         self._live: dict[LiveGeneration, list[Sequence]] = {}
@@ -110,6 +104,9 @@ class EngineCore:
         self.scheduler.computed(batch)
         if rows:
             self._sample(rows, logits)
+            self._guesser.improve([row.sequence for row in rows])
+        if not self.has_work:
+            self._guesser.release()
         self.counters.steps += 1
         self.counters.rows += len(batch.rows)
         self.counters.step_s += time.perf_counter() - began
@@ -173,9 +170,13 @@ class EngineCore:
             output=ChoiceText(index, self.model.detokenizer.stream(), StopWatch(job.sampling.stop)),
             matcher=matcher,
             closer=closer_for(matcher, wanted=job.sampling.close_on_length),
-            drafter=PromptLookup() if self._speculation.longest > 0 and not job.sampling.use_beam_search else None,
+            drafter=PromptLookup() if self._looks_up(job) else None,
             timeline=submission.generation.timeline,
         )
+
+    def _looks_up(self, job: Job) -> bool:
+        wanted = self._guesser.speculation
+        return wanted.longest > 0 and wanted.look_up and not job.sampling.use_beam_search
 
     def _open(self, sequence: Sequence) -> None:
         """What a grammar forces from the first byte on is there before anything was computed."""
@@ -197,7 +198,8 @@ class EngineCore:
         except Exception:
             return self._run_alone(batch)
         finally:
-            self.counters.forward_s += time.perf_counter() - began
+            self.counters.forward_s += (took := time.perf_counter() - began)
+            self._guesser.note_step(took)
 
     def _run_alone(self, batch: Batch) -> tuple[list[Row], Tensor]:
         """Find the culprit: every row in a pass of its own."""
@@ -291,7 +293,7 @@ class EngineCore:
         sequence.computed += right
         sequence.refused.clear()
         if draft:
-            sequence.pace.record(len(draft), right)
+            self._guesser.record(sequence, len(draft), right)
             self.counters.drafted += len(draft)
             self.counters.accepted += right
             sequence.timeline.drafted += len(draft)
@@ -375,17 +377,7 @@ class EngineCore:
             return
         if piece := sequence.output.piece():
             self.outbox.add(sequence.owner, piece)
-        sequence.draft = self._guess(sequence)
-
-    def _guess(self, sequence: Sequence) -> list[int]:
-        """Fewer guesses the more sequences share the step: a place in a full batch is better used by them."""
-        if sequence.drafter is None:
-            return []
-        share = self._speculation.tokens_per_step // max(1, len(self.scheduler.running))
-        room = sequence.max_length - len(sequence.tokens) - 1
-        longest = min(share, room, sequence.pace.length(self._speculation.longest))
-        jumped = self._jumps(sequence)
-        return draft(sequence.drafter, sequence.tokens, sequence.matcher, longest, jumped=jumped)
+        sequence.draft = self._guesser.look_up(sequence, jumped=self._jumps(sequence))
 
     def _end(self, sequence: Sequence, reason: FinishReason) -> None:
         if sequence.state is not State.ENDED:

@@ -71,6 +71,39 @@ class Pace:
             self.rate += 0.3 * (right / guessed - self.rate)
 
 
+@dataclass(slots=True)
+class GroupPace:
+    """How far a drafter that costs something should guess for one sequence, by how often it was right."""
+
+    accepted: float = 0.7
+    """Share of guesses that came true, of those before which all had."""
+    _idle: int = 0
+
+    def length(self, longest: int, cost: float) -> int:
+        """`cost` of a guess in steps. 0 = it does not pay now; once in sixteen times it is tried anyway."""
+        if best := draft_length(self.accepted, cost, longest):
+            return best
+        self._idle = (self._idle + 1) % 16
+        return min(1, longest) if self._idle == 0 else 0
+
+    def promise(self, length: int) -> float:
+        """Guesses of `length` that will come true, on average."""
+        return sum(self.accepted**place for place in range(1, length + 1))
+
+    def record(self, guessed: int, right: int) -> None:
+        if guessed:
+            tried = min(guessed, right + 1)
+            self.accepted += 0.1 * tried * (right / tried - self.accepted) / (1 + 0.1 * (tried - 1))
+
+
+def draft_length(accepted: float, cost: float, longest: int) -> int:
+    """How many guesses pay best, 0 = none, if each comes true with probability `accepted` after those before it did,
+    and one costs `cost` steps (Leviathan et al., 2023): (1 - a^(k+1)) / (1 - a) tokens for 1 + k * cost steps."""
+    a = min(accepted, 0.99)
+    gains = [(1 - a ** (k + 1)) / (1 - a) / (1 + k * cost) for k in range(longest + 1)]
+    return max(range(longest + 1), key=gains.__getitem__)
+
+
 def draft(
     drafter: Drafter, tokens: list[int], matcher: Matcher | None, longest: int, *, jumped: bool = False
 ) -> list[int]:

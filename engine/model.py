@@ -46,6 +46,8 @@ class LoadedModel:
     dtype: torch.dtype
     device: torch.device
     detokenizer: Detokenizer = field(repr=False)
+    draft: LoadedModel | None = field(default=None, repr=False)
+    """A smaller model with the same tokenizer, to guess with."""
 
     @property
     def parameter_count(self) -> int:

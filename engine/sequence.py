@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from engine.blocks import BlockPool, Digest
 from engine.closing import Closer
-from engine.drafting import Drafter, Pace
+from engine.drafting import Drafter, GroupPace, Pace
 from engine.params import DrawRule
 from plugins import Matcher, Sampling, Timeline
 
@@ -77,6 +77,9 @@ class Sequence:
     """Guesses for the tokens after `tokens`, to be confirmed by the next step."""
     drafter: Drafter | None = None
     pace: Pace = field(default_factory=Pace)
+    group_pace: GroupPace = field(default_factory=GroupPace)
+    by_group: bool = False
+    """The draft is the group drafter's."""
     timeline: Timeline = field(default_factory=Timeline)
     """That of its generation."""
     refused: dict[int, float] = field(default_factory=dict)

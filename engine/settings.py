@@ -29,6 +29,8 @@ class ModelSettings:
     """The operator's own word for these weights; it comes before the digest of the files, which stays what counts."""
     aliases: tuple[str, ...] = ()
     """Other names that requests may use."""
+    draft: str | None = None
+    """A smaller model with the same tokenizer, which guesses what this one will say."""
     dtype: str | None = None
     device: str = "cpu"
 
@@ -72,7 +74,9 @@ class EngineSettings:
     jump_forward: bool = True
     """Append tokens that a grammar forces without sampling them."""
     draft_tokens: int = 6
-    """Longest guess (prompt lookup) to be confirmed in one step; 0 = none. Answers do not change, only their speed."""
+    """Longest guess to be confirmed in one step; 0 = none. Answers do not change, only their speed."""
+    prompt_lookup: bool = True
+    """Guess that what followed the last few tokens before follows them again."""
     drafts_per_step: int = 16
     """Guesses of all sequences together; more sequences than this leave none."""
     attention: AttentionKind = "auto"
