@@ -88,7 +88,7 @@ class KVPool:
     def copy(self, copies: Seq[tuple[int, int]]) -> None:
         """Blocks (from, to), whole; no block is both."""
         sources, targets = (torch.tensor(side, device=self.keys[0].device) for side in zip(*copies, strict=True))
-        for tensor in (*self.keys, *self.values):
+        for tensor in (*self.keys, *self.values, *self.key_scales, *self.value_scales):
             tensor.index_copy_(0, targets, tensor.index_select(0, sources))
 
     def gather(self, layer: int, table: Tensor) -> tuple[Tensor, Tensor]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 from engine.blocks import BlockPool, OutOfBlocks
+from engine.kv import KVPool, LayerShape
 
 
 def chain(pool: BlockPool, tokens: list[int], tenant: str = "a") -> list[bytes]:
@@ -104,3 +106,19 @@ def test_without_reuse_nothing_is_kept() -> None:
     pool = BlockPool(4, 2, reuse=False)
     pool.release(publish(pool, [1, 2]))
     assert pool.match(chain(pool, [1, 2]), [1, 2]) == []
+
+
+@pytest.mark.parametrize("small", [False, True])
+def test_a_copied_block_reads_as_its_original(small: bool) -> None:
+    """Scales of rounded keys and values are copied with them."""
+    pool = KVPool((LayerShape(2, 4, 6, 2),) * 2, 5, 4, torch.float32, torch.device("cpu"), small=small)
+    generator = torch.Generator().manual_seed(0)
+    for layer in range(2):
+        key, value = (torch.randn(1, 2, 8, dim, generator=generator) for dim in (4, 6))
+        pool.write(layer, torch.arange(4, 12), key, value)
+    pool.copy([(1, 4), (2, 0)])
+    for layer in range(2):
+        originals, copies = pool.gather(layer, torch.tensor([[1, 2]])), pool.gather(layer, torch.tensor([[4, 0]]))
+        for original, copy in zip(originals, copies, strict=True):
+            assert original.abs().sum() > 0
+            assert torch.equal(original, copy)
