@@ -193,12 +193,25 @@ class TelemetrySettings:
 
 
 @dataclass(frozen=True, slots=True)
+class BatchSettings:
+    """Files and batches: `/v1/files`, `/v1/batches`."""
+
+    path: str = ""
+    """A folder for what is uploaded and answered; without one both are refused."""
+    concurrency: int = 8
+    """Requests of all batches together that run at a time."""
+    keep_days: int = 30
+    """Files older than this are removed at the next start, unless a batch still reads them."""
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     server: ServerSettings = ServerSettings()
     pipeline: PipelineSettings = PipelineSettings()
     keys: tuple[KeySettings, ...] = ()
     accounts: AccountSettings = AccountSettings()
     routing: RoutingSettings = RoutingSettings()
+    batches: BatchSettings = BatchSettings()
     stages: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
     """Settings of stages by slot and name; each stage checks its own."""
     telemetry: TelemetrySettings = TelemetrySettings()
@@ -278,6 +291,7 @@ def _build(tree: Mapping[str, Any]) -> Settings:
         keys=tuple(_table(KeySettings, key, "[[keys]]") for key in keys),
         routing=_routing(tree.get("routing", {})),
         accounts=_table(AccountSettings, tree.get("accounts", {}), "[accounts]"),
+        batches=_table(BatchSettings, tree.get("batches", {}), "[batches]"),
         stages=_stages(tree.get("stages", {})),
         review=_table(ReviewSettings, tree.get("review", {}), "[review]"),
         policies=_mapping(tree.get("policies", {}), "[policies]"),

@@ -21,6 +21,8 @@ from cache import TieredCache
 from gateway.accounts import Accounts
 from gateway.accounts.metrics import AccountMetrics
 from gateway.api.chat_answer import completion
+from gateway.api.offline import Offline
+from gateway.batches import Batches
 from gateway.config import Settings
 from gateway.generators import Generators
 from gateway.pipeline import Pipeline, Stages
@@ -90,6 +92,7 @@ class House:
         self.failure: Exception | None = None
         self.accounts = Accounts(settings.accounts, settings.keys)
         self.metrics.registry.register(AccountMetrics(self.accounts))
+        self.batches = Batches(settings.batches)
         registry = registry_of(settings, self.metrics, registers, self.accounts)
         self._built = {slot: self._build(registry, slot) for slot in SLOTS}
         self._built["recall"] = [(name, cache.front(stage)) for name, stage in self._built["recall"]]
@@ -164,6 +167,8 @@ class House:
         self.metrics.watch(self.shadows.stats, "shadow_")
         bind_embedders(self.caches, self.pipeline.stages.generate[1])
         await self._warm()
+        self.state = "opening batches"
+        await self.batches.start(Offline(self))  # their lines wait until all is ready
         self.state = "ready"
 
     async def _warm(self) -> None:
@@ -181,6 +186,7 @@ class House:
     async def close(self) -> None:
         self.state = "shutting down"
         await self.shadows.close()
+        await self.batches.close()
         for slot, stages in reversed(self._built.items()):
             for name, stage in stages:
                 if isinstance(stage, Lifecycle):

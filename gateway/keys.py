@@ -23,10 +23,15 @@ class ApiKeys:
     async def admit(self, request: Request, caller: Caller) -> Caller:
         if not self._keyring.required:
             return caller
-        record, found = self._keyring.identify(request.api_key)
+        record, found = self._identified(request)
         if record is not None and record.rails:
             self._check_rails(record)
         return found
+
+    def _identified(self, request: Request) -> tuple[KeyRecord | None, Caller]:
+        if request.on_behalf_of is not None:
+            return self._keyring.by_id(request.on_behalf_of)
+        return self._keyring.identify(request.api_key)
 
     def _check_rails(self, record: KeyRecord) -> None:
         missing = sorted(set(record.rails) - self._rails)

@@ -146,6 +146,8 @@ class Request:
     stream: bool = False
     user: str | None = None
     api_key: str | None = field(default=None, repr=False)
+    on_behalf_of: str | None = None
+    """Id of the key that was checked when this was asked for, where it runs later (a batch's); never from the wire."""
     priority: int = 0
     """Lower runs first; 0 = interactive, 10 = batch."""
     deadline_s: float | None = None

@@ -11,9 +11,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from gateway.accounts.accounts import Accounts
 from gateway.accounts.features import FEATURE, HEADER
 from gateway.accounts.meter import Standing
-from gateway.admin.guard import api_key_of
+from gateway.admin.guard import allowed, api_key_of, route_refused
 from gateway.api.errors import error_body
-from plugins import AuthenticationError, Caller, PermissionDenied
+from plugins import AuthenticationError, Caller
 
 RawHeaders = list[tuple[bytes, bytes]]
 
@@ -64,10 +64,6 @@ class KeyGate:
         return told
 
 
-def allowed(path: str, routes: Iterable[str]) -> bool:
-    return any(path.startswith(r[:-1]) if r.endswith("*") else path == r for r in routes)
-
-
 def rate_headers(standings: Iterable[tuple[Standing | None, Standing | None]]) -> RawHeaders:
     """Of key and team the one that has less left."""
     found: RawHeaders = []
@@ -83,8 +79,7 @@ def rate_headers(standings: Iterable[tuple[Standing | None, Standing | None]]) -
 
 
 async def _refuse(scope: Scope, send: Send, caller: Caller) -> None:
-    routes = ", ".join(sorted(caller.routes or ()))
-    error = PermissionDenied(f"key {caller.key_id!r} may not call {scope['path']!r}; it may call: {routes}")
+    error = route_refused(scope["path"], caller)
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": 1008, "reason": "this key may not call this route"})
         return

@@ -57,6 +57,14 @@ class Keyring:
             raise AuthenticationError(f"the API key {found[1].id!r} is {state}; ask the operator for a new one")
         return found[1], found[2]
 
+    def by_id(self, key_id: str) -> tuple[KeyRecord, Caller]:
+        """For work that was asked for earlier with this key. Raises `AuthenticationError` where it is gone since."""
+        record = self._records.get(key_id)
+        state = "gone" if record is None else record.state(time.time())
+        if record is None or state != "active":
+            raise AuthenticationError(f"the API key {key_id!r} is {state}; ask the operator for a new one")
+        return record, record.caller()
+
     def identify(self, api_key: str | None) -> tuple[KeyRecord | None, Caller]:
         """The anonymous caller where no key is needed."""
         if not self.required:

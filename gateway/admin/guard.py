@@ -6,6 +6,7 @@ reach it under a name of its own (DNS rebinding), so that then the request must 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -47,3 +48,18 @@ def _check_local(request: HTTPConnection) -> None:
             raise PermissionDenied(
                 f"without API keys only this machine may operate the gateway; the request was addressed to {url!r}"
             )
+
+
+def allowed(path: str, routes: Iterable[str]) -> bool:
+    return any(path.startswith(r[:-1]) if r.endswith("*") else path == r for r in routes)
+
+
+def route_refused(path: str, caller: Caller) -> PermissionDenied:
+    routes = ", ".join(sorted(caller.routes or ()))
+    return PermissionDenied(f"key {caller.key_id!r} may not call {path!r}; it may call: {routes}")
+
+
+def check_route(path: str, caller: Caller) -> None:
+    """For work that will call `path` later. Raises `PermissionDenied`."""
+    if caller.routes is not None and not allowed(path, caller.routes):
+        raise route_refused(path, caller)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import uuid
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
@@ -42,20 +43,21 @@ class EmbeddingRequest(BaseModel):
 def add_embeddings_routes(router: APIRouter, house: House) -> None:
     @router.post("/v1/embeddings")
     async def create_embeddings(request: Request) -> Any:
-        wire = read_body(await request.body(), EmbeddingRequest, {})
-        texts = [wire.input] if isinstance(wire.input, str) else wire.input
-        asked = _request(wire, texts, api_key_of(request))
+        wire, asked = parse_embeddings(await request.body(), api_key_of(request))
         house.check_ready()
         try:
             found, exchange = await unless_left(request.receive, _embedded(house, request, asked))
         except ClientLeft:
             return Nobody()
         headers = told(Parsed(asked, ignored=ignored_in(wire))) | {"traceparent": exchange.trace.traceparent}
-        return Response(_body(found, exchange, wire), media_type=JSON, headers=headers)
+        return Response(embeddings_body(found, exchange, wire), media_type=JSON, headers=headers)
 
 
-def _request(wire: EmbeddingRequest, texts: list[str], api_key: str | None) -> Asked:
-    return Asked(
+def parse_embeddings(body: bytes | Mapping[str, Any], api_key: str | None = None) -> tuple[EmbeddingRequest, Asked]:
+    """Raises `RequestError` that names the field by path."""
+    wire = read_body(body, EmbeddingRequest, {})
+    texts = [wire.input] if isinstance(wire.input, str) else wire.input
+    return wire, Asked(
         id=f"embd-{uuid.uuid4().hex}",
         model=wire.model,
         messages=tuple(Message("user", text) for text in texts),
@@ -72,7 +74,7 @@ async def _embedded(house: House, request: Request, asked: Asked) -> tuple[Embed
     return await house.pipeline.embed(exchange, texts), exchange
 
 
-def _body(found: Embeddings, exchange: Exchange, wire: EmbeddingRequest) -> bytes:
+def embeddings_body(found: Embeddings, exchange: Exchange, wire: EmbeddingRequest) -> bytes:
     width = found.vectors.shape[1]
     if wire.dimensions not in (None, width):
         raise RequestError(

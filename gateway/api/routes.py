@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 from fastapi import APIRouter
 
+from gateway.api.batches import add_batches_routes
 from gateway.api.chat import add_chat_routes
 from gateway.api.completions import add_completions_routes
 from gateway.api.embeddings import add_embeddings_routes
+from gateway.api.files import add_files_routes
 from gateway.api.health import add_health_routes
 from gateway.api.messages import add_messages_routes
 from gateway.api.models import add_model_routes
@@ -27,6 +29,8 @@ ROUTES = (
     add_completions_routes,
     add_embeddings_routes,
     add_socket_routes,
+    add_files_routes,
+    add_batches_routes,
     add_model_routes,
     add_health_routes,
     add_review_routes,

@@ -1,0 +1,87 @@
+"""Answering a body without a caller who waits: what a batch runs for each of its lines."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from gateway.api.bodies import Parsed
+from gateway.api.chat_answer import completion
+from gateway.api.chat_request import parse_chat
+from gateway.api.completions_answer import completions
+from gateway.api.completions_request import parse_completions
+from gateway.api.embeddings import embeddings_body, parse_embeddings
+from gateway.api.errors import error_body, error_status
+from gateway.api.responses_answer import response
+from gateway.api.responses_request import parse_response
+from gateway.batches import LineAnswer
+from gateway.exchange import Exchange
+from plugins import Overloaded, RateLimited, Request, RequestError, SluicegateError
+
+if TYPE_CHECKING:
+    from gateway.house import House
+
+log = logging.getLogger("sluicegate.batches")
+BATCH_PRIORITY = 10
+"""Behind everybody who waits."""
+
+
+class Offline:
+    """Callable as a batch's `Run`. Errors are answers, as they would be over HTTP."""
+
+    endpoints = ("/v1/chat/completions", "/v1/responses", "/v1/completions", "/v1/embeddings")
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+
+    async def __call__(self, endpoint: str, body: Mapping[str, Any], key_id: str | None) -> LineAnswer:
+        """Raises `RateLimited` and `Overloaded`, which say when to come back."""
+        try:
+            self._house.check_ready()
+            return await self._answer(endpoint, {**body, "stream": False}, key_id)
+        except (RateLimited, Overloaded):
+            raise
+        except SluicegateError as error:
+            return LineAnswer(error_status(error), error_body(error))
+        except Exception:
+            log.exception("a line of a batch could not be answered")
+            hidden = SluicegateError("the gateway failed on this request; the log of the gateway says why")
+            return LineAnswer(500, error_body(hidden))
+
+    async def _answer(self, endpoint: str, body: Mapping[str, Any], key_id: str | None) -> LineAnswer:
+        if endpoint == "/v1/embeddings":
+            return await self._embedded(body, key_id)
+        if endpoint == "/v1/chat/completions":
+            chat = parse_chat(body)
+            exchange = await self._collected(chat, key_id)
+            return _whole(exchange, completion(exchange, explain=chat.explain))
+        if endpoint == "/v1/responses":
+            asked = parse_response(body)
+            exchange = await self._collected(asked, key_id)
+            return _whole(exchange, response(exchange, asked.echo or {}, explain=asked.explain))
+        written = parse_completions(body)
+        if len(written.requests) > 1:
+            raise RequestError("in a batch a line has one prompt; write a line for each", param="prompt")
+        exchange = await self._collected(written, key_id)
+        return _whole(exchange, completions([exchange], explain=written.explain))
+
+    async def _collected(self, parsed: Parsed, key_id: str | None) -> Exchange:
+        exchange = await self._house.pipeline.open(_later(parsed.request, key_id))
+        await self._house.pipeline.collect(exchange)
+        return exchange
+
+    async def _embedded(self, body: Mapping[str, Any], key_id: str | None) -> LineAnswer:
+        wire, request = parse_embeddings({name: value for name, value in body.items() if name != "stream"})
+        exchange = await self._house.pipeline.enter(_later(request, key_id))
+        found = await self._house.pipeline.embed(exchange, [m.content for m in exchange.request.messages])
+        return _whole(exchange, embeddings_body(found, exchange, wire))
+
+
+def _later(request: Request, key_id: str | None) -> Request:
+    return replace(request, priority=BATCH_PRIORITY, on_behalf_of=key_id)
+
+
+def _whole(exchange: Exchange, body: bytes) -> LineAnswer:
+    return LineAnswer(200, body, exchange.usage.prompt_tokens, exchange.usage.completion_tokens)

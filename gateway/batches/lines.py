@@ -1,0 +1,74 @@
+"""A batch's input: one request a line, checked as a whole before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from plugins import RequestError
+
+MAX_LINES = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """`number` counts from 1."""
+
+    number: int
+    custom_id: str
+    body: dict[str, Any]
+
+
+class BadLine(RequestError):
+    """The file cannot be run; `line` says where."""
+
+    code = "invalid_batch_file"
+
+    def __init__(self, line: int, message: str) -> None:
+        super().__init__(f"line {line}: {message}", param="input_file_id")
+        self.line = line
+
+
+def check_lines(path: Path, endpoint: str) -> int:
+    """How many there are. Raises `BadLine`; bodies are looked at only when they are run."""
+    seen: set[str] = set()
+    for line in lines_of(path, endpoint):
+        if line.custom_id in seen:
+            raise BadLine(line.number, f"`custom_id` {line.custom_id!r} was used before")
+        seen.add(line.custom_id)
+        if len(seen) > MAX_LINES:
+            raise BadLine(line.number, f"a batch has at most {MAX_LINES} requests; make several")
+    if not seen:
+        raise BadLine(1, "the file has no requests")
+    return len(seen)
+
+
+def lines_of(path: Path, endpoint: str) -> Iterator[Line]:
+    """Blank lines are skipped, but counted."""
+    with path.open("rb") as opened:
+        for number, raw in enumerate(opened, 1):
+            if raw.strip():
+                yield _line(number, raw, endpoint)
+
+
+def _line(number: int, raw: bytes, endpoint: str) -> Line:
+    try:
+        tree = orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
+        raise BadLine(number, f"not JSON: {error}") from error
+    if not isinstance(tree, dict):
+        raise BadLine(number, f"must be a JSON object, found {type(tree).__name__}")
+    custom_id, body = tree.get("custom_id"), tree.get("body")
+    if not isinstance(custom_id, str) or not custom_id:
+        raise BadLine(number, "`custom_id` must be a text, different for each line")
+    if tree.get("method", "POST") != "POST":
+        raise BadLine(number, f"`method` must be POST, found {tree['method']!r}")
+    if tree.get("url", endpoint) != endpoint:
+        raise BadLine(number, f"`url` must be the batch's endpoint {endpoint!r}, found {tree['url']!r}")
+    if not isinstance(body, dict):
+        raise BadLine(number, "`body` must be a JSON object")
+    return Line(number, custom_id, body)
