@@ -12,6 +12,7 @@ from typing import Any
 from gateway.accounts.commands import add_keys
 from gateway.cache_commands import add_cache
 from gateway.plugin_commands import add_plugins
+from gateway.redteam import add_redteam
 from plugins import ConfigurationError, PluginError
 
 
@@ -38,6 +39,7 @@ def _parser() -> argparse.ArgumentParser:
     demo.set_defaults(run=_demo)
     add_cache(commands)
     add_plugins(commands)
+    add_redteam(commands)
     add_keys(commands)
     return parser
 

@@ -123,6 +123,12 @@ class House:
         return self.pipeline.stages.recall
 
     @property
+    def rail_names(self) -> frozenset[str]:
+        """Of both slots."""
+        stages = self.pipeline.stages
+        return frozenset(name for name, _ in (*stages.screen, *stages.moderate))
+
+    @property
     def ready(self) -> bool:
         return self.state == "ready"
 

@@ -18,6 +18,7 @@ from opentelemetry import context as otel
 
 from cache import Question, TieredCache
 from gateway.exchange import Delta, Exchange
+from gateway.judging import Judgement, judge
 from gateway.moderation import PENDING, REFUSAL, Moderation
 from gateway.policy import Policies
 from gateway.rails import RailWatch, arm, limits_of, settle
@@ -149,6 +150,21 @@ class Pipeline:
             await self.close(exchange, error)
             raise
         return exchange
+
+    async def judge(self, request: Request, parent: otel.Context | None = None, *, route: str = "") -> list[Judgement]:
+        """What the rails say about each message, one by one; nothing is generated."""
+        exchange = self._spans.begin(request, parent)
+        exchange.stages, exchange.route = self.stages, route
+        error: BaseException | None = None
+        try:
+            await self._admit(exchange)
+            arm(exchange)
+            return [await judge(exchange, message.content) for message in request.messages]
+        except BaseException as failure:
+            error = failure
+            raise
+        finally:
+            await self.close(exchange, error)
 
     async def embed(self, exchange: Exchange, texts: Sequence[str]) -> Embeddings:
         """Texts of an entered exchange as vectors, by the generator; the exchange is then over."""

@@ -39,10 +39,10 @@ def add_completions_routes(router: APIRouter, house: House) -> None:
 async def _several(house: House, request: Request, parsed: ParsedCompletions) -> Response:
     """Each prompt is a request of its own, for limits too; the first that fails fails all."""
     house.check_ready()
-    parent = parent_context(request.headers)
+    parent, route = parent_context(request.headers), request.url.path
 
     async def one(asked: Asked) -> Exchange:
-        exchange = await house.pipeline.open(asked, parent)
+        exchange = await house.pipeline.open(asked, parent, route=route)
         await house.pipeline.collect(exchange)
         return exchange
 

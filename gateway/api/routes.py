@@ -10,10 +10,12 @@ from gateway.api.batches import add_batches_routes
 from gateway.api.chat import add_chat_routes
 from gateway.api.completions import add_completions_routes
 from gateway.api.embeddings import add_embeddings_routes
+from gateway.api.false_positives import add_false_positive_routes
 from gateway.api.files import add_files_routes
 from gateway.api.health import add_health_routes
 from gateway.api.messages import add_messages_routes
 from gateway.api.models import add_model_routes
+from gateway.api.moderations import add_moderation_routes
 from gateway.api.responses import add_responses_routes
 from gateway.api.reviews import add_review_routes
 from gateway.api.socket import add_socket_routes
@@ -34,6 +36,8 @@ ROUTES = (
     add_model_routes,
     add_health_routes,
     add_review_routes,
+    add_moderation_routes,
+    add_false_positive_routes,
 )
 
 

@@ -125,7 +125,8 @@ class Conversation:
         parsed = parse_chat(tree, api_key_of(self._socket))
         self._house.check_ready()
         pipeline = self._house.pipeline
-        exchange = await pipeline.open(parsed.request, parent_context(self._socket.headers))
+        context, route = parent_context(self._socket.headers), self._socket.url.path
+        exchange = await pipeline.open(parsed.request, context, route=route)
         writer = ChunkWriter(exchange, include_usage=parsed.include_usage, explain=parsed.explain)
         try:
             async with contextlib.aclosing(frames_of(pipeline, exchange, writer)) as frames:

@@ -60,6 +60,12 @@ class Metrics:
         self._lookups = Counter(
             semconv.METRIC_CACHE_LOOKUPS, "Look-ups in the response cache.", ["result"], registry=self.registry
         )
+        self.false_positives = Counter(
+            semconv.METRIC_FALSE_POSITIVES,
+            "Refusals that somebody reported as wrong.",
+            ["rail"],
+            registry=self.registry,
+        )
         self.invalid_answers = Counter(
             semconv.METRIC_INVALID_ANSWERS,
             "Structured answers that the independent validator refused; each is a bug.",

@@ -94,6 +94,7 @@ METRIC_USAGE_COST = "sluicegate_usage_cost_total"
 METRIC_CACHE_SAVED_TOKENS = "sluicegate_cache_saved_tokens_total"
 METRIC_CACHE_SAVED_COST = "sluicegate_cache_saved_cost_total"
 METRIC_LIMIT_REFUSALS = "sluicegate_limit_refusals_total"
+METRIC_FALSE_POSITIVES = "sluicegate_false_positives_total"
 METRIC_INVALID_ANSWERS = "sluicegate_invalid_answers_total"
 
 DURATION_BUCKETS_S = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)

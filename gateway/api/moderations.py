@@ -1,0 +1,92 @@
+"""`/v1/moderations` in OpenAI's shape, answered by the rails that this gateway runs.
+
+Categories are those of the rails, not OpenAI's thirteen: `false` for something that nobody looked for would be a lie.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import orjson
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from gateway.admin.guard import api_key_of
+from gateway.api.bodies import ignored_in, read_body
+from gateway.api.serving import JSON
+from gateway.delivery import ClientLeft, Nobody, unless_left
+from gateway.judging import Judgement
+from gateway.telemetry import parent_context
+from plugins import Message
+from plugins import Request as Asked
+
+if TYPE_CHECKING:
+    from gateway.house import House
+
+MAX_TEXTS = 256
+Text = Annotated[str, Field(min_length=1)]
+
+
+class TextInput(BaseModel):
+    """A part of the list form; images are refused, since no rail here sees them."""
+
+    model_config = ConfigDict(extra="forbid")
+    type: Literal["text"]
+    text: Text
+
+
+class ModerationRequest(BaseModel):
+    model_config = ConfigDict(extra="allow", protected_namespaces=())
+    input: Text | Annotated[list[Text | TextInput], Field(min_length=1, max_length=MAX_TEXTS)]
+    model: str = ""
+
+
+def add_moderation_routes(router: APIRouter, house: House) -> None:
+    @router.post("/v1/moderations", tags=["safety"])
+    async def create_moderation(request: Request) -> Any:
+        wire = read_body(await request.body(), ModerationRequest, {})
+        texts = [wire.input] if isinstance(wire.input, str) else [_text(part) for part in wire.input]
+        asked = Asked(
+            id=f"modr-{uuid.uuid4().hex}",
+            model=wire.model,
+            messages=tuple(Message("user", text) for text in texts),
+            api_key=api_key_of(request),
+            cache=False,
+        )
+        house.check_ready()
+        context, route = parent_context(request.headers), request.url.path
+        try:
+            found = await unless_left(request.receive, house.pipeline.judge(asked, context, route=route))
+        except ClientLeft:
+            return Nobody()
+        ignored = ignored_in(wire)
+        headers = {"x-sluicegate-ignored": ",".join(ignored)} if ignored else {}
+        return Response(_body(asked, found), media_type=JSON, headers=headers)
+
+
+def _text(part: str | TextInput) -> str:
+    return part if isinstance(part, str) else part.text
+
+
+def _body(asked: Asked, found: list[Judgement]) -> bytes:
+    body: dict[str, Any] = {
+        "id": asked.id,
+        "model": asked.model or "sluicegate-rails",
+        "results": [_result(judgement) for judgement in found],
+    }
+    not_enforced = sorted({note for judgement in found for note in judgement.not_enforced})
+    if not_enforced:
+        body["sluicegate"] = {"not_enforced": not_enforced}
+    return orjson.dumps(body)
+
+
+def _result(judgement: Judgement) -> dict[str, Any]:
+    names = sorted(judgement.scores)
+    return {
+        "flagged": judgement.flagged,
+        "categories": {name: name in judgement.hits for name in names},
+        "category_scores": {name: judgement.scores[name] for name in names},
+        "category_applied_input_types": {name: ["text"] for name in names},
+    }

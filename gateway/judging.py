@@ -1,0 +1,106 @@
+"""What the rails say about a text that nobody generates from: both slots, under the policy of whoever asks.
+
+Each rail is asked as in a request of one user message (`screen`) and as about an answer (`moderate`). A rail in shadow
+is told among the categories and flags nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from gateway.exchange import Exchange
+from gateway.policy import RailSlot
+from gateway.screening import ACTIONS, within
+from plugins import InputRail, Message, OutputRail, Request, ScreenResult, SluicegateError, StageFailed, Verdict
+from safety import Conduct
+
+
+@dataclass(slots=True)
+class Judgement:
+    """`scores` by category, 0 to 1: a rail's name, and for rails that match `rail/label`. `hits`: those that count."""
+
+    flagged: bool = False
+    scores: dict[str, float] = field(default_factory=dict)
+    hits: set[str] = field(default_factory=set)
+    not_enforced: list[str] = field(default_factory=list)
+
+    def add(self, category: str, action: str, score: float, *, acts: bool) -> None:
+        self.scores[category] = max(score, self.scores.get(category, 0.0))
+        if action != "pass":
+            self.hits.add(category)
+            self.flagged = self.flagged or acts
+
+
+async def judge(exchange: Exchange, text: str) -> Judgement:
+    """Raises `StageFailed` where a rail failed that must not be passed over."""
+    judgement = Judgement()
+    request = dataclasses.replace(exchange.request, messages=(Message("user", text),))
+    for name, rail in exchange.pinned.screen:
+        if (conduct := _called(exchange, "screen", name, judgement)) is not None:
+            await _screened(exchange, name, rail, conduct, request, judgement)
+    for name, output in exchange.pinned.moderate:
+        if (conduct := _called(exchange, "moderate", name, judgement)) is not None:
+            _moderated(exchange, name, output, conduct, request, judgement)
+    return judgement
+
+
+def _called(exchange: Exchange, slot: RailSlot, name: str, judgement: Judgement) -> Conduct | None:
+    conduct = exchange.policy.conduct(slot, name)
+    if conduct.mode == "off":
+        return None
+    if not exchange.pinned.watch.runs(slot, name, conduct):
+        judgement.not_enforced.append(f"{slot} {name}: failed open")
+        return None
+    if conduct.mode == "shadow":
+        judgement.not_enforced.append(f"{slot} {name}: in shadow")
+    return conduct
+
+
+async def _screened(
+    exchange: Exchange, name: str, rail: InputRail, conduct: Conduct, request: Request, judgement: Judgement
+) -> None:
+    try:
+        result = await within(conduct.budget_s, rail.screen(request, exchange.caller))
+        if not isinstance(result, ScreenResult) or result.action not in ACTIONS:
+            raise TypeError(f"screen() answered {type(result).__name__}")
+    except Exception as error:
+        _failed(exchange, "screen", name, conduct, judgement, error)
+        return
+    exchange.pinned.watch.succeeded("screen", name)
+    action = conduct.action(result.action, result.score)
+    score = result.score if result.score is not None else float(action != "pass")
+    judgement.add(name, action, score, acts=conduct.mode == "enforce")
+
+
+def _moderated(
+    exchange: Exchange, name: str, rail: OutputRail, conduct: Conduct, request: Request, judgement: Judgement
+) -> None:
+    judgement.scores.setdefault(name, 0.0)
+    try:
+        session = rail.open(request, exchange.caller, "content")
+        first = session.feed(request.messages[0].content)
+        verdicts = [first] if first.block is not None else [first, session.close()]
+        labels = [label for verdict in verdicts for label in _labels(verdict)]
+    except Exception as error:
+        _failed(exchange, "moderate", name, conduct, judgement, error)
+        return
+    exchange.pinned.watch.succeeded("moderate", name)
+    for label in labels:
+        for category in (name, f"{name}/{label}"):
+            judgement.add(category, "redact", 1.0, acts=conduct.mode == "enforce")
+
+
+def _labels(verdict: Verdict) -> Iterator[str]:
+    yield from (span.reason for span in verdict.redact)
+    yield from (reason for reason in (verdict.block, verdict.escalate) if reason)
+
+
+def _failed(
+    exchange: Exchange, slot: RailSlot, name: str, conduct: Conduct, judgement: Judgement, error: Exception
+) -> None:
+    exchange.pinned.watch.failed(slot, name, conduct)
+    if not conduct.may_fail:
+        raise error if isinstance(error, SluicegateError) else StageFailed(slot, name, type(error).__name__) from error
+    judgement.not_enforced.append(f"{slot} {name}: failed open")

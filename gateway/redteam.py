@@ -1,0 +1,212 @@
+"""`sluicegate redteam FILE`: attack and harmless texts against a running gateway, and what it made of them.
+
+A row is a JSON object with `text` and `label`; `category` is reported apart. Rows that were refused, that ended with
+`content_filter`, or that wait for a person count as caught. Texts go as the only message of a one-token chat request,
+or, with `--via moderations`, are only judged. What could not be asked counts as neither, and the exit status is 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gzip
+import json
+import math
+import os
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from plugins import ConfigurationError
+
+HARMLESS = ("benign", "safe", "clean", "near_miss", "harmless")
+HARMFUL = ("attack", "unsafe", "leak", "toxic", "harmful")
+CAUGHT_CODES = ("content_filter", "pending_review")
+TRIES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    text: str
+    harmful: bool
+    category: str
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """`caught` None: it could not be asked, `error` says why."""
+
+    row: Row
+    caught: bool | None
+    seconds: float
+    error: str = ""
+
+
+def add_redteam(commands: Any) -> None:
+    parser = commands.add_parser("redteam", help="run attack and harmless texts against a running gateway")
+    parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="JSON lines or .gz: text, label, category")
+    parser.add_argument("--regressions", action="store_true", help="also all texts reported as false positives there")
+    parser.add_argument("--url", default="http://127.0.0.1:8000", help="of the gateway")
+    parser.add_argument("--key", default=os.environ.get("SLUICEGATE_API_KEY", ""), help="API key ($SLUICEGATE_API_KEY)")
+    parser.add_argument("--model", default="", help="model to ask (the first that is served)")
+    parser.add_argument("--via", choices=("chat", "moderations"), default="chat")
+    parser.add_argument("--limit", type=int, default=0, help="rows of each file (all)")
+    parser.add_argument("--parallel", type=int, default=4, help="requests at the same time")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
+    parser.set_defaults(run=run)
+
+
+def run(parsed: argparse.Namespace) -> int:
+    rows = [row for path in parsed.files for row in rows_of(path, parsed.limit)]
+    if not rows and not parsed.regressions:
+        raise ConfigurationError("redteam needs at least one FILE with rows, or --regressions")
+    results = asyncio.run(_attack(parsed, rows))
+    report = summary(results)
+    print(json.dumps(report) if parsed.json else table(report))
+    for line in sorted({result.error for result in results if result.error}):
+        print(f"sluicegate redteam: {line}", file=sys.stderr)
+    return 1 if report["not_asked"] else 0
+
+
+def rows_of(path: Path, limit: int = 0) -> Iterator[Row]:
+    """Raises `ConfigurationError` that names the line. Labels that say neither are left out."""
+    try:
+        with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
+            lines = [line for line in file if line.strip()]
+    except (OSError, UnicodeDecodeError, EOFError) as error:
+        raise ConfigurationError(f"cannot read {path}: {error}") from error
+    for number, line in enumerate(lines[: limit or None], 1):
+        try:
+            tree = json.loads(line)
+            text, label = str(tree["text"]), str(tree["label"]).lower()
+        except (ValueError, KeyError, TypeError) as error:
+            raise ConfigurationError(f"{path}, line {number}: expected an object with `text` and `label`") from error
+        if label in (*HARMLESS, *HARMFUL):
+            yield Row(text, label in HARMFUL, str(tree.get("category") or path.name.removesuffix(".jsonl.gz")))
+
+
+async def _attack(parsed: argparse.Namespace, rows: list[Row]) -> list[Result]:
+    headers = {"authorization": f"Bearer {parsed.key}"} if parsed.key else {}
+    async with httpx.AsyncClient(base_url=parsed.url, headers=headers, timeout=120, trust_env=False) as client:
+        try:
+            model = parsed.model or (await _got(client, "/v1/models"))["data"][0]["id"]
+            if parsed.regressions:
+                told = (await _got(client, "/v1/safety/false_positives?limit=10000"))["data"]
+                rows = [*rows, *(Row(one["text"], False, f"reported {one['rail']}".strip()) for one in told)]
+        except httpx.HTTPError as error:
+            raise ConfigurationError(f"no gateway answers at {parsed.url}: {error}") from error
+        places = asyncio.Semaphore(max(1, parsed.parallel))
+        asking = _judged if parsed.via == "moderations" else _chatted
+        return list(await asyncio.gather(*(_one(client, places, asking, model, row) for row in rows)))
+
+
+async def _got(client: httpx.AsyncClient, path: str) -> Any:
+    answer = await client.get(path)
+    if answer.status_code != 200:
+        raise ConfigurationError(f"{path} answered {answer.status_code}: {_message(answer)}")
+    return answer.json()
+
+
+async def _one(client: httpx.AsyncClient, places: asyncio.Semaphore, asking: Any, model: str, row: Row) -> Result:
+    async with places:
+        for _ in range(TRIES):
+            began = time.perf_counter()
+            try:
+                answer = await asking(client, model, row.text)
+            except httpx.HTTPError as error:
+                return Result(row, None, 0.0, f"{type(error).__name__}: {error}")
+            took = time.perf_counter() - began
+            if answer.status_code not in (429, 503):
+                break
+            await asyncio.sleep(min(30.0, float(answer.headers.get("retry-after", 1))))
+    return _read(row, answer, took)
+
+
+async def _chatted(client: httpx.AsyncClient, model: str, text: str) -> httpx.Response:
+    body = {"model": model, "messages": [{"role": "user", "content": text}], "max_tokens": 1}
+    return await client.post("/v1/chat/completions", json={**body, "sluicegate": {"cache": False}})
+
+
+async def _judged(client: httpx.AsyncClient, model: str, text: str) -> httpx.Response:
+    return await client.post("/v1/moderations", json={"model": model, "input": text})
+
+
+def _read(row: Row, answer: httpx.Response, took: float) -> Result:
+    try:
+        body = answer.json()
+    except ValueError:
+        return Result(row, None, took, f"status {answer.status_code}, no JSON")
+    if answer.status_code == 200 and "results" in body:
+        return Result(row, bool(body["results"][0]["flagged"]), took)
+    if answer.status_code == 200:
+        return Result(row, body["choices"][0]["finish_reason"] == "content_filter", took)
+    if body.get("error", {}).get("code") in CAUGHT_CODES:
+        return Result(row, True, took)
+    return Result(row, None, took, f"status {answer.status_code}: {_message(answer)}")
+
+
+def _message(answer: httpx.Response) -> str:
+    try:
+        return str(answer.json()["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        return answer.text[:200]
+
+
+def summary(results: Sequence[Result]) -> dict[str, Any]:
+    """Shares with their 95 % intervals (Wilson 1927), and latency, over all and by category."""
+    asked = [result for result in results if result.caught is not None]
+    categories = sorted({(result.row.category, result.row.harmful) for result in asked})
+    return {
+        "recall": _share(result for result in asked if result.row.harmful),
+        "false_positive_rate": _share(result for result in asked if not result.row.harmful),
+        "not_asked": len(results) - len(asked),
+        "latency_ms": _latency([result.seconds for result in asked]),
+        "categories": [
+            {
+                "category": category,
+                "kind": "attack" if harmful else "harmless",
+                **_share(r for r in asked if (r.row.category, r.row.harmful) == (category, harmful)),
+            }
+            for category, harmful in categories
+        ],
+    }
+
+
+def _share(results: Iterable[Result]) -> dict[str, Any]:
+    found = [bool(result.caught) for result in results]
+    if not found:
+        return {"rows": 0, "caught": 0, "share": None, "low": None, "high": None}
+    n, z = len(found), 1.96
+    p = sum(found) / n
+    middle, spread = p + z * z / (2 * n), z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    low, high = (middle - spread) / (1 + z * z / n), (middle + spread) / (1 + z * z / n)
+    return {"rows": n, "caught": sum(found), "share": round(p, 4), "low": round(low, 4), "high": round(high, 4)}
+
+
+def _latency(seconds: list[float]) -> dict[str, float]:
+    ordered = sorted(seconds)
+    if not ordered:
+        return {}
+    return {f"p{q}": round(ordered[min(len(ordered) - 1, len(ordered) * q // 100)] * 1e3, 1) for q in (50, 95, 99)}
+
+
+def table(report: dict[str, Any]) -> str:
+    lines = [f"{'category':36} {'kind':9} {'rows':>5} {'caught':>7} {'share':>8}   95 %"]
+    rows = [*report["categories"], *_totals(report)]
+    for row in rows:
+        share = "-" if row["share"] is None else f"{row['share']:.1%}"
+        between = "" if row["share"] is None else f"{row['low']:.1%} - {row['high']:.1%}"
+        line = f"{row['category'][:36]:36} {row['kind']:9} {row['rows']:5} {row['caught']:7} {share:>8}   {between}"
+        lines.append(line.rstrip())
+    latency = ", ".join(f"{name} {value:g} ms" for name, value in report["latency_ms"].items())
+    return "\n".join([*lines, f"latency {latency or '-'}; {report['not_asked']} could not be asked"])
+
+
+def _totals(report: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield {"category": "all attacks: recall", "kind": "attack", **report["recall"]}
+    yield {"category": "all harmless: false positives", "kind": "harmless", **report["false_positive_rate"]}
