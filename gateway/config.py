@@ -158,6 +158,22 @@ class RoutingSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class PromptSettings:
+    """Templates and context documents."""
+
+    folder: str = ""
+    """Files `NAME@VERSION.toml`."""
+    templates: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By `NAME@VERSION`, as in those files."""
+    order: str = "edges"
+    """Of documents: `edges` (best first and last), `score` (best first), `given`."""
+    context_share: float = 0.5
+    """Share of a model's context that documents get where nobody says more."""
+    summarise: str = ""
+    """Of what does not fit: `extractive`, or `module:function`; empty = left out."""
+
+
+@dataclass(frozen=True, slots=True)
 class PipelineSettings:
     """Which stages run in each slot, in order."""
 
@@ -212,6 +228,7 @@ class Settings:
     accounts: AccountSettings = AccountSettings()
     routing: RoutingSettings = RoutingSettings()
     batches: BatchSettings = BatchSettings()
+    prompts: PromptSettings = PromptSettings()
     stages: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
     """Settings of stages by slot and name; each stage checks its own."""
     telemetry: TelemetrySettings = TelemetrySettings()
@@ -289,6 +306,7 @@ def _build(tree: Mapping[str, Any]) -> Settings:
         pipeline=_table(PipelineSettings, tree.get("pipeline", {}), "[pipeline]"),
         telemetry=_table(TelemetrySettings, tree.get("telemetry", {}), "[telemetry]"),
         keys=tuple(_table(KeySettings, key, "[[keys]]") for key in keys),
+        prompts=_prompts(tree.get("prompts", {})),
         routing=_routing(tree.get("routing", {})),
         accounts=_table(AccountSettings, tree.get("accounts", {}), "[accounts]"),
         batches=_table(BatchSettings, tree.get("batches", {}), "[batches]"),
@@ -297,6 +315,15 @@ def _build(tree: Mapping[str, Any]) -> Settings:
         policies=_mapping(tree.get("policies", {}), "[policies]"),
         policy_file=_checked(tree.get("policy_file", ""), str, "policy_file"),
     )
+
+
+def _prompts(tree: Any) -> PromptSettings:
+    made = _table(PromptSettings, tree, "[prompts]")
+    if made.order not in ("edges", "score", "given"):
+        raise ConfigurationError(f"[prompts] order must be edges, score or given, found {made.order!r}")
+    if made.context_share > 1:
+        raise ConfigurationError(f"[prompts] context_share is {made.context_share}; it is a share of 1")
+    return made
 
 
 def _routing(tree: Any) -> RoutingSettings:
@@ -351,6 +378,8 @@ def _checked(value: Any, hint: Any, where: str) -> Any:
     if origin is Mapping:
         kind = get_args(hint)[1]
         return {name: _checked(one, kind, f"{where} {name!r}") for name, one in _mapping(value, where).items()}
+    if hint is Any:
+        return value
     if origin is tuple:
         if isinstance(value, str) or not isinstance(value, Sequence) or not all(isinstance(v, str) for v in value):
             raise ConfigurationError(f"{where} must be a list of strings, found {value!r}")

@@ -71,6 +71,8 @@ class Exchange:
     hit: Found | None = None
     seat: Seat[tuple[Answer, ...]] | None = None
     """Its place among equal requests that run at the same time; given up when the exchange is closed."""
+    unarranged: Request | None = None
+    """The request before documents were fitted to the model, if it has any."""
     place: Place | None = None
     """At its model, where that has a queue; given back when the exchange is closed."""
     failed: list[str] = field(default_factory=list)

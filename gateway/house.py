@@ -28,6 +28,7 @@ from gateway.generators import Generators
 from gateway.pipeline import Pipeline, Stages
 from gateway.policy import SLOTS as RAIL_SLOTS
 from gateway.policy import read_file, read_policies
+from gateway.prompts import Kitchen
 from gateway.recall import bind_embedders
 from gateway.review import review_queue
 from gateway.routing import RouteTable, Routing
@@ -99,6 +100,7 @@ class House:
         self.accounts.context_of = self._context_of
         self.desk = Desk(environ, settings.telemetry.recent)
         self.reviews = review_queue(settings.review, environ, lambda exchange: completion(exchange, explain=False))
+        self.kitchen = Kitchen(settings.prompts)
         self.routes = RouteTable(settings.routing)
         self.places = Places(settings.routing.queues)
         stages = self._stages()
@@ -219,6 +221,7 @@ class House:
             record=built["record"],
             policies=read_policies(tables, {slot: [name for name, _ in built[slot]] for slot in RAIL_SLOTS}),
             fingerprint=_fingerprint(settings, built),
+            kitchen=self.kitchen,
             places=self.places,
             instead=routing.instead,
             begun=lambda exchange: self.shadows.consider(exchange),

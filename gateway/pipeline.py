@@ -17,10 +17,12 @@ from dataclasses import dataclass, field
 from opentelemetry import context as otel
 
 from cache import Question, TieredCache
+from gateway.config import PromptSettings
 from gateway.exchange import Delta, Exchange
 from gateway.judging import Judgement, judge
 from gateway.moderation import PENDING, REFUSAL, Moderation
 from gateway.policy import Policies
+from gateway.prompts import Kitchen
 from gateway.rails import RailWatch, arm, limits_of, settle
 from gateway.recall import Replay, hit_detail, question_for, recalled, remember
 from gateway.regions import Regions
@@ -88,6 +90,7 @@ class Stages:
     watch: RailWatch = field(default_factory=RailWatch)
     fingerprint: str = ""
     """Digest of the configuration of every stage that shapes an answer; part of every cache key."""
+    kitchen: Kitchen = field(default_factory=lambda: Kitchen(PromptSettings()))
     places: Places = field(default_factory=lambda: Places({}))
     instead: Callable[..., str | None] = lambda *arguments: None
     """`Routing.instead`: who answers where a model cannot."""
@@ -140,6 +143,7 @@ class Pipeline:
             await self._admit(exchange)
             arm(exchange)
             check_tools(exchange.request, exchange.caller)
+            exchange.request = exchange.pinned.kitchen.expand(exchange.request)
             await self._screen(exchange, reviews)
             await self._route(exchange)
         except BaseException as error:
@@ -287,6 +291,9 @@ class Pipeline:
         exchange.pinned.begun(exchange)
 
     async def _prepare(self, exchange: Exchange) -> None:
+        if exchange.request.parts is not None:
+            exchange.unarranged = exchange.unarranged or exchange.request
+            exchange.request = await exchange.pinned.kitchen.arrange(exchange.unarranged, exchange.served)
         await self._assemble(exchange)
         await self._recall(exchange)
         await self._constrain(exchange)

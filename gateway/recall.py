@@ -34,6 +34,7 @@ def question_for(
         caller,
         model=model.name,
         model_version=model.version,
+        template_version=request.parts.version if request.parts is not None else "",
         rails=fingerprint,
         scope=_scope(request),
         tags=request.reuse.tags,

@@ -134,6 +134,28 @@ class Reuse:
 
 
 @dataclass(frozen=True, slots=True)
+class Document:
+    """Context that the caller found for the question. `score`: how good, in the caller's own measure."""
+
+    text: str
+    source: str = ""
+    score: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a prompt is made of beside the messages. `template`: `name@version`, or `name` for the newest."""
+
+    template: str = ""
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    documents: tuple[Document, ...] = ()
+    context_tokens: int | None = None
+    """For all documents together; None = as the template or the operator says."""
+    version: str = ""
+    """Of the template that was found, with a digest of its text."""
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """One chat completion as asked for, free of any wire format."""
 
@@ -171,6 +193,8 @@ class Request:
 
     """False: neither look for a kept answer nor keep this one."""
     reuse: Reuse = Reuse()
+    parts: Parts | None = None
+    """Template, variables and context documents, where the prompt is to be made of more than the messages."""
     explain: bool = False
     """The caller wants to know how the answer came about: what stages decided, and what stood behind each token."""
 

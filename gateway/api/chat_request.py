@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from gateway.api.bodies import Parsed, ignored_in, read_body
-from gateway.api.fields import JsonSchemaFormat, SharedFields, reuse_of, sampling_of, structured_of, the_one
+from gateway.api.fields import JsonSchemaFormat, SharedFields, parts_of, reuse_of, sampling_of, structured_of, the_one
 from gateway.api.tool_fields import AllowedChoice, CalledTool, FunctionTool, Mode, NamedTool, choice_of, tools_of
 from plugins import Constraint, Message, Request, RequestError, Sampling, Tool, ToolChoice
 
@@ -119,6 +119,7 @@ def _request(wire: ChatRequest, api_key: str | None) -> Request:
         cache=wire.sluicegate.cache is not False,
         explain=wire.sluicegate.explain,
         reuse=reuse_of(wire.sluicegate.cache),
+        parts=parts_of(wire.sluicegate),
         tools=tools,
         tool_choice=choice,
         reasoning=_reasoning(wire),

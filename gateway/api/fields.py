@@ -8,7 +8,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field
 
 from cache import MAX_LABEL_CHARS, MAX_TAGS
-from plugins import Constraint, RequestError, Reuse, Sampling
+from plugins import Constraint, Document, Parts, RequestError, Reuse, Sampling
 
 MAX_CHOICES = 16
 MAX_SEED = 2**63 - 1
@@ -24,6 +24,15 @@ class CacheUse(BaseModel):
     tags: Annotated[list[Tag], Field(max_length=MAX_TAGS)] = []
 
 
+class ContextDocument(BaseModel):
+    """What the caller found for the question; `score` in a measure of its own."""
+
+    model_config = ConfigDict(extra="forbid")
+    text: str
+    source: Annotated[str, Field(max_length=500)] = ""
+    score: Annotated[float, Field(allow_inf_nan=False)] = 0.0
+
+
 class Extension(BaseModel):
     """Our own object in a request's body; in OpenAI's clients `extra_body={"sluicegate": {...}}`."""
 
@@ -33,6 +42,10 @@ class Extension(BaseModel):
     grammar: dict[str, Any] = Field(default_factory=dict)
     reasoning: bool | None = None
     on_length: Literal["stop", "close"] = "stop"
+    template: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    variables: dict[str, Any] = Field(default_factory=dict)
+    context: list[ContextDocument] = Field(default_factory=list, max_length=1000)
+    context_tokens: Annotated[int, Field(ge=1)] | None = None
 
 
 class StreamOptions(BaseModel):
@@ -194,3 +207,11 @@ def _parsed(value: dict[str, Any] | bool | str | None, name: str) -> Any:
         raise RequestError(
             f"`structured_outputs.{name}` is not valid JSON: {error}", param="structured_outputs"
         ) from error
+
+
+def parts_of(extension: Extension) -> Parts | None:
+    """None where the messages are all there is."""
+    if extension.template is None and not extension.context:
+        return None
+    documents = tuple(Document(d.text, d.source, d.score) for d in extension.context)
+    return Parts(extension.template or "", extension.variables, documents, extension.context_tokens)

@@ -10,7 +10,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field
 
 from gateway.api.bodies import Parsed, ignored_in, read_body
-from gateway.api.fields import MAX_SEED, Extension, reuse_of
+from gateway.api.fields import MAX_SEED, Extension, parts_of, reuse_of
 from gateway.api.tool_fields import choice_of, tools_of
 from plugins import Constraint, Message, Request, RequestError, Sampling, Tool, ToolCall, ToolChoice
 
@@ -144,6 +144,7 @@ def _request(wire: MessagesRequest, api_key: str | None) -> Request:
         api_key=api_key,
         cache=wire.sluicegate.cache is not False,
         reuse=reuse_of(wire.sluicegate.cache),
+        parts=parts_of(wire.sluicegate),
         tools=tools,
         tool_choice=_choice(wire, tools),
         reasoning=asked if asked is not None else bool(wire.thinking and wire.thinking.type == "enabled"),

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from gateway.api.bodies import Parsed, ignored_in, read_body
 from gateway.api.chat_request import Reasoning
-from gateway.api.fields import Extension, reuse_of
+from gateway.api.fields import Extension, parts_of, reuse_of
 from gateway.api.tool_fields import Mode, choice_of, tools_of
 from plugins import Constraint, Message, Request, RequestError, Sampling, Tool, ToolCall, ToolChoice
 
@@ -170,6 +170,7 @@ def _request(wire: ResponsesRequest, api_key: str | None) -> Request:
         metadata=wire.metadata or {},
         cache=wire.sluicegate.cache is not False,
         reuse=reuse_of(wire.sluicegate.cache),
+        parts=parts_of(wire.sluicegate),
         tools=tools,
         tool_choice=_choice(wire, tools),
         reasoning=_reasoning(wire),

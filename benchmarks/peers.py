@@ -1,0 +1,190 @@
+"""The gateway's own cost beside a peer's: CPU a request and a streamed chunk, in one run.
+
+Everything a caller pays for is on: keys, limits with a journal, rails on the way in and out, metrics. Two rows are
+ours: `ours` answers in the process itself (what the gateway costs without any model), `ours-upstream` asks the same
+mock server that LiteLLM asks. The load generator and the mock server are those of `--bench`; LiteLLM runs from an
+environment of its own (`python -m venv V; V/bin/pip install 'litellm[proxy]'`, then `--litellm V/bin/litellm`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks.common import machine
+from plugins import Job, Piece, RegistryLike, ServedModel, Usage
+from plugins.testing.doubles import FakeModel
+
+BENCH = Path(__file__).resolve().parent.parent.parent / "shared" / "bench" / "gateway"
+KEY = "sk-bench-key"
+CHUNKS = 64
+NAMES = ("mock", f"mock-c{CHUNKS}-d0", f"mock-c{CHUNKS}-d5")
+LETTERS = bytes.maketrans(b"0123456789", b"abcdefghij")
+
+
+class Here:
+    """Slot `generate`: answers at once; each chunk of a stream says when it was made, as the mock server's do."""
+
+    def __init__(self) -> None:
+        self._models: dict[str, ServedModel] = {name: FakeModel(name) for name in NAMES}
+
+    @property
+    def models(self) -> Mapping[str, ServedModel]:
+        return self._models
+
+    async def generate(self, job: Job) -> Reply:
+        return Reply(job)
+
+    def stats(self) -> Mapping[str, float]:
+        return {"requests_running": 0.0, "requests_waiting": 0.0, "kv_cache_usage_ratio": 0.0}
+
+
+class Reply:
+    def __init__(self, job: Job) -> None:
+        self._stream = job.request is not None and job.request.stream
+        self.usage = Usage(100, CHUNKS)
+
+    async def __aiter__(self) -> AsyncIterator[Piece]:
+        for _ in range(CHUNKS if self._stream else 0):
+            stamp = str(time.monotonic_ns()).encode().translate(LETTERS).decode()
+            yield Piece(0, f" t={stamp};")
+        if not self._stream:
+            yield Piece(0, "word " * 64)
+        yield Piece(0, finish_reason="stop")
+
+    def cancel(self) -> None:
+        """Nothing runs."""
+
+
+def register(registry: RegistryLike) -> None:
+    registry.add("generate", "here", lambda settings: Here())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bench", type=Path, default=BENCH, help="folder with mock_upstream.py and load.py")
+    parser.add_argument("--litellm", type=Path, help="the command `litellm` of its own environment")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--slice", type=float, default=2.0, help="seconds for each target and round")
+    parser.add_argument("--serve", choices=("here", "upstream"), help=argparse.SUPPRESS)
+    parser.add_argument("--port", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--mock", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
+    given = parser.parse_args()
+    if given.serve:
+        serve(given.serve, given.port, given.mock)
+    else:
+        compare(given)
+
+
+def compare(given: argparse.Namespace) -> None:
+    print(machine())
+    running: list[subprocess.Popen[bytes]] = []
+    try:
+        mock = started(running, [sys.executable, str(given.bench / "mock_upstream.py"), "--port", "{port}"], "/healthz")
+        targets = []
+        for name, kind in (("ours", "here"), ("ours-upstream", "upstream")):
+            command = [
+                sys.executable,
+                "-m",
+                "benchmarks.peers",
+                "--serve",
+                kind,
+                "--port",
+                "{port}",
+                "--mock",
+                str(mock),
+            ]
+            port = started(running, command, "/readyz")
+            targets += ["--target", f"{name}=http://127.0.0.1:{port}/v1,pid={running[-1].pid},key={KEY}"]
+        if given.litellm:
+            port = started(running, litellm_command(given.litellm, mock), "/health/liveliness")
+            targets += ["--target", f"litellm=http://127.0.0.1:{port}/v1,pid={running[-1].pid},key={KEY}"]
+        load(given, mock, targets)
+    finally:
+        for process in running:
+            os.killpg(process.pid, signal.SIGTERM)
+            process.wait(20)
+
+
+def load(given: argparse.Namespace, mock: int, targets: list[str]) -> None:
+    with tempfile.NamedTemporaryFile(suffix=".json") as out:
+        command = [sys.executable, str(given.bench / "load.py"), "--direct", f"http://127.0.0.1:{mock}/v1", *targets]
+        command += ["--stream", "--conc", "1,16", "--stream-conc", "1,16", "--out", out.name]
+        command += ["--rounds", str(given.rounds), "--slice", str(given.slice), "--warmup", "1"]
+        subprocess.run(command, check=True)
+        if given.json:
+            print(json.dumps(json.load(out)["rows"]))
+
+
+def started(running: list[subprocess.Popen[bytes]], command: list[str], path: str) -> int:
+    """The port that it listens on once `path` answers."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = int(free.getsockname()[1])
+    command = [part.replace("{port}", str(port)) for part in command]
+    running.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=sys.stderr, start_new_session=True))
+    for _ in range(1200):
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=2):
+                return port
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.1)
+    raise SystemExit(f"did not start: {' '.join(command)}")
+
+
+def litellm_command(litellm: Path, mock: int) -> list[str]:
+    api = {"api_base": f"http://127.0.0.1:{mock}/v1", "api_key": "none"}
+    models = [{"model_name": name, "litellm_params": {"model": f"openai/{name}", **api}} for name in NAMES]
+    config: dict[str, Any] = {"model_list": models, "general_settings": {"master_key": KEY}}
+    path = Path(tempfile.mkdtemp()) / "litellm.yaml"
+    path.write_text(json.dumps(config), "utf-8")  # JSON is YAML
+    return [str(litellm), "--config", str(path), "--port", "{port}", "--host", "127.0.0.1"]
+
+
+def serve(kind: str, port: int, mock: int) -> None:
+    """A gateway with everything on."""
+    import asyncio
+
+    import uvicorn
+    import uvloop
+
+    from gateway import House, create_app
+    from gateway.config import load as load_settings
+
+    far = {name: {"url": f"http://127.0.0.1:{mock}/v1", "allow_private": True} for name in NAMES}
+    limits = {"requests_per_minute": 10**9, "tokens_per_minute": 10**12, "concurrency": 10_000, "budget_day": 1e6}
+    overrides: dict[str, Any] = {
+        "keys": [{"id": "bench", "key": KEY, "limits": limits}],
+        "accounts": {"path": str(Path(tempfile.mkdtemp()) / "accounts.db"), "prices": {"*": {"input": 1, "output": 2}}},
+        "pipeline": {
+            "generate": [kind],
+            "screen": ["secrets"],
+            "moderate": ["secrets", "blocklist"],
+            "record": ["ledger", "metrics"],
+        },
+        "stages": {
+            "generate": {"upstream": {"models": far}} if kind == "upstream" else {},
+            "moderate": {"blocklist": {"phrases": ["project nightingale"], "action": "block"}},
+        },
+    }
+    settings = load_settings(overrides=overrides)
+    app = create_app(settings, house=House(settings, {}, registers=(register,)))
+    config = uvicorn.Config(app, host="127.0.0.1", port=port, log_config=None, access_log=False, http="httptools")
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(uvicorn.Server(config).serve())
+
+
+if __name__ == "__main__":
+    main()
