@@ -362,7 +362,7 @@ class Pipeline:
             note.outcome = exchange.seat.role if exchange.cached is None else "shared"
 
     async def _constrain(self, exchange: Exchange) -> None:
-        constraint = exchange.shape.constraint
+        constraint = exchange.shape.constraint or getattr(self.stages.constrain[1], "unconstrained", None)
         if constraint is None or exchange.cached is not None:
             return
         name, constrainer = exchange.pinned.constrain

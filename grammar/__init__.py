@@ -1,6 +1,6 @@
 """From a JSON Schema, a regular expression, a list of choices or a Lark grammar to token bitmasks."""
 
-from grammar.compile import compile_choices, compile_json_object, compile_json_schema, compile_regex
+from grammar.compile import compile_choices, compile_json_object, compile_json_schema, compile_regex, compile_text
 from grammar.lark import compile_lark
 from grammar.matcher import CompiledGrammar, Matcher
 from grammar.options import GrammarLimits, GrammarOptions
@@ -33,4 +33,5 @@ __all__ = [
     "compile_lark",
     "compile_regex",
     "compile_structural_tags",
+    "compile_text",
 ]

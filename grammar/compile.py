@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from grammar import leaves
 from grammar.automata import CharDfa, utf8
+from grammar.blocked.watch import Screens
 from grammar.lexemes import DfaLexeme
 from grammar.matcher import CompiledGrammar
 from grammar.options import GrammarOptions
 from grammar.schema.containers import Conj, Term
 from grammar.schema.document import Document
 from grammar.schema.keywords import Survey
+from grammar.tape import PlainTape
 from grammar.threads import AT_END, End, InLexeme, Thread
 from grammar.values import Values
 from grammar.vocabulary import Vocabulary
@@ -50,6 +52,8 @@ def _compile(schema: dict[str, Any] | bool, vocabulary: Vocabulary, options: Gra
         needs_text=True,
         thread_limit=options.limits.threads,
         notes=notes,
+        screens=Screens.of(options.blocked, vocabulary, json=True, plain=False),
+        doubtful=values.doubtful,
     )
 
 
@@ -72,25 +76,51 @@ def compile_json_object(vocabulary: Vocabulary, *, options: GrammarOptions | Non
     return compile_json_schema({"type": "object"}, vocabulary, options=options)
 
 
-def compile_regex(pattern: str, vocabulary: Vocabulary) -> CompiledGrammar:
+def compile_text(vocabulary: Vocabulary, *, options: GrammarOptions | None = None) -> CompiledGrammar:
+    """Any text: of use with a blocklist."""
+    return _of_texts(CharDfa.any_string(), vocabulary, "text", options)
+
+
+def compile_regex(pattern: str, vocabulary: Vocabulary, *, options: GrammarOptions | None = None) -> CompiledGrammar:
     """Texts that the Python regular expression `pattern` matches from end to end."""
-    return _of_texts(CharDfa.from_pattern(pattern, dialect="python", anchored=True), vocabulary, "pattern")
+    texts = CharDfa.from_pattern(pattern, dialect="python", anchored=True)
+    return _of_texts(texts, vocabulary, "pattern", options)
 
 
-def compile_choices(choices: Sequence[str], vocabulary: Vocabulary) -> CompiledGrammar:
+def compile_choices(
+    choices: Sequence[str], vocabulary: Vocabulary, *, options: GrammarOptions | None = None
+) -> CompiledGrammar:
     """Exactly one of `choices`."""
     if isinstance(choices, str) or not all(isinstance(choice, str) for choice in choices):
         raise InvalidGrammar("choices must be a list of strings")
     if not choices:
         raise Unsatisfiable("there is no choice to make: the list is empty")
-    return _of_texts(CharDfa.from_literals(choices), vocabulary, "list of choices")
+    blocked = options.blocked if options is not None else None
+    if blocked is not None:
+        choices = [choice for choice in choices if not blocked.holds(choice)]
+        if not choices:
+            raise Unsatisfiable("the blocklist leaves no choice")
+    return _of_texts(CharDfa.from_literals(choices), vocabulary, "list of choices", options)
 
 
-def _of_texts(texts: CharDfa, vocabulary: Vocabulary, what: str) -> CompiledGrammar:
+def _of_texts(texts: CharDfa, vocabulary: Vocabulary, what: str, options: GrammarOptions | None) -> CompiledGrammar:
+    blocked = options.blocked if options is not None else None
+    if blocked is not None and blocked.texts is not None:
+        texts = texts.intersection(blocked.texts)
     if texts.is_empty():
         raise Unsatisfiable(f"no text matches this {what}")
     lexeme = DfaLexeme(utf8(texts))
     if not lexeme.grows(lexeme.start):
         return CompiledGrammar(vocabulary, lambda: (AT_END,), needs_text=False)
     thread: Thread = InLexeme(lexeme, lexeme.start, End())
-    return CompiledGrammar(vocabulary, lambda: (thread,), needs_text=False)
+    return plain_grammar(vocabulary, lambda: (thread,), options)
+
+
+def plain_grammar(
+    vocabulary: Vocabulary, start: Callable[[], tuple[Thread, ...]], options: GrammarOptions | None
+) -> CompiledGrammar:
+    """Of a text that is no JSON."""
+    screens = Screens.of(options.blocked if options is not None else None, vocabulary, json=False, plain=True)
+    return CompiledGrammar(
+        vocabulary, start, needs_text=False, tape=PlainTape, screens=screens, doubtful=screens is not None
+    )

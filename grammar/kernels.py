@@ -174,6 +174,13 @@ def put_row(row, base, ids):  # type: ignore[no-untyped-def]
         row[token >> 5] |= np.int32(1) << np.int32(token & 31)
 
 
+@njit(cache=True, nogil=True)
+def clear_bits(row, ids):  # type: ignore[no-untyped-def]
+    """The opposite of `set_bits`."""
+    for k in range(ids.size):
+        row[ids[k] >> 5] &= ~(np.int32(1) << np.int32(ids[k] & 31))
+
+
 def warm() -> None:
     """Load or compile every kernel (seconds the first time on a machine, milliseconds from numba's cache)."""
     i32 = np.zeros(2, np.int32)
@@ -187,3 +194,4 @@ def warm() -> None:
     follow_words(byte, empty, i32, byte, starts, starts, 0, 0, 0, i32, np.zeros((1, 2), np.int32))
     ids_at(i32, i32, empty, i32, 0, i32)
     put_row(i32, i32, empty)
+    clear_bits(i32, empty)

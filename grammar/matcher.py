@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
+from typing import Any
 
 import numpy as np
 
 from grammar import kernels
+from grammar.blocked.watch import Screens, Watch
 from grammar.completion import Completion, shortest_completion
 from grammar.completion.costs import Costs
 from grammar.config import Config, Configs, Doubt
@@ -16,7 +19,7 @@ from grammar.threads import Thread
 from grammar.trie import I32, Branch
 from grammar.vocabulary import Vocabulary
 from plugins.contract import Mask
-from plugins.errors import TokenRejected
+from plugins.errors import TokenRejected, Unsatisfiable
 
 
 class CompiledGrammar:
@@ -35,17 +38,24 @@ class CompiledGrammar:
         notes: tuple[str, ...] = (),
         tape: Callable[[], Tape] = Tape,
         beyond: Branch | None = None,
+        screens: Screens | None = None,
+        doubtful: bool = False,
     ) -> None:
-        """`tape` makes the text of a matcher; `beyond`: tokens that may end a JSON value and go on with no JSON."""
+        """`tape` makes the text of a matcher; `beyond`: tokens that may end a JSON value and go on with no JSON;
+        `screens`: what no text may hold. With `doubtful`, raises `Unsatisfiable` where these leave no way to the end.
+        """
         self.vocabulary = vocabulary.warm()
+        self.screens = screens
         self.new_tape = tape
         self._beyond = beyond
         self.notes = notes
-        self.needs_text = needs_text
+        self.needs_text = needs_text or screens is not None
         self._start = start
         self._thread_limit = thread_limit
         self.costs = Costs()
         self._configs, self._first = self._begin()
+        if doubtful and self.matcher().shortest_completion() is None:
+            raise Unsatisfiable("the blocklist leaves no answer, or none that could be found")
 
     def _begin(self) -> tuple[Configs, Config]:
         configs = Configs(self.vocabulary, self._thread_limit, self._beyond)
@@ -64,7 +74,7 @@ class Matcher:
     Masks have `ceil(vocabulary.size / 32)` words; longer rows are filled up with zeros.
     """
 
-    __slots__ = ("_at", "_configs", "_finished", "_grammar", "_past", "_tape")
+    __slots__ = ("_at", "_configs", "_finished", "_grammar", "_past", "_tape", "_watch")
 
     def __init__(self, grammar: CompiledGrammar, configs: Configs, first: Config) -> None:
         self._grammar = grammar
@@ -72,7 +82,10 @@ class Matcher:
         self._at = first
         self._finished = False
         self._tape = grammar.new_tape() if grammar.needs_text else None
-        self._past: list[tuple[Config, Place | None, bool, int]] = []
+        self._past: list[tuple[Config, Place | None, bool, int, Any]] = []
+        self._watch = None
+        if grammar.screens is not None and self._tape is not None:
+            self._watch = Watch(grammar.screens, self._tape)
 
     # --- masks --------------------------------------------------------------------------------------------------
 
@@ -96,6 +109,8 @@ class Matcher:
         kernels.put_row(row, mask.base, mask.ids)
         for doubt in mask.doubts:
             self._decide(doubt, row)
+        if self._watch is not None:
+            self._watch.strike(row)
         return True
 
     def _decide(self, doubt: Doubt, row: Mask) -> None:
@@ -145,6 +160,9 @@ class Matcher:
             raise TokenRejected(token_id)
         known = self._at.tokens.get(token_id)
         tape = self._tape
+        if self._watch is not None:
+            self._accept_watched(token_id, word)
+            return
         if known is not None:
             self._remember(token_id)
             if tape is not None:
@@ -159,22 +177,43 @@ class Matcher:
             raise TokenRejected(token_id)
         if not asked:
             self._at.tokens[token_id] = after
-        self._past.append((self._at, place, self._finished, token_id))
+        self._past.append((self._at, place, self._finished, token_id, None))
+        self._at = after
+
+    def _accept_watched(self, token_id: int, word: bytes) -> None:
+        tape, watch = self._tape, self._watch
+        assert tape is not None
+        assert watch is not None
+        place, standing = tape.place(), watch.standing
+        after = self._at.tokens.get(token_id)
+        if after is not None:
+            tape.push_all(word)
+        else:
+            after, asked = self._configs.take(self._at, word, tape)
+            if after is not None and not asked:
+                self._at.tokens[token_id] = after
+        if after is None or not watch.move(word, tape):
+            tape.restore(place)
+            raise TokenRejected(token_id)
+        self._past.append((self._at, place, self._finished, token_id, standing))
         self._at = after
 
     def _remember(self, token_id: int) -> None:
         place = self._tape.place() if self._tape is not None else None
-        self._past.append((self._at, place, self._finished, token_id))
+        standing = self._watch.standing if self._watch is not None else None
+        self._past.append((self._at, place, self._finished, token_id, standing))
 
     def rollback(self, n: int) -> None:
         """Undo the last `n` accepted tokens. Raises `ValueError` if there are fewer."""
         if not 0 <= n <= len(self._past):
             raise ValueError(f"cannot roll back {n} tokens, {len(self._past)} were accepted")
         if n:
-            self._at, place, self._finished, _ = self._past[-n]
+            self._at, place, self._finished, _, standing = self._past[-n]
             del self._past[-n:]
             if self._tape is not None and place is not None:
                 self._tape.restore(place)
+            if self._watch is not None:
+                self._watch.standing = standing
 
     def fork(self) -> Matcher:
         """An independent matcher at the same place; costs a copy of the list of accepted tokens."""
@@ -183,6 +222,7 @@ class Matcher:
         other._at, other._finished = self._at, self._finished
         other._tape = self._tape.copy() if self._tape is not None else None
         other._past = self._past.copy()
+        other._watch = copy(self._watch)
         return other
 
     # --- looking ------------------------------------------------------------------------------------------------
@@ -199,6 +239,8 @@ class Matcher:
         text = forced_text(self._configs, self._at, self._tape)
         if self._tape is not None and place is not None:
             self._tape.restore(place)
+        if self._watch is not None and not self._watch.is_clear(text):
+            return []
         return canonical_tokens(self._grammar.vocabulary, [past[3] for past in self._past], text) if text else []
 
     def shortest_completion(self) -> Completion | None:
@@ -206,7 +248,7 @@ class Matcher:
         the search gave up. Nothing is moved. Empty once the text may stop."""
         if self._finished:
             return Completion(b"", ())
-        return shortest_completion(self._configs, self._at, self._tape, self._grammar.costs)
+        return shortest_completion(self._configs, self._at, self._tape, self._grammar.costs, self._watch)
 
     @property
     def can_stop(self) -> bool:

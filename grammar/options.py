@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
+from grammar.blocked.blocklist import Blocklist, blocklist
 from plugins.errors import InvalidGrammar
 
 PropertyOrder = Literal["schema", "required_first", "any"]
@@ -35,9 +36,14 @@ class GrammarOptions:
 
     `property_order`: "schema" (as listed, unlisted ones last; any order where `allOf`, `anyOf`, `$ref` and the like put
     several lists together), "required_first" (required ones, in schema order, then the others) or "any".
+
+    `blocklist`: phrases, and `blocklist_patterns`: regular expressions, that no string and no free text may hold, see
+    `blocked`.
     """
 
     whitespace: str = "flexible"
+    blocklist: tuple[str, ...] = ()
+    blocklist_patterns: tuple[str, ...] = ()
     property_order: PropertyOrder = "schema"
     limits: GrammarLimits = GrammarLimits()
 
@@ -49,6 +55,11 @@ class GrammarOptions:
             )
         if not isinstance(self.whitespace, str):
             raise InvalidGrammar("whitespace must be 'compact', 'flexible' or a pattern", param="whitespace")
+        _ = self.blocked
+
+    @property
+    def blocked(self) -> Blocklist | None:
+        return blocklist(self.blocklist, self.blocklist_patterns)
 
     @classmethod
     def from_mapping(cls, given: Mapping[str, Any]) -> GrammarOptions:
@@ -59,4 +70,12 @@ class GrammarOptions:
                 raise InvalidGrammar(
                     f"unknown grammar option {name!r}; the options are {', '.join(valid)}", param=str(name)
                 )
-        return cls(**given)
+        return cls(**{name: _listed(name, value) for name, value in given.items()})
+
+
+def _listed(name: str, value: Any) -> Any:
+    if not name.startswith("blocklist"):
+        return value
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise InvalidGrammar(f"{name} must be a list of texts", param=name)
+    return tuple(value)

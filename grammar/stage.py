@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from grammar.compile import compile_choices, compile_json_object, compile_json_schema, compile_regex
+from grammar.compile import compile_choices, compile_json_object, compile_json_schema, compile_regex, compile_text
 from grammar.lark import compile_lark
 from grammar.matcher import CompiledGrammar
 from grammar.options import GrammarOptions
@@ -19,7 +19,9 @@ from grammar.vocabulary import Vocabulary
 from plugins.contract import Constraint, RegistryLike, ServedModel
 from plugins.errors import InvalidGrammar
 
-_SETTINGS = ("threads", "cache_entries", "options")
+_SETTINGS = ("threads", "cache_entries", "options", "blocklist", "blocklist_patterns")
+
+_BLOCKED = ("blocklist", "blocklist_patterns")
 
 
 def register(registry: RegistryLike) -> None:
@@ -27,7 +29,8 @@ def register(registry: RegistryLike) -> None:
 
 
 def build(settings: Mapping[str, Any]) -> GrammarConstrainer:
-    """Settings: `threads` (2), `cache_entries` (256), `options` (defaults of `GrammarOptions`)."""
+    """Settings: `threads` (2), `cache_entries` (256), `options` (defaults of `GrammarOptions`), `blocklist` and
+    `blocklist_patterns` (none): what no answer may hold, whatever the request says."""
     for name in settings:
         if name not in _SETTINGS:
             raise ValueError(f"unknown setting {name!r}; the settings are {', '.join(_SETTINGS)}")
@@ -35,6 +38,7 @@ def build(settings: Mapping[str, Any]) -> GrammarConstrainer:
         threads=int(settings.get("threads", 2)),
         cache_entries=int(settings.get("cache_entries", 256)),
         options=dict(settings.get("options", {})),
+        blocked={name: list(settings[name]) for name in _BLOCKED if settings.get(name)},
     )
 
 
@@ -44,11 +48,21 @@ class GrammarConstrainer:
     Two requests for the same grammar share one compilation; a failed one is not kept.
     """
 
-    def __init__(self, *, threads: int, cache_entries: int, options: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        *,
+        threads: int,
+        cache_entries: int,
+        options: Mapping[str, Any],
+        blocked: Mapping[str, list[str]] | None = None,
+    ) -> None:
         if threads < 1 or cache_entries < 1:
             raise ValueError("threads and cache_entries must be at least 1")
         self._options = dict(options)
-        GrammarOptions.from_mapping(self._options)
+        self._blocked = dict(blocked or {})
+        GrammarOptions.from_mapping({**self._options, **self._blocked})
+        self.unconstrained = Constraint("text") if self._blocked else None
+        """What stands in for a request without a constraint."""
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="grammar")
         self._cache_entries = cache_entries
         self._grammars: OrderedDict[tuple[str, str], asyncio.Future[CompiledGrammar]] = OrderedDict()
@@ -87,20 +101,27 @@ class GrammarConstrainer:
                 self._vocabularies[key] = found.warm()
             return found
 
+    def _with_blocked(self, options: dict[str, Any]) -> dict[str, Any]:
+        """A request may block more than the operator does, never less."""
+        for name, blocked in self._blocked.items():
+            options[name] = [*blocked, *options.get(name, [])]
+        return options
+
     def _compile(self, constraint: Constraint, model: ServedModel) -> CompiledGrammar:
         compiler = _KINDS.get(constraint.kind)
         if compiler is None:
             raise InvalidGrammar(f"unknown kind of constraint {constraint.kind!r}; there are {', '.join(_KINDS)}")
-        options = GrammarOptions.from_mapping({**self._options, **constraint.options})
+        options = GrammarOptions.from_mapping(self._with_blocked({**self._options, **constraint.options}))
         return compiler(constraint.value, self._vocabulary(model), options)
 
 
 _KINDS: dict[str, Callable[[Any, Vocabulary, GrammarOptions], CompiledGrammar]] = {
     "json_schema": lambda value, vocabulary, options: compile_json_schema(value, vocabulary, options=options),
     "json_object": lambda value, vocabulary, options: compile_json_object(vocabulary, options=options),
-    "regex": lambda value, vocabulary, options: compile_regex(value, vocabulary),
-    "choice": lambda value, vocabulary, options: compile_choices(value, vocabulary),
-    "lark": lambda value, vocabulary, options: compile_lark(value, vocabulary),
+    "text": lambda value, vocabulary, options: compile_text(vocabulary, options=options),
+    "regex": lambda value, vocabulary, options: compile_regex(value, vocabulary, options=options),
+    "choice": lambda value, vocabulary, options: compile_choices(value, vocabulary, options=options),
+    "lark": lambda value, vocabulary, options: compile_lark(value, vocabulary, options=options),
     "structural_tag": lambda value, vocabulary, options: compile_structural_tags(value, vocabulary, options=options),
 }
 

@@ -30,23 +30,28 @@ class Place:
     """Begin and end of the last string, quotes included; the end is meaningless while it is open."""
     closed: tuple[int, int] = (0, 0)
     """Begin and end of the last object or array that was closed."""
+    since: int = 0
+    """Where the present JSON value, or the free text around one, began (structural tags)."""
 
 
 class Tape:
     """Mutable; one per matcher. `text` holds every accepted byte."""
 
-    __slots__ = ("closed", "mode", "open", "string", "text")
+    __slots__ = ("closed", "mode", "open", "since", "string", "text")
+    off = False
+    """What is written now is no JSON."""
 
     def __init__(self) -> None:
         self.text = bytearray()
         self.restore(Place())
 
     def place(self) -> Place:
-        return Place(len(self.text), self.mode, self.open, self.string, self.closed)
+        return Place(len(self.text), self.mode, self.open, self.string, self.closed, self.since)
 
     def restore(self, place: Place) -> None:
         del self.text[place.size :]
         self.mode, self.open, self.string, self.closed = place.mode, place.open, place.string, place.closed
+        self.since = place.since
 
     def copy(self) -> Tape:
         other = type(self)()
@@ -112,6 +117,23 @@ class Tape:
             start = self.open.start
         items: list[Any] = json.loads(bytes(self.text[start:end]) + b"]")
         return items
+
+
+class PlainTape(Tape):
+    """Of a text that is no JSON: it is kept, nothing is followed."""
+
+    __slots__ = ()
+    off = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mode = 1
+
+    def push(self, byte: int) -> None:
+        self.text.append(byte)
+
+    def push_all(self, word: bytes) -> None:
+        self.text += word
 
 
 def _decoded(body: bytearray) -> str:

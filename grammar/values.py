@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from grammar.arrays import ArrayPlan, ArrayState
@@ -43,6 +44,9 @@ class Values:
 
     def __init__(self, document: Document | None, options: GrammarOptions) -> None:
         self.options = options
+        self.blocklist = options.blocked
+        self.doubtful = False
+        """Whether a string must match an automaton and avoid the blocklist too, and may not be able to."""
         self.layout = Layout(options)
         self.meaning = Meaning(options.limits)
         self.checks = Checks(document) if document is not None else None
@@ -141,10 +145,25 @@ class Values:
 
     def domain(self, terms: Conj) -> Domain:
         try:
-            return self.meaning.of_conj(terms)
+            found = self.meaning.of_conj(terms)
+            return found if self.blocklist is None else replace(found, strings=self._unblocked(found.strings))
         except Circular:
             pointer = next((fact.node.pointer for fact in terms if hasattr(fact, "node")), "")
             raise InvalidGrammar("this schema refers to itself without a value in between", pointer=pointer) from None
+
+    def _unblocked(self, parts: StringSet) -> StringSet:
+        """Without what the blocklist takes out of known lists; what it takes out of all others, masks never offer."""
+        return tuple(self._unblocked_part(part) for part in parts)
+
+    def _unblocked_part(self, part: Strings) -> Strings:
+        assert self.blocklist is not None
+        part = part.reduced
+        if part.words is not None:
+            return Strings(words=frozenset(word for word in part.words if not self.blocklist.holds(word)))
+        self.doubtful = self.doubtful or part.dfa is not None
+        if part.dfa is not None and self.blocklist.texts is not None:
+            return replace(part, dfa=part.dfa.intersection(self.blocklist.texts)).reduced
+        return part
 
     def satisfiable(self, terms: Conj) -> bool:
         """Some value satisfies all of `terms`, as far as conjunctions tell.
@@ -223,6 +242,7 @@ class Values:
             matched = [text for text in patterns if _matches(matchers[text], name)]
             terms = member_terms(spec, name, matched)
             allowed = name not in spec.absent and strings.contains(spec.names, name)
+            allowed = allowed and not (self.blocklist is not None and self.blocklist.holds(name))
             if allowed and self.satisfiable(terms):
                 names.append(name)
                 values.append(terms)
@@ -238,6 +258,8 @@ class Values:
                 free.extend((lexeme, terms) for lexeme in string_lexemes(language))
             else:
                 more = sorted(few - refused)
+                if self.blocklist is not None:
+                    more = [name for name in more if not self.blocklist.holds(name)]
                 names.extend(more)
                 values.extend([terms] * len(more))
         if not free and spec.low > len(names):

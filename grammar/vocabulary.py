@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import product
@@ -79,6 +80,9 @@ class Vocabulary:
         self.rests = Remembered(RESTS_BYTES)
         """The same for what is left of single words."""
         self.shapes = Shapes()
+        self.screens: dict[Any, Any] = {}
+        """Blocklists worked out against this vocabulary, see `blocked`."""
+        self.lock = threading.Lock()
 
     @classmethod
     def from_bytes(

@@ -24,7 +24,7 @@ SLOTS: tuple[SlotName, ...] = get_args(SlotName)
 Role = Literal["system", "developer", "user", "assistant", "tool"]
 Channel = Literal["content", "reasoning", "tool_arguments"]
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "cancelled", "error"]
-ConstraintKind = Literal["json_schema", "json_object", "regex", "choice", "lark", "structural_tag"]
+ConstraintKind = Literal["json_schema", "json_object", "regex", "choice", "lark", "structural_tag", "text"]
 Mask = npt.NDArray[np.int32]
 """Token bitmask, int32 [ceil(V/32)]: bit `t % 32` of word `t // 32` is 1 where token `t` is allowed."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from grammar.automata.budget import Budget, Meter
+from grammar.automata.charsets import LAST
 from grammar.automata.table import Row, Table, canonical, empty_table
 from plugins.errors import InvalidGrammar
 
@@ -68,6 +69,7 @@ def _intervals(code_points: list[int]) -> tuple[list[int], list[int]]:
         else:
             starts.append(code_point)
             classes.append(c)
-        starts.append(code_point + 1)
-        classes.append(-1)
+        if code_point < LAST:
+            starts.append(code_point + 1)
+            classes.append(-1)
     return starts, classes

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from grammar.blocked.watch import Watch
 from grammar.completion.costs import NEVER, Costs
 from grammar.config import Config, Configs
 from grammar.objects import Named
@@ -28,13 +29,15 @@ class Completion(NamedTuple):
     tokens: tuple[int, ...]
 
 
-def shortest_completion(configs: Configs, config: Config, tape: Tape | None, costs: Costs) -> Completion | None:
+def shortest_completion(
+    configs: Configs, config: Config, tape: Tape | None, costs: Costs, watch: Watch | None = None
+) -> Completion | None:
     """None if no way was found within 2,000 tries; `tape` is left as it was."""
     place = tape.place() if tape is not None else None
     try:
         with costs.lock:
             costs.left = _MOST_VALUES
-            text = _search(configs, config, tape, costs)
+            text = _search(configs, config, tape, costs, watch)
     except RecursionError:
         return None
     finally:
@@ -53,7 +56,7 @@ class _Node(NamedTuple):
     ways: Iterator[bytes]
 
 
-def _search(configs: Configs, config: Config, tape: Tape | None, costs: Costs) -> bytes | None:
+def _search(configs: Configs, config: Config, tape: Tape | None, costs: Costs, watch: Watch | None) -> bytes | None:
     """Depth first along the cheapest ways; every step is a real one, so guards are asked."""
     stack = [_Node(config, tape.place() if tape is not None else None, b"", iter(_ways(config, costs)))]
     for _ in range(_MOST_TRIES):
@@ -69,6 +72,8 @@ def _search(configs: Configs, config: Config, tape: Tape | None, costs: Costs) -
         if tape is not None and node.place is not None:
             _go_back(tape, node.place, node.text, stack[0].place)
         after, _ = configs.take(node.config, way, tape)
+        if after is not None and watch is not None and not watch.is_clear(node.text + way):
+            after = None
         if after is not None:
             place = tape.place() if tape is not None else None
             stack.append(_Node(after, place, node.text + way, iter(_ways(after, costs))))

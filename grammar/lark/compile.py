@@ -15,9 +15,11 @@ from lark.exceptions import LarkError
 from lark.lexer import PatternStr, TerminalDef
 
 from grammar.automata import CharDfa, utf8
+from grammar.compile import plain_grammar
 from grammar.lark.earley import Parser, Rule
 from grammar.lexemes import DfaLexeme
 from grammar.matcher import CompiledGrammar
+from grammar.options import GrammarOptions
 from grammar.threads import Continuation, Thread
 from grammar.vocabulary import Vocabulary
 from plugins.errors import GrammarError, GrammarLimit, InvalidGrammar, Unsatisfiable, UnsupportedGrammar
@@ -27,14 +29,14 @@ _IMPORT = re.compile(r"^\s*%import\s+(?!common\b)(\S+)", re.MULTILINE)
 _EXTENSION = re.compile(r"%(json|regex|lark)\b")
 
 
-def compile_lark(text: str, vocabulary: Vocabulary) -> CompiledGrammar:
+def compile_lark(text: str, vocabulary: Vocabulary, *, options: GrammarOptions | None = None) -> CompiledGrammar:
     """Texts of the grammar's rule `start`.
 
     Raises `InvalidGrammar` with Lark's own message, `UnsupportedGrammar` for imports other than `common` and for look-
     around in terminals, `Unsatisfiable` if no text can be finished.
     """
     parser = parser_of(text)
-    return CompiledGrammar(vocabulary, parser(None), needs_text=False)
+    return plain_grammar(vocabulary, parser(None), options)
 
 
 def parser_of(text: str) -> Callable[[Continuation | None], Callable[[], tuple[Thread, ...]]]:

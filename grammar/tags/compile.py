@@ -7,6 +7,8 @@ from itertools import pairwise
 from typing import Any
 
 from grammar.automata import CharDfa
+from grammar.blocked.blocklist import Blocklist
+from grammar.blocked.watch import Screens
 from grammar.compile import satisfiable_values
 from grammar.lark.compile import parser_of
 from grammar.matcher import CompiledGrammar
@@ -19,7 +21,7 @@ from grammar.tags.steps import restarts
 from grammar.tags.tape import RegionTape
 from grammar.threads import Thread
 from grammar.vocabulary import Vocabulary
-from plugins.errors import GrammarError, UnsupportedGrammar
+from plugins.errors import GrammarError, Unsatisfiable, UnsupportedGrammar
 
 _SEVERAL = (formats.Triggered, formats.Separated)
 
@@ -45,15 +47,19 @@ def compile_structural_tags(
     Builder(regions, counted=False).explore(tree)
     begins = restarts(Builder(regions).enter(tree, END))
     has_json = any(isinstance(node, formats.Json) for node in nodes)
+    blocked = options.blocked
+    _refuse_blocked(nodes, blocked)
     ends = frozenset(text for node in nodes for text in _literals(node))
     return CompiledGrammar(
         vocabulary,
         start,
-        needs_text=has_json,
+        needs_text=has_json or blocked is not None,
         thread_limit=options.limits.threads,
         notes=tuple(dict.fromkeys(notes)),
         tape=lambda: RegionTape(begins),
         beyond=beyond(vocabulary, ends, _open_ended(nodes)) if has_json else None,
+        screens=Screens.of(blocked, vocabulary, json=has_json, plain=True),
+        doubtful=blocked is not None,
     )
 
 
@@ -100,6 +106,13 @@ def _literals(node: Format) -> tuple[str, ...]:
     if isinstance(node, formats.Separated):
         return (node.separator,)
     return ()
+
+
+def _refuse_blocked(nodes: list[Format], blocked: Blocklist | None) -> None:
+    for node in nodes:
+        for text in _literals(node):
+            if blocked is not None and blocked.holds(text):
+                raise Unsatisfiable(f"the literal {text!r} holds what the blocklist forbids")
 
 
 def _open_ended(nodes: list[Format]) -> bool:

@@ -17,6 +17,10 @@ class RegionTape(Tape):
         if not on:
             self.mode = _OFF
 
+    @property
+    def off(self) -> bool:  # type: ignore[override]
+        return self.mode == _OFF
+
     def push(self, byte: int) -> None:
         if self.mode == _OFF:
             self.text.append(byte)
@@ -24,10 +28,13 @@ class RegionTape(Tape):
         try:
             super().push(byte)
         except ValueError:  # not JSON: another reading than the one this tape follows
-            self.mode, self.open = _OFF, None
+            self._turn_off()
             return
         if self.mode == 0 and self.open is None:
-            self.mode = _OFF
+            self._turn_off()
+
+    def _turn_off(self) -> None:
+        self.mode, self.open, self.since = _OFF, None, len(self.text)
 
     def push_all(self, word: bytes) -> None:
         if self.mode == _OFF:
@@ -37,6 +44,6 @@ class RegionTape(Tape):
 
     def restart(self, end_offset: int) -> None:
         """A region begins here, or, with `end_offset` 1, at the last byte."""
-        self.mode, self.open = 0, None
+        self.mode, self.open, self.since = 0, None, len(self.text) - end_offset
         if end_offset:
             self.push(self.text.pop())

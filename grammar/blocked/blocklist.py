@@ -1,0 +1,49 @@
+"""A blocklist as an operator or a caller states it, and what it says about whole texts."""
+
+from __future__ import annotations
+
+from functools import cached_property, lru_cache
+
+from grammar.automata import CharDfa
+from grammar.blocked.fold import SPACE, symbols_of
+from grammar.blocked.patterns import without
+from grammar.blocked.phrases import Phrases
+from plugins.errors import GrammarLimit, InvalidGrammar
+
+MOST_PHRASES = 20_000
+MOST_CHARACTERS = 1_000
+
+
+class Blocklist:
+    """`phrases` are found as `fold` says, `patterns` (Python's dialect) in the text as it is. Immutable."""
+
+    def __init__(self, phrases: tuple[str, ...], patterns: tuple[str, ...]) -> None:
+        if len(phrases) > MOST_PHRASES:
+            raise GrammarLimit(f"a blocklist of {len(phrases)} phrases; at most {MOST_PHRASES}", param="blocklist")
+        for phrase in phrases:
+            if not isinstance(phrase, str) or len(phrase) > MOST_CHARACTERS or not symbols_of(phrase)[0].strip():
+                raise InvalidGrammar(
+                    f"{str(phrase)[:40]!r} is no phrase of 1 to {MOST_CHARACTERS} visible characters", param="blocklist"
+                )
+        if not all(isinstance(pattern, str) for pattern in patterns):
+            raise InvalidGrammar("patterns are texts", param="blocklist_patterns")
+        self.machine = Phrases(phrases) if phrases else None
+        self.patterns = patterns
+        _ = self.texts
+
+    @cached_property
+    def texts(self) -> CharDfa | None:
+        """Texts without the patterns; None where there are none."""
+        return without(self.patterns) if self.patterns else None
+
+    def holds(self, text: str) -> bool:
+        """Is a phrase or a pattern in `text`?"""
+        if self.machine is not None and self.machine.step(0, symbols_of(text, SPACE)[0]) == Phrases.FOUND:
+            return True
+        return self.texts is not None and not self.texts.accepts(text)
+
+
+@lru_cache(maxsize=32)
+def blocklist(phrases: tuple[str, ...], patterns: tuple[str, ...]) -> Blocklist | None:
+    """The same object for the same lists; None for empty ones. Raises a `GrammarError`."""
+    return Blocklist(phrases, patterns) if phrases or patterns else None

@@ -1,0 +1,58 @@
+"""What a character counts as when phrases are looked for: case, marks, invisible characters and kinds of blank folded.
+
+A mark stands before every word, so that a phrase begins at a word border; it may end anywhere. Not covered:
+look-alike letters, digits for letters, letters spaced out. An output rail sees those.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from functools import lru_cache
+
+SPACE, OTHER, WORD = 0, 1, 2
+"""What the symbol before is. A text begins as after a space: leading blanks count for nothing."""
+BORDER = "\0"
+_UNSPACED = (
+    (0x0E00, 0x0FFF), (0x1000, 0x109F), (0x1100, 0x11FF), (0x1780, 0x17FF), (0x2E80, 0x9FFF), (0xA960, 0xA97F),
+    (0xAC00, 0xD7FF), (0xF900, 0xFAFF), (0x20000, 0x3FFFF),
+)  # fmt: skip
+
+
+@lru_cache(maxsize=8192)
+def folded(char: str) -> tuple[tuple[str, int], ...]:
+    """Symbols of `char`, each with what it is."""
+    text = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", char).casefold())
+    found = []
+    for symbol in text:
+        category = unicodedata.category(symbol)
+        if symbol.isspace():
+            found.append((" ", SPACE))
+        elif category not in ("Mn", "Me", "Cf", "Cc"):
+            found.append((symbol, kind_of(symbol)))
+    return tuple(found)
+
+
+def kind_of(symbol: str) -> int:
+    if symbol == " ":
+        return SPACE
+    return WORD if symbol.isalnum() and not _unspaced(symbol) else OTHER
+
+
+def _unspaced(symbol: str) -> bool:
+    """Of a script that writes words without spaces: every place is a border there."""
+    code = ord(symbol)
+    return code >= 0x0E00 and any(low <= code <= high for low, high in _UNSPACED)
+
+
+def symbols_of(text: str, before: int = OTHER) -> tuple[str, int]:
+    """Symbols of `text` after a symbol of kind `before`, and the kind of the last one."""
+    found: list[str] = []
+    for char in text:
+        for symbol, kind in folded(char):
+            if kind == SPACE and before == SPACE:
+                continue
+            if kind == WORD and before != WORD:
+                found.append(BORDER)
+            found.append(symbol)
+            before = kind
+    return "".join(found), before

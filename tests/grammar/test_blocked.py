@@ -1,0 +1,258 @@
+"""Blocklists: what no string and no free text may hold is in no mask, however it is spelled."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from grammar import (
+    CompiledGrammar,
+    GrammarOptions,
+    InvalidGrammar,
+    TokenRejected,
+    Unsatisfiable,
+    Vocabulary,
+    compile_choices,
+    compile_json_schema,
+    compile_lark,
+    compile_regex,
+    compile_structural_tags,
+    compile_text,
+)
+from grammar.blocked import Blocklist
+from tests.grammar.grammar_checks import accepts, allowed
+from tests.grammar.test_tags import functions, tools
+from tests.reference.mask_by_trial import mask_by_trial
+
+PHRASES = ("red fox", "Fuß", "ab", "日本", "!!a")
+PATTERNS = (r"\d{3}-\d{2}", "zz+y")
+OPTIONS = GrammarOptions(blocklist=PHRASES, blocklist_patterns=PATTERNS)
+
+
+@lru_cache(maxsize=1)
+def vocabulary() -> Vocabulary:
+    pieces = [
+        "red",
+        " red",
+        "RED ",
+        " fox",
+        "fox",
+        " f",
+        "ox",
+        "fu",
+        "ss",
+        "ß",
+        "a",
+        "b",
+        " ab",
+        "ab",
+        "xab",
+        "日本",
+        "日",
+        "!!",
+        "!a",
+    ]
+    pieces += [
+        "12",
+        "3-4",
+        "-12",
+        "zz",
+        "zy",
+        '"',
+        '":',
+        '": "',
+        '","',
+        '"a',
+        'ab"',
+        'b"',
+        "\\u00",
+        "\\u0062",
+        "61",
+        '{"',
+        '"}',
+        "\\n",
+    ]
+    pieces += [
+        "\\",
+        "\\u",
+        "006",
+        "1",
+        "\u0301",
+        "\u200b",
+        "  ",
+        " \n",
+        "<tool_call>\n",
+        "</tool_call>",
+        '{"ab"',
+        '"red fox"',
+        '": "ab"',
+    ]
+    words = [bytes([b]) for b in range(256)] + [piece.encode() for piece in pieces]
+    words = list(dict.fromkeys(words))
+    return Vocabulary.from_bytes([*words, b""], eos_token_ids=[len(words)])
+
+
+SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string", "maxLength": 6}}}
+GRAMMARS: dict[str, Any] = {
+    "json": lambda: compile_json_schema(SCHEMA, vocabulary(), options=OPTIONS),
+    "strings": lambda: compile_json_schema(
+        {"type": "array", "items": {"type": "string"}}, vocabulary(), options=OPTIONS
+    ),
+    "text": lambda: compile_text(vocabulary(), options=OPTIONS),
+    "regex": lambda: compile_regex(r"[a-z !0-9-]*", vocabulary(), options=OPTIONS),
+    "lark": lambda: compile_lark('start: ("red" | "fox" | " " | "ab" | "a" | "b")*', vocabulary(), options=OPTIONS),
+    "tags": lambda: compile_structural_tags(tools(), vocabulary(), options=OPTIONS),
+    "functions": lambda: compile_structural_tags(functions(), vocabulary(), options=OPTIONS),
+}
+
+
+@pytest.mark.parametrize("name", GRAMMARS)
+def test_the_mask_equals_trying_every_token(name: str) -> None:
+    compiled = GRAMMARS[name]()
+    row = np.zeros(vocabulary().row_words, np.int32)
+    for seed in range(8):
+        matcher, pick = compiled.matcher(), random.Random(seed)
+        for _ in range(40):
+            matcher.fill_mask(row)
+            assert np.array_equal(row, mask_by_trial(matcher, vocabulary()))
+            tokens = sorted(allowed(matcher, vocabulary()))
+            if matcher.is_finished or not tokens:  # a grammar's words may leave no way on: see the limits in the docs
+                break
+            matcher.accept(pick.choice([t for t in tokens if t >= 256] or tokens if pick.random() < 0.8 else tokens))
+
+
+def texts_of(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for item in value:
+            yield from texts_of(item)
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            yield from texts_of([name, item])
+
+
+@pytest.mark.parametrize("name", ["json", "strings", "text", "regex"])
+def test_no_answer_drawn_under_the_masks_holds_anything_blocked(name: str) -> None:
+    """Judged from the decoded strings, by Python's own means."""
+    import re
+    import unicodedata
+
+    compiled = GRAMMARS[name]()
+    for seed in range(60):
+        matcher, pick, text = compiled.matcher(), random.Random(seed), b""
+        for _ in range(40):
+            tokens = sorted(allowed(matcher, vocabulary()) - set(vocabulary().eos_token_ids))
+            if not tokens:
+                break
+            token = pick.choice([t for t in tokens if t >= 256] or tokens if pick.random() < 0.8 else tokens)
+            matcher.accept(token)
+            text += vocabulary().words[token]
+        found = matcher.shortest_completion()
+        assert found is not None
+        text += found.text
+        strings = list(texts_of(json.loads(text))) if name in ("json", "strings") else [text.decode()]
+        for string in strings:
+            assert not any(re.search(pattern, string) for pattern in PATTERNS)
+            plain = unicodedata.normalize("NFKD", string.casefold())
+            plain = "".join(c for c in plain if c.isspace() or unicodedata.category(c) not in ("Mn", "Cf", "Cc"))
+            plain = re.sub(r"\s+", " ", plain)
+            assert not re.search(r"(?<!\w)(red fox|fuss|ab)|日本|!!a", plain), string
+
+
+def blocked_in_string(text: str) -> bool:
+    compiled = GRAMMARS["strings"]()
+    return not accepts(compiled, f'["{text}"]', 0) and not accepts(compiled, f'["{text}"]', 1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("red fox", "a RED  Fox", "red\\nfox", "red\\u0020fox", "r\\u0065d fox", "réd fox", "red\\u200b fox"),
+        *("FUSS", "fußball", "Ab", "a\\u0062", "\\u0061b", "x \\u65e5本", "日\\u672c", "!!a", "x!!a", "ａｂ"),
+        *("123-45", "1\\u00323-45", "0123-456", "zzzy", "z\\u007ay"),
+    ],
+)
+def test_no_spelling_gets_through(text: str) -> None:
+    assert blocked_in_string(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["redfox", "red", "cab", "a b", "fox red", "infuss", "12-345", "zz", "日", "", "red f"]
+)
+def test_what_only_resembles_a_phrase_stays(text: str) -> None:
+    """A phrase begins at a word border; it ends anywhere."""
+    assert not blocked_in_string(text)
+
+
+def test_property_names_are_strings_too_and_two_strings_are_two_texts() -> None:
+    compiled = compile_json_schema(True, vocabulary(), options=OPTIONS)
+    assert not accepts(compiled, '{"ab": 1}')
+    assert not accepts(compiled, '{"x": {"\\u0061b": 1}}')
+    assert accepts(compiled, '["red", "fox"]')
+    assert accepts(compiled, '{"red": "fox"}')
+    assert accepts(compiled, "[123, -45]")
+
+
+def test_known_lists_lose_what_is_blocked_and_what_is_left_has_no_dead_end() -> None:
+    schema = {"enum": ["ab", "ac", "red fox", "red deer"]}
+    compiled = compile_json_schema(schema, vocabulary(), options=OPTIONS)
+    assert [accepts(compiled, json.dumps(value)) for value in schema["enum"]] == [False, True, False, True]
+    choices = compile_choices(["red fox", "red deer"], vocabulary(), options=OPTIONS)
+    assert accepts(choices, "red deer")
+    assert not accepts(choices, "red fox")
+    named = compile_json_schema({"properties": {"ab": {}, "ac": {}}, "type": "object"}, vocabulary(), options=OPTIONS)
+    assert accepts(named, '{"ac": 1}')
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: compile_json_schema({"const": "Red Fox"}, vocabulary(), options=OPTIONS),
+        lambda: compile_json_schema({"type": "object", "required": ["ab"]}, vocabulary(), options=OPTIONS),
+        lambda: compile_json_schema({"type": "string", "pattern": "^ab"}, vocabulary(), options=OPTIONS),
+        lambda: compile_choices(["ab"], vocabulary(), options=OPTIONS),
+        lambda: compile_regex("xzz+y", vocabulary(), options=OPTIONS),
+        lambda: compile_structural_tags(
+            {"format": {"type": "const_string", "value": "ab"}}, vocabulary(), options=OPTIONS
+        ),
+    ],
+)
+def test_what_leaves_no_answer_is_refused_before_anything_is_generated(make: Any) -> None:
+    with pytest.raises(Unsatisfiable):
+        make()
+
+
+def test_rolling_back_restores_what_was_begun() -> None:
+    compiled: CompiledGrammar = GRAMMARS["text"]()
+    matcher = compiled.matcher()
+    for byte in b"a red":
+        matcher.accept(byte)
+    before = allowed(matcher, vocabulary())
+    for byte in b" f":
+        matcher.accept(byte)
+    fork = matcher.fork()
+    matcher.accept(ord("o"))
+    with pytest.raises(TokenRejected):
+        matcher.accept(ord("x"))
+    fork.rollback(2)
+    assert allowed(fork, vocabulary()) == before
+
+
+def test_a_blocklist_is_checked_when_it_is_given() -> None:
+    for wrong in (
+        {"blocklist": "red"},
+        {"blocklist": [" "]},
+        {"blocklist": [1]},
+        {"blocklist_patterns": ["("]},
+        {"blocklist_patterns": ["a*"]},
+    ):
+        with pytest.raises(InvalidGrammar):
+            GrammarOptions.from_mapping(wrong)
+    assert Blocklist(("x",), ()).holds("an X-ray")
