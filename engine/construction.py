@@ -29,6 +29,7 @@ def load(wanted: ModelSettings, on_progress: OnProgress | None = None, *, weight
         version=wanted.version,
         dtype=wanted.dtype,
         device=wanted.device,
+        adapter=wanted.adapter,
         weights=weights,
         on_progress=_logged(on_progress),
     )
@@ -55,6 +56,8 @@ def refuse_stranger(model: LoadedModel, draft: LoadedModel) -> None:
 
 
 def make_core(model: LoadedModel, settings: EngineSettings, outbox: Outbox) -> EngineCore:
+    if settings.kv != "full" and model.module.config.model_type == "bloom":
+        raise ModelLoadError(f"{model.name!r} keeps positions in its keys, which rounding would blur: set kv to 'full'")
     num_blocks = settings.num_blocks or _blocks_within(settings, model)
     pool = BlockPool(num_blocks, settings.block_size, reuse=settings.prefix_caching)
     return EngineCore(

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from engine.adapters import adapter_folder, merge_adapter
 from engine.attention import AttentionStep
 from engine.cpu import EIGHT, FOUR, shrink_module, weight_bytes, weight_count
 from engine.detokenizer import Detokenizer
@@ -98,12 +99,14 @@ def load_model(
     version: str | None = None,
     dtype: str | None = None,
     device: str = "cpu",
+    adapter: str | None = None,
     weights: WeightsKind = "full",
     on_progress: OnProgress | None = None,
 ) -> LoadedModel:
     """Load a checkpoint: a local folder, a name on the Hugging Face hub, or `"bundled"`.
 
     `weights`: on a CPU in float32, round them to 8 or 4 bits once the model was proven with its own.
+    `adapter`: a LoRA adapter, merged into the weights.
     `version` comes before the digest in the model's version; `on_progress` is called on this thread.
 
     `dtype` defaults to float32 on CPU (bfloat16 products are slower there without matrix extensions) and to the
@@ -113,13 +116,14 @@ def load_model(
     name = name or (BUNDLED if str(path_or_name) == BUNDLED else Path(where).name)
     with reporting(name, on_progress):
         config, tokenizer, module = _from_pretrained(where, dtype, torch.device(device))
+    merged = _merged(module, adapter)
     text_config = config.get_text_config(decoder=True)
     layers, kept = verify(module, text_config, where), str(module.dtype)
     vocab_size = int(module.get_output_embeddings().weight.shape[0])
     if weights != "full":
         _shrink(module, weights, where)
         kept = f"{kept} {weights}"
-    digest = folder_digest(_folder(where), kept)
+    digest = folder_digest(_folder(where), kept + merged)
     return LoadedModel(
         name=name,
         version=f"{version}+{digest}" if version else digest,
@@ -135,6 +139,15 @@ def load_model(
         device=torch.device(device),
         detokenizer=Detokenizer(tokenizer),
     )
+
+
+def _merged(module: Any, adapter: str | None) -> str:
+    """Merge the adapter; what it adds to the model's digest."""
+    if adapter is None:
+        return ""
+    folder = adapter_folder(adapter)
+    merge_adapter(module, folder)
+    return folder_digest(folder, "adapter")
 
 
 def folder_digest(folder: Path, salt: str = "") -> str:
@@ -193,6 +206,10 @@ def _from_pretrained(where: str, dtype: str | None, device: torch.device) -> tup
             f"{where!r} could not be loaded ({type(error).__name__}: {error}); "
             "expected a folder with config.json, safetensors weights and a tokenizer, or a name on the hub"
         ) from error
+    if config.model_type == "bloom":
+        from engine.alibi import serve_bloom
+
+        serve_bloom(module)
     _refuse_signature(module, where)
     return config, tokenizer, module.to(device).eval().requires_grad_(False)
 

@@ -65,7 +65,7 @@ def _refuse_quantised(config: Any, where: str) -> None:
 def usable_context(config: Any, where: str) -> int:
     """Positions that can be served. Rotary scalings that switch with the length of the longest sequence in a forward
     pass would let one request change another's answer: such a model is served up to the length where they switch."""
-    length = getattr(config, "max_position_embeddings", None)
+    length = getattr(config, "max_position_embeddings", None) or getattr(config, "seq_length", None)
     if not length:
         raise ModelLoadError(f"{where!r}: the configuration names no max_position_embeddings")
     parameters = getattr(config, "rope_parameters", None) or {}

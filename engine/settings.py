@@ -29,6 +29,8 @@ class ModelSettings:
     """The operator's own word for these weights; it comes before the digest of the files, which stays what counts."""
     aliases: tuple[str, ...] = ()
     """Other names that requests may use."""
+    adapter: str | None = None
+    """A LoRA adapter (a folder as peft writes it, or a name on the hub), merged into the weights."""
     draft: str | None = None
     """A smaller model with the same tokenizer, which guesses what this one will say."""
     dtype: str | None = None

@@ -16,6 +16,7 @@ from engine import load_model
 from engine.kv import LayerShape
 from plugins import ModelLoadError
 from tests.engine.conftest import MakeModel
+from tests.engine.driving import a_job, run, serving
 from tests.engine.tiny_models import EOS, byte_tokenizer, save_tiny
 
 Folder = Callable[..., Path]
@@ -57,6 +58,34 @@ def test_several_end_tokens_and_the_checkpoints_temperature(tiny_folder: Folder,
     assert (model.eos_token_ids, model.default_temperature) == ((7, 9, EOS), 0.6)
     edit_json(folder / "generation_config.json", do_sample=False, temperature=None)
     assert load_model(folder).default_temperature == 0.0
+
+
+async def test_weights_in_several_files_are_one_model(tiny: MakeModel, tmp_path: Path) -> None:
+    folder = save_tiny(tmp_path, "llama")
+    module = transformers.AutoModelForCausalLM.from_pretrained(folder)
+    (folder / "model.safetensors").unlink()
+    module.save_pretrained(folder, max_shard_size="40KB")
+    assert len(list(folder.glob("model-*.safetensors"))) > 2
+    sharded = load_model(folder, name="llama")
+    answers = []
+    for model in (sharded, tiny("llama")):
+        async with serving(model) as engine:
+            answers.append((await run(engine, a_job(model, "the cat", ignore_eos=True)))[0].tokens)
+    assert answers[0] == answers[1]
+
+
+async def test_each_of_several_end_tokens_ends_an_answer(tiny: MakeModel, tiny_folder: Folder, tmp_path: Path) -> None:
+    """Every token of an answer in turn as a second end token: `generate` of transformers ends there, and so do we."""
+    async with serving(tiny("llama")) as engine:
+        whole = (await run(engine, a_job(tiny("llama"), "the cat", ignore_eos=True, max_tokens=6)))[0].tokens[0]
+    folder = copied(tiny_folder("llama"), tmp_path)
+    for token in whole[1:5:2]:
+        edit_json(folder / "generation_config.json", eos_token_id=[EOS, token])
+        model = load_model(folder)
+        async with serving(model) as engine:
+            result = (await run(engine, a_job(model, "the cat")))[0]
+        assert result.tokens[0] == whole[: whole.index(token)]
+        assert result.reasons == ["stop"]
 
 
 def test_padded_columns_are_counted_apart(tmp_path: Path) -> None:
@@ -116,10 +145,27 @@ def test_linear_attention_layers_are_refused_by_name(tiny_folder: Folder, tmp_pa
 
 
 def test_position_biases_outside_the_interface_are_refused(tmp_path: Path) -> None:
-    """BLOOM adds ALiBi inside attention of its own."""
-    config = transformers.BloomConfig(hidden_size=32, n_layer=2, n_head=4, vocab_size=266)
+    """Falcon's ALiBi is added inside attention of its own."""
+    config = transformers.FalconConfig(
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        vocab_size=266,
+        alibi=True,
+        max_position_embeddings=64,
+    )
     with pytest.raises(ModelLoadError):
         load_model(saved(config, tmp_path))
+
+
+@pytest.mark.parametrize("heads", [4, 6, 8])
+def test_alibi_slopes_are_those_of_transformers(heads: int) -> None:
+    from transformers.models.bloom.modeling_bloom import build_alibi_tensor
+
+    from engine.alibi import _slopes
+
+    expected = build_alibi_tensor(torch.ones(1, 2), heads, torch.float32).view(heads, 2)[:, 1]
+    assert torch.allclose(_slopes(heads), expected)
 
 
 def test_attention_sinks_are_refused_by_comparison(tmp_path: Path) -> None:

@@ -41,6 +41,7 @@ OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
         {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "decoder_sparse_step": 1},
     ),
     "gpt2": ("GPT2Config", {"n_embd": 48, "n_layer": 3, "n_head": 4, "n_positions": 512}),
+    "bloom": ("BloomConfig", {}),
     "llama_yarn": (
         "LlamaConfig",
         {
