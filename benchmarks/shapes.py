@@ -12,6 +12,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 SHAPES = {
     # hidden, layers, heads, KV heads, head width, intermediate, vocabulary
     "llama-1m": (128, 4, 4, 2, 32, 384, 1024),
+    "llama-100m-128k": (512, 10, 8, 4, 64, 2304, 128256),
     "llama-60m": (512, 10, 8, 4, 64, 2304, 32000),
     "llama-0.5b": (896, 24, 14, 2, 64, 4864, 151936),
 }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from collections.abc import Sequence as Seq
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 
@@ -43,6 +45,35 @@ def fill_masks(
             forbid(bitmask[at], eos_token_ids)
     unending = [i for i, row in enumerate(rows) if not row.may_end and i not in masked]
     return MaskRows(masked, bitmask[: len(masked)], frozenset(free), unending), failures
+
+
+Filled = tuple[MaskRows, dict[int, SluicegateError], float]
+"""Masks, failures, and the seconds both took."""
+
+
+class MasksAhead:
+    """Fills a step's masks on a thread of its own while the forward pass runs: what a mask allows depends on the tokens
+    before, not on the logits. A forward pass that leaves the interpreter alone leaves it to this."""
+
+    fewest = 3
+    """Constrained rows from which handing over pays."""
+
+    def __init__(self, fill: Callable[[Seq[DrawRow]], Filled]) -> None:
+        self._fill = fill
+        self._thread: ThreadPoolExecutor | None = None
+        self._begun: tuple[list[DrawRow], Future[Filled]] | None = None
+
+    def begin(self, draws: list[DrawRow]) -> None:
+        """From here until `take`, the matchers of `draws` are touched by nobody else."""
+        if sum(draw.is_constrained for draw in draws) < self.fewest:
+            return
+        self._thread = self._thread or ThreadPoolExecutor(1, thread_name_prefix="masks")
+        self._begun = draws, self._thread.submit(self._fill, draws)
+
+    def take(self) -> tuple[list[DrawRow], Filled] | None:
+        """What was begun, when it is done; None = nothing was."""
+        begun, self._begun = self._begun, None
+        return None if begun is None else (begun[0], begun[1].result())
 
 
 def note_masks(rows: Seq[DrawRow], masks: MaskRows, vocab_size: int, seconds: float) -> None:

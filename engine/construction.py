@@ -12,6 +12,7 @@ from engine.delivery import Outbox
 from engine.draft_model import ModelDrafter
 from engine.guesser import GroupDrafter, Speculation
 from engine.model import LoadedModel, describe, load_model
+from engine.pacing import Pacer
 from engine.progress import LoadProgress, OnProgress
 from engine.runner import Runner
 from engine.scheduler import Scheduler
@@ -68,6 +69,7 @@ def make_core(model: LoadedModel, settings: EngineSettings, outbox: Outbox) -> E
         jump_forward=settings.jump_forward,
         speculation=Speculation(settings.draft_tokens, settings.drafts_per_step, settings.prompt_lookup),
         group_drafter=_group_drafter(model, settings, num_blocks) if settings.draft_tokens else None,
+        pacer=None if settings.slowdown == 0 else Pacer(settings.slowdown, settings.max_batch_tokens),
     )
 
 

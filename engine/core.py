@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from engine.beam_search import BeamSearch
 from engine.closing import closer_for
-from engine.constraints import fill_masks, note_masks
+from engine.constraints import Filled, MasksAhead, fill_masks, note_masks
 from engine.deadlines import Deadlines
 from engine.delivery import LiveGeneration, Outbox, as_failure
 from engine.drafting import PromptLookup
@@ -21,6 +22,7 @@ from engine.guesser import GroupDrafter, Guesser, Speculation
 from engine.model import LoadedModel
 from engine.noise import seed_of_choice
 from engine.output import ChoiceText
+from engine.pacing import SHORT, Pacer
 from engine.params import DrawRule, beam_count
 from engine.runner import Runner
 from engine.sampler import Drawn, MaskRows, Sampler
@@ -71,8 +73,10 @@ class EngineCore:
         jump_forward: bool = True,
         speculation: Speculation | None = None,
         group_drafter: GroupDrafter | None = None,
+        pacer: Pacer | None = None,
     ) -> None:
         self.model = model
+        self._pacer = pacer
         self.scheduler = scheduler
         self.counters = CoreCounters()
         self.turnover = Turnover()
@@ -84,6 +88,7 @@ class EngineCore:
         self._guesser = Guesser(speculation or Speculation(), scheduler, group_drafter)
         self._deadlines = Deadlines()
         self._searches = Searches(model)
+        self._masks_ahead = MasksAhead(self._fill_masks)
         self._live: dict[LiveGeneration, list[Sequence]] = {}
         self._followers: dict[Sequence, list[Sequence]] = {}
 
@@ -96,20 +101,27 @@ class EngineCore:
         """Compute one batch and deliver what it brought. A request that breaks fails alone."""
         began = time.perf_counter()
         self._expire()
+        if self._pacer is not None:
+            self.scheduler.prompt_tokens = self._pacer.prompt_tokens
         batch = self.scheduler.schedule()
         assert batch.rows or not self.has_work, "there is work, but the scheduler found nothing to run"
         if not batch.rows:
             return
+        self._begin_masks(batch)
         rows, logits = self._run(batch)
+        filled = self._masks_ahead.take()
         self.scheduler.computed(batch)
         if rows:
-            self._sample(rows, logits)
+            self._sample(rows, logits, filled)
             self._guesser.improve([row.sequence for row in rows])
         if not self.has_work:
             self._guesser.release()
         self.counters.steps += 1
         self.counters.rows += len(batch.rows)
         self.counters.step_s += time.perf_counter() - began
+        if self._pacer is not None:
+            prompts = [row.count for row in batch.rows if row.count > SHORT or not row.is_last]
+            self._pacer.record(len(batch.rows) - len(prompts), sum(prompts), time.perf_counter() - began)
 
     # --- requests come and go ----------------------------------------------------------------------------------
 
@@ -214,14 +226,19 @@ class EngineCore:
                 rows += [row] if row.is_last else []
         return rows, torch.cat(logits)
 
-    def _sample(self, rows: list[Row], logits: Tensor) -> None:
+    def _begin_masks(self, batch: Batch) -> None:
+        """Have the masks of this step filled while its forward pass runs; beam searches ask for theirs later."""
+        if not any(row.sequence.search is not None for row in batch.rows):
+            self._masks_ahead.begin(_draws(batch.sampled))
+
+    def _sample(self, rows: list[Row], logits: Tensor, filled: tuple[list[DrawRow], Filled] | None) -> None:
         """Draw, advance and deliver every row; what throws, or cannot be sampled, fails its request alone."""
         if any(row.sequence.search is not None for row in rows):
             rows, logits = self._search(rows, logits)
             if not rows:
                 return
-        draws = [DrawRow(row.sequence, ahead) for row in rows for ahead in range(row.drafted + 1)]
-        masks, failures = self._masks(draws)
+        draws = _draws(rows)
+        masks, failures = self._masks(draws, filled)
         outcomes = self._sampler.draw(logits, draws, masks)
         at = 0
         for row in rows:
@@ -263,13 +280,21 @@ class EngineCore:
         for piece in pieces:
             self.outbox.add(owner, piece)
 
-    def _masks(self, draws: list[DrawRow]) -> tuple[MaskRows, dict[int, SluicegateError]]:
+    def _masks(
+        self, draws: list[DrawRow], filled: tuple[list[DrawRow], Filled] | None = None
+    ) -> tuple[MaskRows, dict[int, SluicegateError]]:
+        """The masks filled during the forward pass, if they are of these draws; else filled now."""
+        ready = filled is not None and filled[0] == draws
+        masks, failures, seconds = filled[1] if filled is not None and ready else self._fill_masks(draws)
+        note_masks(draws, masks, self.model.vocab_size, seconds)
+        self.counters.masks += len(masks.masked)
+        self.counters.mask_s += seconds
+        return masks, failures
+
+    def _fill_masks(self, draws: Seq[DrawRow]) -> Filled:
         began = time.perf_counter()
         masks, failures = fill_masks(draws, self.model.vocab_size, self.model.eos_token_ids)
-        note_masks(draws, masks, self.model.vocab_size, time.perf_counter() - began)
-        self.counters.masks += len(masks.masked)
-        self.counters.mask_s += time.perf_counter() - began
-        return masks, failures
+        return masks, failures, time.perf_counter() - began
 
     def _advance(self, sequence: Sequence, outcomes: list[Drawn | SluicegateError]) -> None:
         """Append what was drawn, as long as the draft was right; what was drawn after a wrong guess means nothing."""
@@ -426,6 +451,10 @@ class EngineCore:
             act()
         except Exception as error:
             self._fail(sequence.owner, as_failure(error, "advancing the sequence"))
+
+
+def _draws(rows: Seq[Row]) -> list[DrawRow]:
+    return [DrawRow(row.sequence, ahead) for row in rows for ahead in range(row.drafted + 1)]
 
 
 def _common(left: list[int], right: list[int]) -> int:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from engine.blocks import BlockPool
+from engine.pacing import SHORT
 from engine.sequence import Sequence, State
 
 PRIORITY_TURNS = 16
@@ -69,6 +70,9 @@ class Scheduler:
         self.counters = SchedulerCounters()
         self.running: list[Sequence] = []
         self.max_batch_size = max_batch_size
+        self.prompt_tokens: int | None = None
+        """Most tokens of prompts in a step that also decodes; None = as many as the budget holds."""
+        self._prompt_left = 0
         self._max_batch_tokens = max_batch_tokens
         self._heap: list[tuple[tuple[int, int], Sequence]] = []
         self._waiting = 0
@@ -130,6 +134,7 @@ class Scheduler:
     def _schedule(self) -> Batch:
         self._yield_to_urgent()
         self._secure_blocks()
+        self._prompt_left = self._prompt_share()
         rows = list(self._share_budget())
         rows += self._admit(self._max_batch_tokens - sum(row.count for row in rows))
         rows = list(self._add_drafts(rows, self._max_batch_tokens - sum(row.count for row in rows)))
@@ -163,11 +168,15 @@ class Scheduler:
         budget = self._max_batch_tokens
         for sequence in sorted(self.running, key=lambda s: s.pending > 1):
             count = min(sequence.pending, budget)
+            if sequence.pending > SHORT:
+                count = min(count, self._prompt_left)
+                self._prompt_left -= count
             budget -= count
             if count:
                 yield Row(sequence, sequence.computed, count)
 
     def _admit(self, budget: int) -> Iterator[Row]:
+        budget = min(budget, self._prompt_left)
         while budget > 0 and (sequence := self._next_waiting()) and self._make_room(sequence):
             heappop(self._heap)
             self._start(sequence)
@@ -186,6 +195,10 @@ class Scheduler:
                 yield Row(sequence, row.start, row.count + len(sequence.draft), len(sequence.draft))
             else:
                 yield row
+
+    def _prompt_share(self) -> int:
+        decodes = self.prompt_tokens is not None and any(sequence.pending <= SHORT for sequence in self.running)
+        return self.prompt_tokens if decodes and self.prompt_tokens is not None else self._max_batch_tokens
 
     # --- below them --------------------------------------------------------------------------------------------
 

@@ -68,6 +68,9 @@ class EngineSettings:
     max_batch_size: int = 32
     max_batch_tokens: int = 512
     """New tokens of a step, prompts' chunks and decode rows together: bounds how long a prompt can hold up others."""
+    slowdown: float = 1.8
+    """How many times longer than a plain decode step one may take that also reads a prompt; 0 = no limit but
+    `max_batch_tokens`. What decodes keeps its pace, a long prompt starts later."""
     max_waiting: int = 256
     """Requests beyond this are refused with `Overloaded`."""
     threads: int | None = None
@@ -114,6 +117,8 @@ class EngineSettings:
                 f"engine: max_batch_tokens ({self.max_batch_tokens}) must be greater than max_batch_size "
                 f"({self.max_batch_size}), or a full batch would leave no room for any prompt"
             )
+        if self.slowdown != 0 and self.slowdown <= 1:
+            raise ConfigurationError(f"engine: slowdown is {self.slowdown}; give more than 1, or 0 for no limit")
         if self.watchdog_s is not None and self.watchdog_s <= 0:
             raise ConfigurationError(f"engine: watchdog_s is {self.watchdog_s}; give seconds, or none to wait forever")
         for name, kind in _KINDS:

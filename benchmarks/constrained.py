@@ -1,0 +1,128 @@
+"""What a grammar on every sequence costs: tokens a second of a full batch with and without, vocabulary of Llama 3.
+
+    python -m benchmarks.constrained [--data SCHEMAS] [--tokenizer RANKS] [--limit 32] [--model SHAPE]
+
+`unconstrained`, then `grammar` (each sequence a schema of its own from the data set), then `forced` (schemas made here
+whose answers are mostly fixed text). All draw at temperature 1 from a model of random weights, which says whatever the
+masks allow; every run generates the same number of tokens from the same prompts. The share of the step that was spent
+waiting for masks is what the forward pass did not hide.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks import common
+from benchmarks.masks import load
+from benchmarks.shapes import folder_of
+from engine import Engine, EngineSettings, LoadedModel, load_model
+from grammar import GrammarError, Vocabulary, compile_json_schema
+from plugins import Job, Prompt, Sampling
+
+
+def main() -> None:
+    made = common.parser(__doc__, "maskbench.jsonl.gz", 32)
+    made.add_argument("--tokenizer", type=Path, default=common.DATA / "llama3" / "tokenizer.model")
+    made.add_argument("--model", default="llama-100m-128k")
+    made.add_argument("--weights", default="full")
+    made.add_argument("--tokens", type=int, default=48)
+    made.add_argument("--threads", type=int)
+    made.add_argument("--repeats", type=int, default=3)
+    args = made.parse_args()
+    vocabulary, _ = load(args.tokenizer)
+    model = load_model(folder_of(args.model), weights=args.weights)
+    print(f"# {common.machine()}\n# {args.model}, weights {args.weights}, {args.limit} sequences", flush=True)
+    print(
+        "| run | tok/s | ratio | CPU ms a token | masks | mask ms a step | forced tokens |\n"
+        "|---|--:|--:|--:|--:|--:|--:|"
+    )
+    rows = asyncio.run(_measure_all(model, _kinds(args, vocabulary), args))
+    if args.json:
+        print(json.dumps(rows))
+
+
+def _kinds(args: Any, vocabulary: Vocabulary) -> dict[str, list[Any]]:
+    made = [_forced_schema(seed) for seed in range(args.limit)]
+    return {
+        "unconstrained": [None] * args.limit,
+        "grammar": _compiled((record["schema"] for record in common.records(args.data)), vocabulary, args.limit),
+        "forced": _compiled(iter(made), vocabulary, args.limit),
+    }
+
+
+def _compiled(schemas: Any, vocabulary: Vocabulary, count: int) -> list[Any]:
+    found: list[Any] = []
+    while len(found) < count:
+        try:
+            found.append(compile_json_schema(next(schemas), vocabulary))
+        except GrammarError:
+            continue
+    return found
+
+
+def _forced_schema(seed: int) -> dict[str, Any]:
+    """Twelve required properties with long names; most values are one of two words, some are numbers."""
+    draw = random.Random(seed)
+    words = ["account", "balance", "currency", "delivery", "estimate", "fragment", "guarantee", "household"]
+    names = ["_".join(draw.sample(words, 3)) + f"_{index}" for index in range(12)]
+    kinds: list[Any] = [{"enum": ["confirmed", "cancelled"]}, {"const": "not applicable"}, {"type": "boolean"}]
+    values = {name: draw.choice(kinds) for name in names}
+    return {"type": "object", "properties": values, "required": names, "additionalProperties": False}
+
+
+async def _measure_all(model: LoadedModel, kinds: dict[str, list[Any]], args: Any) -> dict[str, Any]:
+    settings = EngineSettings(
+        max_batch_size=args.limit, threads=args.threads, prefix_caching=False, num_blocks=args.limit * 40
+    )
+    engine = Engine(settings, [model])
+    await engine.start()
+    rows: dict[str, Any] = {}
+    runs: dict[str, list[dict[str, float]]] = {name: [] for name in kinds}
+    for _ in range(args.repeats + 1):  # turn by turn: what else the machine does hits all alike
+        for name, grammars in kinds.items():
+            runs[name].append(await _measure(engine, model, grammars, args.tokens))
+    for name in kinds:
+        best = rows[name] = max(runs[name][1:], key=lambda run: run["tok_s"])
+        ratio = best["tok_s"] / rows["unconstrained"]["tok_s"]
+        numbers = f"{best['cpu_ms']:.2f} | {best['masks']:.0f} | {best['mask_ms_step']:.2f} | {best['forced']:.0f}"
+        print(f"| {name} | {best['tok_s']:.0f} | {ratio:.2f} | {numbers} |", flush=True)
+    await engine.close()
+    return rows
+
+
+async def _measure(engine: Engine, model: LoadedModel, grammars: list[Any], tokens: int) -> dict[str, float]:
+    before, began, cpu = dict(engine.stats()), time.perf_counter(), time.process_time()
+    await asyncio.gather(*[_one(engine, model, seed, grammar, tokens) for seed, grammar in enumerate(grammars)])
+    seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
+    spent = {name: value - before[name] for name, value in engine.stats().items()}
+    made = spent["tokens_generated_total"]
+    return {
+        "tok_s": made / seconds,
+        "cpu_ms": 1e3 * cpu / made,
+        "masks": spent.get("masks_total", 0.0),
+        "mask_ms_step": 1e3 * spent.get("mask_seconds_total", 0.0) / spent["steps_total"],
+        "forced": spent["tokens_forced_total"],
+    }
+
+
+async def _one(engine: Engine, model: LoadedModel, seed: int, grammar: Any, tokens: int) -> None:
+    """Sequences that finish early begin again, so that the batch stays full."""
+    left, turn = tokens, 0
+    while left > 0:
+        draw = random.Random(seed)
+        prompt = tuple(draw.randrange(5, model.usable_vocab) for _ in range(32))
+        sampling = Sampling(temperature=1.0, seed=seed + 1000 * turn, max_tokens=left, ignore_eos=grammar is None)
+        job = Job(f"bench-{seed}-{turn}", model.name, Prompt("", prompt), sampling, grammar=grammar)
+        made = 0
+        async for piece in await engine.generate(job):
+            made += len(piece.token_ids)
+        left, turn = left - max(1, made), turn + 1
+
+
+if __name__ == "__main__":
+    main()

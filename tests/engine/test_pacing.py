@@ -1,0 +1,58 @@
+"""A long prompt beside those who decode: how much of it a step takes."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine import Engine, EngineSettings
+from engine.pacing import Pacer
+from plugins import ConfigurationError
+from tests.engine.conftest import MakeModel
+from tests.engine.driving import a_job, prompts, run, serving
+
+
+def learned(slowdown: float, plain_s: float, token_s: float) -> Pacer:
+    pacer = Pacer(slowdown, 512)
+    for _ in range(50):
+        pacer.record(8, 0, plain_s)
+        pacer.record(8, 40, plain_s + 40 * token_s)
+    return pacer
+
+
+@pytest.mark.parametrize(("slowdown", "tokens"), [(2.0, 40), (1.5, 16), (1.01, 8), (100.0, 512)])
+def test_a_step_takes_as_much_of_a_prompt_as_the_slowdown_allows(slowdown: float, tokens: int) -> None:
+    """With 10 ms for a plain step and 0.25 ms for a prompt's token: whole eights, 8 at least, the budget at most."""
+    assert learned(slowdown, 0.010, 0.00025).prompt_tokens == tokens
+
+
+def test_few_tokens_are_taken_as_long_as_nothing_is_known() -> None:
+    pacer = Pacer(2.0, 512)
+    assert pacer.prompt_tokens == 16
+    pacer.record(0, 512, 1.0)  # nobody decoded: says nothing about what a prompt adds
+    assert pacer.prompt_tokens == 16
+
+
+def test_one_slow_step_changes_little() -> None:
+    pacer = learned(2.0, 0.010, 0.00025)
+    pacer.record(8, 0, 5.0)
+    assert pacer.prompt_tokens <= 64
+
+
+async def test_prompts_are_read_whole_where_nobody_decodes_and_in_pieces_beside_others(tiny: MakeModel) -> None:
+    """And the answers are the same either way."""
+    model = tiny("llama")
+    short, long = a_job(model, prompts([3])[0], max_tokens=60, ignore_eos=True), a_job(model, prompts([120])[0])
+    counted, answers = [], []
+    for slowdown in (0, 1.01):
+        async with serving(model, slowdown=slowdown, max_batch_tokens=256, draft_tokens=0) as engine:
+            answers.append([result.tokens for result in await run(engine, short, long)])
+            counted.append(engine.stats()["steps_total"])
+            alone = (await run(engine, long))[0].tokens
+            assert alone == answers[-1][1]
+    assert answers[0] == answers[1]
+    assert counted[0] <= counted[1]
+
+
+def test_a_slowdown_that_leaves_no_room_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="slowdown is 1; give more than 1"):
+        Engine(EngineSettings(slowdown=1))
