@@ -102,6 +102,8 @@ class Exchange:
     read: Usage = field(default_factory=Usage)
     """What was read where nothing is generated."""
     first_delta_at: float | None = None
+    last_delta_at: float = 0.0
+    gaps_s: list[float] = field(default_factory=list)
     error: str | None = None
     recorded: bool = False
 
@@ -139,6 +141,15 @@ class Exchange:
         notes: Any = getattr(self.grammar, "notes", ())
         return (*(str(note) for note in notes), *self.unenforced)
 
+    def released(self) -> None:
+        """Text leaves now."""
+        now = time.perf_counter()
+        if self.first_delta_at is None:
+            self.first_delta_at = now
+        else:
+            self.gaps_s.append(now - self.last_delta_at)
+        self.last_delta_at = now
+
     def cancel(self) -> None:
         if self.generation is not None:
             self.generation.cancel()
@@ -157,4 +168,8 @@ class Exchange:
             error=self.error,
             cached=self.cached is not None,
             saved=Usage() if self.hit is None else self.hit.usage,
+            timeline=self.timeline,
+            gaps_s=tuple(self.gaps_s),
+            held_s=self.moderation.longest_hold_s if self.moderation else 0.0,
+            trace_id=f"{self.trace.trace_id:032x}" if self.trace.sampled else "",
         )

@@ -35,8 +35,12 @@ from gateway.routing import RouteTable, Routing
 from gateway.routing.places import Places
 from gateway.routing.shadow import Shadows
 from gateway.spans import Spans
-from gateway.telemetry import Desk, Metrics
+from gateway.telemetry import Desk, Metrics, semconv
 from gateway.telemetry.content import Capturing, wanted
+from gateway.telemetry.gpu import Gpus
+from gateway.telemetry.lag import LoopLag
+from gateway.telemetry.metrics import Objectives
+from gateway.telemetry.push import pusher_of
 from plugins import (
     SLOTS,
     Caller,
@@ -86,7 +90,8 @@ class House:
     def __init__(self, settings: Settings, environ: Mapping[str, str], *, registers: Sequence[Register] = ()) -> None:
         """`registers`: plug-ins that are not installed but at hand, as in an author's test."""
         self.settings = settings
-        self.metrics = Metrics()
+        told = settings.telemetry
+        self.metrics = Metrics(Objectives(told.slo_first_s, told.slo_token_s, told.slo_total_s), told.label_values)
         self.heartbeat_s = settings.server.heartbeat_s
         self.started_s = int(time.time())
         self.state = "not started"
@@ -98,7 +103,10 @@ class House:
         self._built = {slot: self._build(registry, slot) for slot in SLOTS}
         self._built["recall"] = [(name, cache.front(stage)) for name, stage in self._built["recall"]]
         self.accounts.context_of = self._context_of
-        self.desk = Desk(environ, settings.telemetry.recent)
+        self.desk = Desk(environ, settings.telemetry.recent if told.console else 0)
+        self.lag = LoopLag(semconv.METRIC_LOOP_LAG)
+        self.pusher = pusher_of(self.metrics.registry, environ)
+        self._expose()
         self.reviews = review_queue(settings.review, environ, lambda exchange: completion(exchange, explain=False))
         self.kitchen = Kitchen(settings.prompts)
         self.routes = RouteTable(settings.routing)
@@ -164,6 +172,9 @@ class House:
 
     async def _start_stages(self) -> None:
         self.desk.start()
+        self.lag.start()
+        if self.pusher is not None:
+            self.pusher.start()
         for slot, stages in self._built.items():
             for name, stage in stages:
                 self.state = f"starting {slot} {name}"
@@ -202,7 +213,20 @@ class House:
         if self.reviews is not None:
             await self.reviews.close()
         await _closed("record", "accounts", self.accounts)
+        self.lag.close()
         await asyncio.to_thread(self.desk.close)
+        if self.pusher is not None:
+            await asyncio.to_thread(self.pusher.close)
+
+    def _expose(self) -> None:
+        """Numbers of what is no stage: the event loop, GPUs where there are any, exported traces, vLLM's names."""
+        self.metrics.registry.register(self.lag.buckets)
+        if gpus := Gpus():
+            self.metrics.registry.register(gpus)
+        if self.desk.exporter is not None:
+            self.metrics.watch(self.desk.exporter.stats, "export_")
+        [(_, generator)] = self._built["generate"]
+        self.metrics.alias(generator.stats, lambda: next(iter(generator.models), ""))
 
     def _stages(self) -> Stages:
         built, settings = self._built, self.settings

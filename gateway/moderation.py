@@ -108,6 +108,10 @@ class Moderation:
         return tuple(self._holds)
 
     @property
+    def longest_hold_s(self) -> float:
+        return max([hold.ended_s - hold.began_s for hold in self._holds], default=0.0)
+
+    @property
     def altered(self) -> bool:
         """A rail changed or stopped a choice: what was generated is not what left."""
         return self.redacted or any(choice.refusal is not None for choice in self._choices)

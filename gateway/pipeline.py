@@ -411,8 +411,7 @@ class Pipeline:
         try:
             async for piece in _pieces(exchange):
                 for delta in moderation.feed(piece):
-                    if exchange.first_delta_at is None:
-                        exchange.first_delta_at = time.perf_counter()
+                    exchange.released()
                     yield delta
                 if moderation.finished:
                     break

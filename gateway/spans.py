@@ -57,7 +57,7 @@ class Spans:
         try:
             yield note
         except (SluicegateError, asyncio.CancelledError) as error:
-            note.outcome = error_code(error)
+            note.outcome = error_code(error) if note.outcome == "ok" else note.outcome
             raise
         except Exception as error:
             note.outcome = "failed"

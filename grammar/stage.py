@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -68,6 +69,16 @@ class GrammarConstrainer:
         self._grammars: OrderedDict[tuple[str, str], asyncio.Future[CompiledGrammar]] = OrderedDict()
         self._vocabularies: dict[tuple[str, str], Vocabulary] = {}
         self._lock = threading.Lock()
+        self._compiled = 0
+        self._compile_s = 0.0
+
+    def stats(self) -> Mapping[str, float]:
+        """Totals since the start, and how many grammars are kept."""
+        return {
+            "compiled_total": float(self._compiled),
+            "compile_seconds_total": self._compile_s,
+            "kept": float(len(self._grammars)),
+        }
 
     async def compile(self, constraint: Constraint, model: ServedModel) -> CompiledGrammar:
         """Raises a `GrammarError`; never blocks the event loop."""
@@ -112,7 +123,12 @@ class GrammarConstrainer:
         if compiler is None:
             raise InvalidGrammar(f"unknown kind of constraint {constraint.kind!r}; there are {', '.join(_KINDS)}")
         options = GrammarOptions.from_mapping(self._with_blocked({**self._options, **constraint.options}))
-        return compiler(constraint.value, self._vocabulary(model), options)
+        vocabulary, began = self._vocabulary(model), time.perf_counter()
+        made = compiler(constraint.value, vocabulary, options)
+        with self._lock:
+            self._compiled += 1
+            self._compile_s += time.perf_counter() - began
+        return made
 
 
 _KINDS: dict[str, Callable[[Any, Vocabulary, GrammarOptions], CompiledGrammar]] = {

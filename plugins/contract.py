@@ -15,6 +15,8 @@ from typing import Any, Literal, Protocol, get_args, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from plugins.timeline import Timeline
+
 API_VERSION = 1
 """Raised when a Protocol here changes shape; a plug-in that names another version is refused with both numbers."""
 
@@ -346,6 +348,14 @@ class Outcome:
     cached: bool = False
     saved: Usage = Usage()
     """What a kept answer had cost to make."""
+    timeline: Timeline | None = None
+    """When the parts of the generation happened, where the generator says so."""
+    gaps_s: tuple[float, ...] = ()
+    """Seconds between two texts that left."""
+    held_s: float = 0.0
+    """The longest that text waited for a rail."""
+    trace_id: str = ""
+    """32 hex digits; "" where the trace is not exported."""
 
 
 # --- what stages need of a model and of a grammar ------------------------------------------------------------------

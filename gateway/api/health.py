@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 if TYPE_CHECKING:
@@ -21,5 +21,6 @@ def add_health_routes(router: APIRouter, house: House) -> None:
         return Response(house.state, 200 if house.ready else 503, media_type="text/plain")
 
     @router.get("/metrics")
-    async def metrics() -> Response:
-        return Response(house.metrics.exposition(), media_type="text/plain; version=0.0.4; charset=utf-8")
+    async def metrics(request: Request) -> Response:
+        body, kind = house.metrics.exposition(request.headers.get("accept", ""))
+        return Response(body, headers={"content-type": kind})

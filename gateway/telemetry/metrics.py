@@ -2,118 +2,197 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-from prometheus_client.metrics_core import Metric
-from prometheus_client.registry import Collector
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.exposition import choose_encoder
 
 from gateway.telemetry import semconv
-from plugins import Outcome
+from gateway.telemetry.labels import Labels
+from gateway.telemetry.watched import Aliased, Buckets, Stats, Watched
+from plugins import Decision, Outcome
 
-log = logging.getLogger("sluicegate.metrics")
-Stats = Callable[[], Mapping[str, float]]
+MODEL = semconv.REQUEST_MODEL.replace(".", "_")
+STOPPED = ("block", "escalate", "failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Objectives:
+    """What a request must keep to count as goodput, in seconds: first text, further tokens on average, all."""
+
+    first_s: float = 1.0
+    token_s: float = 0.1
+    total_s: float = 30.0
+
+    def met(self, outcome: Outcome, per_token_s: float | None) -> bool:
+        first = outcome.time_to_first_chunk_s
+        return (
+            outcome.error is None
+            and (first is None or first <= self.first_s)
+            and (per_token_s is None or per_token_s <= self.token_s)
+            and outcome.duration_s <= self.total_s
+        )
 
 
 class Metrics:
-    """What operators watch. Thread-safe as `prometheus_client` is."""
+    """What operators watch. Thread-safe as `prometheus_client` is, but for `observe`: one thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, objectives: Objectives = Objectives(), label_values: int = 100) -> None:
         self.registry = CollectorRegistry()
-        model = [semconv.REQUEST_MODEL.replace(".", "_")]
-        self._requests = Counter(
-            semconv.METRIC_REQUESTS, "Requests by how they ended.", [*model, "outcome"], registry=self.registry
+        self._objectives = objectives
+        self._labels = Labels(label_values)
+        self._children: dict[tuple[str, ...], Any] = {}
+        self._requests = self._counter(semconv.METRIC_REQUESTS, "Requests by how they ended.", MODEL, "outcome")
+        self._goodput = self._counter(
+            semconv.METRIC_GOODPUT, "Requests by whether they kept the service level objectives.", MODEL, "met"
         )
-        self._duration = Histogram(
+        self._duration = self._histogram(
             semconv.METRIC_REQUEST_DURATION,
             "Seconds from a request's arrival to its last byte.",
-            model,
-            buckets=semconv.DURATION_BUCKETS_S,
-            registry=self.registry,
+            semconv.DURATION_BUCKETS_S,
+            MODEL,
         )
-        self._first = Histogram(
+        self._first = self._histogram(
             semconv.METRIC_TIME_TO_FIRST_TOKEN,
             "Seconds from a request's arrival to the first released text, after rails.",
-            model,
-            buckets=semconv.FIRST_TOKEN_BUCKETS_S,
-            registry=self.registry,
+            semconv.FIRST_TOKEN_BUCKETS_S,
+            MODEL,
         )
-        self._tokens = Histogram(
+        self._per_token = self._histogram(
+            semconv.METRIC_TIME_PER_OUTPUT_TOKEN,
+            "Seconds for each output token after the first, mean of a request, as released.",
+            semconv.TOKEN_TIME_BUCKETS_S,
+            MODEL,
+        )
+        self._gaps = Buckets(
+            semconv.METRIC_INTER_TOKEN,
+            "Seconds between two released pieces of text.",
+            MODEL,
+            semconv.TOKEN_TIME_BUCKETS_S,
+        )
+        self.registry.register(self._gaps)
+        self._queue = self._histogram(
+            semconv.METRIC_QUEUE_TIME,
+            "Seconds from submission to the first forward pass.",
+            semconv.STAGE_BUCKETS_S,
+            MODEL,
+        )
+        self._prefill = self._histogram(
+            semconv.METRIC_PREFILL_TIME, "Seconds from there to the first token.", semconv.STAGE_BUCKETS_S, MODEL
+        )
+        self._held = self._histogram(
+            semconv.METRIC_HOLD_TIME,
+            "Seconds that text of a request waited for a rail, the longest time of each request.",
+            semconv.STAGE_BUCKETS_S,
+            MODEL,
+        )
+        self._tokens = self._histogram(
             semconv.METRIC_TOKEN_USAGE,
             "Tokens of a request by type.",
-            [*model, "gen_ai_token_type"],
-            buckets=semconv.TOKEN_BUCKETS,
-            registry=self.registry,
+            semconv.TOKEN_BUCKETS,
+            MODEL,
+            "gen_ai_token_type",
         )
-        self._stage = Histogram(
+        self._cached = self._counter(
+            semconv.METRIC_CACHED_TOKENS, "Prompt tokens that the prefix cache saved computing.", MODEL
+        )
+        self._stage = self._histogram(
             semconv.METRIC_STAGE_DURATION,
             "Seconds spent in a stage of the pipeline.",
-            ["slot", "stage"],
-            buckets=semconv.STAGE_BUCKETS_S,
-            registry=self.registry,
+            semconv.STAGE_BUCKETS_S,
+            "slot",
+            "stage",
         )
-        self._verdicts = Counter(
-            semconv.METRIC_VERDICTS, "Verdicts of rails.", ["rail", "verdict"], registry=self.registry
+        self._verdicts = self._counter(semconv.METRIC_VERDICTS, "Verdicts of rails.", "rail", "verdict")
+        self._refusals = self._counter(
+            semconv.METRIC_REFUSALS, "Requests that a rail stopped, by rail and side.", "rail", "target"
         )
-        self._lookups = Counter(
-            semconv.METRIC_CACHE_LOOKUPS, "Look-ups in the response cache.", ["result"], registry=self.registry
+        self._lookups = self._counter(semconv.METRIC_CACHE_LOOKUPS, "Look-ups in the response cache.", "result")
+        self.false_positives = self._counter(
+            semconv.METRIC_FALSE_POSITIVES, "Refusals that somebody reported as wrong.", "rail"
         )
-        self.false_positives = Counter(
-            semconv.METRIC_FALSE_POSITIVES,
-            "Refusals that somebody reported as wrong.",
-            ["rail"],
-            registry=self.registry,
-        )
-        self.invalid_answers = Counter(
+        self.invalid_answers = self._counter(
             semconv.METRIC_INVALID_ANSWERS,
             "Structured answers that the independent validator refused; each is a bug.",
-            registry=self.registry,
         )
 
     def watch(self, stats: Stats, prefix: str = "") -> None:
         """Expose a stage's numbers as `sluicegate_<prefix><name>`, read at scrape time; `..._total` are counters."""
-        self.registry.register(_Gauges(stats, prefix))
+        self.registry.register(Watched(stats, prefix))
+
+    def alias(self, stats: Stats, model: Callable[[], str]) -> None:
+        """Expose the generator's numbers once more, under the names that inference gateways look for."""
+        self.registry.register(Aliased(stats, model))
 
     def observe(self, outcome: Outcome) -> None:
-        model = outcome.model
+        model = self._labels.of("model", outcome.model)
+        exemplar = {"trace_id": outcome.trace_id} if outcome.trace_id else None
         ended = outcome.error or (outcome.answers[0].finish_reason if outcome.answers else "none")
-        self._requests.labels(model, ended).inc()
-        self._duration.labels(model).observe(outcome.duration_s)
+        self._child(self._requests, model, self._labels.of("outcome", ended)).inc()
+        self._child(self._duration, model).observe(outcome.duration_s, exemplar)
         if outcome.time_to_first_chunk_s is not None:
-            self._first.labels(model).observe(outcome.time_to_first_chunk_s)
-        self._tokens.labels(model, "input").observe(outcome.usage.prompt_tokens)
-        self._tokens.labels(model, "output").observe(outcome.usage.completion_tokens)
+            self._child(self._first, model).observe(outcome.time_to_first_chunk_s, exemplar)
+        per_token_s = _per_token(outcome)
+        if per_token_s is not None:
+            self._child(self._per_token, model).observe(per_token_s, exemplar)
+            self._gaps.add(model, outcome.gaps_s)
+        met = "true" if self._objectives.met(outcome, per_token_s) else "false"
+        self._child(self._goodput, model, met).inc()
+        self._child(self._tokens, model, "input").observe(outcome.usage.prompt_tokens)
+        self._child(self._tokens, model, "output").observe(outcome.usage.completion_tokens)
+        self._observe_engine(outcome, model)
         for decision in outcome.decisions:
-            self._stage.labels(decision.slot, decision.stage).observe(decision.duration_s)
-            if decision.slot in ("screen", "moderate"):
-                self._verdicts.labels(decision.stage, decision.outcome).inc()
-            elif decision.slot == "recall":
-                self._lookups.labels(decision.outcome).inc()
+            self._observe_decision(decision)
 
-    def exposition(self) -> bytes:
-        """Prometheus text format."""
-        return generate_latest(self.registry)
+    def exposition(self, accept: str = "") -> tuple[bytes, str]:
+        """(body, content type): OpenMetrics, with exemplars, where the client asks for it; else Prometheus text."""
+        encode, kind = choose_encoder(accept)
+        return encode(self.registry), kind
+
+    def _observe_engine(self, outcome: Outcome, model: str) -> None:
+        if outcome.usage.cached_tokens:
+            self._child(self._cached, model).inc(outcome.usage.cached_tokens)
+        if outcome.held_s:
+            self._child(self._held, model).observe(outcome.held_s)
+        line = outcome.timeline
+        if line is not None and line.started_s is not None:
+            self._child(self._queue, model).observe(line.started_s - line.queued_s)
+            if line.first_token_s is not None:
+                self._child(self._prefill, model).observe(line.first_token_s - line.started_s)
+
+    def _observe_decision(self, decision: Decision) -> None:
+        of = self._labels.of
+        stage = of("stage", decision.stage)
+        self._child(self._stage, decision.slot, stage).observe(decision.duration_s)
+        if decision.slot in ("screen", "moderate"):
+            self._child(self._verdicts, stage, of("verdict", decision.outcome)).inc()
+            if decision.outcome in STOPPED:
+                target = "input" if decision.slot == "screen" else "output"
+                self._child(self._refusals, stage, target).inc()
+        elif decision.slot == "recall":
+            self._child(self._lookups, of("result", decision.outcome)).inc()
+
+    def _child(self, metric: Any, *labels: str) -> Any:
+        """`metric.labels(...)`, looked up in one dictionary."""
+        key = (metric._name, *labels)
+        found = self._children.get(key)
+        if found is None:
+            found = self._children[key] = metric.labels(*labels)
+        return found
+
+    def _counter(self, name: str, documentation: str, *labels: str) -> Counter:
+        return Counter(name, documentation, labels, registry=self.registry)
+
+    def _histogram(self, name: str, documentation: str, buckets: Sequence[float], *labels: str) -> Histogram:
+        return Histogram(name, documentation, labels, buckets=buckets, registry=self.registry)
 
 
-class _Gauges(Collector):
-    def __init__(self, stats: Stats, prefix: str) -> None:
-        self._stats = stats
-        self._prefix = prefix
-
-    def collect(self) -> Iterable[Metric]:
-        for name, value in self._read().items():
-            family = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
-            yield family(f"sluicegate_{self._prefix}{name}", f"{name.replace('_', ' ').capitalize()}.", value=value)
-
-    def _read(self) -> Mapping[str, float]:
-        """One stage that cannot count must not take every other number with it."""
-        try:
-            return {name: float(value) for name, value in self._stats().items()}
-        except Exception:
-            log.exception("the numbers of %s cannot be read", self._prefix or "the generator")
-            return {}
+def _per_token(outcome: Outcome) -> float | None:
+    """Seconds for each token after the first; None where there is no second one, or nothing was generated."""
+    after = outcome.usage.completion_tokens - 1
+    return sum(outcome.gaps_s) / after if outcome.gaps_s and after > 0 else None
 
 
 class MetricsRecorder:

@@ -81,6 +81,15 @@ GUARDRAIL_SPAN = "run_guardrail {name}"
 METRIC_REQUEST_DURATION = "gen_ai_server_request_duration_seconds"
 METRIC_TIME_TO_FIRST_TOKEN = "gen_ai_server_time_to_first_token_seconds"
 METRIC_TOKEN_USAGE = "gen_ai_client_token_usage"
+METRIC_TIME_PER_OUTPUT_TOKEN = "gen_ai_server_time_per_output_token_seconds"
+METRIC_INTER_TOKEN = "sluicegate_inter_token_seconds"
+METRIC_QUEUE_TIME = "sluicegate_queue_seconds"
+METRIC_PREFILL_TIME = "sluicegate_prefill_seconds"
+METRIC_HOLD_TIME = "sluicegate_holdback_seconds"
+METRIC_CACHED_TOKENS = "sluicegate_cached_prompt_tokens_total"
+METRIC_GOODPUT = "sluicegate_goodput_requests_total"
+METRIC_REFUSALS = "sluicegate_refusals_total"
+METRIC_LOOP_LAG = "sluicegate_event_loop_lag_seconds"
 METRIC_REQUESTS = "sluicegate_requests_total"
 METRIC_REQUESTS_RUNNING = "sluicegate_requests_running"
 METRIC_REQUESTS_WAITING = "sluicegate_requests_waiting"
@@ -101,3 +110,13 @@ DURATION_BUCKETS_S = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12
 FIRST_TOKEN_BUCKETS_S = (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
 STAGE_BUCKETS_S = (0.00005, 0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0)
 TOKEN_BUCKETS = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144)
+TOKEN_TIME_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5)
+
+OTLP_METRICS = {
+    METRIC_REQUEST_DURATION: ("gen_ai.server.request.duration", "s"),
+    METRIC_TIME_TO_FIRST_TOKEN: ("gen_ai.server.time_to_first_token", "s"),
+    METRIC_TIME_PER_OUTPUT_TOKEN: ("gen_ai.server.time_per_output_token", "s"),
+    METRIC_TOKEN_USAGE: ("gen_ai.client.token.usage", "{token}"),
+}
+"""What OTLP calls them, and in which unit; Prometheus writes the unit into the name."""
+OTLP_LABELS = {"gen_ai_request_model": REQUEST_MODEL, "gen_ai_token_type": "gen_ai.token.type"}

@@ -1,0 +1,94 @@
+"""Numbers that are read when somebody asks: stages' gauges and totals, the same under vLLM's names, and buckets that
+are filled by the thousand."""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+log = logging.getLogger("sluicegate.metrics")
+Stats = Callable[[], Mapping[str, float]]
+ALIASES = {
+    "vllm:num_requests_running": "requests_running",
+    "vllm:num_requests_waiting": "requests_waiting",
+    "vllm:kv_cache_usage_perc": "kv_cache_usage_ratio",
+    "vllm:gpu_cache_usage_perc": "kv_cache_usage_ratio",
+    "vllm:prefix_cache_queries_total": "prefix_cache_asked_tokens_total",
+    "vllm:prefix_cache_hits_total": "prefix_cache_hit_tokens_total",
+}
+"""What the endpoint picker of Kubernetes' inference gateway reads from a model server, and what vLLM's own dashboards
+do; the names of both generations of vLLM."""
+
+
+def safely(stats: Stats, of: str) -> Mapping[str, float]:
+    """One stage that cannot count must not take every other number with it."""
+    try:
+        return {name: float(value) for name, value in stats().items()}
+    except Exception:
+        log.exception("the numbers of %s cannot be read", of)
+        return {}
+
+
+class Watched(Collector):
+    """A stage's `stats` as `sluicegate_<prefix><name>`."""
+
+    def __init__(self, stats: Stats, prefix: str) -> None:
+        self._stats = stats
+        self._prefix = prefix
+
+    def collect(self) -> Iterable[Metric]:
+        for name, value in safely(self._stats, self._prefix or "the generator").items():
+            family = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+            yield family(f"sluicegate_{self._prefix}{name}", f"{name.replace('_', ' ').capitalize()}.", value=value)
+
+
+class Aliased(Collector):
+    """The generator's numbers once more, as vLLM spells them. `model`: the name that the label says."""
+
+    def __init__(self, stats: Stats, model: Callable[[], str]) -> None:
+        self._stats = stats
+        self._model = model
+
+    def collect(self) -> Iterable[Metric]:
+        found = safely(self._stats, "the generator")
+        for alias, name in ALIASES.items():
+            if name in found:
+                family = CounterMetricFamily if alias.endswith("_total") else GaugeMetricFamily
+                metric = family(alias, f"The same as sluicegate_{name}.", labels=("model_name",))
+                metric.add_metric((self._model(),), found[name])
+                yield metric
+
+
+class Buckets(Collector):
+    """A histogram that takes many values at once: the gaps of a stream would cost a lock each otherwise."""
+
+    def __init__(self, name: str, documentation: str, label: str, bounds_s: Sequence[float]) -> None:
+        self._described = (name, documentation)
+        self._label = label
+        self._bounds = tuple(bounds_s)
+        self._counts: dict[str, list[int]] = {}
+        self._sums: dict[str, float] = {}
+
+    def add(self, label: str, values: Iterable[float]) -> None:
+        """From one thread."""
+        counts = self._counts.setdefault(label, [0] * (len(self._bounds) + 1))
+        total = 0.0
+        for value in values:
+            counts[bisect_left(self._bounds, value)] += 1
+            total += value
+        self._sums[label] = self._sums.get(label, 0.0) + total
+
+    def collect(self) -> Iterable[Metric]:
+        family = HistogramMetricFamily(*self._described, labels=(self._label,))
+        for label, counts in list(self._counts.items()):
+            reached, buckets = 0, []
+            for bound, count in zip((*map(str, self._bounds), "+Inf"), list(counts), strict=True):
+                reached += count
+                buckets.append((bound, float(reached)))
+            family.add_metric((label,), buckets, self._sums.get(label, 0.0))
+        yield family
