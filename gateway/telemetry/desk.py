@@ -12,6 +12,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from gateway.telemetry import semconv
 from gateway.telemetry.export import Exporter, exporter_of
 from gateway.telemetry.finished import Finished
+from gateway.telemetry.series import Series
 from gateway.telemetry.story import Value
 from gateway.telemetry.tracing import TraceIds, Tracing, exports, sampler_of
 
@@ -25,6 +26,7 @@ class Desk:
         self._tracing = Tracing(sampler_of(environ) if asked else ALWAYS_OFF)
         self._ring: deque[Finished] = deque(maxlen=recent)
         self._seen = 0
+        self.series = Series()
 
     def begin(self, model: str, parent: context.Context | None) -> TraceIds:
         return self._tracing.begin(f"{semconv.OPERATION_CHAT} {model}", parent)
@@ -36,7 +38,9 @@ class Desk:
 
     def hand_in(self, done: Finished) -> None:
         self._seen += 1
-        self._ring.append(done)
+        if self._ring.maxlen:
+            self._ring.append(done)
+            self.series.add(done)
         if done.ids.sampled and self.exporter is not None:
             self.exporter.take(done)
 

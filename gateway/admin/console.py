@@ -1,0 +1,106 @@
+"""The console: its page for anyone who can reach the gateway, its data for operators only.
+
+The page holds nothing of the gateway's: no name, no number, no text. All of that comes from `/admin/console/...`, which
+asks for the admin key. What a prompt or a model wrote is put into the page as text, never as markup, and the policy
+that the page is sent with forbids every script, style and connection but its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import orjson
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import Response, StreamingResponse
+
+from gateway.admin.guard import operator_of
+from gateway.console import Views
+from plugins import NotFound
+
+if TYPE_CHECKING:
+    from gateway.house import House
+
+STATIC = Path(__file__).parent.parent / "console" / "static"
+KINDS = {".html": "text/html; charset=utf-8", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+)
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-cache",
+}
+TICK_S = 1.0
+
+
+def add_console_routes(router: APIRouter, house: House) -> None:
+    if not house.settings.telemetry.console:
+        return
+    files = {path.name: path.read_bytes() for path in STATIC.iterdir() if path.suffix in KINDS}
+    _add_page(router, files)
+    _add_data(router, house, Views(house))
+
+
+def _add_page(router: APIRouter, files: dict[str, bytes]) -> None:
+    @router.get("/console", include_in_schema=False)
+    async def page() -> Response:
+        return _file(files, "index.html")
+
+    @router.get("/console/{name}", include_in_schema=False)
+    async def asset(name: str) -> Response:
+        return _file(files, name)
+
+
+def _file(files: dict[str, bytes], name: str) -> Response:
+    """Only what was read at the start: no path of a request ever reaches the file system."""
+    if name not in files:
+        raise NotFound(f"the console has no file {name!r}")
+    return Response(files[name], headers={**HEADERS, "content-type": KINDS[Path(name).suffix]})
+
+
+def _add_data(router: APIRouter, house: House, views: Views) -> None:
+    @router.get("/admin/console/overview", tags=["admin"])
+    async def overview(request: Request) -> Response:
+        operator_of(house, request)
+        return _json(views.overview())
+
+    @router.get("/admin/console/requests", tags=["admin"])
+    async def recent(request: Request, limit: Annotated[int, Query(ge=1, le=1000)] = 100) -> Response:
+        operator_of(house, request)
+        return _json({"live": [*views.live()], "recent": views.recent(limit)})
+
+    @router.get("/admin/console/requests/{id}", tags=["admin"])
+    async def one(request: Request, id: str) -> Response:
+        """By request id or trace id."""
+        operator_of(house, request)
+        found = views.one(id)
+        if found is None:
+            raise NotFound(f"no recent request has the id {id!r}; the console keeps the last few hundred")
+        return _json(found)
+
+    @router.get("/admin/console/feed", tags=["admin"])
+    async def feed(request: Request) -> Response:
+        """Server-sent events: once a second what runs now, and what has ended since the last time."""
+        operator_of(house, request)
+        return StreamingResponse(_ticks(house, views), media_type="text/event-stream", headers=HEADERS)
+
+
+async def _ticks(house: House, views: Views) -> AsyncIterator[bytes]:
+    seen = house.desk.seen
+    while True:
+        new = house.desk.seen - seen
+        seen += new
+        told = {**views.now(), "ended": views.recent(min(new, 100)) if new else []}
+        yield b"data: " + orjson.dumps(told, default=str) + b"\n\n"
+        await asyncio.sleep(TICK_S)
+
+
+def _json(found: Any) -> Response:
+    return Response(orjson.dumps(found, default=str), media_type="application/json")
