@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from gateway.accounts.commands import add_keys
+from gateway.bench import add_bench
 from gateway.cache_commands import add_cache
 from gateway.plugin_commands import add_plugins
 from gateway.redteam import add_redteam
+from gateway.size_command import add_size
 from plugins import ConfigurationError, PluginError
 
 
@@ -37,6 +39,8 @@ def _parser() -> argparse.ArgumentParser:
     serve.set_defaults(run=_serve)
     demo = commands.add_parser("demo", help="start a gateway, extract from a document, show every step, stop")
     demo.set_defaults(run=_demo)
+    add_size(commands)
+    add_bench(commands)
     add_cache(commands)
     add_plugins(commands)
     add_redteam(commands)

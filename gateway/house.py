@@ -95,6 +95,8 @@ class House:
         self.heartbeat_s = settings.server.heartbeat_s
         self.started_s = int(time.time())
         self.state = "not started"
+        self.is_stopping: Callable[[], bool] = lambda: False
+        """Whether the server takes no more requests; whoever serves says so."""
         self.failure: Exception | None = None
         self.accounts = Accounts(settings.accounts, settings.keys)
         self.metrics.registry.register(AccountMetrics(self.accounts))

@@ -55,6 +55,7 @@ def serve(settings: Settings) -> int:
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     house = House(settings, os.environ)
     server = uvicorn.Server(_uvicorn_config(settings, house))
+    house.is_stopping = lambda: server.should_exit
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_run(server, house, _bind(settings)))
     return 1 if house.failure else 0

@@ -94,7 +94,7 @@ def _add_data(router: APIRouter, house: House, views: Views) -> None:
 
 async def _ticks(house: House, views: Views) -> AsyncIterator[bytes]:
     seen = house.desk.seen
-    while True:
+    while not house.is_stopping():
         new = house.desk.seen - seen
         seen += new
         told = {**views.now(), "ended": views.recent(min(new, 100)) if new else []}

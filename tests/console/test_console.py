@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -14,7 +15,7 @@ from tests.console.browser import CHROMIUM, MISSING, Browser, chromium
 from tests.gateway.conftest import RunningGateway, running
 
 KEY = "operator-key-for-tests"
-HOSTILE = '<img src=x onerror="window.pwned=1"><script>window.pwned=1</script>"\'><svg onload="window.pwned=1">javascript:pwned'
+HOSTILE = '<img src=x onerror="window.pwned=1"><script>window.pwned=1</script>"\'><svg onload="window.pwned=1">'
 SCHEMA = {
     "type": "object",
     "properties": {"name": {"type": "string"}, "city": {"type": "string"}},
