@@ -69,7 +69,7 @@ class Browser:
         assert "exceptionDetails" not in told, told["exceptionDetails"]
         return told["result"].get("value")
 
-    def until(self, expression: str, limit_s: float = 20.0) -> None:
+    def until(self, expression: str, limit_s: float = 60.0) -> None:
         deadline = time.monotonic() + limit_s
         while not self.js(f"!!({expression})"):
             assert time.monotonic() < deadline, f"{expression} did not come true; the page says {self.text()[:600]!r}"

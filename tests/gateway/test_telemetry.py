@@ -35,7 +35,8 @@ class Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["content-length"]))
         if self.headers.get("content-encoding") == "gzip":
             body = gzip.decompress(body)
-        self.server.bodies.append(body)  # type: ignore[attr-defined]
+        if self.path == "/v1/traces":
+            self.server.bodies.append(body)  # type: ignore[attr-defined]
         self.send_response(200)
         self.end_headers()
 
