@@ -10,7 +10,7 @@ from fastapi import FastAPI
 
 from gateway.accounts.gate import KeyGate
 from gateway.admin import admin_routes
-from gateway.api import add_error_handlers, api_routes
+from gateway.api import add_docs_page, add_error_handlers, api_routes, describe
 from gateway.config import Settings
 from gateway.house import House
 from gateway.middleware import BodyLimit, RequestId
@@ -28,10 +28,12 @@ def create_app(settings: Settings, environ: Mapping[str, str] | None = None, hou
         await asyncio.gather(starting, return_exceptions=True)
         await built.close()
 
-    app = FastAPI(title="Sluicegate", version="0.1.0", lifespan=lifespan, docs_url="/docs", redoc_url=None)
+    app = FastAPI(title="Sluicegate", version="0.1.0", lifespan=lifespan, docs_url=None, redoc_url=None)
     app.include_router(api_routes(built))
     app.include_router(admin_routes(built))
     add_error_handlers(app)
+    describe(app)
+    add_docs_page(app)
     app.add_middleware(KeyGate, accounts=built.accounts)
     app.add_middleware(BodyLimit, max_bytes=settings.server.max_body_bytes)
     app.add_middleware(RequestId)

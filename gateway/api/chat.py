@@ -9,14 +9,14 @@ from fastapi import APIRouter, Request
 from gateway.admin import api_key_of
 from gateway.api.chat_answer import ChunkWriter, completion
 from gateway.api.chat_request import parse_chat
-from gateway.api.serving import JSON, served
+from gateway.api.serving import served
 
 if TYPE_CHECKING:
     from gateway.house import House
 
 
 def add_chat_routes(router: APIRouter, house: House) -> None:
-    @router.post("/v1/chat/completions", openapi_extra=CHAT_BODY)
+    @router.post("/v1/chat/completions")
     async def chat_completions(request: Request) -> Any:
         parsed = parse_chat(await request.body(), api_key_of(request))
         return await served(
@@ -26,34 +26,3 @@ def add_chat_routes(router: APIRouter, house: House) -> None:
             whole=lambda exchange: completion(exchange, explain=parsed.explain),
             frames=lambda exchange: ChunkWriter(exchange, include_usage=parsed.include_usage, explain=parsed.explain),
         )
-
-
-CHAT_BODY: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            JSON: {
-                "schema": {
-                    "type": "object",
-                    "required": ["model", "messages"],
-                    "properties": {"model": {"type": "string"}, "messages": {"type": "array"}},
-                },
-                "example": {
-                    "model": "bundled",
-                    "messages": [{"role": "user", "content": "Ada Lovelace, born 1815-12-10, lives in London."}],
-                    "response_format": {
-                        "type": "json_schema",
-                        "json_schema": {
-                            "name": "person",
-                            "schema": {
-                                "type": "object",
-                                "properties": {"name": {"type": "string"}, "city": {"type": "string"}},
-                                "required": ["name", "city"],
-                            },
-                        },
-                    },
-                },
-            }
-        },
-    }
-}

@@ -52,19 +52,19 @@ class DocumentBlock(BaseModel):
     title: str | None = None
 
 
-class Thoughts(BaseModel):
-    """Thoughts of an earlier answer; models are not shown them again."""
+class ThinkingBlock(BaseModel):
+    """ThinkingBlock of an earlier answer; models are not shown them again."""
 
     model_config = ConfigDict(extra="allow")
     type: Literal["thinking", "redacted_thinking"]
 
 
-Block = Annotated[TextBlock | ToolUse | ToolResult | DocumentBlock | Thoughts, Field(discriminator="type")]
+ContentBlock = Annotated[TextBlock | ToolUse | ToolResult | DocumentBlock | ThinkingBlock, Field(discriminator="type")]
 
 
 class Turn(BaseModel):
     role: Literal["user", "assistant"]
-    content: str | list[Block]
+    content: str | list[ContentBlock]
 
 
 class CustomTool(BaseModel):

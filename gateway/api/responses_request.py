@@ -28,7 +28,7 @@ UNSUPPORTED = {
 }
 
 
-class Part(BaseModel):
+class ResponsePart(BaseModel):
     """`input_text`, `output_text` or `refusal`."""
 
     type: Literal["input_text", "output_text", "text", "refusal"]
@@ -42,7 +42,7 @@ class Part(BaseModel):
 class InputMessage(BaseModel):
     type: Literal["message"] = "message"
     role: Literal["user", "assistant", "system", "developer"]
-    content: str | list[Part]
+    content: str | list[ResponsePart]
 
 
 class FunctionCall(BaseModel):
@@ -55,17 +55,17 @@ class FunctionCall(BaseModel):
 class FunctionOutput(BaseModel):
     type: Literal["function_call_output"]
     call_id: str
-    output: str | list[Part]
+    output: str | list[ResponsePart]
 
 
-class Thoughts(BaseModel):
-    """Thoughts of an earlier answer; models are not shown them again."""
+class ReasoningItem(BaseModel):
+    """ReasoningItem of an earlier answer; models are not shown them again."""
 
     model_config = ConfigDict(extra="allow")
     type: Literal["reasoning"]
 
 
-Item = FunctionCall | FunctionOutput | Thoughts | InputMessage
+Item = FunctionCall | FunctionOutput | ReasoningItem | InputMessage
 
 
 class ResponseFunction(BaseModel):
@@ -76,16 +76,16 @@ class ResponseFunction(BaseModel):
     strict: bool | None = None
 
 
-class Choice(BaseModel):
+class ResponseToolChoice(BaseModel):
     """A function by name, or several of them under a mode."""
 
     type: Literal["function", "allowed_tools"]
     name: str | None = None
     mode: Literal["auto", "required"] | None = None
-    tools: list[Choice] | None = None
+    tools: list[ResponseToolChoice] | None = None
 
     @model_validator(mode="after")
-    def _is_whole(self) -> Choice:
+    def _is_whole(self) -> ResponseToolChoice:
         if self.type == "function" and not self.name:
             raise ValueError("`name` says which function")
         if self.type == "allowed_tools" and (self.mode is None or self.tools is None):
@@ -126,7 +126,7 @@ class ResponsesRequest(BaseModel):
     include: list[str] | None = None
     text: TextOptions | None = None
     tools: list[ResponseFunction] | None = None
-    tool_choice: Mode | Choice | None = None
+    tool_choice: Mode | ResponseToolChoice | None = None
     parallel_tool_calls: bool | None = None
     reasoning: Reasoning | None = None
     truncation: Literal["disabled"] | None = None
@@ -190,7 +190,7 @@ def _sampling(wire: ResponsesRequest) -> Sampling:
 
 def _choice(wire: ResponsesRequest, tools: tuple[Tool, ...]) -> ToolChoice:
     asked = wire.tool_choice
-    if not isinstance(asked, Choice):
+    if not isinstance(asked, ResponseToolChoice):
         return choice_of(tools, asked, None, parallel=wire.parallel_tool_calls) if asked or tools else ToolChoice()
     if asked.type == "function":
         return choice_of(tools, "required", [asked.name or ""], parallel=False)
@@ -236,7 +236,7 @@ def _items(items: list[Any]) -> Iterator[Message]:
             yield Message(item.role, _text(item.content))
 
 
-def _text(content: str | list[Part]) -> str:
+def _text(content: str | list[ResponsePart]) -> str:
     return content if isinstance(content, str) else "".join(part.said() for part in content)
 
 
@@ -253,7 +253,9 @@ def _echo(wire: ResponsesRequest, choice: ToolChoice) -> dict[str, Any]:
         "store": False,
         "temperature": wire.temperature,
         "text": {"format": form or {"type": "text"}},
-        "tool_choice": asked.model_dump(exclude_none=True) if isinstance(asked, Choice) else asked or "auto",
+        "tool_choice": asked.model_dump(exclude_none=True)
+        if isinstance(asked, ResponseToolChoice)
+        else asked or "auto",
         "tools": [{"strict": None, "parameters": None, **t.model_dump(exclude_none=True)} for t in wire.tools or ()],
         "top_p": wire.top_p,
         "truncation": "disabled",

@@ -1,0 +1,236 @@
+"""What answers look like, for the OpenAPI document. Nothing is validated against these while serving; tests do that."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Open(BaseModel):
+    """May have more fields than are named."""
+
+    model_config = ConfigDict(extra="allow", protected_namespaces=())
+
+
+class ErrorDetail(Open):
+    message: str = Field(description="what was found, where, and what to do")
+    type: str
+    param: str | None = Field(description="the field, by its path")
+    code: str | None = Field(description="a stable name that clients may switch on")
+
+
+class ErrorAnswer(Open):
+    error: ErrorDetail
+
+
+class MessageErrorDetail(Open):
+    type: str
+    message: str
+
+
+class MessageErrorAnswer(Open):
+    type: Literal["error"]
+    error: MessageErrorDetail
+
+
+class Told(Open):
+    """`sluicegate`: what was not enforced, what was closed early, and, with `explain`, the story of the stages."""
+
+    not_enforced: list[str] | None = None
+    closed_on_length: list[int] | None = None
+    stages: list[dict[str, Any]] | None = None
+
+
+class TokenUsage(Open):
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+
+
+class CalledFunctionAnswer(Open):
+    name: str
+    arguments: str = Field(description="JSON that satisfies the tool's schema")
+
+
+class ToolCallAnswer(Open):
+    id: str
+    type: Literal["function"]
+    function: CalledFunctionAnswer
+
+
+class ChatAnswerMessage(Open):
+    role: Literal["assistant"]
+    content: str | None
+    refusal: str | None
+    reasoning_content: str | None = None
+    tool_calls: list[ToolCallAnswer] | None = None
+
+
+class ChatChoice(Open):
+    index: int
+    message: ChatAnswerMessage
+    logprobs: dict[str, Any] | None
+    finish_reason: Literal["stop", "length", "tool_calls", "content_filter", "cancelled", "error"]
+
+
+class ChatCompletion(Open):
+    id: str
+    object: Literal["chat.completion"]
+    created: int
+    model: str
+    choices: list[ChatChoice]
+    usage: TokenUsage
+    system_fingerprint: str
+    sluicegate: Told | None = None
+
+
+class TextChoice(Open):
+    index: int
+    text: str
+    logprobs: dict[str, Any] | None
+    finish_reason: str
+
+
+class TextCompletion(Open):
+    id: str
+    object: Literal["text_completion"]
+    created: int
+    model: str
+    choices: list[TextChoice]
+    usage: TokenUsage
+    sluicegate: Told | None = None
+
+
+class ResponseUsage(Open):
+    input_tokens: int
+    output_tokens: int
+    total_tokens: int
+
+
+class OutputItem(Open):
+    type: Literal["message", "function_call", "reasoning"]
+    id: str
+    status: str
+
+
+class ResponseAnswer(Open):
+    id: str
+    object: Literal["response"]
+    created_at: int
+    status: Literal["completed", "incomplete", "in_progress"]
+    model: str
+    output: list[OutputItem]
+    usage: ResponseUsage | None
+    store: Literal[False]
+    sluicegate: Told | None = None
+
+
+class MessageUsage(Open):
+    input_tokens: int
+    output_tokens: int
+
+
+class AnswerBlock(Open):
+    type: Literal["text", "tool_use", "thinking"]
+
+
+class MessageAnswer(Open):
+    id: str
+    type: Literal["message"]
+    role: Literal["assistant"]
+    model: str
+    content: list[AnswerBlock]
+    stop_reason: Literal["end_turn", "max_tokens", "tool_use", "refusal"]
+    usage: MessageUsage
+    sluicegate: Told | None = None
+
+
+class EmbeddingUsage(Open):
+    prompt_tokens: int
+    total_tokens: int
+
+
+class EmbeddingItem(Open):
+    object: Literal["embedding"]
+    index: int
+    embedding: list[float] | str
+
+
+class EmbeddingList(Open):
+    object: Literal["list"]
+    data: list[EmbeddingItem]
+    model: str
+    usage: EmbeddingUsage
+
+
+class ModelCard(Open):
+    id: str
+    object: Literal["model"]
+    created: int
+    owned_by: str
+    max_model_len: int | None
+    version: str
+
+
+class ModelList(Open):
+    object: Literal["list"]
+    data: list[ModelCard]
+
+
+class FileAnswer(Open):
+    id: str
+    object: Literal["file"]
+    bytes: int
+    created_at: int
+    filename: str
+    purpose: str
+    status: str
+
+
+class FileList(Open):
+    object: Literal["list"]
+    data: list[FileAnswer]
+    has_more: bool
+
+
+class FileDeleted(Open):
+    id: str
+    object: Literal["file"]
+    deleted: bool
+
+
+class BatchCounts(Open):
+    total: int
+    completed: int
+    failed: int
+
+
+class BatchAnswer(Open):
+    id: str
+    object: Literal["batch"]
+    endpoint: str
+    status: str
+    input_file_id: str
+    output_file_id: str | None
+    error_file_id: str | None
+    created_at: int
+    expires_at: int
+    request_counts: BatchCounts
+
+
+class BatchList(Open):
+    object: Literal["list"]
+    data: list[BatchAnswer]
+    has_more: bool
+
+
+class Alive(Open):
+    status: Literal["alive"]
+
+
+class Upload(BaseModel):
+    """A multipart form."""
+
+    purpose: Literal["batch", "user_data"]
+    file: str = Field(json_schema_extra={"format": "binary"})
