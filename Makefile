@@ -6,7 +6,7 @@ HOST ?= 127.0.0.1
 PORT ?= 8000
 MODEL ?= bundled
 
-.PHONY: setup demo serve test check train-model bench-grammar
+.PHONY: setup demo serve test check audit train-model bench-grammar
 
 setup: $(VENV)/.installed
 
@@ -29,9 +29,14 @@ test: $(VENV)/.installed-test check
 	$(RUN) -m pytest -n 2 --dist loadfile
 
 check: $(VENV)/.installed-test
+	$(VENV)/bin/pip check
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
+
+audit: $(VENV)/.installed
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check pip-audit
+	$(VENV)/bin/pip-audit --skip-editable
 
 train-model: $(VENV)/.installed-test
 	$(RUN) -m training.train

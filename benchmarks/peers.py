@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import machine
+from gateway.upstream.model import byte_tokenizer
 from plugins import Job, Piece, RegistryLike, ServedModel, Usage
 from plugins.testing.doubles import FakeModel
 
@@ -38,7 +39,7 @@ class Here:
     """Slot `generate`: answers at once; each chunk of a stream says when it was made, as the mock server's do."""
 
     def __init__(self) -> None:
-        self._models: dict[str, ServedModel] = {name: FakeModel(name) for name in NAMES}
+        self._models: dict[str, ServedModel] = {name: FakeModel(name, tokenizer=byte_tokenizer()) for name in NAMES}
 
     @property
     def models(self) -> Mapping[str, ServedModel]:

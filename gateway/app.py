@@ -35,6 +35,6 @@ def create_app(settings: Settings, environ: Mapping[str, str] | None = None, hou
     describe(app)
     add_docs_page(app)
     app.add_middleware(KeyGate, accounts=built.accounts)
-    app.add_middleware(BodyLimit, max_bytes=settings.server.max_body_bytes)
+    app.add_middleware(BodyLimit, max_bytes=settings.server.max_body_bytes, body_s=settings.server.body_s)
     app.add_middleware(RequestId)
     return app

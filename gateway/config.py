@@ -36,6 +36,23 @@ class ServerSettings:
     drain_s: float = 10.0
     """How long open requests may go on after SIGTERM."""
     log_level: str = "info"
+    tls_cert: str = ""
+    """PEM file of the certificate and its chain; with `tls_key` the gateway speaks HTTPS."""
+    tls_key: str = ""
+    tls_client_ca: str = ""
+    """PEM file: only clients with a certificate of this authority are let in."""
+    max_connections: int = 20_000
+    """Further connections get a 503."""
+    max_head_bytes: int = 65_536
+    max_headers: int = 128
+    head_s: float = 15.0
+    """How long the head of a request may take."""
+    body_s: float = 120.0
+    """How long its body may take."""
+    stall_s: float = 60.0
+    """How long a client may take nothing of what was sent before its connection is dropped."""
+    shed_s: float = 0.0
+    """Interactive requests that would wait longer than this for the engine get a 503 instead; 0 = all wait."""
 
 
 @dataclass(frozen=True, slots=True)

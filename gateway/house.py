@@ -112,7 +112,7 @@ class House:
         self.reviews = review_queue(settings.review, environ, lambda exchange: completion(exchange, explain=False))
         self.kitchen = Kitchen(settings.prompts)
         self.routes = RouteTable(settings.routing)
-        self.places = Places(settings.routing.queues)
+        self.places = Places(settings.routing.queues, settings.server.shed_s)
         stages = self._stages()
         self.shows_content = wanted(environ, settings.telemetry.content)
         self.spans = Spans(self.desk, Capturing(stages.moderate) if self.shows_content else None)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import time
 import uuid
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.api.errors import error_body
-from plugins import RequestTooLarge
+from plugins import RequestError, RequestTooLarge
 
 _SAFE_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 
@@ -40,11 +42,13 @@ class RequestId:
 
 
 class BodyLimit:
-    """Refuse a body over `max_bytes` with 413, by its declared length or as soon as it has grown past it."""
+    """Refuse a body over `max_bytes` with 413, by its declared length or as soon as it has grown past it; and one that
+    has not come within `body_s` with 408."""
 
-    def __init__(self, app: ASGIApp, max_bytes: int) -> None:
+    def __init__(self, app: ASGIApp, max_bytes: int, body_s: float) -> None:
         self._app = app
         self._max_bytes = max_bytes
+        self._body_s = body_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -54,17 +58,26 @@ class BodyLimit:
         if declared.isdigit() and int(declared) > self._max_bytes:
             await self._refuse(send)
             return
-        seen = 0
+        seen, whole, ends_s = 0, False, time.monotonic() + self._body_s
 
         async def counted() -> Message:
-            nonlocal seen
-            message = await receive()
-            seen += len(message.get("body", b""))
+            nonlocal seen, whole
+            message = await receive() if whole else await self._in_time(receive, ends_s)
+            seen, whole = seen + len(message.get("body", b"")), not message.get("more_body", False)
             if seen > self._max_bytes:
                 raise self._error()
             return message
 
         await self._app(scope, counted, send)
+
+    async def _in_time(self, receive: Receive, ends_s: float) -> Message:
+        try:
+            async with asyncio.timeout(max(0.0, ends_s - time.monotonic())):
+                return await receive()
+        except TimeoutError:
+            error = RequestError(f"the body did not come within {self._body_s:g} s", code="request_timeout")
+            error.status = 408
+            raise error from None
 
     def _error(self) -> RequestTooLarge:
         return RequestTooLarge(f"the body is larger than the {self._max_bytes} bytes this gateway reads")

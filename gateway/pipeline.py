@@ -398,6 +398,7 @@ class Pipeline:
                 traceparent=exchange.trace.traceparent,
                 request=request,
             )
+            exchange.pinned.places.shed(generator, job.model, job.priority)
             if exchange.place is None:
                 exchange.place = await exchange.pinned.places.take(job.model, job.priority)
             exchange.generation = await generator.generate(job)

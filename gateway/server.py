@@ -9,14 +9,17 @@ import json
 import logging
 import os
 import socket
+import ssl
 import sys
+from typing import Any
 
 import uvicorn
 import uvloop
 
 from gateway.app import create_app
-from gateway.config import Settings
+from gateway.config import ServerSettings, Settings
 from gateway.house import House
+from gateway.protocol import guarded_protocol
 from plugins import ConfigurationError
 
 SWITCH_INTERVAL_S = 0.001
@@ -64,13 +67,31 @@ def serve(settings: Settings) -> int:
 def _uvicorn_config(settings: Settings, house: House) -> uvicorn.Config:
     return uvicorn.Config(
         create_app(settings, house=house),
-        http="httptools",
+        http=guarded_protocol(settings.server),
+        limit_concurrency=settings.server.max_connections or None,
+        **_tls(settings.server),
         log_config=None,
         access_log=False,
         server_header=False,
         ws_max_size=settings.server.max_body_bytes,
         timeout_graceful_shutdown=int(settings.server.drain_s),
     )
+
+
+def _tls(settings: ServerSettings) -> dict[str, Any]:
+    """uvicorn's options. Raises `ConfigurationError` for half a pair, or files that are no certificate."""
+    if not settings.tls_cert and not settings.tls_key and not settings.tls_client_ca:
+        return {}
+    if not (settings.tls_cert and settings.tls_key):
+        raise ConfigurationError("[server] tls_cert and tls_key belong together; set both")
+    try:
+        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(settings.tls_cert, settings.tls_key)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigurationError(f"[server] tls_cert and tls_key cannot be used: {error}") from error
+    found: dict[str, Any] = {"ssl_certfile": settings.tls_cert, "ssl_keyfile": settings.tls_key}
+    if settings.tls_client_ca:
+        found |= {"ssl_ca_certs": settings.tls_client_ca, "ssl_cert_reqs": ssl.CERT_REQUIRED}
+    return found
 
 
 def _bind(settings: Settings) -> socket.socket:
@@ -104,7 +125,10 @@ async def _announce(server: uvicorn.Server, house: House, address: tuple[str, in
         await asyncio.sleep(0.05)
     gc.collect()
     gc.freeze()  # what lives from start-up on need not be walked by every later collection
-    print(_welcome(next(iter(house.models)), address, keyed=house.keyed), flush=True)
+    print(
+        _welcome(next(iter(house.models)), address, keyed=house.keyed, tls=bool(house.settings.server.tls_cert)),
+        flush=True,
+    )
 
 
 EXAMPLE_SCHEMA = {
@@ -115,10 +139,10 @@ EXAMPLE_SCHEMA = {
 }
 
 
-def _welcome(model: str, address: tuple[str, int], *, keyed: bool) -> str:
+def _welcome(model: str, address: tuple[str, int], *, keyed: bool, tls: bool = False) -> str:
     """Where the gateway is, and a command that works when pasted."""
     host = f"[{address[0]}]" if ":" in address[0] else address[0]
-    url = f"http://{host}:{address[1]}"
+    url = f"{'https' if tls else 'http'}://{host}:{address[1]}"
     key = '-H "Authorization: Bearer $SLUICEGATE_API_KEY" ' if keyed else ""
     body = {
         "model": model,

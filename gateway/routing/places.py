@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Mapping
 
 from gateway.config import QueueSettings
-from plugins import Overloaded
+from plugins import Generator, LoadReporter, Overloaded
 
 USUAL_SECONDS = 2.0
 
@@ -93,14 +93,28 @@ class Place:
 class Places:
     """The queues of all models that have one."""
 
-    def __init__(self, settings: Mapping[str, QueueSettings]) -> None:
+    def __init__(self, settings: Mapping[str, QueueSettings], shed_s: float = 0.0) -> None:
+        """`shed_s`: interactive requests that would wait longer for the generator are refused; 0 = none."""
         self._queues = {name: Queue(name, one) for name, one in settings.items()}
+        self._shed_s = shed_s
+        self._shed = 0
 
     async def take(self, model: str, priority: int) -> Place | None:
         queue = self._queues.get(model)
         return None if queue is None else await queue.take(priority)
 
+    def shed(self, generator: Generator, model: str, priority: int) -> None:
+        """Raises `Overloaded` where the generator says that a place is further away than anybody would wait."""
+        if not self._shed_s or priority > 0 or not isinstance(generator, LoadReporter):
+            return
+        wait_s = generator.load(model).wait_s
+        if wait_s > self._shed_s:
+            self._shed += 1
+            raise Overloaded(
+                f"model {model!r} is busy: a place is expected in {wait_s:.1f} s", retry_after_s=wait_s - self._shed_s
+            )
+
     def stats(self) -> Mapping[str, float]:
         queues = self._queues.values()
         running, waiting = sum(q.running for q in queues), sum(q.waiting for q in queues)
-        return {"places_taken": float(running), "places_awaited": float(waiting)}
+        return {"places_taken": float(running), "places_awaited": float(waiting), "shed_total": float(self._shed)}

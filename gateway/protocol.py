@@ -1,0 +1,83 @@
+"""The HTTP protocol of uvicorn, with an end to patience: heads that never come, heads without end, readers that stop.
+
+Nothing here costs a well-behaved client anything: timers are set once for a head, and where a reader falls behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from gateway.config import ServerSettings
+
+
+def guarded_protocol(settings: ServerSettings) -> type[HttpToolsProtocol]:
+    """A protocol class with these limits; uvicorn makes one object of it for each connection."""
+
+    class GuardedProtocol(HttpToolsProtocol):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            self._head_bytes = 0
+            self._head: asyncio.TimerHandle | None = None
+            self._stall: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self._expect_head()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            _stop(self._head)
+            _stop(self._stall)
+            super().connection_lost(exc)
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            if self._head is None or self.transport.is_closing():
+                return
+            self._head_bytes += len(data)
+            if self._head_bytes > settings.max_head_bytes:
+                self.send_400_response(f"The head of the request is larger than {settings.max_head_bytes} bytes.")
+
+        def on_message_begin(self) -> None:
+            super().on_message_begin()
+            self._expect_head()
+
+        def on_header(self, name: bytes, value: bytes) -> None:
+            if len(self.headers) >= settings.max_headers:
+                raise ValueError("too many headers")  # httptools makes it a parser error, uvicorn a 400
+            super().on_header(name, value)
+
+        def on_headers_complete(self) -> None:
+            _stop(self._head)
+            self._head = None
+            super().on_headers_complete()
+
+        def pause_writing(self) -> None:
+            """The other side has not taken what was sent."""
+            super().pause_writing()
+            _stop(self._stall)
+            self._stall = self.loop.call_later(settings.stall_s, self.transport.abort)
+
+        def resume_writing(self) -> None:
+            _stop(self._stall)
+            self._stall = None
+            super().resume_writing()
+
+        def _expect_head(self) -> None:
+            self._head_bytes = 0
+            if self._head is None:
+                self._head = self.loop.call_later(settings.head_s, self._head_is_late)
+
+        def _head_is_late(self) -> None:
+            self._head = None
+            if not self.transport.is_closing():
+                self.send_400_response(f"The head of the request did not come within {settings.head_s:g} s.")
+
+    return GuardedProtocol
+
+
+def _stop(timer: asyncio.TimerHandle | None) -> None:
+    if timer is not None:
+        timer.cancel()
