@@ -8,7 +8,7 @@ vocabulary costs about as much as looking the answer up.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from grammar import kernels
 from grammar.gather import join
 from grammar.lexemes import BACKSLASH, DfaLexeme, State, Words
 from grammar.literals import Literals
+from grammar.seams import Ending
 from grammar.slices import takes
 from grammar.trie import I32, Branch, build_branches
 from grammar.vocabulary import Vocabulary
@@ -26,20 +27,6 @@ _SPARSE = 1_500
 _APART = 64
 """Longer lists are followed down the vocabulary in one pass, and nothing is kept of it."""
 _NONE = np.empty(0, np.int32)
-
-
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """Tokens that end the lexeme with one `outcome`.
-
-    `closers`: those that end with it. `numbers[k]`, `tokens[k]`: token k goes on after the lexeme, spelling remainder
-    `numbers[k]` of the vocabulary.
-    """
-
-    outcome: int
-    closers: I32
-    numbers: I32
-    tokens: I32
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +122,7 @@ def _walk(vocabulary: Vocabulary, lexeme: DfaLexeme, state: int) -> tuple[RootCl
 
 def _of_words(vocabulary: Vocabulary, lexeme: Any, start: State) -> RootClass:
     """Follow the usual spellings down the vocabulary, and the unusual ones through the tokens with a backslash."""
-    few = rests(vocabulary, lexeme, start)
+    few = rests(vocabulary, lexeme, start, _APART)
     if few is not None:
         return _put_together(lexeme, few)
     inside: list[I32] = []
@@ -155,59 +142,65 @@ def _joined(inside: list[I32], ended: dict[int, _Ended]) -> RootClass:
     return RootClass(None, join(inside), endings)
 
 
-def rests(vocabulary: Vocabulary, lexeme: Any, state: State) -> list[tuple[int, int, RootClass]] | None:
-    """(number of the class, word, class) of what is left of each word; None where they are many or none is usual.
+class Rest(NamedTuple):
+    """What is left of one word: tokens that stay inside, and those that end it, if there are any. `number`: its own."""
+
+    number: int
+    ids: list[int]
+    ending: Ending | None
+
+
+def rests(vocabulary: Vocabulary, lexeme: Any, state: State, most: int) -> list[tuple[int, Rest]] | None:
+    """(word, what is left of it) for each possible word; None where they are more than `most` or none is usual.
 
     Kept by spelling: the same names are in many schemas.
     """
     window = lexeme.window(state)
-    if window is None or window[1] - window[0] > _APART:
+    if window is None or window[1] - window[0] > most:
         return None
     low, high, at = window
-    known, found = vocabulary.rests, []
+    known, is_string, found = vocabulary.rests, lexeme.is_string, []
     for word in range(low, high):
-        key = (lexeme.is_string, lexeme.words[word][at:])
-        rest: tuple[int, RootClass] | None = known.get(key)
+        key = (is_string, lexeme.words[word][at:])
+        rest: Rest | None = known.get(key)
         if rest is None:
-            one = _of_rest(vocabulary, *key)
-            rest = (vocabulary.shapes.name(key), one)
-            size = one.ids.nbytes + sum(end.closers.nbytes for end in one.endings)
-            known.put(key, rest, size + len(key[1]))
-        found.append((rest[0], word, rest[1]))
+            rest = _of_rest(vocabulary, *key)
+            known.put(key, rest, 50 * len(rest.ids) + len(key[1]))
+        found.append((word, rest))
     return found
 
 
-def _put_together(lexeme: Any, rests: list[tuple[int, int, RootClass]]) -> RootClass:
-    inside: list[I32] = []
+def _put_together(lexeme: Any, rests: list[tuple[int, Rest]]) -> RootClass:
+    inside: list[int] = []
     ended: dict[int, _Ended] = {}
-    for _, word, found in rests:
-        if found.ids.size:
-            inside.append(found.ids)
-        for ending in found.endings:
+    for word, rest in rests:
+        inside += rest.ids
+        if rest.ending is not None:
             end = ended.setdefault(lexeme.outcome_of(word), _Ended())
-            end.closers.append(ending.closers)
-            end.numbers.append(ending.numbers)
-            end.tokens.append(ending.tokens)
-    return _joined(inside, ended)
+            end.closers.append(rest.ending.closers)
+            end.numbers.append(rest.ending.numbers)
+            end.tokens.append(rest.ending.tokens)
+    return _joined([np.array(inside, np.int32)], ended)
 
 
-def _of_rest(vocabulary: Vocabulary, is_string: bool, rest: bytes) -> RootClass:
+def _of_rest(vocabulary: Vocabulary, is_string: bool, rest: bytes) -> Rest:
     """One word alone; its outcome is 0."""
+    number = vocabulary.shapes.fresh()
+    if is_string and BACKSLASH not in rest:
+        lead = chr(rest[0])
+        closing = vocabulary.closings.get(rest)
+        if lead.isalnum() and lead.isascii() and rest[0] not in vocabulary.escapes.children:
+            escaped, alone = vocabulary.escape_of(lead)
+            if alone:
+                return Rest(number, vocabulary.beginnings(rest) + escaped.tolist(), closing)
     inside: list[I32] = []
     ended: dict[int, _Ended] = {}
-    if not is_string:
-        _by_spelling(vocabulary, Words([(rest, 0)]), (0, 1, 0), inside, ended)
-        return _joined(inside, ended)
-    inside.append(vocabulary.beginnings(rest))
-    closing = vocabulary.closings.get(rest)
-    if closing is not None:
-        end = ended[0] = _Ended()
-        end.closers.append(closing.closers)
-        end.numbers.append(closing.numbers)
-        end.tokens.append(closing.tokens)
-    lexeme = Literals([(rest, 0)])
-    _escaped(vocabulary, lexeme, lexeme.start, inside, ended)
-    return _joined(inside, ended)
+    lexeme = Literals([(rest, 0)]) if is_string else Words([(rest, 0)])
+    _by_spelling(vocabulary, lexeme, (0, 1, 0), inside, ended)
+    if is_string:
+        _escaped(vocabulary, lexeme, lexeme.start, inside, ended)
+    found = _joined(inside, ended)
+    return Rest(number, found.ids.tolist(), found.endings[0] if found.endings else None)
 
 
 class _Ended:

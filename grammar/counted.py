@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from grammar import kernels
-from grammar.classify import Ending, RootClass, at_root, keep
+from grammar.classify import RootClass, at_root, keep
 from grammar.lexemes import QUOTE, DfaLexeme
+from grammar.seams import Ending
 from grammar.trie import I32
 from grammar.vocabulary import Vocabulary
 
@@ -40,6 +41,10 @@ class Counted:
         self.high = high
         self.branches: dict[Any, Any] | None = {}
         self.start = Count(inner.start, every.start, 0)
+
+    @property
+    def heads(self) -> frozenset[int]:
+        return frozenset(self.next_bytes(self.start))
 
     def next(self, state: Count, byte: int) -> Count | None:
         every = self.every

@@ -9,7 +9,7 @@ import numpy as np
 from grammar.trie import I32
 
 if TYPE_CHECKING:
-    from grammar.classify import Ending
+    from grammar.seams import Ending
     from grammar.tape import Tape
     from grammar.threads import Thread
     from grammar.vocabulary import Vocabulary

@@ -17,6 +17,7 @@ class DistinctKey:
 
     def __init__(self, listed: frozenset[str]) -> None:
         self.listed = listed
+        self._rests: dict[str, frozenset[str]] = {}
 
     def allows(self, tape: Tape, end: int) -> bool:
         assert tape.open is not None
@@ -25,8 +26,17 @@ class DistinctKey:
 
     def refused(self, tape: Tape) -> frozenset[str] | None:
         assert tape.open is not None
-        names = self.listed | tape.open.keys
-        return names if tape.mode == 0 else _rests(tape, names)
+        if tape.mode == 0:
+            return self.listed | tape.open.keys
+        begun = tape.begun_string()
+        if begun is None:
+            return None
+        known = self._rests.get(begun)
+        if known is None:
+            if len(self._rests) >= _REMEMBERED:
+                self._rests.clear()
+            known = self._rests[begun] = _rests(begun, self.listed)
+        return known | _rests(begun, tape.open.keys)
 
 
 class DistinctItem:
@@ -44,7 +54,10 @@ class DistinctItem:
         before = bytes(tape.text[tape.open.start : end]).rstrip(b" \t\r\n,")
         items = json.loads(before + b"]")
         words = frozenset(item for item in items if isinstance(item, str))
-        return words if tape.mode == 0 else _rests(tape, words)
+        if tape.mode == 0:
+            return words
+        begun = tape.begun_string()
+        return None if begun is None else _rests(begun, words)
 
 
 class Checked:
@@ -100,9 +113,6 @@ def canonical(value: Any) -> Any:
     return value
 
 
-def _rests(tape: Tape, names: frozenset[str]) -> frozenset[str] | None:
-    """What the open string must not go on to spell; None where that cannot be told."""
-    begun = tape.begun_string()
-    if begun is None:
-        return None
-    return frozenset(name[len(begun) :] for name in names if name.startswith(begun))
+def _rests(begun: str, names: frozenset[str]) -> frozenset[str]:
+    """What a string that begins with `begun` must not go on to spell."""
+    return frozenset([name[len(begun) :] for name in names if name.startswith(begun)])

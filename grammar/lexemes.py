@@ -36,6 +36,10 @@ class Lexeme(Protocol):
     branches: dict[Any, Any] | None
     """Subtrees classified so far, see `classify.in_branch`; None where that is cheaper than looking them up."""
 
+    @property
+    def heads(self) -> frozenset[int]:
+        """Bytes that it may begin with."""
+
     def next(self, state: State, byte: int) -> State | None: ...
 
     def outcome(self, state: State) -> int | None:
@@ -105,6 +109,10 @@ class DfaLexeme:
                     found[state] = found[after] + 1
                     reached.append(state)
         return found
+
+    @cached_property
+    def heads(self) -> frozenset[int]:
+        return frozenset(self.next_bytes(self.start))
 
     def row(self, state: int) -> list[int]:
         """Next state by byte, -1 = refused."""
@@ -183,6 +191,7 @@ class Words:
         self.spelled = SortedWords(self.words)
         self.outcomes = [number for _, number in words]
         self.start = WordNode(0, len(words), 0)
+        self.heads = frozenset(word[0] for word in self.words if word)
         for k, (word, number) in enumerate(words):
             node = self.start
             for at, byte in enumerate(word):

@@ -61,6 +61,10 @@ class Literals:
             self._spelled = SortedWords(self.words)
         return self._spelled
 
+    @property
+    def heads(self) -> frozenset[int]:
+        return frozenset(self.firsts(self.start))
+
     def next(self, state: Window, byte: int) -> Window | None:
         low, high, at, begun = state
         if begun:

@@ -69,7 +69,19 @@ class ObjectState:
     """An open object between members. `at`: next listed name in order, or a bit set of those given (any order);
     `count`: members so far, 0 where nobody asks."""
 
-    __slots__ = ("_after", "_before", "_names", "at", "count", "done", "entries", "follow", "plan", "values")
+    __slots__ = (
+        "_after",
+        "_before",
+        "_names",
+        "_offered",
+        "at",
+        "count",
+        "done",
+        "entries",
+        "follow",
+        "plan",
+        "values",
+    )
 
     def __init__(self, values: Values, plan: ObjectPlan, at: int, count: int, follow: Continuation) -> None:
         self.values = values
@@ -82,6 +94,7 @@ class ObjectState:
         self._before: tuple[Thread, ...] | None = None
         self._after: tuple[Thread, ...] | None = None
         self._names: tuple[Thread, ...] | None = None
+        self._offered: list[int] | None = None
 
     # --- what may come next ---
 
@@ -99,7 +112,9 @@ class ObjectState:
         """Listed names that may come next and leave the object completable."""
         plan = self.plan
         room = None if plan.high is None else plan.high - self.count
-        found = []
+        found: list[int] = []
+        if self._offered is not None:
+            return self._offered
         missing = self.missing()
         for i in range(self.at if not plan.any_order else 0, len(plan.names)):
             if plan.any_order and self.at >> i & 1:
@@ -109,6 +124,7 @@ class ObjectState:
                 found.append(i)
             if needed and not plan.any_order:
                 break
+        self._offered = found
         return found
 
     def _enough_left(self, i: int) -> bool:
@@ -229,6 +245,7 @@ class Named(Continuation):
     """After a listed name; the outcome is its index."""
 
     __slots__ = ("state",)
+    after_name = True
 
     def __init__(self, state: ObjectState) -> None:
         super().__init__()
@@ -251,6 +268,7 @@ class Free(Continuation):
     """After a name that is not listed, of the plan's kind `index`."""
 
     __slots__ = ("entry",)
+    after_name = True
 
     def __init__(self, state: ObjectState, index: int) -> None:
         super().__init__(state.plan.distinct)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -28,9 +28,15 @@ def plausible(text: bytes) -> bool:
     return _LEXEMES.fullmatch(text) is not None and _SECOND_KEY.search(text) is None
 
 
-class Closing(NamedTuple):
-    """`closers` end with the quote; token `tokens[k]` goes on with remainder `numbers[k]`."""
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Tokens that end a lexeme with one `outcome`.
 
+    `closers`: those that end with it. `numbers[k]`, `tokens[k]`: token k goes on after the lexeme, spelling remainder
+    `numbers[k]` of the vocabulary.
+    """
+
+    outcome: int
     closers: I32
     numbers: I32
     tokens: I32

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from grammar import classify
 from grammar.gather import Guard, Viable
-from grammar.lexemes import Words
+from grammar.lexemes import BACKSLASH, Words
 from grammar.literals import Literals
 from grammar.remembered import Remembered
 from grammar.trie import Branch
@@ -26,6 +26,9 @@ Shape = tuple[int, tuple[Guard, ...], tuple[Branch, ...]]
 """(name, guards in the order in which they are met, places where what follows the value is still to be said)."""
 NOTHING: Shape = (0, (), ())
 _MOST_NAMES = 100_000
+_FEW = 1
+"""Masks of longer lists of words are hardly ever asked for by two schemas."""
+_ALPHANUMERIC = frozenset(b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _MOST_BYTES = 64 << 20
 
 
@@ -48,6 +51,11 @@ class Shapes:
             self._last += 1
             found = self._names[description] = self._last
         return found
+
+    def fresh(self) -> int:
+        """A name that nothing has."""
+        self._last += 1
+        return self._last
 
     def viable(self, shape: Shape | None, make: Callable[[], Viable]) -> Viable:
         """`make()`, or what it gave for this shape before, with the guards of this one."""
@@ -128,10 +136,19 @@ class _Description:
 
     def follow(self, follow: Continuation, places: Iterable[tuple[int, Branch]]) -> bool:
         """`follow` after each outcome, at each place."""
-        self.parts.append(follow.guard is not None)
-        if follow.guard is not None:
-            self.guards = (*self.guards, follow.guard)
-        return all(self.add(follow.shape(outcome, place, self.vocabulary)) for outcome, place in places)
+        guard = follow.guard
+        if guard is not None:
+            self.parts.append(True)
+            self.guards = (*self.guards, guard)
+        vocabulary = self.vocabulary
+        for outcome, place in places:
+            part = follow.shape(outcome, place, vocabulary)
+            if part is None:
+                return False
+            self.parts.append(part[0])
+            self.guards += part[1]
+            self.holes += part[2]
+        return True
 
     def shape(self) -> Shape:
         return self.vocabulary.shapes.name(tuple(self.parts)), self.guards, self.holes
@@ -155,19 +172,28 @@ def _places(follow: Continuation, ends: tuple[Branch, ...], vocabulary: Vocabula
 
 def of_choice(choice: Choice, branch: Branch, vocabulary: Vocabulary) -> Shape | None:
     """By each byte that is possible: is it guarded, and what comes below."""
-    made = _Description(vocabulary, branch)
+    described: list[Any] = [branch]
+    guards: tuple[Guard, ...] = ()
+    holes: tuple[Branch, ...] = ()
     children, asked = branch.children, choice.guards
     for byte in choice.moves:
         below = children.get(byte)
         if below is None:
             continue
-        guard = None if asked is None else asked.get(byte)
-        made.parts.append((byte, guard is not None))
-        if guard is not None:
-            made.guards = (*made.guards, guard)
-        if below.children and not made.add(choice.shape_after(byte, below, vocabulary)):
-            return None
-    return made.shape() if len(made.parts) > 1 else NOTHING
+        described.append(byte)
+        if asked is not None and byte in asked:
+            described.append(True)
+            guards = (*guards, asked[byte])
+        if below.children:
+            part = choice.shape_after(byte, below, vocabulary)
+            if part is None:
+                return None
+            described.append(part[0])
+            guards += part[1]
+            holes += part[2]
+    if len(described) == 1:
+        return NOTHING
+    return vocabulary.shapes.name(tuple(described)), guards, holes
 
 
 def of_lexeme(thread: InLexeme, branch: Branch, vocabulary: Vocabulary) -> Shape | None:
@@ -179,77 +205,99 @@ def of_lexeme(thread: InLexeme, branch: Branch, vocabulary: Vocabulary) -> Shape
         return _at_root(thread, vocabulary)
     if type(lexeme) is Literals and state is lexeme.start:
         return _of_names(thread, branch, vocabulary)
+    if not isinstance(lexeme, Literals | Words) and lexeme.outcome(state) is None and not thread.follow.after_name:
+        return _of_value(thread, branch, vocabulary)
+    return _looked_at(thread, branch, vocabulary)
+
+
+def _of_value(thread: InLexeme, branch: Branch, vocabulary: Vocabulary) -> Shape | None:
+    """By the lexeme itself, without a look at what it reads, and, if any lexeme may end in the subtree, all that may
+    follow."""
+    lexeme, state, follow = thread.lexeme, thread.state, thread.follow
+    ends = branch.string_ends if lexeme.is_string else branch.scalar_ends
+    if ends and follow.is_asked(vocabulary.places):
+        return _looked_at(thread, branch, vocabulary)
+    if not lexeme.is_string and branch.children.keys().isdisjoint(lexeme.heads):
+        return NOTHING
+    made = _Description(vocabulary, branch, lexeme, state)
+    places = ((0, vocabulary.places),) if ends else ()
+    return made.shape() if all(made.follow(each, places) for each in follow.branches) else None
+
+
+def _looked_at(thread: InLexeme, branch: Branch, vocabulary: Vocabulary) -> Shape | None:
+    """By the tokens that the lexeme reads in the subtree, and what follows at each place where it ends there."""
+    lexeme, state = thread.lexeme, thread.state
     found = classify.in_branch(lexeme, state, branch)
     ended = lexeme.outcome(state)
     if not (found.ids.size or found.closers or found.ends or ended is not None):
         return NOTHING
-    listed = isinstance(lexeme, Literals | Words)
     own: Any = (lexeme, state)
-    if listed:
+    if isinstance(lexeme, Literals | Words):
         own = (found.ids.tobytes(), tuple([(outcome, ids.tobytes()) for outcome, ids in found.closers]))
     made = _Description(vocabulary, branch, own, found.ends)
-    for follow in thread.follow.branches:
-        places: list[tuple[int, Branch]] = list(found.ends)
-        if len(places) > 1 and not listed:
-            places = [(0, place) for place in _places(follow, tuple([end for _, end in places]), vocabulary)]
-            made.parts.append(len(places))
-        if ended is not None:
-            places.append((ended, branch))
-        if not made.follow(follow, places):
-            return None
-    return made.shape()
+    places = [*found.ends, (ended, branch)] if ended is not None else found.ends
+    return made.shape() if all(made.follow(follow, places) for follow in thread.follow.branches) else None
 
 
 def _of_names(thread: InLexeme, branch: Branch, vocabulary: Vocabulary) -> Shape | None:
     """At the beginning of one of several strings: what each of them reads, whatever the others."""
     lexeme: Literals = thread.lexeme  # type: ignore[assignment]
-    known = vocabulary.shapes.literals
-    read: set[int] = set()
-    closed: list[tuple[int, int, tuple[Branch, ...]]] = []
+    simple = branch.find(b"\\u") is None
+    read: set[Any] = set()
+    closed: list[tuple[int, Branch]] = []
     for word, outcome in zip(lexeme.words, lexeme.outcomes, strict=True):
-        found = known.get((branch, word))
+        found = _spelled(word, branch) if simple and word[0] in _ALPHANUMERIC else None
         if found is None:
             found = _of_literal(word, branch, vocabulary)
-        if found[0]:
-            read.add(found[0])
-            if found[1]:
-                closed.append((found[0], outcome, found[2]))
+        read.add(found[0])
+        if found[1]:
+            closed += [(outcome, end) for end in found[1]]
+    read.discard(0)
     if not read:
         return NOTHING
     made = _Description(vocabulary, branch, frozenset(read))
     for follow in thread.follow.branches if closed else ():
-        for name, outcome, ends in closed:
-            made.parts.append(name)
-            if not made.follow(follow, [(outcome, end) for end in ends]):
-                return None
+        if not made.follow(follow, closed):
+            return None
     return made.shape()
 
 
-_Literal = tuple[int, bool, tuple[Branch, ...]]
-"""(name of what one string reads in a subtree, can it end there, where tokens go on after its end)."""
+_Literal = tuple[Any, tuple[Branch, ...]]
+"""(name of what one string reads in a subtree, where it is over)."""
+
+
+def _spelled(word: bytes, branch: Branch) -> _Literal | None:
+    """The same without a look at escapes, of which a token spells at most the backslash: the deepest place reached.
+    None where more escapes are met on the way."""
+    deepest: Any = BACKSLASH in branch.children
+    node = branch
+    for byte in word:
+        below = node.children.get(byte)
+        if below is None:
+            return deepest, ()
+        node = below
+        if node.ids is not None:
+            deepest = node
+        if BACKSLASH in node.children:
+            return None
+    return node, (node,)
 
 
 def _of_literal(word: bytes, branch: Branch, vocabulary: Vocabulary) -> _Literal:
     known = vocabulary.shapes.literals
-    if len(known) >= _MOST_NAMES:
-        known.clear()
-    lead = word[:1]
-    escape = known.get((branch, lead)) if lead.isalnum() else None
-    if escape is None:
+    found = known.get((branch, word))
+    if found is None:
         lexeme = Literals([(word, 0)])
-        found = classify.in_branch(lexeme, lexeme.start, branch)
-        ends = tuple([end for _, end in found.ends])
-        closers = tuple([ids.tobytes() for _, ids in found.closers])
+        read = classify.in_branch(lexeme, lexeme.start, branch)
+        closers = tuple([ids.tobytes() for _, ids in read.closers])
+        ends = tuple([end for _, end in read.ends])
         name = 0
-        if found.ids.size or closers or ends:
-            name = vocabulary.shapes.name(("literal", branch, found.ids.tobytes(), closers, ends))
-        answer = (name, bool(closers or ends), ends)
-        if lead.isalnum() and word[0] not in branch.children and branch.find(b"\\u") is None:
-            known[branch, lead] = answer  # no more is read than a backslash, whatever comes after the first character
-    else:
-        answer = escape
-    known[branch, word] = answer
-    return answer
+        if read.ids.size or closers or ends:
+            name = vocabulary.shapes.name(("literal", branch, read.ids.tobytes(), closers, ends))
+        if len(known) >= _MOST_NAMES:
+            known.clear()
+        found = known[branch, word] = (name, ends)
+    return found
 
 
 def _at_root(thread: InLexeme, vocabulary: Vocabulary) -> Shape | None:
@@ -269,15 +317,14 @@ def _at_root(thread: InLexeme, vocabulary: Vocabulary) -> Shape | None:
 def _of_rests(thread: InLexeme, vocabulary: Vocabulary) -> Shape | None:
     """For a list of words: the class of what is left of each, and what follows those that a token can end."""
     lexeme: Any = thread.lexeme
-    rests = classify.rests(vocabulary, lexeme, thread.state)
+    rests = classify.rests(vocabulary, lexeme, thread.state, _FEW)
     if rests is None or lexeme.outcome(thread.state) is not None:
         return None
     made = _Description(vocabulary, "rests")
-    for number, word, found in rests:
-        made.parts.append(number)
-        if found.endings:
-            goes_on = found.endings[0].numbers.size
-            places = ((lexeme.outcome_of(word), vocabulary.places),) if goes_on else ()
+    for word, rest in rests:
+        made.parts.append(rest.number)
+        if rest.ending is not None:
+            places = ((lexeme.outcome_of(word), vocabulary.places),) if rest.ending.numbers.size else ()
             if not all(made.follow(follow, places) for follow in thread.follow.branches):
                 return None
     return made.shape()

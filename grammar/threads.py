@@ -40,6 +40,7 @@ class Continuation:
 
     __slots__ = ("_asked", "_shapes", "_viable", "branches", "guard")
     is_end = False
+    after_name = False
     in_frame = False
     """The way to the end of the innermost bracket or tag leads through what follows."""
 

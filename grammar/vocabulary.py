@@ -17,7 +17,7 @@ import numpy as np
 from grammar import kernels
 from grammar.literals import escapes_of
 from grammar.remembered import Remembered
-from grammar.seams import Closing, Scratch, plausible
+from grammar.seams import Ending, Scratch, plausible
 from grammar.shapes import Shapes
 from grammar.slices import Slice, make_slices
 from grammar.spelling import token_bytes
@@ -196,14 +196,15 @@ class Vocabulary:
                 found.setdefault(text, []).append(token)
         return {text: np.array(tokens, np.int32) for text, tokens in found.items()}
 
-    def beginnings(self, text: bytes) -> I32:
+    def beginnings(self, text: bytes) -> list[int]:
         """Tokens that spell a proper beginning of `text`."""
-        numbers, found = self._by_spelling, []
+        numbers = self._by_spelling
+        found: list[int] = []
         for size in range(1, min(len(text), self._longest + 1)):
             tokens = numbers.get(text[:size])
             if tokens is not None:
-                found.extend(tokens)
-        return np.array(found, np.int32)
+                found += tokens
+        return found
 
     @cached_property
     def _by_spelling(self) -> dict[bytes, list[int]]:
@@ -217,7 +218,7 @@ class Vocabulary:
         return max((len(word) for word in self.words), default=0)
 
     @cached_property
-    def closings(self) -> dict[bytes, Closing]:
+    def closings(self) -> dict[bytes, Ending]:
         """Tokens that close a string spelled plainly, by what they spell of it, the quote included."""
         parts: dict[bytes, tuple[list[int], list[int], list[int]]] = {}
         for token, word in enumerate(self.words):
@@ -232,7 +233,9 @@ class Vocabulary:
                 numbers.append(number)
                 tokens.append(token)
         return {
-            text: Closing(*(np.array(part, np.int32) for part in found)) for text, found in parts.items() if any(found)
+            text: Ending(0, *(np.array(part, np.int32) for part in found))
+            for text, found in parts.items()
+            if any(found)
         }
 
     @cached_property

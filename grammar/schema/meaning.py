@@ -55,6 +55,10 @@ def exact(number: int | float) -> Fraction:
     return Fraction(number) if isinstance(number, int) else Fraction(repr(number))
 
 
+_TYPED = frozenset({"type", "title", "description", "default", "examples", "$comment"})
+"""A schema of these says no more than its type."""
+
+
 class Meaning(Algebra):
     """Domains of facts, each worked out once. One per compiled grammar."""
 
@@ -137,6 +141,8 @@ class Meaning(Algebra):
         """Keywords that look at the value itself."""
         schema = node.value
         domain = self._typed(node)
+        if schema.keys() <= _TYPED:
+            return domain
         domain = self.intersect(
             domain,
             Domain(
