@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gateway.accounts.commands import add_keys
 from gateway.bench import add_bench
@@ -16,6 +16,9 @@ from gateway.plugin_commands import add_plugins
 from gateway.redteam import add_redteam
 from gateway.size_command import add_size
 from plugins import ConfigurationError, PluginError
+
+if TYPE_CHECKING:
+    from gateway.config import Settings
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -56,7 +59,10 @@ def _serve(parsed: argparse.Namespace) -> int:
     from gateway.config import load
     from gateway.server import serve
 
-    return serve(load(parsed.config, os.environ, _overrides(parsed)))
+    def read() -> Settings:
+        return load(parsed.config, os.environ, _overrides(parsed))
+
+    return serve(read(), read)
 
 
 def _overrides(parsed: argparse.Namespace) -> dict[str, Any]:

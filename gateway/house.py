@@ -27,9 +27,11 @@ from gateway.config import Settings
 from gateway.generators import Generators
 from gateway.pipeline import Pipeline, Stages
 from gateway.policy import SLOTS as RAIL_SLOTS
-from gateway.policy import read_file, read_policies
+from gateway.policy import Policies, read_file, read_policies
 from gateway.prompts import Kitchen
+from gateway.rails import RailWatch
 from gateway.recall import bind_embedders
+from gateway.reload import Reloader, stages_of
 from gateway.review import review_queue
 from gateway.routing import RouteTable, Routing
 from gateway.routing.places import Places
@@ -101,8 +103,8 @@ class House:
         self.accounts = Accounts(settings.accounts, settings.keys)
         self.metrics.registry.register(AccountMetrics(self.accounts))
         self.batches = Batches(settings.batches)
-        registry = registry_of(settings, self.metrics, registers, self.accounts)
-        self._built = {slot: self._build(registry, slot) for slot in SLOTS}
+        self._registers = registers
+        self._built = self.build_slots(settings, SLOTS)
         self._built["recall"] = [(name, cache.front(stage)) for name, stage in self._built["recall"]]
         self.accounts.context_of = self._context_of
         self.desk = Desk(environ, settings.telemetry.recent if told.console else 0)
@@ -115,9 +117,10 @@ class House:
         self.places = Places(settings.routing.queues, settings.server.shed_s)
         stages = self._stages()
         self.shows_content = wanted(environ, settings.telemetry.content)
-        self.spans = Spans(self.desk, Capturing(stages.moderate) if self.shows_content else None)
+        self.spans = Spans(self.desk, Capturing() if self.shows_content else None)
         self.pipeline = Pipeline(stages, self.metrics, self.spans, self.reviews)
         self.shadows = Shadows(self.pipeline, self.routes)
+        self.reloader = Reloader(self)
         self.metrics.watch(lambda: self.pipeline.stages.watch.stats())
 
     @property
@@ -208,6 +211,7 @@ class House:
         self.state = "shutting down"
         await self.shadows.close()
         await self.batches.close()
+        await self.reloader.close()
         for slot, stages in reversed(self._built.items()):
             for name, stage in stages:
                 if isinstance(stage, Lifecycle):
@@ -232,7 +236,6 @@ class House:
 
     def _stages(self) -> Stages:
         built, settings = self._built, self.settings
-        tables = {**(read_file(Path(settings.policy_file)) if settings.policy_file else {}), **settings.policies}
         [(name, router)] = built["route"]
         routing = Routing(router, self.routes)
         return Stages(
@@ -245,7 +248,7 @@ class House:
             generate=_generator(built["generate"]),
             moderate=built["moderate"],
             record=built["record"],
-            policies=read_policies(tables, {slot: [name for name, _ in built[slot]] for slot in RAIL_SLOTS}),
+            policies=_policies(settings, built),
             fingerprint=_fingerprint(settings, built),
             kitchen=self.kitchen,
             places=self.places,
@@ -253,23 +256,49 @@ class House:
             begun=lambda exchange: self.shadows.consider(exchange),
         )
 
+    def build_slots(self, settings: Settings, slots: Sequence[SlotName]) -> dict[SlotName, list[tuple[str, Any]]]:
+        """Stages as `settings` say, not started. Raises `ConfigurationError` or `PluginError`."""
+        registry = registry_of(settings, self.metrics, self._registers, self.accounts)
+        return {slot: _build(settings, registry, slot) for slot in slots}
+
+    def stages_with(self, old: Stages, built: Mapping[SlotName, list[tuple[str, Any]]], settings: Settings) -> Stages:
+        """`old` with other rails. Raises `ConfigurationError`."""
+        whole = {**self._built, **built}
+        policies, fingerprint = _policies(settings, whole), _fingerprint(settings, whole)
+        return stages_of(old, dict(built), policies=policies, fingerprint=fingerprint)
+
+    def exchange_stages(
+        self, stages: Stages, built: Mapping[SlotName, list[tuple[str, Any]]], settings: Settings
+    ) -> tuple[RailWatch, dict[SlotName, list[tuple[str, Any]]]]:
+        """From now on; what ran until now, to be closed once nothing uses it."""
+        old = self.pipeline.stages.watch, {slot: self._built[slot] for slot in built}
+        self.pipeline.stages, self.settings = stages, settings
+        self._built = {**self._built, **built}
+        return old
+
     def _context_of(self, model: str) -> int | None:
         found = self.models.get(model)
         return None if found is None else found.context_length
 
-    def _build(self, registry: Registry, slot: SlotName) -> list[tuple[str, Any]]:
-        names = getattr(self.settings.pipeline, slot)
-        if slot == "generate" and not names:
-            raise ConfigurationError("[pipeline] generate names no stage; without one nothing can be answered")
-        if slot in SINGLE and len(names) != 1:
-            raise ConfigurationError(f"slot {slot!r} takes exactly one stage, [pipeline] names {list(names)}")
-        unused = set(self.settings.stages.get(slot, {})) - set(names) - set(registry.names(slot))
-        if unused:
-            raise ConfigurationError(
-                f"[stages.{slot}] configures {', '.join(sorted(unused))}, which nobody registered; "
-                f"installed: {', '.join(registry.names(slot)) or 'none'}"
-            )
-        return [(name, registry.build(slot, name, self.settings.of_stage(slot, name))) for name in names]
+
+def _build(settings: Settings, registry: Registry, slot: SlotName) -> list[tuple[str, Any]]:
+    names = getattr(settings.pipeline, slot)
+    if slot == "generate" and not names:
+        raise ConfigurationError("[pipeline] generate names no stage; without one nothing can be answered")
+    if slot in SINGLE and len(names) != 1:
+        raise ConfigurationError(f"slot {slot!r} takes exactly one stage, [pipeline] names {list(names)}")
+    unused = set(settings.stages.get(slot, {})) - set(names) - set(registry.names(slot))
+    if unused:
+        raise ConfigurationError(
+            f"[stages.{slot}] configures {', '.join(sorted(unused))}, which nobody registered; "
+            f"installed: {', '.join(registry.names(slot)) or 'none'}"
+        )
+    return [(name, registry.build(slot, name, settings.of_stage(slot, name))) for name in names]
+
+
+def _policies(settings: Settings, built: Mapping[SlotName, list[tuple[str, Any]]]) -> Policies:
+    tables = {**(read_file(Path(settings.policy_file)) if settings.policy_file else {}), **settings.policies}
+    return read_policies(tables, {slot: [name for name, _ in built[slot]] for slot in RAIL_SLOTS})
 
 
 def _prefix(slot: str, name: str, *, first: bool) -> str:

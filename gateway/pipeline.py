@@ -138,7 +138,8 @@ class Pipeline:
         """Run `admit`, `screen` and `route`: all that comes before anything is made of the request. As `open`. Without
         `reviews` what a person would have to look at is refused."""
         exchange = self._spans.begin(request, parent)
-        exchange.stages, exchange.route, exchange.approved = self.stages, route, approved
+        self._pin(exchange, route)
+        exchange.approved = approved
         try:
             await self._admit(exchange)
             arm(exchange)
@@ -158,7 +159,7 @@ class Pipeline:
     async def judge(self, request: Request, parent: otel.Context | None = None, *, route: str = "") -> list[Judgement]:
         """What the rails say about each message, one by one; nothing is generated."""
         exchange = self._spans.begin(request, parent)
-        exchange.stages, exchange.route = self.stages, route
+        self._pin(exchange, route)
         error: BaseException | None = None
         try:
             await self._admit(exchange)
@@ -241,6 +242,10 @@ class Pipeline:
             await self.close(exchange, error)
         return exchange.answers
 
+    def _pin(self, exchange: Exchange, route: str) -> None:
+        exchange.stages, exchange.route = self.stages, route
+        self.stages.watch.entered()
+
     async def close(self, exchange: Exchange, error: BaseException | None = None) -> None:
         """Stop the engine's work and record the outcome; idempotent."""
         exchange.cancel()
@@ -250,6 +255,7 @@ class Pipeline:
         exchange.recorded = True
         exchange.error = None if error is None else error_code(error)
         await self._record(exchange)
+        exchange.pinned.watch.left()
 
     # --- one method per slot, in the order they run ------------------------------------------------------------
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from gateway.policy import RailSlot
-from plugins import StageFailed
+from plugins import PermissionDenied, StageFailed
 from safety import Breaker, Conduct, Limits
 
 if TYPE_CHECKING:
@@ -19,10 +20,26 @@ log = logging.getLogger("sluicegate.rails")
 
 
 class RailWatch:
-    """The breakers of all rails, by slot and name; shared by all requests."""
+    """The breakers of all rails, by slot and name, and how many requests run on these rails; shared by all."""
 
     def __init__(self) -> None:
         self._breakers: defaultdict[tuple[str, str], Breaker] = defaultdict(Breaker)
+        self._requests = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def entered(self) -> None:
+        self._requests += 1
+        self._idle.clear()
+
+    def left(self) -> None:
+        self._requests -= 1
+        if not self._requests:
+            self._idle.set()
+
+    async def idle(self) -> None:
+        """Returns once no request runs on these rails."""
+        await self._idle.wait()
 
     def runs(self, slot: RailSlot, rail: str, conduct: Conduct) -> bool:
         """Whether the rail is to be called now. False: it is out of the way, and may be. Raises `StageFailed` where a
@@ -56,6 +73,7 @@ def arm(exchange: Exchange) -> None:
     Raises `StageFailed`."""
     stages = exchange.pinned
     policy = exchange.policy = stages.policies.of(exchange.request, exchange.caller, exchange.route)
+    _check_required(exchange)
     for slot, names in (("screen", stages.screen), ("moderate", stages.moderate)):
         shadowed = [name for name, _ in names if policy.conduct(slot, name).mode == "shadow"]  # type: ignore[arg-type]
         exchange.unenforced += (f"{slot} {name}: in shadow" for name in shadowed)
@@ -67,6 +85,23 @@ def arm(exchange: Exchange) -> None:
             exchange.rails.append((name, rail))
         else:
             exchange.unenforced.append(f"moderate {name}: failed open")
+
+
+def _check_required(exchange: Exchange) -> None:
+    """A key that is only served where some rails run is not served where a policy keeps them from acting."""
+    stages, policy = exchange.pinned, exchange.policy
+    acting = {
+        name
+        for slot, names in (("screen", stages.screen), ("moderate", stages.moderate))
+        for name, _ in names
+        if policy.conduct(slot, name).mode == "enforce"  # type: ignore[arg-type]
+    }
+    missing = sorted(exchange.caller.rails - acting)
+    if missing:
+        raise PermissionDenied(
+            f"key {exchange.caller.key_id!r} is only served where {', '.join(missing)} acts, which it does not under "
+            f"policy {policy.name!r}"
+        )
 
 
 def limits_of(exchange: Exchange) -> Limits:

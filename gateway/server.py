@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import ipaddress
 import json
 import logging
 import os
+import signal
 import socket
 import ssl
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import uvicorn
@@ -21,6 +24,8 @@ from gateway.config import ServerSettings, Settings
 from gateway.house import House
 from gateway.protocol import guarded_protocol
 from plugins import ConfigurationError
+
+log = logging.getLogger("sluicegate")
 
 SWITCH_INTERVAL_S = 0.001
 """How long the engine thread may keep the interpreter from the event loop (Python's default is 5 ms)."""
@@ -47,8 +52,10 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def serve(settings: Settings) -> int:
-    """Serve until SIGTERM or SIGINT; the exit status. Raises `ConfigurationError` before anything is bound."""
+def serve(settings: Settings, read_again: Callable[[], Settings] | None = None) -> int:
+    """Serve until SIGTERM or SIGINT; the exit status. Raises `ConfigurationError` before anything is bound.
+
+    SIGHUP reloads rails and policies from what `read_again` gives; see `gateway/reload.py`."""
     check_bind(settings)
     logging.basicConfig(
         level=settings.server.log_level.upper(),
@@ -57,6 +64,7 @@ def serve(settings: Settings) -> int:
     )
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     house = House(settings, os.environ)
+    house.reloader.source = read_again
     server = uvicorn.Server(_uvicorn_config(settings, house))
     house.is_stopping = lambda: server.should_exit
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -110,10 +118,22 @@ def _bind(settings: Settings) -> socket.socket:
 
 async def _run(server: uvicorn.Server, house: House, listener: socket.socket) -> None:
     watcher = asyncio.create_task(_announce(server, house, listener.getsockname()))
+    with contextlib.suppress(NotImplementedError):  # where the platform has no such signal
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, lambda: asyncio.ensure_future(_reload(house)))
     try:
         await server.serve(sockets=[listener])
     finally:
         watcher.cancel()
+
+
+async def _reload(house: House) -> None:
+    try:
+        done = await house.reloader.reload()
+    except Exception as error:
+        log.error("SIGHUP: not reloaded, the old stays: %s", error)
+        return
+    for place in done.restart:
+        log.warning("SIGHUP: %s changed, which needs a restart to count", place)
 
 
 async def _announce(server: uvicorn.Server, house: House, address: tuple[str, int]) -> None:

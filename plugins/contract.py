@@ -214,6 +214,8 @@ class Caller:
     """Names of the models it may ask; None = all."""
     tools: frozenset[str] | None = None
     """Names of the tools it may let a model call; None = all."""
+    rails: frozenset[str] = frozenset()
+    """Names of rails without which it is not served."""
     routes: frozenset[str] | None = None
     """Paths it may call, `*` at the end for all below; None = all."""
 

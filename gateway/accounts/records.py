@@ -53,6 +53,7 @@ class KeyRecord:
             team=self.team or None,
             models=frozenset(self.models) or None,
             tools=frozenset(self.tools) or None,
+            rails=frozenset(self.rails),
             routes=frozenset(self.routes) or None,
         )
 

@@ -10,6 +10,7 @@ from gateway.admin.cache import add_cache_routes
 from gateway.admin.console import add_console_routes
 from gateway.admin.keys import add_key_routes
 from gateway.admin.models import add_model_admin_routes
+from gateway.admin.reload import add_reload_routes
 from gateway.admin.review import add_review_routes
 from gateway.admin.usage import add_usage_routes
 
@@ -25,4 +26,5 @@ def admin_routes(house: House) -> APIRouter:
     add_model_admin_routes(router, house)
     add_usage_routes(router, house)
     add_review_routes(router, house)
+    add_reload_routes(router, house)
     return router

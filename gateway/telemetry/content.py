@@ -6,11 +6,11 @@ what must not leave in an answer does not leave in a trace either; a message tha
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from gateway.exchange import Exchange
 from gateway.telemetry.finished import Content
-from plugins import Message, OutputRail
+from plugins import Message
 from safety import HoldbackWindow
 
 VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
@@ -23,8 +23,7 @@ def wanted(environ: Mapping[str, str], setting: bool) -> bool:
 
 
 class Capturing:
-    def __init__(self, rails: Sequence[tuple[str, OutputRail]]) -> None:
-        self._rails = [rail for _, rail in rails]
+    """Reads with the output rails that the request ran on."""
 
     def __call__(self, exchange: Exchange) -> Content | None:
         """None where no input rail has passed the messages: the request was refused, or never screened."""
@@ -35,7 +34,7 @@ class Capturing:
 
     def _read(self, message: Message, exchange: Exchange) -> str:
         try:
-            window = HoldbackWindow(self._rails, exchange.request, exchange.caller)
+            window = HoldbackWindow([rail for _, rail in exchange.pinned.moderate], exchange.request, exchange.caller)
             steps = (window.feed(message.content), window.close())
         except Exception:  # a rail's own failure: withholding is always safe
             return WITHHELD

@@ -1,0 +1,29 @@
+"""`POST /admin/reload`: as SIGHUP, and says what came of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fastapi import APIRouter, Request
+
+from gateway.admin.guard import operator_of
+from plugins import ConfigurationError, PluginError, RequestError
+
+if TYPE_CHECKING:
+    from gateway.house import House
+
+
+def add_reload_routes(router: APIRouter, house: House) -> None:
+    @router.post("/admin/reload", tags=["admin"])
+    async def reload(request: Request) -> Any:
+        """Rails and policies anew; 400 where the new configuration does not hold, and the old one stays."""
+        operator_of(house, request)
+        try:
+            done = await house.reloader.reload()
+        except (ConfigurationError, PluginError) as error:
+            raise RequestError(f"not reloaded, the old stays: {error.message}", code=error.code) from error
+        except Exception as error:
+            told = f"not reloaded, the old stays: a rail did not start ({type(error).__name__})"
+            raise RequestError(told, code="stage_failed") from error
+        rails = [{"slot": slot, "name": name, "version": version} for slot, name, version in done.rails]
+        return {"reloaded": True, "rails": rails, "restart_needed_for": list(done.restart)}

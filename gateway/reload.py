@@ -1,0 +1,147 @@
+"""New rails and policies while requests run: requests that began end on the old ones, new ones get the new ones.
+
+Read again: which keys need which rails (`admit`), `screen`, `moderate`, their stages' settings, and policies. Installed
+plug-ins are imported anew, so that a new version counts. Everything is built and started before anything is exchanged;
+what cannot be is refused, and the old stays. Everything else of the configuration needs a restart, and is named.
+
+Not covered: what a plug-in keeps outside of its own package, and stages of its other slots, which stay as they are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import importlib
+import logging
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from importlib.metadata import entry_points
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from gateway.config import Settings
+from gateway.pipeline import Stages
+from gateway.rails import RailWatch
+from plugins import ConfigurationError, Lifecycle, SlotName
+from plugins.registry import GROUP
+
+if TYPE_CHECKING:
+    from gateway.house import House
+
+log = logging.getLogger("sluicegate.reload")
+SLOTS: tuple[SlotName, ...] = ("admit", "screen", "moderate")
+Built = dict[SlotName, list[tuple[str, Any]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Reloaded:
+    """`rails`: (slot, name, version) of what runs now. `restart`: what changed elsewhere and did not count."""
+
+    rails: tuple[tuple[str, str, str], ...]
+    restart: tuple[str, ...]
+
+
+class Reloader:
+    """One for a house. `source` reads the configuration again; None where there is none to read."""
+
+    def __init__(self, house: House, source: Callable[[], Settings] | None = None) -> None:
+        self.source = source
+        self._house = house
+        self._turn = asyncio.Lock()
+        self._closing: set[asyncio.Task[None]] = set()
+
+    async def reload(self) -> Reloaded:
+        """Raises `ConfigurationError`, `PluginError`, or what a rail's `start` raises; nothing has changed then."""
+        if self.source is None:
+            raise ConfigurationError("this gateway was started without a configuration that could be read again")
+        async with self._turn:
+            wanted = self.source()
+            settings = _merged(self._house.settings, wanted)
+            modules = _forget_plugins()
+            try:
+                built = self._house.build_slots(settings, SLOTS)
+                stages = self._house.stages_with(self._house.pipeline.stages, built, settings)
+                await _start(built)
+            except BaseException:
+                sys.modules.update(modules)
+                raise
+            old = self._house.exchange_stages(stages, built, settings)
+        self._close_later(old)
+        found = tuple((slot, name, _version(stage)) for slot in SLOTS[1:] for name, stage in built[slot])
+        log.info("reloaded; rails: %s", ", ".join(f"{slot} {name}" for slot, name, _ in found) or "none")
+        return Reloaded(found, _needs_restart(settings, wanted))
+
+    async def close(self) -> None:
+        for task in self._closing:
+            task.cancel()
+        await asyncio.gather(*self._closing, return_exceptions=True)
+
+    def _close_later(self, old: tuple[RailWatch, Built]) -> None:
+        task = asyncio.create_task(_close(*old))
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+
+def _merged(now: Settings, wanted: Settings) -> Settings:
+    """What runs now, with what can be exchanged from `wanted`."""
+    pipeline = dataclasses.replace(now.pipeline, **{slot: getattr(wanted.pipeline, slot) for slot in SLOTS})
+    own: dict[str, Any] = {slot: wanted.stages.get(slot, {}) for slot in SLOTS}
+    stages = {**now.stages, **own}
+    policies, file = wanted.policies, wanted.policy_file
+    return dataclasses.replace(now, pipeline=pipeline, stages=stages, policies=policies, policy_file=file)
+
+
+def _needs_restart(settings: Settings, wanted: Settings) -> tuple[str, ...]:
+    plain = [field.name for field in fields(Settings) if field.name not in ("pipeline", "stages")]
+    changed = [f"[{name}]" for name in plain if getattr(settings, name) != getattr(wanted, name)]
+    changed += ["[pipeline]"] if settings.pipeline != wanted.pipeline else []
+    slots = sorted({*settings.stages, *wanted.stages})
+    changed += [f"[stages.{s}]" for s in slots if settings.stages.get(s, {}) != wanted.stages.get(s, {})]
+    return tuple(changed)
+
+
+def _forget_plugins() -> dict[str, ModuleType]:
+    """Modules of installed plug-ins, taken out of the import system; what runs keeps them."""
+    importlib.invalidate_caches()
+    tops = {entry.module.split(".")[0] for entry in entry_points(group=GROUP)}
+    found = {name: module for name, module in sys.modules.items() if name.split(".")[0] in tops}
+    for name in found:
+        del sys.modules[name]
+    return found
+
+
+async def _start(built: Built) -> None:
+    started: list[Lifecycle] = []
+    try:
+        for stages in built.values():
+            for _, stage in stages:
+                if isinstance(stage, Lifecycle):
+                    await stage.start()
+                    started.append(stage)
+    except BaseException:
+        for stage in started:
+            await stage.close()
+        raise
+
+
+async def _close(watch: RailWatch, built: Built) -> None:
+    """Once the last request that began on them has ended."""
+    await watch.idle()
+    for slot, stages in built.items():
+        for name, stage in stages:
+            if isinstance(stage, Lifecycle):
+                try:
+                    await stage.close()
+                except Exception:
+                    log.exception("the old stage %s of slot %s did not close", name, slot)
+
+
+def _version(stage: Any) -> str:
+    return str(getattr(getattr(stage, "properties", None), "version", ""))
+
+
+def stages_of(old: Stages, built: Built, **fresh: Any) -> Stages:
+    return dataclasses.replace(
+        old, admit=built["admit"], screen=built["screen"], moderate=built["moderate"], watch=RailWatch(), **fresh
+    )

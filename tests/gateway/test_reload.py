@@ -1,0 +1,216 @@
+"""Rails and policies are exchanged while requests run; what does not hold is refused and the old stays."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from gateway.config import Settings, load
+from gateway.testing import TestApp
+from plugins import PermissionDenied, Verdict
+
+SCRIPT = ["one ", "two ", "three ", "four"]
+
+
+class Marking:
+    """Redacts nothing, counts its sessions, and says when it was started and closed."""
+
+    name = "marking"
+    events: list[str]
+
+    def __init__(self, label: str, events: list[str]) -> None:
+        self.label, self.events = label, events
+
+    async def start(self) -> None:
+        if self.label == "unstartable":
+            raise OSError("no")
+        self.events.append(f"start {self.label}")
+
+    async def close(self) -> None:
+        self.events.append(f"close {self.label}")
+
+    def open(self, request: Any, caller: Any, channel: Any) -> Any:
+        self.events.append(f"open {self.label}")
+        return Passing()
+
+
+class Passing:
+    def __init__(self) -> None:
+        self._end = 0
+
+    def feed(self, text: str) -> Verdict:
+        self._end += len(text)
+        return Verdict(self._end)
+
+    def close(self) -> Verdict:
+        return Verdict(self._end)
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.events: list[str] = []
+        self.tables: dict[str, Any] = {
+            "pipeline": {"moderate": ["marking"]},
+            "stages": {"moderate": {"marking": {"label": "old"}}},
+        }
+        self.app = TestApp(self._register, **self.tables, script=SCRIPT, delay_s=0.05)
+        self.app.house.reloader.source = self._read
+
+    def _register(self, registry: Any) -> None:
+        registry.add("moderate", "marking", lambda table: Marking(table.get("label", "?"), self.events))
+
+    def _read(self) -> Settings:
+        now = self.app.house.settings
+        pipeline = {slot: list(getattr(now.pipeline, slot)) for slot in now.pipeline.__dataclass_fields__}
+        return load(overrides={**self.tables, "pipeline": {**pipeline, **self.tables["pipeline"]}})
+
+    def reload(self) -> httpx.Response:
+        found: httpx.Response = self.app.client.post("/admin/reload")
+        return found
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    made = Bench()
+    with made.app:
+        yield made
+
+
+def test_new_requests_get_the_new_rails_and_a_stream_that_runs_ends_on_the_old(bench: Bench) -> None:
+    replies: list[Any] = []
+    running = threading.Thread(target=lambda: replies.append(bench.app.ask()))
+    running.start()
+    while "open old" not in bench.events:
+        time.sleep(0.005)
+    bench.tables["stages"] = {"moderate": {"marking": {"label": "new"}}}
+    assert bench.reload().json()["reloaded"] is True
+    assert "close old" not in bench.events, "a stream still runs on it"
+    assert bench.app.ask().text == "one two three four"
+    running.join()
+    assert replies[0].text == "one two three four"
+    deadline = time.monotonic() + 5
+    while "close old" not in bench.events and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert bench.events == ["start old", "open old", "start new", "open new", "close old"]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"pipeline": {"moderate": ["no-such-rail"]}}, "no-such-rail"),
+        ({"stages": {"moderate": {"marking": {"label": "unstartable"}}}}, "did not start"),
+        ({"policies": {"default": {"moderate": {"marking": {"mode": "maybe"}}}}}, "enforce, shadow, off"),
+    ],
+)
+def test_what_does_not_hold_is_refused_and_the_old_stays(bench: Bench, change: Any, said: str) -> None:
+    bench.tables |= change
+    refused = bench.reload()
+    assert refused.status_code == 400
+    assert said in refused.json()["error"]["message"]
+    assert bench.app.ask().text == "one two three four"
+    assert bench.events[-1] == "open old"
+
+
+def test_policies_are_reloaded_too_and_change_what_a_cached_answer_is_kept_under(bench: Bench) -> None:
+    before = bench.app.house.pipeline.stages
+    bench.tables["policies"] = {"default": {"moderate": {"marking": {"mode": "off"}}}}
+    bench.reload()
+    bench.app.ask()
+    assert "open new" not in bench.events
+    after = bench.app.house.pipeline.stages
+    assert after.policies.default.fingerprint != before.policies.default.fingerprint
+
+
+def test_what_needs_a_restart_is_named(bench: Bench) -> None:
+    bench.tables["telemetry"] = {"recent": 7}
+    assert "[telemetry]" in bench.reload().json()["restart_needed_for"]
+
+
+PLUGIN = """
+from plugins import RailProperties, ScreenResult
+class Rail:
+    properties = RailProperties(version="{version}")
+    async def screen(self, request, caller):
+        return ScreenResult({result})
+def register(registry):
+    registry.add("screen", "hot-rail", lambda table: Rail(), api_version=1)
+"""
+
+
+def test_a_new_version_of_an_installed_plugin_counts_after_a_reload(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module, info = tmp_path / "hot_rail_plugin.py", tmp_path / "hot_rail_plugin-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: hot-rail-plugin\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[sluicegate.plugins]\nhot-rail = hot_rail_plugin:register\n")
+    module.write_text(PLUGIN.format(version="1", result=""))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    with TestApp(pipeline={"screen": ["hot-rail"]}) as app:
+        settings = app.house.settings
+        app.house.reloader.source = lambda: settings
+        assert app.ask().text == "Hello back"
+        module.write_text(PLUGIN.format(version="2", result='"block", reason="version 2"'))
+        assert app.client.post("/admin/reload").json()["rails"][0]["version"] == "2"
+        assert (app.ask(stream=False).error or {})["code"] == "content_filter"
+        module.write_text("this is not python")
+        refused = app.client.post("/admin/reload")
+        assert refused.status_code == 400
+        assert (app.ask(stream=False).error or {})["code"] == "content_filter", "version 2 still runs"
+    sys.modules.pop("hot_rail_plugin", None)
+
+
+def test_a_key_that_needs_a_rail_is_not_served_where_a_policy_keeps_it_from_acting() -> None:
+    keys = [{"id": "k", "key": "secret", "rails": ["secrets"]}]
+    pipeline = {"admit": ["api-keys"], "screen": ["secrets"]}
+    shadow = {"policies": {"default": {"screen": {"secrets": {"mode": "shadow"}}}}}
+    body = {"model": "scripted", "messages": [{"role": "user", "content": "Hi"}]}
+    for settings, status in (({}, 200), (shadow, PermissionDenied.status)):
+        with TestApp(pipeline=pipeline, keys=keys, settings=settings) as app:
+            answer = app.client.post("/v1/chat/completions", json=body, headers={"authorization": "Bearer secret"})
+            assert answer.status_code == status
+
+
+@pytest.mark.slow
+def test_sighup_reloads_a_running_server(tmp_path: Path) -> None:
+    config = tmp_path / "gateway.toml"
+    table = '[pipeline]\nscreen = ["blocklist"]\n[stages.screen.blocklist]\naction = "block"\nphrases = ["{}"]\n'
+    config.write_text(table.format("first phrase"))
+    command = [sys.executable, "-m", "gateway.cli", "serve", "--config", str(config), "--port", "0"]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=dict(os.environ)
+    )
+    try:
+        assert process.stdout is not None
+        url = process.stdout.readline().split(" on ")[1].split(" ")[0]
+
+        def flagged(text: str) -> bool:
+            answer = httpx.post(f"{url}/v1/moderations", json={"input": text}, timeout=30)
+            return bool(json.loads(answer.text)["results"][0]["flagged"])
+
+        assert (flagged("the first phrase"), flagged("the second phrase")) == (True, False)
+        config.write_text(table.format("second phrase"))
+        process.send_signal(signal.SIGHUP)
+        deadline = time.monotonic() + 10
+        while not flagged("the second phrase") and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert (flagged("the first phrase"), flagged("the second phrase")) == (False, True)
+        config.write_text("nonsense = [")
+        process.send_signal(signal.SIGHUP)
+        time.sleep(0.3)
+        assert flagged("the second phrase")
+    finally:
+        process.terminate()
+        process.wait(30)
