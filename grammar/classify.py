@@ -63,12 +63,13 @@ def at_root(vocabulary: Vocabulary, lexeme: Any, state: State) -> RootClass:
     return known  # type: ignore[no-any-return]
 
 
-def at_root_general(vocabulary: Vocabulary, lexeme: Any, state: int) -> tuple[RootClass, Branch]:
-    """The same for a lexeme that anything may follow: all remainders of tokens, as a small trie of their own."""
-    key = ("general", lexeme.key(state))
+def at_root_general(vocabulary: Vocabulary, lexeme: Any, state: int, wanted: bytes) -> tuple[RootClass, Branch]:
+    """The same for a lexeme that anything may follow: the remainders of tokens that begin with a `wanted` byte, as a
+    small trie of their own. Such a lexeme may end wherever it accepts, also where it can go on."""
+    key = ("general", lexeme.key(state), wanted)
     known = vocabulary.classes.get(key)
     if known is None:
-        inside, exits = _walk(vocabulary, lexeme, state)
+        inside, exits = _walk_general(vocabulary, lexeme, state, wanted)
         trie = vocabulary.trie
         remainders: list[tuple[bytes, int]] = []
         for node in exits:
@@ -79,6 +80,22 @@ def at_root_general(vocabulary: Vocabulary, lexeme: Any, state: int) -> tuple[Ro
         size = 0 if inside.row is None else inside.row.nbytes
         vocabulary.classes.put(key, known, size + inside.ids.nbytes + 500 * len(remainders))
     return known  # type: ignore[no-any-return]
+
+
+def _walk_general(vocabulary: Vocabulary, lexeme: Any, state: int, wanted: bytes) -> tuple[RootClass, list[int]]:
+    trie, flags = vocabulary.trie, np.zeros(256, np.bool_)
+    flags[np.frombuffer(wanted, np.uint8)] = True
+    with vocabulary.scratch as (inside, exits, _):
+        n_exits, n_inside = kernels.walk_general(
+            trie.byte, trie.depth, trie.skip, trie.first, trie.exact, trie.ids,
+            lexeme.table, lexeme.accepting, state, flags, inside, exits,
+        )  # fmt: skip
+        ids, found = inside[:n_inside].copy(), exits[:n_exits].tolist()
+    if n_inside <= _SPARSE:
+        return RootClass(None, ids, ()), found
+    row = np.zeros(vocabulary.row_words, np.int32)
+    kernels.set_bits(row, ids)
+    return RootClass(row, _NONE, ()), found
 
 
 def keep(vocabulary: Vocabulary, key: Any, found: RootClass) -> RootClass:

@@ -21,6 +21,8 @@ from grammar.values import Values
 from grammar.vocabulary import Vocabulary
 from plugins.errors import InvalidGrammar, Unsatisfiable
 
+_READINGS = 256
+
 
 def compile_json_schema(
     schema: dict[str, Any] | bool | str, vocabulary: Vocabulary, *, options: GrammarOptions | None = None
@@ -119,8 +121,14 @@ def _of_texts(texts: CharDfa, vocabulary: Vocabulary, what: str, options: Gramma
 def plain_grammar(
     vocabulary: Vocabulary, start: Callable[[], tuple[Thread, ...]], options: GrammarOptions | None
 ) -> CompiledGrammar:
-    """Of a text that is no JSON."""
+    """Of a text that is no JSON; more than 256 readings of one at a time are too many."""
     screens = Screens.of(options.blocked if options is not None else None, vocabulary, json=False, plain=True)
     return CompiledGrammar(
-        vocabulary, start, needs_text=False, tape=PlainTape, screens=screens, doubtful=screens is not None
+        vocabulary,
+        start,
+        needs_text=False,
+        thread_limit=_READINGS,
+        tape=PlainTape,
+        screens=screens,
+        doubtful=screens is not None,
     )

@@ -48,6 +48,38 @@ def walk(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
+def walk_general(  # type: ignore[no-untyped-def]
+    byte, depth, skip, first, exact, ids, transitions, accepting, start, wanted, inside, exits
+):
+    """The same for a lexeme that anything may follow: it may end wherever it accepts, also where it can go on.
+
+    Exits are the nodes, but for those of depth 1, before which the lexeme accepts and whose byte is `wanted`
+    (bool[256]). Returns how many exits and inside tokens there are.
+    """
+    stack = np.empty(1024, np.int32)
+    stack[0] = start
+    n_exits = 0
+    n_inside = 0
+    i = 0
+    while i < byte.size:
+        d = depth[i]
+        state = stack[d - 1]
+        if d > 1 and accepting[state] and wanted[byte[i]]:
+            exits[n_exits] = i
+            n_exits += 1
+        after = transitions[state, byte[i]]
+        if after < 0:
+            i = skip[i]
+            continue
+        stack[d] = after
+        for k in range(first[i], first[i] + exact[i]):
+            inside[n_inside] = ids[k]
+            n_inside += 1
+        i += 1
+    return n_exits, n_inside
+
+
+@njit(cache=True, nogil=True)
 def walk_lengths(  # type: ignore[no-untyped-def]
     byte, depth, skip, first, exact, ids, transitions, start, rest, final, chars
 ):
@@ -187,6 +219,7 @@ def warm() -> None:
     table, flags = np.full((1, 256), -1, np.int32), np.zeros(1, np.bool_)
     byte, empty = np.zeros(0, np.uint8), np.zeros(0, np.int32)
     walk(byte, empty, empty, i32, empty, empty, table, flags, 0, -1, i32, i32, i32)
+    walk_general(byte, empty, empty, i32, empty, empty, table, flags, 0, np.zeros(256, np.bool_), i32, i32)
     walk_lengths(byte, empty, empty, i32, empty, empty, table, 0, 0, -1, i32)
     set_bits(i32, empty)
     set_bits_except(i32, empty, empty)

@@ -141,7 +141,8 @@ class Thread(Protocol):
 
 
 class InLexeme:
-    """Inside `lexeme`, in `state`. A lexeme ends where it cannot go on, as lexers read; JSON needs no other way."""
+    """Inside `lexeme`, in `state`. A lexeme of JSON ends where it cannot go on, which is all that JSON needs; a general
+    one may end wherever it accepts, and is then read in both ways."""
 
     __slots__ = ("follow", "lexeme", "state")
 
@@ -156,14 +157,21 @@ class InLexeme:
         ended = lexeme.outcome(self.state)
         if after is not None:
             if lexeme.grows(after):
-                return (InLexeme(lexeme, after, follow),)
+                inside = InLexeme(lexeme, after, follow)
+                if ended is None or not lexeme.general:
+                    return (inside,)
+                return (inside, *self._over(ended, byte, run))
             outcome = lexeme.outcome(after)
             assert outcome is not None
-            return follow.finish(outcome, run, 0)
+            threads = follow.finish(outcome, run, 0)
+            return (*threads, *self._over(ended, byte, run)) if ended is not None and lexeme.general else threads
+        return () if ended is None else self._over(ended, byte, run)
+
+    def _over(self, outcome: int, byte: int, run: Run) -> tuple[Thread, ...]:
+        """The lexeme ended before `byte`."""
         threads: tuple[Thread, ...] = ()
-        if ended is not None:
-            for thread in follow.finish(ended, run, 1):
-                threads += thread.step(byte, run)
+        for thread in self.follow.finish(outcome, run, 1):
+            threads += thread.step(byte, run)
         return threads
 
     def run(self, text: bytes) -> InLexeme | None:
@@ -200,14 +208,14 @@ class InLexeme:
 
     def _general_root(self, gather: Gather) -> None:
         """Outside JSON, where anything may follow a lexeme."""
-        inside, remainders = classify.at_root_general(gather.vocabulary, self.lexeme, self.state)
+        follows = self.follow.after(0)
+        wanted = bytes(sorted({byte for thread in follows for byte in thread.firsts()}))
+        inside, remainders = classify.at_root_general(gather.vocabulary, self.lexeme, self.state, wanted)
         if inside.row is not None:
             gather.rows.append(inside.row)
         gather.add(inside.ids)
-        for ending in inside.endings:
-            gather.add(ending.closers)
         ended = self.lexeme.outcome(self.state)
-        for thread in self.follow.after(0):
+        for thread in follows:
             if remainders.children:
                 thread.walk(remainders, gather)
             if ended is not None:
@@ -243,7 +251,9 @@ class InLexeme:
         return shapes.of_lexeme(self, branch, vocabulary)
 
     def firsts(self) -> Iterable[int]:
-        return range(256)
+        if self.lexeme.outcome(self.state) is not None:
+            return range(256)
+        return self.lexeme.next_bytes(self.state)
 
 
 Move = Callable[[], tuple[Thread, ...]]

@@ -1,7 +1,7 @@
 """A Lark grammar to masks.
 
-The texts are those that Lark's `earley` parser reads when each terminal is as long as it can be: a terminal ends where
-it cannot go on. Terminals that may begin alike are all followed, so a keyword is not reserved against a name.
+The texts are those that Lark's `earley` parser reads with its lexer `dynamic_complete`: a terminal may end wherever it
+matches, and terminals that may begin alike are all followed, so a keyword is not reserved against a name.
 `%ignore`, templates, `%import common.*`, flags and priorities are read; priorities do not change which texts there are.
 """
 

@@ -16,7 +16,7 @@ from grammar.threads import Continuation, End, InLexeme, Thread
 from plugins.errors import GrammarLimit
 
 _KEPT = 50_000
-_MOST_ITEMS = 20_000
+_MOST_ITEMS = 5_000
 
 Symbol = tuple[bool, str]
 """(is it a terminal, name)."""
@@ -154,7 +154,7 @@ class Parser:
         return self._least
 
     def _set(self, kernel: list[Item], first: bool = False) -> Items:
-        """Close `kernel` under prediction and completion. Raises `GrammarLimit` past 20,000 items."""
+        """Close `kernel` under prediction and completion. Raises `GrammarLimit` past 5,000 items."""
         items: dict[Item, None] = dict.fromkeys(kernel)
         predicted: set[str] = {self.start} if first else set()
         waiting: set[Item] = set()
