@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from heapq import heappop, heappush
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -9,6 +11,7 @@ if TYPE_CHECKING:
 
 NEVER = 1 << 40
 _KEPT = 20_000
+_MOST_WAYS = 5_000
 
 
 class Least:
@@ -31,7 +34,6 @@ class Least:
                     self.symbols[False, rule.origin] = cost
                     grown = True
         self._known: dict[Any, int] = {}
-        self._asking: set[Any] = set()
 
     def _sum(self, rule: Rule, dot: int) -> int:
         return min(sum(self.symbols.get(symbol, NEVER) for symbol in rule.expansion[dot:]), NEVER)
@@ -48,20 +50,25 @@ class Least:
         return self._sum(rule, item.dot) + self._after(rule.origin, item.since or items)
 
     def _after(self, origin: str, since: Items) -> int:
-        """From where an `origin` that began in `since` ends."""
-        key = (origin, since)
-        known = self._known.get(key)
+        """From where an `origin` that began in `since` ends: the cheapest way out through what waited for it, after
+        Dijkstra (1959)."""
+        known = self._known.get((origin, since))
         if known is not None:
             return known
-        if key in self._asking:
-            return NEVER
-        self._asking.add(key)
-        parser = since.parser
-        best = 0 if origin == parser.start and since is parser.first else NEVER
-        for item in since.waiting.get((False, origin), ()):
-            rule = self.rules[item.rule]
-            best = min(best, self._sum(rule, item.dot + 1) + self._after(rule.origin, item.since or since))
-        self._asking.discard(key)
-        if not self._asking:
-            self._known[key] = best
+        queue: list[tuple[int, int, str, Items]] = [(0, 0, origin, since)]
+        seen: set[tuple[str, Items]] = set()
+        best, numbers = NEVER, count(1)
+        while queue and len(seen) < _MOST_WAYS:
+            cost, _, name, began = heappop(queue)
+            if (name, began) in seen:
+                continue
+            seen.add((name, began))
+            if name == began.parser.start and began is began.parser.first:
+                best = cost
+                break
+            for item in began.waiting.get((False, name), ()):
+                rule = self.rules[item.rule]
+                further = cost + self._sum(rule, item.dot + 1)
+                heappush(queue, (further, next(numbers), rule.origin, item.since or began))
+        self._known[origin, since] = best
         return best
