@@ -90,6 +90,8 @@ class Exchange:
     """The path it came by."""
     approved: frozenset[str] = frozenset()
     """Input rails that wanted a person to look, who agreed."""
+    restore: dict[str, str] = field(default_factory=dict, repr=False)
+    """Placeholders that stand for values which this caller may see."""
     rails: list[tuple[str, OutputRail]] = field(default_factory=list)
     """The output rails that run on it."""
     unenforced: list[str] = field(default_factory=list)

@@ -26,6 +26,7 @@ from gateway.prompts import Kitchen
 from gateway.rails import RailWatch, arm, limits_of, settle
 from gateway.recall import Replay, hit_detail, question_for, recalled, remember
 from gateway.regions import Regions
+from gateway.restoring import Restoring, with_values
 from gateway.review import ReviewQueue, hold_answer, hold_request
 from gateway.routing.places import Places
 from gateway.screening import Screening
@@ -211,13 +212,15 @@ class Pipeline:
         error: BaseException | None = None
         waiting: list[Delta] = []  # ends of choices that a person has to look at first
         try:
+            restoring = Restoring(exchange) if exchange.restore else None
             async for delta in self._moderate(exchange):
                 if delta.finish_reason in WHOLE:
                     self._check_streamed(exchange, delta.index)
                 if delta.refusal == PENDING:
                     waiting.append(delta)
-                else:
-                    yield delta
+                    continue
+                for told in (delta,) if restoring is None else restoring.feed(delta):
+                    yield told
             await self._hand_over(exchange)
             for delta in waiting:
                 yield delta if exchange.review else dataclasses.replace(delta, refusal=REFUSAL)
@@ -240,7 +243,17 @@ class Pipeline:
             raise
         finally:
             await self.close(exchange, error)
+        if exchange.restore:
+            exchange.answers = [self._with_values(exchange, answer) for answer in exchange.answers]
         return exchange.answers
+
+    def _with_values(self, exchange: Exchange, answer: Answer) -> Answer:
+        """As the caller may see it; where the values would break the schema, as the model wrote it."""
+        told = with_values(exchange, answer)
+        if self._complaint(exchange.request, told) is None:
+            return told
+        exchange.unenforced.append(f"pseudonyms: choice {answer.index} is not restored, the values break its schema")
+        return answer
 
     def _pin(self, exchange: Exchange, route: str) -> None:
         exchange.stages, exchange.route = self.stages, route
@@ -486,7 +499,8 @@ class Pipeline:
     def _check_streamed(self, exchange: Exchange, index: int) -> None:
         """Before the choice is called finished: a broken one ends as an error, which no client takes for an answer."""
         assert exchange.moderation is not None
-        complaint = self._complaint(exchange.request, exchange.moderation.answers()[index])
+        answer = exchange.moderation.answers()[index]
+        complaint = self._complaint(exchange.request, with_values(exchange, answer) if exchange.restore else answer)
         if complaint is not None:
             self._metrics.invalid_answers.inc()
             log.error("request %s: a streamed answer broke its schema (%s)", exchange.request.id, complaint)

@@ -70,6 +70,7 @@ class Screening:
             raise ContentBlocked(name, reason)
         if result.messages is not None:
             self._exchange.request = dataclasses.replace(self._exchange.request, messages=result.messages)
+        self._exchange.restore |= result.restore
         if action == "escalate":
             self.asked.append((name, reason))
 

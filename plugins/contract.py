@@ -304,6 +304,8 @@ class ScreenResult:
     reason: str = ""
     messages: tuple[Message, ...] | None = None
     score: float | None = None
+    restore: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Placeholders in `messages`, and the texts that this caller gets back for them in the answer."""
 
 
 @dataclass(frozen=True, slots=True)

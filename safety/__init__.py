@@ -9,6 +9,7 @@ from safety.holdback import HoldbackWindow, UnchangedWindow
 from safety.json_text import JsonWindow, Place, Redactor, replace_in_strings
 from safety.patterns import compile_patterns
 from safety.pii import compile_pii
+from safety.pseudonyms import Pseudonyms, Restorer, restored
 from safety.rails import MatchRail, MatchScreen, MatchSession, Policy
 from safety.redactable import redactor_for
 from safety.released import Redaction, Released
@@ -28,9 +29,11 @@ __all__ = [
     "MatchSession",
     "Place",
     "Policy",
+    "Pseudonyms",
     "Redaction",
     "Redactor",
     "Released",
+    "Restorer",
     "Scanner",
     "UnchangedWindow",
     "compile_patterns",
@@ -41,4 +44,5 @@ __all__ = [
     "redactor_for",
     "register",
     "replace_in_strings",
+    "restored",
 ]

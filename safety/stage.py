@@ -6,6 +6,7 @@ for the label). In `moderate`: `channels`. In `screen`: `roles`.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -20,6 +21,7 @@ from safety.detection import stage as detection
 from safety.patterns import compile_patterns
 from safety.pii import TYPES as PII_TYPES
 from safety.pii import compile_pii
+from safety.pseudonyms import Pseudonyms, Restore, Terms
 from safety.rails import MatchRail, MatchScreen, Policy
 from safety.settings import ACTIONS, CHANNELS, ROLES, check_keys, flag, one_of, some_of, strings, table, text
 
@@ -33,6 +35,7 @@ def register(registry: RegistryLike) -> None:
     for name, (compile_rules, keys) in _BUILT_IN.items():
         registry.add("moderate", name, _moderate(name, compile_rules, keys))
         registry.add("screen", name, _screen(name, compile_rules, keys))
+    registry.add("screen", "pseudonyms", _pseudonyms)
     detection.register(registry)
 
 
@@ -58,6 +61,19 @@ def _screen(name: str, compile_rules: Compile, keys: tuple[str, ...]) -> StageFa
         return MatchScreen(name, automaton, _policy(stage, settings, automaton), frozenset(roles))
 
     return build
+
+
+def _pseudonyms(settings: Settings) -> Pseudonyms:
+    stage = "screen.pseudonyms"
+    check_keys(stage, settings, ("types", "roles", "secret", "scope", "restore"))
+    roles = some_of(stage, "roles", settings.get("roles", ROLES), ROLES)
+    restore = one_of(stage, "restore", settings.get("restore", "scope"), ("scope", "always", "never"))
+    try:
+        secret = bytes.fromhex(text(stage, "secret", settings.get("secret", ""))) or os.urandom(32)
+    except ValueError as error:
+        raise ConfigurationError(f"{stage}: secret must be hexadecimal; `openssl rand -hex 32` makes one") from error
+    terms = Terms(secret, frozenset(roles), text(stage, "scope", settings.get("scope", "pii")), cast(Restore, restore))
+    return Pseudonyms("pseudonyms", _pii(stage, settings), terms)
 
 
 def _policy(stage: str, settings: Settings, automaton: Automaton) -> Policy:
