@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ from gateway.accounts.estimates import CHARS_PER_TOKEN, ContextLength, need_of
 from gateway.accounts.features import Features
 from gateway.accounts.journal import Journal
 from gateway.accounts.keyring import Keyring
+from gateway.accounts.leases import Shared, SharedMeter, covered
 from gateway.accounts.meter import Meter, Need, Taken
 from gateway.accounts.prices import Prices
 from gateway.accounts.records import (
@@ -27,14 +28,16 @@ from gateway.accounts.records import (
     day_of,
     from_settings,
 )
+from gateway.accounts.redis_store import RedisStore
 from gateway.accounts.sqlite_store import SqliteStore
 from gateway.accounts.store import MemoryStore, Store
 from gateway.accounts.totals import Totals
 from gateway.config import AccountSettings, KeySettings, Limits
-from plugins import Caller, ConfigurationError, NotFound, Outcome, RateLimited, Request, RequestError
+from plugins import Caller, NotFound, Outcome, RateLimited, Request, RequestError
 
 log = logging.getLogger("sluicegate.accounts")
 T = TypeVar("T")
+AnyMeter = Meter | SharedMeter
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +55,11 @@ class Accounts:
 
     def __init__(self, settings: AccountSettings, keys: Iterable[KeySettings] = ()) -> None:
         """Nothing is opened before `start`. Raises `ConfigurationError`."""
-        if settings.url:
-            raise ConfigurationError("[accounts] url is not served yet; set [accounts] path")
         self.settings = settings
         self.prices = Prices(settings.prices)
         self.keyring = Keyring([from_settings(key) for key in keys], required=bool(settings.path or settings.url))
-        self.store: Store = SqliteStore(Path(settings.path)) if settings.path else MemoryStore()
+        self.store = _store(settings)
+        self.shared = Shared(settings.url) if settings.url else None
         self.journal = Journal(Path(_journal_path(settings)), sync=settings.sync) if _journal_path(settings) else None
         self.since_start: UsageTable = {}
         """What was settled by this process, for metrics."""
@@ -68,7 +70,7 @@ class Accounts:
         """Context length of a served model; whoever knows the models sets it."""
         self._features = Features()
         self._totals = Totals()
-        self._meters: dict[tuple[str, str], Meter | None] = {}
+        self._meters: dict[tuple[str, str], AnyMeter | None] = {}
         self._teams: dict[str, Limits] = dict(settings.teams)
         self._held: dict[str, Held] = {}
         self._pending: UsageTable = {}
@@ -88,6 +90,8 @@ class Accounts:
             applied = await self.on_thread(self.store.applied, self.journal.identity)
             self._unsaved.append(self.journal.recover(applied))
         await self._save()
+        if self.shared is not None:
+            await self.shared.beat()
         self._totals.restore(await self.on_thread(self.store.spent, day_of(time.time())), time.time())
         await self.refresh()
         self._flusher = asyncio.create_task(self._keep_flushing())
@@ -99,6 +103,9 @@ class Accounts:
                 await self._flusher
             self._flusher = None
             await self.flush()
+            await self._share()
+        if self.shared is not None:
+            await self.shared.close()
         if self.journal is not None:
             self.journal.close()
         await self.on_thread(self.store.close)
@@ -110,13 +117,19 @@ class Accounts:
 
     # --- a request's way ----------------------------------------------------------------------------------------
 
+    async def admit(self, request: Request, caller: Caller) -> None:
+        """`reserve`, once leases cover it where limits are shared. Raises `Overloaded` where that cannot be told."""
+        meters = [meter for meter in self.meters_of(caller) if isinstance(meter, SharedMeter)]
+        if meters:
+            await covered(meters, self._need(request, meters))
+        self.reserve(request, caller)
+
     def reserve(self, request: Request, caller: Caller) -> None:
         """Count the request against every limit of its key and team, at what it may use; `settle` puts it right.
         Raises `RateLimited`, or `RequestError` where it can never fit; then nothing was counted."""
-        meters = [meter for meter in self._meters_of(caller) if meter is not None]
+        meters = self.meters_of(caller)
         now_s = time.time()
-        budgeted = any(m.limits.budget_day is not None or m.limits.budget_month is not None for m in meters)
-        need = need_of(request, self.prices, self.context_of, budgeted=budgeted or self.journal is not None)
+        need = self._need(request, meters)
         try:
             for meter in meters:
                 meter.check(need, now_s)
@@ -127,6 +140,10 @@ class Accounts:
         self._held[request.id] = Held(key, need, tuple(meter.take(need, now_s) for meter in meters))
         if self.journal is not None:
             self.journal.reserved(request.id, key, Usage(requests=1, interrupted=1, cost_nanos=need.nanos))
+
+    def _need(self, request: Request, meters: Sequence[AnyMeter]) -> Need:
+        budgeted = any(m.limits.budget_day is not None or m.limits.budget_month is not None for m in meters)
+        return need_of(request, self.prices, self.context_of, budgeted=budgeted or self.journal is not None)
 
     def settle(self, outcome: Outcome) -> None:
         """What the request really used. One that `reserve` refused is only counted as an error."""
@@ -172,7 +189,7 @@ class Accounts:
     def record_of(self, caller: Caller) -> KeyRecord | None:
         return self.keyring.records.get(caller.key_id or "")
 
-    def meters_of(self, caller: Caller) -> list[Meter]:
+    def meters_of(self, caller: Caller) -> list[AnyMeter]:
         """Of the key and of its team, where they have limits."""
         return [meter for meter in self._meters_of(caller) if meter is not None]
 
@@ -223,20 +240,24 @@ class Accounts:
         await self.flush()
         return await self.on_thread(self.store.usage, since, until)
 
-    def _meters_of(self, caller: Caller) -> tuple[Meter | None, Meter | None]:
+    def _meters_of(self, caller: Caller) -> tuple[AnyMeter | None, AnyMeter | None]:
         return self._meter("key", caller.key_id), self._meter("team", caller.team)
 
-    def _meter(self, kind: str, name: str | None) -> Meter | None:
+    def _meter(self, kind: str, name: str | None) -> AnyMeter | None:
         if not name:
             return None
         try:
             return self._meters[kind, name]
         except KeyError:
             limits = self._limits_of(kind, name)
-            spent = self._totals.of(kind, name, time.time())
-            made = None if limits == Limits() else Meter(f"{kind} {name!r}", limits, *spent)
+            made = None if limits == Limits() else self._new_meter(kind, name, limits)
             self._meters[kind, name] = made
             return made
+
+    def _new_meter(self, kind: str, name: str, limits: Limits) -> AnyMeter:
+        if self.shared is not None:
+            return SharedMeter(kind, name, limits, self.shared)
+        return Meter(f"{kind} {name!r}", limits, *self._totals.of(kind, name, time.time()))
 
     def _limits_of(self, kind: str, name: str) -> Limits:
         if kind == "team":
@@ -264,14 +285,30 @@ class Accounts:
             if self.journal is not None:
                 self.journal.delete(segment)
 
+    async def _share(self) -> None:
+        """Say that this gateway lives, and give back what it leased and does not use."""
+        if self.shared is None:
+            return
+        await self.shared.beat()
+        for meter in list(self._meters.values()):
+            if isinstance(meter, SharedMeter):
+                await meter.give_back(time.time())
+
     async def _keep_flushing(self) -> None:
         while True:
             await asyncio.sleep(self.settings.flush_s)
             try:
                 await self.flush()
                 await self.refresh()
+                await self._share()
             except Exception:
                 log.exception("usage stays in the journal for now; the store did not take it")
+
+
+def _store(settings: AccountSettings) -> Store:
+    if settings.url:
+        return RedisStore(settings.url)
+    return SqliteStore(Path(settings.path)) if settings.path else MemoryStore()
 
 
 def _journal_path(settings: AccountSettings) -> str:

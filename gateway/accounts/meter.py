@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 from gateway.accounts.records import NANOS
 from gateway.accounts.windows import SlidingSum, Spend
@@ -26,7 +27,7 @@ class Need:
 class Taken:
     """One request's share of one meter."""
 
-    meter: Meter
+    meter: Settling
     need: Need
     slot: int
     since_s: float
@@ -39,6 +40,12 @@ class Standing:
     limit: int
     remaining: int
     reset_s: float
+
+
+class Settling(Protocol):
+    """Where a share was taken from."""
+
+    def settle(self, taken: Taken, tokens: int, nanos: int, now_s: float) -> None: ...
 
 
 class Meter:

@@ -16,7 +16,7 @@ class LimitsStage:
         self._accounts = accounts
 
     async def admit(self, request: Request, caller: Caller) -> Caller:
-        self._accounts.reserve(request, caller)
+        await self._accounts.admit(request, caller)
         return caller
 
 

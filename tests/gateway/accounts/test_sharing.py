@@ -1,0 +1,191 @@
+"""Several gateways share keys, usage and limits through one real Redis."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.accounts import Accounts
+from gateway.accounts.changes import create, revoke
+from gateway.accounts.records import KeyRecord
+from gateway.config import AccountSettings, KeySettings, Limits, PriceSettings
+from plugins import AuthenticationError, ConfigurationError, Overloaded, RateLimited, Request, RequestError, Sampling
+from plugins import Usage as Tokens
+from plugins.testing import make_outcome, make_request
+from tests.cache.redis_server import RedisServer, needs_redis
+
+pytestmark = needs_redis
+PRICES = {"*": PriceSettings(input=1.0, output=2.0)}
+
+
+@pytest.fixture
+def redis(tmp_path: Path) -> Iterator[RedisServer]:
+    server = RedisServer(tmp_path)
+    server.start()
+    yield server
+    if server.process is not None:
+        server.process.kill()
+        server.process.wait()
+
+
+@pytest.fixture
+async def pair(redis: RedisServer) -> AsyncIterator[tuple[Accounts, Accounts]]:
+    found = (await opened(redis), await opened(redis))
+    yield found
+    for accounts in found:
+        await accounts.close()
+
+
+async def opened(redis: RedisServer, **more: Any) -> Accounts:
+    accounts = Accounts(AccountSettings(url=redis.url, flush_s=60.0, prices=PRICES, **more))
+    await accounts.start()
+    return accounts
+
+
+async def key(pair: tuple[Accounts, ...], **limits: Any) -> KeyRecord:
+    record, _ = create(pair[0], "a", limits=Limits(**limits))
+    await pair[0].change_key(record)
+    for accounts in pair[1:]:
+        await accounts.refresh()
+    return record
+
+
+async def asked(accounts: Accounts, record: KeyRecord, tokens: int = 10) -> Request | None:
+    """The request, or None where limits refused it."""
+    request = make_request(sampling=Sampling(max_tokens=tokens))
+    try:
+        await accounts.admit(request, record.caller())
+    except RateLimited:
+        return None
+    return request
+
+
+def settle(accounts: Accounts, record: KeyRecord, request: Request, tokens: int = 3) -> None:
+    accounts.settle(make_outcome(request=request, caller=record.caller(), usage=Tokens(5, tokens)))
+
+
+async def many(pair: tuple[Accounts, Accounts], record: KeyRecord, count: int) -> list[tuple[Accounts, Request]]:
+    """`count` at the same time on each; those that were let in."""
+    where = [accounts for accounts in pair for _ in range(count)]
+    found = await asyncio.gather(*(asked(accounts, record) for accounts in where))
+    return [(accounts, request) for accounts, request in zip(where, found, strict=True) if request is not None]
+
+
+async def test_requests_a_minute_hold_over_both(pair: tuple[Accounts, Accounts]) -> None:
+    record = await key(pair, requests_per_minute=20)
+    assert len(await many(pair, record, 30)) == 20
+
+
+async def test_concurrency_holds_over_both_and_is_given_back(pair: tuple[Accounts, Accounts]) -> None:
+    record = await key(pair, concurrency=6)
+    running = await many(pair, record, 10)
+    assert len(running) == 6
+    for accounts, request in running:
+        settle(accounts, record, request)
+    for accounts in pair:
+        await accounts._share()
+    assert len(await many(pair, record, 10)) == 6
+
+
+async def test_a_budget_holds_over_both_to_the_last_request(pair: tuple[Accounts, Accounts]) -> None:
+    record = await key(pair, budget_day=0.003)
+    running = await many(pair, record, 40)
+    assert running
+    for accounts, request in running:
+        settle(accounts, record, request)
+    spent = 0
+    for accounts in pair:
+        await accounts.flush()
+    table = await pair[0].usage("", "9")
+    spent = sum(usage.cost_nanos for usage in table.values())
+    assert spent == len(running) * 11_000 <= 3_000_000
+    while request := await asked(pair[1], record):  # what was not used is there again
+        settle(pair[1], record, request, tokens=10)
+        spent += 25_000
+        await pair[0]._share()
+    assert 2_400_000 < spent <= 3_000_000
+
+
+async def test_what_never_fits_is_said(pair: tuple[Accounts, Accounts]) -> None:
+    record = await key(pair, tokens_per_minute=50)
+    with pytest.raises(RequestError, match="never"):
+        await asked(pair[1], record, tokens=60)
+
+
+async def test_an_idle_gateway_gives_its_leases_back(pair: tuple[Accounts, Accounts]) -> None:
+    record = await key(pair, requests_per_minute=40)
+    request = await asked(pair[0], record)
+    assert request is not None
+    settle(pair[0], record, request)
+    await pair[0]._share()
+    let_in = [await asked(pair[1], record) for _ in range(45)]
+    assert sum(request is not None for request in let_in) == 39
+
+
+async def test_seats_of_a_gateway_that_died_are_free_again(redis: RedisServer, pair: tuple[Accounts, Accounts]) -> None:
+    record = await key(pair, concurrency=2)
+    assert len(await many((pair[0], pair[0]), record, 3)) == 2
+    assert await asked(pair[1], record) is None
+    assert pair[0].shared is not None
+    await pair[0].shared.client.delete(f"sluicegate:accounts:alive:{pair[0].shared.name}")  # as after 15 s of silence
+    assert await asked(pair[1], record) is not None
+
+
+async def test_keys_and_usage_are_shared(pair: tuple[Accounts, Accounts]) -> None:
+    record, secret = create(pair[0], "a", limits=Limits())
+    await pair[0].change_key(record)
+    await pair[1].refresh()
+    assert pair[1].keyring.find(secret)[1].key_id == "a"
+    for accounts in pair:
+        request = make_request()
+        await accounts.admit(request, record.caller())
+        settle(accounts, record, request)
+        await accounts.flush()
+    [usage] = (await pair[0].usage("", "9")).values()
+    assert (usage.requests, usage.prompt_tokens) == (2, 10)
+    await pair[1].change_key(revoke(record))
+    await pair[0].refresh()
+    with pytest.raises(AuthenticationError, match="revoked"):
+        pair[0].keyring.find(secret)
+
+
+async def test_a_journal_counts_once_here_too(redis: RedisServer, tmp_path: Path) -> None:
+    """The gateway dies with usage in its journal; the next one on that folder brings it, and only once."""
+    journal = str(tmp_path / "journal")
+    accounts = await opened(redis, journal=journal)
+    record, _ = create(accounts, "a", limits=Limits())
+    request = make_request()
+    await accounts.admit(request, record.caller())
+    settle(accounts, record, request)
+    assert accounts.journal is not None
+    accounts.journal.close()  # as a kill would
+    for _ in range(2):
+        again = await opened(redis, journal=journal)
+        assert [u.requests for u in (await again.usage("", "9")).values()] == [1]
+        await again.close()
+
+
+async def test_what_cannot_be_checked_is_not_let_in(redis: RedisServer, pair: tuple[Accounts, Accounts]) -> None:
+    """Leases go on; where they end and the store is gone, requests are refused, and served again when it is back."""
+    record = await key(pair, requests_per_minute=100)
+    assert await asked(pair[0], record) is not None  # a lease of five
+    assert redis.process is not None
+    redis.process.kill()
+    redis.process.wait()
+    assert [await asked(pair[0], record) is not None for _ in range(4)] == [True] * 4
+    with pytest.raises(Overloaded, match="cannot be reached"):
+        await asked(pair[0], record)
+    redis.start()
+    assert await asked(pair[0], record) is not None
+
+
+async def test_a_gateway_does_not_start_without_its_books(redis: RedisServer) -> None:
+    settings = AccountSettings(url="redis://127.0.0.1:1/0")
+    with pytest.raises(ConfigurationError, match="cannot be reached"):
+        await Accounts(settings, [KeySettings(id="x", key="y")]).start()
+    assert dataclasses.replace(settings, url="").url == ""
