@@ -1,12 +1,14 @@
 """Our engine behind the peers' harness: `baseline.py --engines adapter --adapter benchmarks/adapter_engine.py`.
 
 The harness calls `load(folder, args)` once and `run(engine, prompts, output_len)` per measurement; stamps are taken
-where a caller of the engine would see the tokens, on the event loop.
+where a caller of the engine would see the tokens, on the event loop. `WEIGHTS=int8` and `KV=int8` in the environment
+measure smaller numbers (the harness's roofline then still counts float32).
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import tempfile
 import time
@@ -26,9 +28,11 @@ from plugins import Job, Prompt, Sampling
 Stamps = list[tuple[float, int]]
 
 
-def load(folder: str, args: Any) -> tuple[Engine, LoadedModel]:
+def load(folder: str | Path, args: Any) -> tuple[Engine, LoadedModel]:
     """`args`: the harness's own, of which `dtype`, `device`, `c`, `prompt_len`, `output_len` and `threads` are read."""
-    model = load_model(with_tokenizer(Path(folder)), name="bench", dtype=args.dtype, device=args.device)
+    weights: Any = os.environ.get("WEIGHTS", "full")
+    folder = with_tokenizer(Path(folder))
+    model = load_model(folder, name="bench", dtype=args.dtype, device=args.device, weights=weights)
     longest = args.prompt_len + args.output_len + 16
     settings = EngineSettings(
         max_batch_size=max(args.c),
@@ -37,6 +41,7 @@ def load(folder: str, args: Any) -> tuple[Engine, LoadedModel]:
         prefix_caching=False,  # the harness sends the same prompts again
         draft_tokens=0,  # and random weights repeat themselves, which guessing would profit from
         threads=args.threads or torch.get_num_threads(),
+        kv=os.environ.get("KV", "full"),  # type: ignore[arg-type]
     )
     return Engine(settings, [model]), model
 

@@ -34,7 +34,8 @@ def main() -> None:
     made.add_argument("--threads", type=int)
     made.add_argument("--repeats", type=int, default=3)
     args = made.parse_args()
-    vocabulary, _ = load(args.tokenizer)
+    vocabulary, encode = load(args.tokenizer)
+    vocabulary.encode = encode  # forced tokens are spelled as the tokenizer spells them
     model = load_model(folder_of(args.model), weights=args.weights)
     print(f"# {common.machine()}\n# {args.model}, weights {args.weights}, {args.limit} sequences", flush=True)
     print(

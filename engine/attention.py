@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -64,12 +64,11 @@ def paged_attention(
     return out.unsqueeze(0), None
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
+class Stretch(NamedTuple):
     """Consecutive new tokens of one sequence: its positions [start, start + count) and its block table."""
 
     start: int
-    count: int
+    count: int  # type: ignore[assignment]  # a tuple has a method of that name
     table: npt.NDArray[np.int64]
     """Block ids [ceil((start + count) / block_size)]."""
 

@@ -22,7 +22,9 @@ def fill_masks(
 
     Rows of one sequence follow each other, by how far they are ahead; matchers walk along the draft and come back.
     """
-    constrained = [i for i, row in enumerate(rows) if row.is_constrained]
+    constrained = [i for i, row in enumerate(rows) if row.sequence.matcher is not None]
+    if not constrained and not any(row.sequence.sampling.min_tokens for row in rows):
+        return MaskRows(), {}
     bitmask = np.zeros((len(constrained), words_for(vocab_size)), np.int32)
     masked: list[int] = []
     free: set[int] = set()
@@ -65,7 +67,7 @@ class MasksAhead:
 
     def begin(self, draws: list[DrawRow]) -> None:
         """From here until `take`, the matchers of `draws` are touched by nobody else."""
-        if sum(draw.is_constrained for draw in draws) < self.fewest:
+        if sum([draw.sequence.matcher is not None for draw in draws]) < self.fewest:
             return
         self._thread = self._thread or ThreadPoolExecutor(1, thread_name_prefix="masks")
         self._begun = draws, self._thread.submit(self._fill, draws)

@@ -239,13 +239,18 @@ class EngineCore:
                 return
         draws = _draws(rows)
         masks, failures = self._masks(draws, filled)
-        outcomes = self._sampler.draw(logits, draws, masks)
+        outcomes: list[Drawn | SluicegateError] = list(self._sampler.draw(logits, draws, masks))
+        for at, failure in failures.items():
+            outcomes[at] = failure
         at = 0
         for row in rows:
-            mine = [failures.get(i) or outcomes[i] for i in range(at, at + row.drafted + 1)]
+            mine = outcomes[at : at + row.drafted + 1]
             at += len(mine)
             if row.sequence.state is not State.ENDED:
-                self._guarded(row.sequence, partial(self._advance, row.sequence, mine))
+                try:
+                    self._advance(row.sequence, mine)
+                except Exception as error:
+                    self._fail(row.sequence.owner, as_failure(error, "advancing the sequence"))
 
     def _search(self, rows: list[Row], logits: Tensor) -> tuple[list[Row], Tensor]:
         """Give beam searches the logprobs of their rows; what is left is drawn from."""

@@ -44,8 +44,9 @@ class HostDraws:
         _refuse(logits.numpy(), np.array(rows, np.int64), bitmask)
 
     def choose(self, logits: Tensor, rows: Seq[DrawRow]) -> tuple[list[float], list[int]]:
-        numbers = np.array([row.rule.numbers for row in rows], np.float64)
-        at = np.array([0.0 if row.rule.greedy else uniform(row.seed, row.position) for row in rows], np.float64)
+        numbers = np.array([row.sequence.rule.numbers for row in rows], np.float64)
+        drawn = [uniform(row.seed, row.position) if row.sequence.rule.numbers[0] else 0.0 for row in rows]
+        at = np.array(drawn, np.float64)
         best, tokens = np.empty(len(rows), np.float32), np.empty(len(rows), np.int64)
         _choose(logits.numpy(), numbers, at, best, tokens)
         return best.tolist(), tokens.tolist()
@@ -95,14 +96,35 @@ def _choose(logits, numbers, at, best, tokens):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _largest(logits):  # type: ignore[no-untyped-def]
-    """(value, first index) of the largest logit; (NaN, index) if there is a NaN."""
-    best, where = logits[0], 0
-    for index in range(len(logits)):
-        if not logits[index] <= best:
-            best, where = logits[index], index
-            if np.isnan(best):
-                break
+    """(value, first index) of the largest logit; (NaN, index) if there is a NaN. By chunks, which become vector code;
+    only the chunk that holds it is looked at one by one."""
+    best, where = -np.inf, 0
+    for begin in range(0, len(logits), _CHUNK):
+        chunk = logits[begin : begin + _CHUNK]
+        if _count_nan(chunk) > 0:
+            return np.nan, begin
+        peak = _peak(chunk)
+        if peak > best:
+            best, where = peak, begin
+    while logits[where] < best:
+        where += 1
     return best, where
+
+
+@njit(cache=True, nogil=True)
+def _count_nan(values):  # type: ignore[no-untyped-def]
+    count = 0
+    for index in range(len(values)):
+        count += values[index] != values[index]
+    return count
+
+
+@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
+def _peak(values):  # type: ignore[no-untyped-def]
+    largest = values[0]
+    for index in range(len(values)):
+        largest = values[index] if values[index] > largest else largest
+    return largest
 
 
 @njit(cache=True, nogil=True, fastmath=FASTMATH)

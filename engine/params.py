@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -42,11 +42,16 @@ class DrawRule:
     """Token ids that may not follow each other."""
     bias: Bias | None = None
     logprobs: int | None = None
+    numbers: tuple[float, float, float, float] = field(init=False)
+    """(temperature, top_k, top_p, min_p), temperature 0 = greedy. Asked for in every step, so worked out once."""
+    is_plain: bool = field(init=False)
+    """Logits are drawn from as they are, but for a mask."""
 
-    @property
-    def numbers(self) -> tuple[float, float, float, float]:
-        """(temperature, top_k, top_p, min_p), temperature 0 = greedy."""
-        return (0.0 if self.greedy else self.temperature, self.top_k, self.top_p, self.min_p)
+    def __post_init__(self) -> None:
+        numbers = (0.0 if self.greedy else self.temperature, self.top_k, self.top_p, self.min_p)
+        changes = self.penalises or self.typical < 1.0 or bool(self.bad_words) or self.bias is not None
+        object.__setattr__(self, "numbers", numbers)
+        object.__setattr__(self, "is_plain", not changes)
 
     @property
     def greedy(self) -> bool:

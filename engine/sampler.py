@@ -12,6 +12,7 @@ is in the batch cannot change it.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
@@ -50,7 +51,8 @@ class MaskRows:
     unending: list[int] = field(default_factory=list)
 
     def covers(self, row: int) -> bool:
-        return row in self.free or row in self.masked
+        at = bisect_left(self.masked, row)  # rows are in order
+        return row in self.free or (at < len(self.masked) and self.masked[at] == row)
 
 
 class Draws(Protocol):
@@ -81,11 +83,14 @@ class Sampler:
         logit is left, or a constrained row without a mask) fail alone."""
         raw = _RawLogprobs(logits, rows)
         draws = self._host if logits.device.type == "cpu" else self._torch
-        draws.penalise(logits, rows)
-        _add_bias(logits, rows)
+        plain = all(row.sequence.rule.is_plain for row in rows)
+        if not plain:
+            draws.penalise(logits, rows)
+            _add_bias(logits, rows)
         self._refuse(draws, logits, masks)
-        refuse_bad_words(logits, rows)
-        keep_typical(logits, rows)
+        if not plain:
+            refuse_bad_words(logits, rows)
+            keep_typical(logits, rows)
         best, tokens = draws.choose(logits, rows)
         drawn = raw.of(tokens)
         return [_check(i, row, best[i], masks) or drawn[i] for i, row in enumerate(rows)]
@@ -116,7 +121,7 @@ class Sampler:
 
 
 def _check(index: int, row: DrawRow, best: float, masks: MaskRows) -> GenerationFailed | None:
-    if row.is_constrained and not masks.covers(index):
+    if row.sequence.matcher is not None and not masks.covers(index):
         return GenerationFailed("a constrained request reached sampling without a mask; it was stopped, not sampled")
     if math.isfinite(best):
         return None

@@ -16,6 +16,7 @@ from bisect import insort
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from typing import NamedTuple
 
 from engine.blocks import BlockPool
 from engine.pacing import SHORT
@@ -25,13 +26,12 @@ PRIORITY_TURNS = 16
 """Turns of its tenant by which one unit of priority puts a sequence back."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """Tokens [start, start + count) of a sequence and its draft, to be computed in this step."""
 
     sequence: Sequence
     start: int
-    count: int
+    count: int  # type: ignore[assignment]  # a tuple has a method of that name
     drafted: int = 0
     """How many of `count` are the beginning of the sequence's draft."""
 
