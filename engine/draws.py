@@ -67,7 +67,7 @@ def _draw_cut(scaled: Tensor, rules: Seq[DrawRule], at: Tensor) -> Tensor:
     rank = torch.arange(values.shape[1], device=scaled.device)
     values = values.masked_fill(rank >= _column(ranks, scaled, torch.int64), _FORBIDDEN)
     p = torch.softmax(values, -1)
-    cut = p.cumsum(-1) - p >= _column([rule.top_p for rule in rules], scaled)
+    cut = p.cumsum(-1) - p >= _column([max(rule.top_p, 1e-9) for rule in rules], scaled)
     cut |= p < p[:, :1] * _column([rule.min_p for rule in rules], scaled)
     cut[:, 0] = False
     return tokens.gather(1, _invert(p.masked_fill(cut, 0), at).unsqueeze(1)).squeeze(1)

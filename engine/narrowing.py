@@ -30,7 +30,8 @@ def keep_typical(logits: Tensor, rows: Seq[DrawRow]) -> None:
         return
     rules = [rows[i].rule for i in wanted]
     temperature = torch.tensor([rule.temperature for rule in rules], device=logits.device).unsqueeze(1)
-    mass = torch.tensor([rule.typical for rule in rules], device=logits.device).unsqueeze(1)
+    # Above zero in float32 too, so that the most typical token always stays.
+    mass = torch.tensor([max(rule.typical, 1e-9) for rule in rules], device=logits.device).unsqueeze(1)
     surprise = -torch.log_softmax(logits[wanted] / temperature, -1)  # [W, V], inf where refused
     p = torch.exp(-surprise)
     entropy = torch.where(p > 0, p * surprise, 0).sum(-1, keepdim=True)

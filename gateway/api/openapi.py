@@ -30,6 +30,12 @@ JSON, EVENTS, TEXT, BYTES, FORM = (
     "application/octet-stream",
     "multipart/form-data",
 )
+EVENT = {
+    "type": "object",
+    "description": "one server-sent event, with `stream: true`; `data` is JSON, or `[DONE]`",
+    "properties": {"event": {"type": "string"}, "data": {"type": "string"}},
+    "required": ["data"],
+}
 REF = "#/components/schemas/{model}"
 DESCRIPTION = """One gateway for structured, screened and traced answers. Whatever a request asks to be enforced is
 enforced while the answer is drawn, in every dialect: OpenAI's chat completions, responses and completions, Anthropic's
@@ -165,7 +171,7 @@ def _content(said: Said) -> dict[str, Any]:
         return {said.answer: {"schema": schema}}
     content: dict[str, Any] = {JSON: {"schema": _ref(said.answer)}}
     if said.streams:
-        content[EVENTS] = {"schema": {"type": "string", "description": "server-sent events, with `stream: true`"}}
+        content[EVENTS] = {"schema": EVENT}
     return content
 
 
