@@ -6,7 +6,7 @@ HOST ?= 127.0.0.1
 PORT ?= 8000
 MODEL ?= bundled
 
-.PHONY: setup demo serve test check audit train-model bench-grammar
+.PHONY: setup demo serve test check audit clients train-model bench-grammar
 
 setup: $(VENV)/.installed
 
@@ -37,6 +37,14 @@ check: $(VENV)/.installed-test
 audit: $(VENV)/.installed
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check pip-audit
 	$(VENV)/bin/pip-audit --skip-editable
+
+# The clients that tests/clients drives and `make test` does not install, in an environment of their own.
+clients: .venv-clients/.installed
+
+.venv-clients/.installed: tests/clients/requirements.txt
+	$(or $(shell command -v $(PYTHON)),python3) -m venv .venv-clients
+	.venv-clients/bin/pip install --quiet --disable-pip-version-check -r tests/clients/requirements.txt
+	touch $@
 
 train-model: $(VENV)/.installed-test
 	$(RUN) -m training.train
