@@ -11,6 +11,7 @@ from engine.core import EngineCore
 from engine.delivery import Outbox
 from engine.draft_model import ModelDrafter
 from engine.guesser import GroupDrafter, Speculation
+from engine.head_drafter import HeadDrafter
 from engine.model import LoadedModel, describe, load_model
 from engine.pacing import Pacer
 from engine.progress import LoadProgress, OnProgress
@@ -61,24 +62,30 @@ def make_core(model: LoadedModel, settings: EngineSettings, outbox: Outbox) -> E
         raise ModelLoadError(f"{model.name!r} keeps positions in its keys, which rounding would blur: set kv to 'full'")
     num_blocks = settings.num_blocks or _blocks_within(settings, model)
     pool = BlockPool(num_blocks, settings.block_size, reuse=settings.prefix_caching)
+    runner = _runner(model, settings, num_blocks)
     return EngineCore(
         model,
-        _runner(model, settings, num_blocks),
+        runner,
         Scheduler(pool, max_batch_size=settings.max_batch_size, max_batch_tokens=settings.max_batch_tokens),
         outbox,
         jump_forward=settings.jump_forward,
         speculation=Speculation(settings.draft_tokens, settings.drafts_per_step, settings.prompt_lookup),
-        group_drafter=_group_drafter(model, settings, num_blocks) if settings.draft_tokens else None,
+        group_drafter=_group_drafter(model, settings, num_blocks, runner) if settings.draft_tokens else None,
         pacer=None if settings.slowdown == 0 else Pacer(settings.slowdown, settings.max_batch_tokens),
     )
 
 
-def _group_drafter(model: LoadedModel, settings: EngineSettings, num_blocks: int) -> GroupDrafter | None:
-    if model.draft is None:
+def _group_drafter(
+    model: LoadedModel, settings: EngineSettings, num_blocks: int, runner: Runner
+) -> GroupDrafter | None:
+    if model.draft is not None:
+        pool = BlockPool(num_blocks, settings.block_size, reuse=False)
+        own = _runner(model.draft, settings, num_blocks)
+        return ModelDrafter(model.draft, own, pool, budget=settings.max_batch_tokens)
+    if model.heads is None or not settings.draft_heads:
         return None
-    runner = _runner(model.draft, settings, num_blocks)
-    pool = BlockPool(num_blocks, settings.block_size, reuse=False)
-    return ModelDrafter(model.draft, runner, pool, budget=settings.max_batch_tokens)
+    runner.keep_states()
+    return HeadDrafter(model, model.heads)
 
 
 def _runner(model: LoadedModel, settings: EngineSettings, num_blocks: int) -> Runner:

@@ -233,7 +233,9 @@ class EngineCore:
 
     def _sample(self, rows: list[Row], logits: Tensor, filled: tuple[list[DrawRow], Filled] | None) -> None:
         """Draw, advance and deliver every row; what throws, or cannot be sampled, fails its request alone."""
+        states = self._runner.states
         if any(row.sequence.search is not None for row in rows):
+            states = None  # rows of searches are taken out, and the others change their places
             rows, logits = self._search(rows, logits)
             if not rows:
                 return
@@ -245,12 +247,13 @@ class EngineCore:
         at = 0
         for row in rows:
             mine = outcomes[at : at + row.drafted + 1]
-            at += len(mine)
             if row.sequence.state is not State.ENDED:
                 try:
                     self._advance(row.sequence, mine)
                 except Exception as error:
                     self._fail(row.sequence.owner, as_failure(error, "advancing the sequence"))
+            row.sequence.hidden = None if states is None else states[at + row.sequence.hidden_row]
+            at += len(mine)
 
     def _search(self, rows: list[Row], logits: Tensor) -> tuple[list[Row], Tensor]:
         """Give beam searches the logprobs of their rows; what is left is drawn from."""
@@ -310,6 +313,7 @@ class EngineCore:
             if not isinstance(drawn, Drawn):
                 raise drawn
             before = len(sequence.tokens)
+            sequence.hidden_row, sequence.hidden_length = right, before
             reason = self._close(sequence, drawn.token_id)
             if reason is not None:
                 break

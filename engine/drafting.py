@@ -73,18 +73,14 @@ class Pace:
 
 @dataclass(slots=True)
 class GroupPace:
-    """How far a drafter that costs something should guess for one sequence, by how often it was right."""
+    """How far a drafter that costs something should guess, by how often it was right."""
 
     accepted: float = 0.7
     """Share of guesses that came true, of those before which all had."""
-    _idle: int = 0
 
     def length(self, longest: int, cost: float) -> int:
-        """`cost` of a guess in steps. 0 = it does not pay now; once in sixteen times it is tried anyway."""
-        if best := draft_length(self.accepted, cost, longest):
-            return best
-        self._idle = (self._idle + 1) % 16
-        return min(1, longest) if self._idle == 0 else 0
+        """`cost` of a guess in steps; 0 = it does not pay."""
+        return draft_length(self.accepted, cost, longest)
 
     def promise(self, length: int) -> float:
         """Guesses of `length` that will come true, on average."""

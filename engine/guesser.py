@@ -9,12 +9,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
+from math import inf
 from typing import Protocol
 
-from engine.drafting import draft
+from engine.drafting import GroupPace, draft
 from engine.scheduler import Scheduler
 from engine.sequence import Sequence, State
 
+TRY_AGAIN = 64
+"""Once in so many times a drafter that does not pay is tried."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -49,6 +52,9 @@ class Guesser:
         self._scheduler = scheduler
         self._group = group
         self._step_s = 0.0
+        self._usual = GroupPace()
+        """Of all sequences lately: where a new one begins."""
+        self._refused = 0
 
     def note_step(self, seconds: float) -> None:
         """How long a forward pass of the large model took."""
@@ -70,13 +76,25 @@ class Guesser:
         for sequence in sequences:
             sequence.by_group = False
             if sequence.state is State.RUNNING and sequence.search is None:
-                longest = sequence.group_pace.length(self._room(sequence), cost)
-                if sequence.group_pace.promise(longest) > sequence.pace.rate * len(sequence.draft):
+                longest, promise = self._worth(sequence, cost)
+                if promise > sequence.pace.rate * len(sequence.draft):
                     wanted.append((sequence, longest))
         if wanted:
             for (sequence, _), found in zip(wanted, self._guess(wanted), strict=True):
                 if found:
                     sequence.draft, sequence.by_group = found, True
+
+    def _worth(self, sequence: Sequence, cost: float) -> tuple[int, float]:
+        """How far the small model should guess, and how many of those guesses will come true. Once in many times it is
+        tried though it does not pay."""
+        if sequence.group_pace is None:
+            sequence.group_pace = GroupPace(self._usual.accepted)
+        room = self._room(sequence)
+        longest = sequence.group_pace.length(room, cost)
+        if longest == 0 and room > 0:
+            self._refused = (self._refused + 1) % TRY_AGAIN
+            return (1, inf) if self._refused == 0 else (0, 0.0)
+        return longest, sequence.group_pace.promise(longest)
 
     def _guess(self, wanted: Seq[tuple[Sequence, int]]) -> list[list[int]]:
         assert self._group is not None
@@ -89,8 +107,11 @@ class Guesser:
 
     def record(self, sequence: Sequence, guessed: int, right: int) -> None:
         """How many of the guesses in the last step came true."""
-        pace = sequence.group_pace if sequence.by_group else sequence.pace
-        pace.record(guessed, right)
+        if sequence.by_group and sequence.group_pace is not None:
+            sequence.group_pace.record(guessed, right)
+            self._usual.record(guessed, right)
+        else:
+            sequence.pace.record(guessed, right)
 
     def release(self) -> None:
         if self._group is not None:

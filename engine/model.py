@@ -16,6 +16,8 @@ from engine.adapters import adapter_folder, merge_adapter
 from engine.attention import AttentionStep
 from engine.cpu import EIGHT, FOUR, shrink_module, weight_bytes, weight_count
 from engine.detokenizer import Detokenizer
+from engine.heads import FILE as HEADS
+from engine.heads import DraftHeads, load_heads
 from engine.kv import LayerShape
 from engine.probe import refuse_config, usable_context, verify
 from engine.progress import OnProgress, reporting
@@ -49,6 +51,8 @@ class LoadedModel:
     detokenizer: Detokenizer = field(repr=False)
     draft: LoadedModel | None = field(default=None, repr=False)
     """A smaller model with the same tokenizer, to guess with."""
+    heads: DraftHeads | None = field(default=None, repr=False)
+    """Small heads on its own last state, to guess with."""
 
     @property
     def parameter_count(self) -> int:
@@ -120,6 +124,7 @@ def load_model(
     text_config = config.get_text_config(decoder=True)
     layers, kept = verify(module, text_config, where), str(module.dtype)
     vocab_size = int(module.get_output_embeddings().weight.shape[0])
+    heads = load_heads(_folder(where), module)
     if weights != "full":
         _shrink(module, weights, where)
         kept = f"{kept} {weights}"
@@ -138,6 +143,7 @@ def load_model(
         dtype=module.dtype,
         device=torch.device(device),
         detokenizer=Detokenizer(tokenizer),
+        heads=heads,
     )
 
 
@@ -158,7 +164,7 @@ def folder_digest(folder: Path, salt: str = "") -> str:
     """
     digest = sha256(salt.encode())
     kinds = ("*.json", "*.jinja", "*.safetensors", "*.bin", "*.model", "*.txt")
-    for path in sorted({path for kind in kinds for path in folder.glob(kind)}):
+    for path in sorted({path for kind in kinds for path in folder.glob(kind)} - {folder / HEADS}):
         digest.update(f"{path.name}\0{path.stat().st_size}\0".encode())
         _digest_file(digest, path)
     return digest.hexdigest()[:16]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import weakref
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -74,12 +76,34 @@ class Runner:
         in_place = attention == "auto" and bool(self.pool.key_arrays)
         self._layout_class = InPlaceLayout if in_place else StepLayout
         self._decoder: Decoder | None = None
+        self._states: Tensor | None = None
+        self._wants_states = False
         if in_place:
             self._warm_up()
         if attention == "auto" and forward == "auto":
             made = decoder_for(model.module, model.layers, self.pool, tokens=max_tokens, threads=threads)
             rounds = small or model.weight_bytes < 4 * model.parameter_count
             self._decoder = self._proven(made, 0.2 if rounds else 1e-3)
+
+    @property
+    def states(self) -> Tensor | None:
+        """The states [R, d] that the last call's logits came from, if they were wanted; valid as long as those."""
+        return self._states
+
+    def keep_states(self) -> None:
+        """From now on `states` are wanted: draft heads look at them."""
+        head, note = self._model.module.get_output_embeddings(), weakref.WeakMethod(self._note_states)
+
+        def look(_: Any, given: tuple[Tensor, ...]) -> None:
+            if (alive := note()) is not None:
+                alive(given[0])
+
+        hook = head.register_forward_pre_hook(look)
+        weakref.finalize(self, hook.remove)
+        self._wants_states = True
+
+    def _note_states(self, given: Tensor) -> None:
+        self._states = given[0]
 
     @property
     def is_compiled(self) -> bool:
@@ -96,7 +120,9 @@ class Runner:
 
     def _run(self, inputs: StepInputs) -> Tensor:
         if self._decoder is not None and len(inputs.ids) <= self._decoder.max_tokens:
-            return _by(self._decoder, inputs)
+            logits = _by(self._decoder, inputs)
+            self._states = self._decoder.states(len(logits)) if self._wants_states else None
+            return logits
         return self._run_module(inputs)
 
     def _run_module(self, inputs: StepInputs) -> Tensor:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from torch import Tensor
 
 from engine.blocks import BlockPool, Digest
 from engine.closing import Closer
@@ -77,7 +78,13 @@ class Sequence:
     """Guesses for the tokens after `tokens`, to be confirmed by the next step."""
     drafter: Drafter | None = None
     pace: Pace = field(default_factory=Pace)
-    group_pace: GroupPace = field(default_factory=GroupPace)
+    group_pace: GroupPace | None = None
+    hidden: Tensor | None = None
+    """The state [d] that its newest drawn token was drawn from, where draft heads want it."""
+    hidden_length: int = 0
+    """Tokens before that one."""
+    hidden_row: int = 0
+    """Which of its rows in the last step had that state."""
     by_group: bool = False
     """The draft is the group drafter's."""
     timeline: Timeline = field(default_factory=Timeline)

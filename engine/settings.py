@@ -82,6 +82,8 @@ class EngineSettings:
     """Longest guess to be confirmed in one step; 0 = none. Answers do not change, only their speed."""
     prompt_lookup: bool = True
     """Guess that what followed the last few tokens before follows them again."""
+    draft_heads: bool = True
+    """Let heads that lie beside a checkpoint guess, where there are any and no draft model."""
     drafts_per_step: int = 16
     """Guesses of all sequences together; more sequences than this leave none."""
     attention: AttentionKind = "auto"

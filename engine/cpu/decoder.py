@@ -58,6 +58,11 @@ class Decoder:
         self._team.run()
         return logits
 
+    def states(self, rows: int) -> Tensor:
+        """What the last call's logits came from: [rows, d] float32, valid as long as they."""
+        assert self._recipe.states is not None
+        return self._recipe.states[:rows, : self._sizes.hidden]
+
     def _tasks(self, stretches: Seq[Stretch]) -> I64:
         found: list[tuple[int, int, int, int]] = []
         token, step = 0, self._task_tokens

@@ -33,6 +33,8 @@ class Recipe:
     rows: list[list[int]] = field(default_factory=list)
     reals: list[float] = field(default_factory=lambda: [0.0, 0.0])
     kept: list[Tensor] = field(default_factory=list)
+    states: Tensor | None = None
+    """The buffer whose first rows are, after a step, the states that its logits came from."""
 
     def add(self, op: Op, *, waits: bool = True, reals: tuple[float, ...] = (), **columns: Any) -> None:
         row = [0] * COLUMNS
@@ -162,6 +164,7 @@ def write_recipe(module: Any, sizes: Sizes, layers: tuple[LayerShape, ...], pool
     made = Recipe()
     x = made.buffer(tokens, sizes.hidden)
     h = made.buffer(tokens, sizes.hidden)
+    made.states = made.kept[-1]
     qkv = made.buffer(tokens, (sizes.heads + 2 * sizes.kv_heads) * sizes.dim)
     mixed = made.buffer(tokens, sizes.heads * sizes.dim)
     acts = made.buffer(tokens, sizes.gated)

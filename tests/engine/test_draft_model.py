@@ -26,12 +26,19 @@ Folder = Callable[..., Path]
 ALL: dict[str, Any] = {"prompt_lookup": False, "drafts_per_step": 64, "draft_tokens": 5}
 
 
+@pytest.fixture
+def always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guess as far as there is room, whatever it costs: a model that guesses for itself never pays."""
+    monkeypatch.setattr(GroupPace, "length", lambda self, longest, cost: longest)
+
+
 def drafted(model: LoadedModel, draft: LoadedModel) -> LoadedModel:
     return replace(model, draft=draft)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("same", [True, False])
+@pytest.mark.usefixtures("always")
 async def test_the_answer_is_the_same_with_a_good_and_a_bad_draft_model(kind: str, same: bool, tiny: MakeModel) -> None:
     """As draft model the model itself, whose guesses come true also when they are drawn; and a stranger."""
     model = tiny("qwen3")
@@ -48,11 +55,12 @@ async def test_the_answer_is_the_same_with_a_good_and_a_bad_draft_model(kind: st
     assert [r.reasons for r in guessed] == [r.reasons for r in plain]
     assert stats["kv_cache_usage_ratio"] == 0
     assert stats["tokens_drafted_total"] > 0
-    if same:
+    if same and kind != "stopped":
         assert stats["tokens_accepted_total"] > 0.95 * stats["tokens_drafted_total"]
         assert stats["steps_total"] < steps
 
 
+@pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("forced", [False, True])
 async def test_guesses_stay_within_the_grammar(forced: bool, tiny: MakeModel) -> None:
     """Every place is masked for the draft model too, so a good one is right under a grammar as well."""
@@ -71,6 +79,7 @@ async def test_guesses_stay_within_the_grammar(forced: bool, tiny: MakeModel) ->
     assert stats["tokens_accepted_total"] == stats["tokens_drafted_total"] > 0
 
 
+@pytest.mark.usefixtures("always")
 async def test_scarce_blocks_small_steps_and_long_prompts(tiny: MakeModel) -> None:
     model = tiny("llama")
     jobs = [a_job(model, prompt, max_tokens=30, ignore_eos=True) for prompt in prompts([40, 3, 29, 17, 8, 33])]
@@ -88,6 +97,7 @@ async def test_scarce_blocks_small_steps_and_long_prompts(tiny: MakeModel) -> No
     assert stats["tokens_accepted_total"] > 0
 
 
+@pytest.mark.usefixtures("always")
 async def test_a_draft_model_that_breaks_is_switched_off_and_hurts_nobody(
     tiny: MakeModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,10 +137,23 @@ def test_the_length_of_a_guess_follows_what_it_costs_and_how_often_it_is_right()
     pace = GroupPace()
     for _ in range(60):
         pace.record(4, 0)
-    assert [pace.length(4, 0.2) for _ in range(32)].count(1) == 2
+    assert pace.length(4, 0.2) == 0
     for _ in range(60):
         pace.record(1, 1)
     assert pace.length(4, 0.2) == 4
+
+
+async def test_a_draft_model_that_does_not_pay_is_hardly_asked(tiny: MakeModel) -> None:
+    """A stranger, as large as the model: after the first requests, one try in some sixty steps, for new ones too."""
+    model = drafted(tiny("llama"), tiny("llama", 1))
+    job = a_job(model, "the", max_tokens=150, ignore_eos=True)
+    async with serving(model, **ALL) as engine:
+        await run(engine, job)
+        before = dict(engine.stats())
+        await run(engine, job, replace(job, request_id="other"))
+        after = engine.stats()
+    steps = after["steps_total"] - before["steps_total"]
+    assert after["tokens_drafted_total"] - before["tokens_drafted_total"] < 0.1 * 2 * steps
 
 
 def test_a_hundred_thousand_guessed_pairs_have_the_models_own_distribution() -> None:

@@ -1,0 +1,147 @@
+"""What guessing brings on the extraction task, for each way to guess: acceptance, tokens a step, speed.
+
+    python -m benchmarks.speculation [--limit 40] [--draft FOLDER] [--concurrent 1]
+
+Documents that training never saw, each under its schema, greedy, on the bundled model. `--draft` names a smaller model
+with the same tokenizer (`python -m training.train --width 64 --layers 2 --heads 2 --out FOLDER`, after copying the
+tokenizer there). Heads take part if they lie beside the model. Guessing changes no answer: that is checked, among those
+with and those without forced tokens (which are spelled as the tokenizer would, where a model might spell otherwise).
+Speed is in CPU seconds of the whole process, so that a busy machine counts less.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+from benchmarks.common import machine
+from engine import Engine, EngineSettings, LoadedModel, load_model
+from grammar import Vocabulary, compile_json_schema
+from plugins import CompiledGrammar, Job, Prompt, Sampling
+from training.evaluate import prompts_of, sample_set
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    jump: bool = True
+    lookup: bool = False
+    model: bool = False
+    heads: bool = False
+
+    @property
+    def guesses(self) -> bool:
+        return self.lookup or self.model or self.heads
+
+
+WAYS: dict[str, Way] = {
+    "none": Way(jump=False),
+    "forced": Way(),
+    "lookup": Way(jump=False, lookup=True),
+    "forced + lookup": Way(lookup=True),
+    "forced + heads": Way(heads=True),
+    "forced + lookup + heads": Way(lookup=True, heads=True),
+    "forced + draft model": Way(model=True),
+    "forced + lookup + draft model": Way(lookup=True, model=True),
+}
+
+
+def main() -> None:
+    args = _arguments()
+    model = load_model(args.model)
+    if args.draft is not None:
+        model.draft = load_model(args.draft)
+    print(f"# {machine()}\n# {model.name}, {model.parameter_count / 1e6:.2f} M parameters; {args.limit} documents")
+    tasks = _tasks(model, args.limit)
+    found = asyncio.run(_measure_all(model, tasks, args))
+    if args.json:
+        print(json.dumps(found))
+
+
+def _arguments() -> argparse.Namespace:
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--model", default="bundled")
+    made.add_argument("--draft", help="folder of a draft model")
+    made.add_argument("--limit", type=int, default=40, help="documents")
+    made.add_argument("--concurrent", type=int, default=1)
+    made.add_argument("--json", action="store_true", help="print one JSON object as the last line")
+    return made.parse_args()
+
+
+def _tasks(model: LoadedModel, limit: int) -> list[tuple[tuple[int, ...], CompiledGrammar]]:
+    examples = sample_set("heldout", "heldout", limit, seed=0)
+    vocabulary = Vocabulary.from_tokenizer(model.tokenizer)
+    prompts = [model.tokenizer.encode(text, add_special_tokens=False) for text in prompts_of(model.tokenizer, examples)]
+    return [
+        (tuple(ids), compile_json_schema(example.questions[0].schema, vocabulary))
+        for ids, example in zip(prompts, examples, strict=True)
+    ]
+
+
+async def _measure_all(model: LoadedModel, tasks: list[Any], args: argparse.Namespace) -> dict[str, Any]:
+    print("| guesses | accepted | tokens a step | CPU ms a token | speed |\n|---|--:|--:|--:|--:|")
+    found: dict[str, Any] = {}
+    expected: dict[bool, list[tuple[int, ...]]] = {}
+    for name, way in WAYS.items():
+        if (way.model and model.draft is None) or (way.heads and model.heads is None):
+            continue
+        row, answers = await _measure(model, way, tasks, args.concurrent)
+        plain = expected.setdefault(way.jump, answers)
+        row["same_answers"] = sum(one == other for one, other in zip(answers, plain, strict=True)) / len(answers)
+        row["speed"] = round(found["none"]["cpu_ms_a_token"] / row["cpu_ms_a_token"], 2) if found else 1.0
+        found[name] = row
+        shown = f"{row['accepted']:.2f}" if way.guesses else "-"
+        print(
+            f"| {name} | {shown} | {row['tokens_a_step']:.2f} | {row['cpu_ms_a_token']:.3f} | {row['speed']:.2f}x |",
+            flush=True,
+        )
+    print(f"\nanswers that guessing left as they were, least: {min(row['same_answers'] for row in found.values()):.1%}")
+    return found
+
+
+async def _measure(
+    model: LoadedModel, way: Way, tasks: list[Any], concurrent: int
+) -> tuple[dict[str, float], list[tuple[int, ...]]]:
+    settings = EngineSettings(
+        jump_forward=way.jump,
+        draft_tokens=6 if way.guesses else 0,
+        prompt_lookup=way.lookup,
+        draft_heads=way.heads,
+        prefix_caching=False,
+    )
+    engine = Engine(settings, [replace(model, draft=model.draft if way.model else None)])
+    await engine.start()
+    await _all(engine, model, tasks[:4], concurrent)
+    before, began = dict(engine.stats()), time.process_time()
+    answers = await _all(engine, model, tasks, concurrent)
+    seconds, after = time.process_time() - began, engine.stats()
+    await engine.close()
+
+    def gain(name: str) -> float:
+        return after[name] - before[name]
+
+    tokens = gain("tokens_generated_total")
+    return {
+        "accepted": gain("tokens_accepted_total") / max(1.0, gain("tokens_drafted_total")),
+        "tokens_a_step": tokens / gain("steps_total"),
+        "cpu_ms_a_token": 1000 * seconds / tokens,
+    }, answers
+
+
+async def _all(engine: Engine, model: LoadedModel, tasks: list[Any], concurrent: int) -> list[tuple[int, ...]]:
+    gate = asyncio.Semaphore(concurrent)
+
+    async def one(ids: tuple[int, ...], grammar: CompiledGrammar) -> tuple[int, ...]:
+        sampling = Sampling(max_tokens=256, temperature=0.0)
+        async with gate:
+            generation = await engine.generate(Job("speculation", model.name, Prompt("", ids), sampling, grammar))
+            return tuple([token async for piece in generation for token in piece.token_ids])
+
+    return await asyncio.gather(*[one(*task) for task in tasks])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""Draft heads guess from the model's own states; the answer stays the model's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from engine import LoadedModel, load_model
+from engine.drafting import GroupPace
+from engine.heads import DraftHeads, load_heads
+from engine.runner import Runner
+from engine.scheduler import Batch, Row
+from plugins import ModelLoadError
+from tests.engine.conftest import MakeModel
+from tests.engine.driving import ScriptedGrammar, a_job, prompts, run, serving
+from tests.engine.rows import a_sequence
+from tests.engine.test_speculation import KINDS
+from tests.engine.tiny_models import EOS, save_tiny
+from training.heads import later_targets
+from training.packing import IGNORED
+
+ALL: dict[str, Any] = {"prompt_lookup": False, "drafts_per_step": 64, "draft_tokens": 5}
+
+
+def with_heads(model: LoadedModel, count: int = 3) -> LoadedModel:
+    heads = DraftHeads(count, 48)
+    torch.nn.init.normal_(heads.weight, std=0.05, generator=torch.Generator().manual_seed(0))
+    return replace(model, heads=heads.requires_grad_(False))
+
+
+@pytest.fixture(autouse=True)
+def always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guess as far as there is room, whatever it is worth."""
+    monkeypatch.setattr(GroupPace, "length", lambda self, longest, cost: longest)
+
+
+@pytest.mark.parametrize("forward", ["auto", "transformers"])
+def test_the_states_are_what_the_logits_came_from(forward: str, tiny: MakeModel) -> None:
+    """In the compiled pass and in the model's own: states times the vocabulary matrix are the logits."""
+    model = tiny("llama")
+    runner = Runner(model, 16, 4, forward=forward)  # type: ignore[arg-type]
+    runner.keep_states()
+    rows = []
+    for at, length in enumerate((3, 7)):
+        sequence = a_sequence(list(range(5, 5 + length)))
+        sequence.hold([4 * at, 4 * at + 1])
+        rows.append(Row(sequence, 0, length))
+    with torch.inference_mode():
+        logits = runner.run(Batch(rows))
+        assert runner.states is not None
+        found = runner.states @ model.module.lm_head.weight.T
+    assert runner.is_compiled == (forward == "auto")
+    assert torch.allclose(found, logits, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_the_answer_is_the_same_with_heads(kind: str, tiny: MakeModel) -> None:
+    model = tiny("llama")
+    jobs = [a_job(model, prompt, **{"max_tokens": 24, **KINDS[kind]}) for prompt in prompts([3, 11, 26])]
+    async with serving(model, draft_tokens=0) as engine:
+        plain = await run(engine, *jobs)
+    async with serving(with_heads(model), **ALL) as engine:
+        guessed = await run(engine, *jobs)
+        stats = engine.stats()
+    assert [(r.tokens, r.text, r.reasons) for r in guessed] == [(r.tokens, r.text, r.reasons) for r in plain]
+    assert stats["tokens_drafted_total"] > 0
+
+
+@pytest.mark.parametrize("forced", [False, True])
+async def test_heads_guess_within_the_grammar_and_past_what_it_forces(forced: bool, tiny: MakeModel) -> None:
+    """Three guesses of a head at most, and forced tokens between them; places with one choice are guessed right."""
+    model = tiny("llama")
+    script = [{5}, {6}, set(range(40)), {20}, {7, 8}, {9}, {10}, {11}, set(range(200)), {12}, {13}]
+    job = a_job(model, "the", grammar=ScriptedGrammar(script, EOS, forced=forced), temperature=1.0, seed=3)
+    search = a_job(model, "the", use_beam_search=True, best_of=3, max_tokens=6)
+    async with serving(model, draft_tokens=0, max_batch_size=8) as engine:
+        plain = [result.tokens for result in await run(engine, job, search)]
+    async with serving(with_heads(model), **ALL, max_batch_size=8) as engine:
+        guessed = [result.tokens for result in await run(engine, job, search)]
+        alone = (await run(engine, job))[0].tokens
+        assert engine.stats()["tokens_accepted_total"] > 0
+    assert guessed == plain
+    assert alone == plain[0]
+
+
+def test_heads_beside_a_checkpoint_are_loaded_and_strangers_refused(tmp_path: Path) -> None:
+    folder = save_tiny(tmp_path, "llama")
+    version = load_model(folder).version
+    DraftHeads(2, 48).save(folder)
+    model = load_model(folder)
+    assert model.heads is not None
+    assert (model.heads.count, model.version) == (2, version), "guesses change no answer"
+    save_file({"weight": torch.zeros(2, 8, 8), "bias": torch.zeros(2, 8)}, folder / "heads.safetensors")
+    with pytest.raises(ModelLoadError, match="expected weight"):
+        load_heads(folder, model.module)
+
+
+def test_a_head_learns_what_comes_later_in_the_same_answer() -> None:
+    targets = torch.tensor([[IGNORED, 1, 2, 3, IGNORED, 4, 5, IGNORED]])
+    found = later_targets(targets, 2)[0]
+    assert found[:, 0].tolist() == [IGNORED, 2, 3, IGNORED, IGNORED, 5, IGNORED, IGNORED]
+    assert found[:, 1].tolist() == [IGNORED, 3, IGNORED, IGNORED, IGNORED, IGNORED, IGNORED, IGNORED]
