@@ -23,12 +23,12 @@ def body_of(request: Request, settings: UpstreamModelSettings, name: str) -> dic
     body: dict[str, Any] = {
         "model": settings.model or name,
         "messages": [_message(message) for message in request.messages],
-        "stream": True,
-        "stream_options": {"include_usage": True},
         **_sampling(request.sampling, settings),
         **_constraint(request.constraint, settings),
         **_tools(request),
     }
+    if request.stream:
+        body |= {"stream": True, "stream_options": {"include_usage": True}}
     if request.n != 1:
         body["n"] = request.n
     if request.reasoning and settings.dialect == "vllm":

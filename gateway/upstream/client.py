@@ -29,6 +29,9 @@ AGAIN = frozenset((408, 425, 429, 500, 502, 503, 504))
 class Reply(Protocol):
     """A head that has come, and a body to be read or dropped."""
 
+    @property
+    def is_stream(self) -> bool: ...
+
     def pieces(self) -> AsyncIterator[bytes]: ...
 
     async def finish(self) -> None:
@@ -57,9 +60,11 @@ class Client:
             self._headers["authorization"] = f"Bearer {key}"
         resolver = None if self._settings.allow_private else PublicOnly()
         connector = aiohttp.TCPConnector(limit=self._settings.max_connections, resolver=resolver)
-        wait = aiohttp.ClientTimeout(None, sock_connect=self._settings.connect_s, sock_read=self._settings.idle_s)
         self._session = aiohttp.ClientSession(
-            connector=connector, timeout=wait, trust_env=False, cookie_jar=aiohttp.DummyCookieJar()
+            connector=connector,
+            timeout=aiohttp.ClientTimeout(None, sock_connect=self._settings.connect_s),
+            trust_env=False,
+            cookie_jar=aiohttp.DummyCookieJar(),
         )
 
     async def close(self) -> None:
@@ -71,10 +76,11 @@ class Client:
         caller can mend, `Overloaded` where the server is busy or left alone, else `UpstreamFailed`."""
         data = orjson.dumps(body, option=orjson.OPT_NON_STR_KEYS)
         headers = {**self._headers, "traceparent": traceparent} if traceparent else self._headers
+        limit_s = self._settings.first_s if body.get("stream") else self._settings.whole_s
         for left in range(self._settings.retries, -1, -1):
             self._check_breaker()
             try:
-                return await self._once(data, headers)
+                return await self._once(data, headers, limit_s)
             except _Again as again:
                 if left == 0 or again.wait_s > LONGEST_WAIT_S:
                     raise again.error from None
@@ -90,10 +96,10 @@ class Client:
             )
         self.breaker.passing()
 
-    async def _once(self, data: bytes, headers: Mapping[str, str]) -> Reply:
+    async def _once(self, data: bytes, headers: Mapping[str, str], limit_s: float) -> Reply:
         assert self._session is not None, "start() comes first"
         try:
-            async with asyncio.timeout(self._settings.first_s):
+            async with asyncio.timeout(limit_s):
                 answer = await self._session.post(self._url, data=data, headers=headers, allow_redirects=False)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             self._failed()
@@ -101,7 +107,7 @@ class Client:
             raise _Again(self._unreachable(error), BACKOFF_S) from error
         if answer.status == 200:
             self.breaker.succeeded()
-            return _Live(answer, self)
+            return _Live(answer, self, self._settings.idle_s)
         try:
             raise await self._refused(answer)
         finally:
@@ -152,18 +158,25 @@ class _Again(Exception):
 
 
 class _Live:
-    def __init__(self, answer: aiohttp.ClientResponse, client: Client) -> None:
+    def __init__(self, answer: aiohttp.ClientResponse, client: Client, idle_s: float) -> None:
         self._answer = answer
+        self._idle_s = idle_s
         self._client = client
         self._open = True
         client.running += 1
 
+    @property
+    def is_stream(self) -> bool:
+        return self._answer.content_type.startswith("text/event-stream")
+
     async def pieces(self) -> AsyncIterator[bytes]:
         """Raises `Broken` where the connection breaks or falls silent."""
-        if not self._answer.content_type.startswith("text/event-stream"):
-            raise Broken(f"the server answered {self._answer.content_type}, not a stream")
         try:
-            async for piece in self._answer.content.iter_any():
+            while True:
+                async with asyncio.timeout(self._idle_s):
+                    piece = await self._answer.content.readany()
+                if not piece:
+                    return
                 yield piece
         except TimeoutError as error:
             self._client._failed()

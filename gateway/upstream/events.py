@@ -19,6 +19,20 @@ class Broken(SluicegateError):
     code = "upstream_failed"
 
 
+async def whole(pieces: AsyncIterator[bytes]) -> dict[str, Any]:
+    """An answer that is not streamed, as if it had been: one chunk with all of it. Raises `Broken`."""
+    body = b""
+    async for piece in pieces:
+        body += piece
+        if len(body) > MAX_LINE_BYTES:
+            raise Broken(f"the server sent an answer of more than {MAX_LINE_BYTES} bytes")
+    found = _parsed(body)
+    choices = found.get("choices")
+    if not isinstance(choices, list) or not all(isinstance(choice, dict) for choice in choices):
+        raise Broken("the server sent no chat completion")
+    return {**found, "choices": [{**choice, "delta": choice.get("message")} for choice in choices]}
+
+
 async def chunks(pieces: AsyncIterator[bytes]) -> AsyncGenerator[dict[str, Any], None]:
     """JSON objects of `data:` lines until `[DONE]`. Raises `Broken` where the stream ends without it, or is none."""
     rest = b""
@@ -45,9 +59,9 @@ def _parsed(data: bytes) -> dict[str, Any]:
     try:
         found = orjson.loads(data)
     except orjson.JSONDecodeError as error:
-        raise Broken("the server sent an event that is not JSON") from error
+        raise Broken("the server sent what is not JSON") from error
     if not isinstance(found, dict):
-        raise Broken("the server sent an event that is no JSON object")
+        raise Broken("the server sent what is no JSON object")
     if found.get("error"):
         raise Broken("the server ended its stream with an error")
     return found

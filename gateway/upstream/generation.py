@@ -9,7 +9,7 @@ from typing import Any
 
 from gateway.upstream.body import with_complaint
 from gateway.upstream.client import Client, Reply
-from gateway.upstream.events import Broken, chunks
+from gateway.upstream.events import Broken, chunks, whole
 from gateway.upstream.pieces import Reading
 from plugins import Job, Piece, UpstreamFailed, Usage
 
@@ -82,7 +82,7 @@ class UpstreamGeneration:
         """Ends of choices come last, when all that belongs to them has: whoever has them all stops reading."""
         assert self._reply is not None
         ends: list[Piece] = []
-        async with contextlib.aclosing(chunks(self._reply.pieces())) as found:
+        async with contextlib.aclosing(_chunks(self._reply)) as found:
             async for chunk in found:
                 for piece in self._reading.feed(chunk):
                     if piece.finish_reason is None:
@@ -108,3 +108,13 @@ class UpstreamGeneration:
     def _drop(self) -> None:
         if self._reply is not None:
             self._reply.drop()
+
+
+async def _chunks(reply: Reply) -> AsyncGenerator[dict[str, Any], None]:
+    """Whatever the server made of it: a stream, or all at once."""
+    if not reply.is_stream:
+        yield await whole(reply.pieces())
+        return
+    async with contextlib.aclosing(chunks(reply.pieces())) as found:
+        async for chunk in found:
+            yield chunk

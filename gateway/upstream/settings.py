@@ -30,7 +30,9 @@ class UpstreamModelSettings:
     """Also addresses that are not public: loopback, private networks, link-local."""
     connect_s: float = 5.0
     first_s: float = 60.0
-    """How long the head of the answer may take."""
+    """How long a stream may take to begin."""
+    whole_s: float = 600.0
+    """How long an answer that is not streamed may take."""
     idle_s: float = 30.0
     """How long a stream may be silent."""
     retries: int = 2

@@ -28,6 +28,7 @@ class ScriptedServer:
         self.bodies: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.left = 0
+        self.streaming = False
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
@@ -40,6 +41,7 @@ class ScriptedServer:
                 break
         self.headers.append({k.decode(): v.decode() for k, v in scope["headers"]})
         self.bodies.append(json.loads(body))
+        self.streaming = bool(self.bodies[-1].get("stream"))
         act = self._acts.pop(0) if len(self._acts) > 1 else self._acts[0]
         task = asyncio.ensure_future(act(self, send))
         gone = asyncio.ensure_future(receive())
@@ -80,7 +82,16 @@ END = b"data: [DONE]\n\n"
 
 
 def says(*texts: str, reason: str = "stop", tail: bytes = USAGE + END) -> Act:
-    return streams(*(chunk(text) for text in texts), chunk(reason=reason), tail)
+    streamed = streams(*(chunk(text) for text in texts), chunk(reason=reason), tail)
+    message = {"role": "assistant", "content": "".join(texts)}
+    usage = {"prompt_tokens": 11, "completion_tokens": 7}
+    choices = [{"index": 0, "message": message, "finish_reason": reason}]
+    whole = answers(200, {"choices": choices, "usage": usage})
+
+    async def act(server: ScriptedServer, send: Send) -> None:
+        await (streamed if server.streaming else whole)(server, send)
+
+    return act
 
 
 def streams(*frames: bytes, pause_s: float = 0.0, cut: bool = False) -> Act:

@@ -170,7 +170,7 @@ def test_a_cut_stream_is_asked_for_again_while_nothing_has_left() -> None:
     ids=["400", "context", "401", "404", "429", "500", "redirect", "no stream", "hangs"],
 )
 def test_a_refusal_becomes_the_right_status(act: Act, status: int, code: str) -> None:
-    with running(ScriptedServer(act)) as url, gateway(url, first_s=0.3) as app:
+    with running(ScriptedServer(act)) as url, gateway(url, first_s=0.3, whole_s=0.3) as app:
         body = {"model": "far", "messages": [{"role": "user", "content": "hi"}]}
         answer = app.client.post("/v1/chat/completions", json=body)
         assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
