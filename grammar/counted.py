@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Hashable
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from grammar import kernels
+from grammar.automata import CharDfa
+from grammar.automata.lengths import Lengths
 from grammar.classify import RootClass, at_root, keep
+from grammar.gather import join
 from grammar.lexemes import QUOTE, DfaLexeme
 from grammar.seams import Ending
 from grammar.trie import I32
 from grammar.vocabulary import Vocabulary
 
+_NONE = np.empty(0, np.int32)
+_ONE_BY_ONE = 200
 _LONGEST = 256
 """No token of the vocabularies we know has more characters; counts beyond are told apart all the same, only slower."""
 
@@ -28,17 +36,24 @@ class Count(NamedTuple):
 
 
 class Counted:
-    """`inner` (a quoted lexeme) cut down to `low` to `high` characters. `every`: the lexeme of all strings."""
+    """`inner` (a quoted lexeme) cut down to `low` to `high` characters. `every`: the lexeme of all strings.
+
+    `dfa`: the characters of `inner`, where that is not all strings. No state is entered from which no text of a
+    fitting length leads to the end.
+    """
 
     is_string = True
     is_blank = False
     general = False
 
-    def __init__(self, inner: DfaLexeme, every: DfaLexeme, low: int, high: int | None) -> None:
+    def __init__(
+        self, inner: DfaLexeme, every: DfaLexeme, low: int, high: int | None, dfa: CharDfa | None = None
+    ) -> None:
         self.inner = inner
         self.every = every
         self.low = low
         self.high = high
+        self.bounds = None if dfa is None else Bounds(dfa, inner, every, low, high)
         self.branches: dict[Any, Any] | None = {}
         self.start = Count(inner.start, every.start, 0)
 
@@ -60,7 +75,10 @@ class Counted:
             return Count(inner, char, -1) if fits else None
         if between and self.high is not None and state.size >= self.high:
             return None
-        return Count(inner, char, state.size + (char == every.start))
+        size = state.size + (char == every.start)
+        if self.bounds is not None and not self.bounds.alive(inner, char, size):
+            return None
+        return Count(inner, char, size)
 
     def outcome(self, state: Count) -> int | None:
         return 0 if state.size < 0 else None
@@ -89,17 +107,53 @@ class Counted:
     def key(self, state: Count) -> Hashable:
         if state.size < 0:
             return b"closed"
-        return (self.inner.key(state.inner), self.every.key(state.char), *self.room(state))
+        key = (self.inner.key(state.inner), self.every.key(state.char), *self.room(state))
+        if self.bounds is None or self.bounds.free(state.size) >= _LONGEST:
+            return key
+        return (*key, self.low - state.size, None if self.high is None else self.high - state.size)
 
     def classify(self, vocabulary: Vocabulary, state: Count) -> RootClass:
         wanted, room = self.room(state)
-        if not wanted and room == _LONGEST:
+        free = _LONGEST if self.bounds is None else self.bounds.free(state.size)
+        if not wanted and room == free == _LONGEST:
             return at_root(vocabulary, self.inner, state.inner)
         key = self.key(state)
         known = vocabulary.classes.get(key)
-        if known is None:
-            return keep(vocabulary, key, self._classify(vocabulary, state, wanted, room))
-        return known  # type: ignore[no-any-return]
+        if known is not None:
+            return known  # type: ignore[no-any-return]
+        found = self._classify(vocabulary, state, wanted, min(room, free))
+        if free < room:
+            found = self._with_longer(vocabulary, state, found, free, (wanted, room))
+        return keep(vocabulary, key, found)
+
+    def _with_longer(
+        self, vocabulary: Vocabulary, state: Count, found: RootClass, free: int, fitting: tuple[int, int]
+    ) -> RootClass:
+        """Add the tokens of more than `free` characters, one by one if they are few, else by a walk of their own."""
+        endings = self._classify(vocabulary, state, *fitting).endings
+        longer = self._longer(vocabulary, state, free, fitting[1])
+        if longer.size > _ONE_BY_ONE:
+            assert self.bounds is not None
+            ids = self.bounds.walk(vocabulary, state)
+            if found.row is None:
+                return RootClass(None, ids, endings)
+            return RootClass(_row(vocabulary, ids), _NONE, endings)
+        ids = np.array([t for t in longer.tolist() if self.run(state, vocabulary.words[t]) is not None], np.int32)
+        if found.row is None:
+            return RootClass(None, join([found.ids, ids]), endings)
+        row = found.row.copy()
+        kernels.set_bits(row, ids)
+        return RootClass(row, found.ids, endings)
+
+    def _longer(self, vocabulary: Vocabulary, state: Count, free: int, room: int) -> I32:
+        """Tokens of more than `free` characters, and no more than `room`, that the pattern takes."""
+        sizes, order = _by_characters(vocabulary, self.every, state.char)
+        longer = order[np.searchsorted(sizes, free, "right") : np.searchsorted(sizes, room, "right")]
+        base = at_root(vocabulary, self.inner, state.inner)
+        if base.row is None:
+            return np.intersect1d(longer, base.ids)
+        taken: I32 = longer[(base.row[longer >> 5] >> (longer & 31)) & 1 == 1]
+        return taken
 
     def _classify(self, vocabulary: Vocabulary, state: Count, wanted: int, room: int) -> RootClass:
         base = at_root(vocabulary, self.inner, state.inner)
@@ -114,6 +168,130 @@ class Counted:
         if row is not None and room < _LONGEST:
             row = row & _short_enough(vocabulary, self.every, state.char, room)
         return RootClass(row, ids, tuple(endings))
+
+
+class Bounds:
+    """Which states of a pattern can still reach its end with a length that fits."""
+
+    def __init__(self, dfa: CharDfa, inner: DfaLexeme, every: DfaLexeme, low: int, high: int | None) -> None:
+        self.lengths = _lengths(dfa)
+        self.inner, self.every, self.low, self.high = inner, every, low, high
+        self.number = _numbers(dfa, inner)
+        self._ends: dict[tuple[int, int], tuple[int, ...]] = {}
+        self._free: dict[int, int] = {}
+
+    def _fitting(self, size: int) -> int:
+        """States of the pattern, as a bit set, that are alive after `size` characters."""
+        if self.high is not None and size > self.high:
+            return 0
+        return self.lengths.within(max(self.low - size, 0), None if self.high is None else self.high - size)
+
+    def alive(self, inner: int, char: int, size: int) -> bool:
+        """`size` whole characters were read; inside one, some way to complete it must be alive."""
+        if char == self.every.start:
+            return bool(self._fitting(size) >> self.number[inner] & 1)
+        fitting = self._fitting(size + 1)
+        return any(fitting >> end & 1 for end in self.ends(inner, char))
+
+    def ends(self, inner: int, char: int) -> tuple[int, ...]:
+        """States of the pattern after the character that is begun."""
+        known = self._ends.get((inner, char))
+        if known is None:
+            found: set[int] = set()
+            after = self.every.row(char)
+            for byte, target in enumerate(self.inner.row(inner)):
+                if target < 0:
+                    continue
+                if after[byte] == self.every.start:
+                    found.add(self.number[target])
+                else:
+                    found.update(self.ends(target, after[byte]))
+            known = self._ends[inner, char] = tuple(found)
+        return known
+
+    def free(self, size: int) -> int:
+        """So many more characters can be read without a look at which: every state is alive; -1 if not even now."""
+        known = self._free.get(size)
+        if known is None:
+            known = -1
+            while known < _LONGEST and self._fitting(size + known + 1) == self.lengths.every:
+                known += 1
+            self._free[size] = known
+        return known
+
+    def walk(self, vocabulary: Vocabulary, state: Count) -> I32:
+        """Tokens that stay inside."""
+        columns = _LONGEST + 1
+        states = self.inner.table.shape[0]
+        alive = np.zeros((states, columns), np.bool_)
+        closable = np.zeros(columns, np.bool_)
+        sets = [_members(self._fitting(state.size + n), len(self.number)) for n in range(columns + 1)]
+        for inner, char in self._reached:
+            numbers = [self.number[inner]] if char == self.every.start else list(self.ends(inner, char))
+            offset = 0 if char == self.every.start else 1
+            alive[inner] = [bool(sets[n + offset][numbers].any()) for n in range(columns)]
+        trie, every = vocabulary.trie, self.every
+        with vocabulary.scratch as (inside, _, closes):
+            n_inside, _ = kernels.walk_counted(
+                trie.byte, trie.depth, trie.skip, trie.first, trie.exact, trie.ids, self.inner.table, every.table,
+                state.inner, state.char, every.start, self.inner.final, alive, closable, inside, closes,
+            )  # fmt: skip
+            return inside[:n_inside].copy()
+
+    @cached_property
+    def _reached(self) -> list[tuple[int, int]]:
+        """States of `inner`, each with the state of `every` that it goes with."""
+        pending = [(self.inner.start, self.every.start)]
+        seen = set(pending)
+        while pending:
+            inner, char = pending.pop()
+            after = self.every.row(char)
+            for byte, target in enumerate(self.inner.row(inner)):
+                if target < 0 or target == self.inner.final:
+                    continue
+                pair = (target, after[byte])
+                if pair not in seen:
+                    seen.add(pair)
+                    pending.append(pair)
+        return list(seen)
+
+
+@lru_cache(maxsize=500)
+def _lengths(dfa: CharDfa) -> Lengths:
+    return Lengths(dfa)
+
+
+def _numbers(dfa: CharDfa, inner: DfaLexeme) -> dict[int, int]:
+    """States of `dfa` by the states of `inner` that stand between characters."""
+    table = dfa.table
+    spelled = {c: _spelled(chr(start)) for start, c in zip(table.starts, table.classes, strict=True) if c >= 0}
+    numbers = {inner.start: 0}
+    pending = [(0, inner.start)]
+    while pending:
+        number, state = pending.pop()
+        for letters, target in table.rows[number].items():
+            after = state
+            for byte in spelled[letters]:
+                after = inner.row(after)[byte]
+            if after not in numbers:
+                numbers[after] = target
+                pending.append((target, after))
+    return numbers
+
+
+def _spelled(char: str) -> bytes:
+    return json.dumps(char, ensure_ascii=False)[1:-1].encode()
+
+
+def _members(states: int, count: int) -> npt.NDArray[np.bool_]:
+    packed = np.frombuffer(states.to_bytes((count + 7) // 8, "little"), np.uint8)
+    return np.unpackbits(packed, bitorder="little")[:count].astype(np.bool_)
+
+
+def _row(vocabulary: Vocabulary, ids: I32) -> I32:
+    row = np.zeros(vocabulary.row_words, np.int32)
+    kernels.set_bits(row, ids)
+    return row
 
 
 def _fits(sizes: I32, wanted: int, room: int) -> np.ndarray:
@@ -136,6 +314,19 @@ def _characters(vocabulary: Vocabulary, every: DfaLexeme, char: int) -> I32:
             every.table, char, every.start, every.final, known,
         )  # fmt: skip
         vocabulary.classes.put(key, known, known.nbytes)
+    return known
+
+
+def _by_characters(vocabulary: Vocabulary, every: DfaLexeme, char: int) -> tuple[I32, I32]:
+    """Ascending counts of characters, and the tokens that have them, for those that fit into a string at all."""
+    key = ("by characters", every.key(char))
+    known: tuple[I32, I32] | None = vocabulary.classes.get(key)
+    if known is None:
+        chars = _characters(vocabulary, every, char)
+        order = np.argsort(chars, kind="stable").astype(np.int32)
+        order = order[np.searchsorted(chars[order], 0) :]
+        known = chars[order], order
+        vocabulary.classes.put(key, known, 2 * order.nbytes)
     return known
 
 

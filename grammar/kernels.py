@@ -114,6 +114,54 @@ def walk_lengths(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
+def walk_counted(  # type: ignore[no-untyped-def]
+    byte, depth, skip, first, exact, ids, transitions, chars, start, begun, rest, final, alive, closable, inside, closes
+):
+    """`walk` for a string whose length is bounded as well; `chars`, `begun`, `rest`: the automaton of all strings, its
+    state, and the one between characters. `alive[state, n]`: after n more characters the string can still be finished;
+    `closable[n]`: it may be closed. Counts beyond the tables are those of their last column. Returns how many inside
+    and closing tokens there are; those that close and go on are left to the caller.
+    """
+    states = np.empty(1024, np.int32)
+    spelled = np.empty(1024, np.int32)
+    whole = np.empty(1024, np.int32)
+    states[0] = start
+    spelled[0] = begun
+    whole[0] = 0
+    most = closable.size - 1
+    n_inside = 0
+    n_closes = 0
+    i = 0
+    while i < byte.size:
+        d = depth[i]
+        after = transitions[states[d - 1], byte[i]]
+        if after < 0:
+            i = skip[i]
+            continue
+        size = whole[d - 1]
+        if after == final:
+            if closable[size]:
+                for k in range(first[i], first[i] + exact[i]):
+                    closes[n_closes] = ids[k]
+                    n_closes += 1
+            i = skip[i]
+            continue
+        spelled[d] = chars[spelled[d - 1], byte[i]]
+        if spelled[d] == rest:
+            size = min(size + 1, most)
+        if not alive[after, size]:
+            i = skip[i]
+            continue
+        states[d] = after
+        whole[d] = size
+        for k in range(first[i], first[i] + exact[i]):
+            inside[n_inside] = ids[k]
+            n_inside += 1
+        i += 1
+    return n_inside, n_closes
+
+
+@njit(cache=True, nogil=True)
 def set_bits(row, ids):  # type: ignore[no-untyped-def]
     """`for t in ids: row[t // 32] |= 1 << (t % 32)`."""
     for k in range(ids.size):
@@ -221,6 +269,8 @@ def warm() -> None:
     walk(byte, empty, empty, i32, empty, empty, table, flags, 0, -1, i32, i32, i32)
     walk_general(byte, empty, empty, i32, empty, empty, table, flags, 0, np.zeros(256, np.bool_), i32, i32)
     walk_lengths(byte, empty, empty, i32, empty, empty, table, 0, 0, -1, i32)
+    alive = np.ones((1, 1), np.bool_)
+    walk_counted(byte, empty, empty, i32, empty, empty, table, table, 0, 0, 0, -1, alive, flags, i32, i32)
     set_bits(i32, empty)
     set_bits_except(i32, empty, empty)
     starts = np.zeros(0, np.int64)

@@ -41,7 +41,7 @@ def _string_lexeme(part: Strings) -> Lexeme | None:
         return literals(sorted(part.words)) if part.words else None
     inner = every_string() if part.dfa is None else string_automaton(part.dfa)
     if part.low or part.high is not None:
-        return Counted(inner, every_string(), part.low, part.high)
+        return Counted(inner, every_string(), part.low, part.high, part.dfa)
     return inner
 
 

@@ -11,6 +11,7 @@ from functools import cached_property, lru_cache
 from typing import Final
 
 from grammar.automata import Budget, CharDfa
+from grammar.automata.lengths import Lengths
 from plugins.errors import GrammarLimit
 
 _FEW = 64
@@ -56,10 +57,10 @@ class Strings:
         dfa = self.dfa
         if self.minus:
             dfa = dfa.difference(CharDfa.from_literals(self.minus))
-        if (keep_low or keep_high is not None) and max(keep_low, keep_high or 0) * dfa.state_count <= 4_000:
+        if (keep_low or keep_high is not None) and max(keep_low, keep_high or 0) * dfa.state_count <= _FEW:
             dfa = dfa.intersection(CharDfa.length_between(keep_low, keep_high))
             keep_low, keep_high = 0, None
-        if dfa.is_empty():
+        if dfa.is_empty() or not Lengths(dfa).within(keep_low, keep_high) & 1:
             return NOTHING[0]
         return Strings(dfa=dfa, low=keep_low, high=keep_high)
 

@@ -1,0 +1,71 @@
+"""After how many more characters a state can accept, for every state of an automaton at once.
+
+The states that accept after exactly k characters follow from those for k - 1, so the sequence of these sets repeats
+itself from somewhere on; patterns of practice reach that point after a few steps.
+"""
+
+from __future__ import annotations
+
+from grammar.automata.chardfa import CharDfa
+
+_REMEMBERED = 10_000
+
+
+class Lengths:
+    """Sets of states are integers: bit q for state q. Mutable only in what it remembers."""
+
+    def __init__(self, dfa: CharDfa) -> None:
+        rows = dfa.table.rows
+        self._before: list[int] = [0] * len(rows)
+        for state, row in enumerate(rows):
+            for target in row.values():
+                self._before[target] |= 1 << state
+        first = sum(1 << state for state, accepts in enumerate(dfa.table.accepting) if accepts)
+        self._exact = [first]
+        self._seen = {first: 0}
+        self._turn: int | None = None
+        """Where the sequence goes on after its last set."""
+        self._within: dict[tuple[int, int | None], int] = {}
+        self.every = (1 << len(rows)) - 1
+
+    def within(self, low: int, high: int | None) -> int:
+        """States that accept some text of `low` to `high` characters (None: of any length from `low` on)."""
+        key = (low, high)
+        found = self._within.get(key)
+        if found is None:
+            if len(self._within) >= _REMEMBERED:
+                self._within.clear()
+            found = self._within[key] = self._union(low, high)
+        return found
+
+    def _union(self, low: int, high: int | None) -> int:
+        found = 0
+        size = low
+        while (high is None or size <= high) and found != self.every:
+            found |= self._exact[self._place(size)]
+            size += 1
+            if self._turn is not None and size - max(low, self._turn) > len(self._exact) - self._turn:
+                break  # once around
+        return found
+
+    def _place(self, size: int) -> int:
+        """Index of the states that accept after exactly `size` characters."""
+        while self._turn is None and len(self._exact) <= size:
+            after = self._step(self._exact[-1])
+            if after in self._seen:
+                self._turn = self._seen[after]
+            else:
+                self._seen[after] = len(self._exact)
+                self._exact.append(after)
+        if size < len(self._exact):
+            return size
+        assert self._turn is not None
+        return self._turn + (size - self._turn) % (len(self._exact) - self._turn)
+
+    def _step(self, states: int) -> int:
+        found = 0
+        while states:
+            lowest = states & -states
+            found |= self._before[lowest.bit_length() - 1]
+            states ^= lowest
+        return found

@@ -1,0 +1,74 @@
+"""A pattern with bounds on its length, counted beside the automaton, is the automaton of both."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from grammar import counted
+from grammar.automata import CharDfa, json_string_body
+from grammar.automata.lengths import Lengths
+from grammar.classify import RootClass, at_root
+from grammar.counted import Counted
+from grammar.leaves import every_string, string_automaton
+from grammar.lexemes import DfaLexeme
+from grammar.vocabulary import Vocabulary
+from tests.grammar.grammar_checks import byte_vocabulary
+
+PATTERNS = [
+    ("^(ab)*$", 1, 5),
+    ("^(aa|bbbbb)$|^x+$", 4, 7),
+    (r"^(?:\S+\s+){0,3}\S+$", 2, 9),
+    ("^[^a]*é?$", 3, 6),
+    ("(abc|12)", 0, 8),
+    ("^(aaa)*$", 4, None),
+    ("^😀*the$", 5, 8),
+]
+
+
+def tokens_of(found: RootClass, vocabulary: Vocabulary) -> tuple[set[int], set[int], set[tuple[int, int]]]:
+    inside = set(found.ids.tolist())
+    if found.row is not None:
+        inside |= set(np.flatnonzero(np.unpackbits(found.row.view(np.uint8), bitorder="little")).tolist())
+    closing = {token for ending in found.endings for token in ending.closers.tolist()}
+    leaving = {pair for end in found.endings for pair in zip(end.tokens.tolist(), end.numbers.tolist(), strict=True)}
+    return inside, closing, leaving
+
+
+@pytest.mark.parametrize("one_by_one", [200, 0])
+@pytest.mark.parametrize(("pattern", "low", "high"), PATTERNS)
+def test_counting_equals_the_product(
+    pattern: str, low: int, high: int | None, one_by_one: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At every step of random walks, whether tokens are tried one by one or by a walk over all of them."""
+    monkeypatch.setattr(counted, "_ONE_BY_ONE", one_by_one)
+    vocabulary = byte_vocabulary()
+    vocabulary = Vocabulary.from_bytes(vocabulary.words, eos_token_ids=vocabulary.eos_token_ids)
+    dfa = CharDfa.from_pattern(pattern)
+    fast = Counted(string_automaton(dfa), every_string(), low, high, dfa)
+    product = dfa.intersection(CharDfa.length_between(low, high))
+    slow = DfaLexeme(json_string_body(product), quoted=True)
+    for seed in range(12):
+        pick = random.Random(seed)
+        left, right = fast.start, slow.start
+        for _ in range(10):
+            inside, closing, leaving = tokens_of(at_root(vocabulary, fast, left), vocabulary)
+            assert (inside, closing, leaving) == tokens_of(at_root(vocabulary, slow, right), vocabulary)
+            if not inside:
+                break
+            word = vocabulary.words[pick.choice(sorted(inside))]
+            after, twin = fast.run(left, word), slow.run(right, word)
+            assert after is not None
+            assert twin is not None
+            left, right = after, twin
+
+
+@pytest.mark.parametrize(("pattern", "low", "high"), PATTERNS)
+def test_lengths_are_those_of_the_product(pattern: str, low: int, high: int | None) -> None:
+    dfa = CharDfa.from_pattern(pattern)
+    for least in range(9):
+        for most in (*range(least, 12), None):
+            some = not dfa.intersection(CharDfa.length_between(least, most)).is_empty()
+            assert bool(Lengths(dfa).within(least, most) & 1) is some
