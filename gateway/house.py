@@ -231,7 +231,7 @@ class House:
             self.metrics.registry.register(gpus)
         if self.desk.exporter is not None:
             self.metrics.watch(self.desk.exporter.stats, "export_")
-        _, generator = self.pipeline.stages.generate
+        _, generator = _generator(self._built["generate"])
         self.metrics.alias(generator.stats, lambda: next(iter(generator.models), ""))
 
     def _stages(self) -> Stages:
