@@ -125,6 +125,12 @@ class Moderation:
         """Some choice has all its text, and part of it waits for a person."""
         return any(choice.asked and choice.refusal == PENDING for choice in self._choices)
 
+    @property
+    def irreplaceable(self) -> tuple[str, ...]:
+        """Texts that had to go and could not be replaced where they stood: they ended their choices."""
+        windows = (region.window for choice in self._choices for region in choice.regions)
+        return tuple(window.irreplaceable for window in windows if window.irreplaceable)
+
     def feed(self, piece: Piece) -> list[Delta]:
         """What may leave now that `piece` was generated; nothing for a choice that already ended."""
         choice = self._choices[piece.index]

@@ -33,6 +33,7 @@ from gateway.screening import Screening
 from gateway.shape import Shape, shape_of
 from gateway.spans import Spans, error_code
 from gateway.telemetry import Metrics
+from gateway.tighter import without
 from gateway.tools import check_tools
 from gateway.upstream.model import is_remote, judged
 from gateway.validation import Validator
@@ -461,9 +462,19 @@ class Pipeline:
                 await self._begin(exchange)
 
     async def _collect_valid(self, exchange: Exchange) -> None:
+        refused: list[Answer] = []
         for _ in range(MAX_ATTEMPTS):
-            async for _delta in self._moderate(exchange):
-                pass
+            try:
+                async for _delta in self._moderate(exchange):
+                    pass
+            except GenerationFailed:
+                if not refused:
+                    raise
+                break  # a dead end of the tighter grammar
+            answers = exchange.answers
+            if await self._avoids(exchange):
+                refused = answers
+                continue
             complaint = next(filter(None, (self._complaint(exchange.request, a) for a in exchange.answers)), None)
             if complaint is None:
                 return
@@ -471,7 +482,27 @@ class Pipeline:
                 exchange.answers = [_refused(answer) for answer in exchange.answers]
                 return
             await self._regenerate(exchange, complaint)
-        raise GenerationFailed("no valid structured answer could be generated; this is a bug of the gateway")
+        if not refused:
+            raise GenerationFailed("no valid structured answer could be generated; this is a bug of the gateway")
+        exchange.answers = refused
+
+    async def _avoids(self, exchange: Exchange) -> bool:
+        """Generate again under a grammar that cannot write what had to go and could not be replaced where it stood.
+        False where there is no such thing, or no such grammar: the answer then stays refused."""
+        texts = exchange.moderation.irreplaceable if exchange.moderation is not None else ()
+        tighter = None if is_remote(exchange.served) else without(exchange.request, texts)
+        if tighter is None or exchange.cached is not None or exchange.prompt is None:
+            return False
+        asked, grammar = exchange.request, exchange.grammar
+        try:
+            exchange.request, exchange.shape = tighter, shape_of(tighter, exchange.prompt)
+            await self._constrain(exchange)
+            await self._generate(exchange)
+        except RequestError:  # nothing else can stand there, or the grammar cannot be told so
+            exchange.request, exchange.grammar = asked, grammar
+            return False
+        log.info("request %s: a value could not be redacted where it stood; generating without it", asked.id)
+        return True
 
     async def _regenerate(self, exchange: Exchange, complaint: str) -> None:
         self._metrics.invalid_answers.inc()

@@ -78,6 +78,8 @@ class HoldbackWindow:
         self._shadow: list[str] = []
         self._hold_from: int | None = None  # what leaves from here on is withheld
         self._refused: Stop | None = None
+        self.irreplaceable: str | None = None
+        """The text whose redaction was refused, if that ended the stream."""
         self._closing = False
 
     @property
@@ -283,6 +285,7 @@ class HoldbackWindow:
             written = self._replaced(redaction)
             if written is None:
                 self._refused = Stop("redaction_refused", first.rail)
+                self.irreplaceable = self._held_text[first.start - self._done : end - self._done]
                 return "".join(parts), tuple(redactions)
             self._take(end)
             parts.append(written)

@@ -98,6 +98,7 @@ class JsonWindow:
         self._redactor = redactor
         self._where = _Where()
         self._unit: _Unit | None = None
+        self._last: _Unit | None = None
         self._kind: Kind = "string"
         self._key = ""  # the key being read
         self._escape = ""  # an escape that is not complete yet
@@ -120,6 +121,11 @@ class JsonWindow:
             self.blocked = step.blocked
             steps.append(self._kept(step))
         return joined(*steps)
+
+    @property
+    def irreplaceable(self) -> str | None:
+        """As `HoldbackWindow.irreplaceable`: the decoded text."""
+        return self._last.irreplaceable if self._last is not None else None
 
     def close(self) -> Released:
         """The text is complete, or was cut short by its length."""
@@ -194,6 +200,7 @@ class JsonWindow:
     def _begin_unit(self, kind: Kind, at: int) -> None:
         unit = _Unit(*self._open)
         unit.spelled, unit.redactor, unit.place = {}, self._redactor, lambda: (self._where.path(), kind)
+        self._last = unit
         self._unit, self._kind, self._key, self._bare, self._unit_at = unit, kind, "", "start", at
 
     def _end_unit(self) -> Released:

@@ -103,6 +103,32 @@ def test_what_must_match_a_pattern_is_blocked_rather_than_changed(redacting: Run
     assert (answer.choices[0].finish_reason, answer.choices[0].message.content) == ("content_filter", None)
 
 
+def test_what_cannot_be_redacted_is_generated_anew_without_it(redacting: RunningGateway) -> None:
+    """The model's first choice had to go; under the tighter grammar it cannot be written."""
+    found = redacting.client().chat.completions.create(
+        model="bundled",
+        messages=MESSAGES,
+        temperature=0,
+        extra_body={"structured_outputs": {"choice": ["Clara Winther", "Aarhus"]}, "sluicegate": {"cache": False}},
+    )
+    assert (found.choices[0].finish_reason, found.choices[0].message.content) == ("stop", "Aarhus")
+
+
+def test_where_the_tighter_grammar_has_a_dead_end_the_answer_stays_refused(redacting: RunningGateway) -> None:
+    answer = redacting.client().chat.completions.create(
+        model="bundled", messages=MESSAGES, extra_body={"structured_outputs": {"regex": "Clara (Winther|Winther)"}}
+    )
+    assert (answer.choices[0].finish_reason, answer.choices[0].message.content) == ("content_filter", None)
+
+
+def test_a_stream_cannot_be_generated_anew_and_is_refused(redacting: RunningGateway) -> None:
+    body = {"model": "bundled", "messages": MESSAGES, "stream": True, "temperature": 0}
+    asked = {"structured_outputs": {"choice": ["Clara Winther", "Aarhus"]}, "sluicegate": {"cache": False}}
+    raw = httpx.post(f"{redacting.url}/v1/chat/completions", json=body | asked, timeout=60).text
+    assert "Clara Winther" not in raw
+    assert raw.rstrip().endswith("data: [DONE]")
+
+
 def test_a_blocked_request_generates_nothing() -> None:
     """An input rail's block is a typed 400, and no token was drawn for it."""
     with running(settings("block", "screen")) as gateway:
