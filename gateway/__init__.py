@@ -3,6 +3,7 @@
 from gateway.app import create_app
 from gateway.config import Settings, load
 from gateway.house import House
-from gateway.pipeline import Pipeline, Stages
+from gateway.pipeline import Pipeline
+from gateway.slots import Stages
 
 __all__ = ["House", "Pipeline", "Settings", "Stages", "create_app", "load"]

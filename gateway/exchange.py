@@ -36,7 +36,7 @@ EVERYTHING = Policy()
 
 if TYPE_CHECKING:  # moderation makes deltas, and an exchange holds its moderation
     from gateway.moderation import Moderation
-    from gateway.pipeline import Stages
+    from gateway.slots import Stages
 
 
 @dataclass(frozen=True, slots=True)

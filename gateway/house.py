@@ -25,7 +25,7 @@ from gateway.api.offline import Offline
 from gateway.batches import Batches
 from gateway.config import Settings
 from gateway.generators import Generators
-from gateway.pipeline import Pipeline, Stages
+from gateway.pipeline import Pipeline
 from gateway.policy import SLOTS as RAIL_SLOTS
 from gateway.policy import Policies, read_file, read_policies
 from gateway.prompts import Kitchen
@@ -36,6 +36,7 @@ from gateway.review import review_queue
 from gateway.routing import RouteTable, Routing
 from gateway.routing.places import Places
 from gateway.routing.shadow import Shadows
+from gateway.slots import Stages
 from gateway.spans import Spans
 from gateway.telemetry import Desk, Metrics, semconv
 from gateway.telemetry.content import Capturing, wanted

@@ -100,7 +100,7 @@ async def recalled(name: str, cache: TieredCache, question: Question) -> Recall:
     return Recall(None, None)
 
 
-async def remember(
+async def keep(
     name: str, cache: TieredCache, question: Question, answers: tuple[Answer, ...], recall: Recall, usage: Usage
 ) -> None:
     """The client has its answer already, so a failure is only logged."""

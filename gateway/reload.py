@@ -21,8 +21,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from gateway.config import Settings
-from gateway.pipeline import Stages
 from gateway.rails import RailWatch
+from gateway.slots import Stages
 from plugins import ConfigurationError, Lifecycle, SlotName
 from plugins.registry import GROUP
 

@@ -13,6 +13,9 @@ from gateway.tagged import complaint as tag_complaint
 from gateway.tagged import json_schemas
 from plugins import Answer, Constraint, InvalidGrammar, Request, ToolCall
 
+WHOLE = ("stop", "tool_calls")
+"""How a choice ends that says all it had to say."""
+
 
 class Validator:
     """Validators by schema, least recently used out first. Used from the event loop only."""
@@ -38,6 +41,16 @@ class Validator:
         if request.tool_choice.mode == "required" and request.tools:
             return "no tool was called"
         return None if request.constraint is None else self._complaint_of_text(request.constraint, answer.text)
+
+    def complaint_of_whole(self, request: Request, answer: Answer) -> str | None:
+        """The same for an answer that claims to be whole; None for one that was cut or stopped, and says so."""
+        return self.complaint(request, answer) if answer.finish_reason in WHOLE else None
+
+    def all_valid(self, request: Request, answers: Sequence[Answer]) -> bool:
+        return bool(answers) and self.first_complaint(request, answers) is None
+
+    def first_complaint(self, request: Request, answers: Sequence[Answer]) -> str | None:
+        return next(filter(None, (self.complaint_of_whole(request, answer) for answer in answers)), None)
 
     def _prepare(self, schema: Any, name: str) -> None:
         try:

@@ -55,7 +55,7 @@ def running(overrides: dict[str, Any] | None = None, environ: dict[str, str] | N
     thread.start()
     gateway = RunningGateway(f"http://127.0.0.1:{listener.getsockname()[1]}", house)
     try:
-        gateway.wait_for(lambda: house.ready or house.failure is not None, 120)
+        gateway.wait_for(lambda: house.ready or house.failure is not None, 300)
         assert house.failure is None, house.failure
         yield gateway
     finally:

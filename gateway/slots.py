@@ -1,0 +1,241 @@
+"""The slots of a request's way, one method each, in the order in which they run. `gateway.pipeline` calls them.
+
+Each stage leaves a note of when it began and what it decided (`Spans.timed`); a request runs on the stages that were in
+place when it was opened, whatever is configured meanwhile.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
+
+from cache import Question, TieredCache
+from gateway.config import PromptSettings
+from gateway.exchange import Delta, Exchange
+from gateway.moderation import Moderation
+from gateway.policy import Policies
+from gateway.prompts import Kitchen
+from gateway.rails import RailWatch, limits_of, settle
+from gateway.recall import Replay, hit_detail, keep, question_for, recalled
+from gateway.regions import Regions
+from gateway.review import ReviewQueue, hold_request
+from gateway.routing.places import Places
+from gateway.screening import Screening
+from gateway.shape import Shape, shape_of
+from gateway.spans import Spans
+from gateway.upstream.model import is_remote, judged
+from gateway.validation import WHOLE, Validator
+from plugins import (
+    Admitter,
+    Assembler,
+    CompiledGrammar,
+    Constrainer,
+    ContentBlocked,
+    Generation,
+    Generator,
+    InputRail,
+    Job,
+    OutputRail,
+    Piece,
+    Recorder,
+    Router,
+)
+
+log = logging.getLogger("sluicegate.pipeline")
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """(name, stage) by slot, in the order of the configuration."""
+
+    admit: Sequence[tuple[str, Admitter]]
+    screen: Sequence[tuple[str, InputRail]]
+    route: tuple[str, Router]
+    assemble: tuple[str, Assembler]
+    recall: Sequence[tuple[str, TieredCache]]
+    constrain: tuple[str, Constrainer]
+    generate: tuple[str, Generator]
+    moderate: Sequence[tuple[str, OutputRail]]
+    record: Sequence[tuple[str, Recorder]]
+    policies: Policies = field(default_factory=Policies)
+    watch: RailWatch = field(default_factory=RailWatch)
+    fingerprint: str = ""
+    """Digest of the configuration of every stage that shapes an answer; part of every cache key."""
+    kitchen: Kitchen = field(default_factory=lambda: Kitchen(PromptSettings()))
+    places: Places = field(default_factory=lambda: Places({}))
+    instead: Callable[..., str | None] = lambda *arguments: None
+    """`Routing.instead`: who answers where a model cannot."""
+    begun: Callable[[Exchange], None] = lambda exchange: None
+    """Told of each request whose generation has begun."""
+
+
+class Slots:
+    def __init__(self, spans: Spans, validator: Validator) -> None:
+        self._spans = spans
+        self._validator = validator
+
+    async def admit(self, exchange: Exchange) -> None:
+        for name, stage in exchange.pinned.admit:
+            with self._spans.timed(exchange, "admit", name) as note:
+                caller = await stage.admit(exchange.request, exchange.caller)
+                note.outcome = caller.key_id or caller.tenant
+                exchange.caller = caller
+
+    async def screen(self, exchange: Exchange, reviews: ReviewQueue | None) -> None:
+        asked_for, screening = exchange.request, Screening(exchange)
+        for name, rail in exchange.pinned.screen:
+            conduct = exchange.policy.conduct("screen", name)
+            if conduct.mode != "off":
+                with self._spans.timed(exchange, "screen", name) as note:
+                    await screening.ask(name, rail, conduct, note)
+        asked = [(name, reason) for name, reason in screening.asked if name not in exchange.approved]
+        if asked:
+            held = await hold_request(reviews, exchange, asked_for, asked)
+            raise ContentBlocked(*asked[0]) if held is None else held
+
+    async def route(self, exchange: Exchange) -> None:
+        name, router = exchange.pinned.route
+        models = exchange.pinned.generate[1].models
+        with self._spans.timed(exchange, "route", name) as note:
+            chosen = await router.route(exchange.request, exchange.caller, models)
+            exchange.model = models[chosen]
+            note.outcome = chosen
+
+    async def assemble(self, exchange: Exchange) -> None:
+        name, assembler = exchange.pinned.assemble
+        with self._spans.timed(exchange, "assemble", name) as note:
+            exchange.prompt = await assembler.assemble(exchange.request, exchange.served)
+            note.outcome = f"{len(exchange.prompt.token_ids)} tokens"
+        exchange.shape = (
+            Shape(judged(exchange.request.constraint))
+            if is_remote(exchange.served)
+            else shape_of(exchange.request, exchange.prompt)
+        )
+
+    async def recall(self, exchange: Exchange) -> None:
+        caches = [cache for _, cache in exchange.pinned.recall]
+        fingerprint = exchange.pinned.fingerprint + exchange.policy.fingerprint
+        question = question_for(exchange.request, exchange.caller, exchange.served, fingerprint, caches)
+        exchange.question = question
+        if question is None or not exchange.pinned.recall:
+            return
+        for name, cache in exchange.pinned.recall:
+            with self._spans.timed(exchange, "recall", name) as note:
+                recall = await recalled(name, cache, question)
+                exchange.recalls.append((name, cache, recall))
+                if recall.found is not None and self._validator.all_valid(exchange.request, recall.found.answers):
+                    exchange.hit, exchange.cached = recall.found, recall.found.answers
+                    note.detail |= hit_detail(recall.found)
+                note.outcome = "miss" if exchange.hit is None else f"{exchange.hit.kind} hit"
+            if exchange.hit is not None:
+                return
+        await self._board(exchange, question)
+
+    async def _board(self, exchange: Exchange, question: Question) -> None:
+        """Of identical requests at the same time one generates; the others wait for its answer here."""
+        name, cache = exchange.pinned.recall[0]
+        with self._spans.timed(exchange, "recall", f"{name} flight") as note:
+            exchange.seat = await cache.flights.board(question.key)
+            answers = exchange.seat.answers
+            if answers is not None and self._validator.all_valid(exchange.request, answers):
+                exchange.cached = answers
+            note.outcome = exchange.seat.role if exchange.cached is None else "shared"
+
+    async def constrain(self, exchange: Exchange) -> None:
+        constraint = exchange.shape.constraint or getattr(exchange.pinned.constrain[1], "unconstrained", None)
+        if constraint is None or exchange.cached is not None:
+            return
+        name, constrainer = exchange.pinned.constrain
+        with self._spans.timed(exchange, "constrain", name) as note:
+            exchange.grammar = await constrainer.compile(constraint, exchange.served)
+            if not isinstance(exchange.grammar, CompiledGrammar):  # None would mean that everything is allowed
+                raise TypeError(f"compile() answered {exchange.grammar!r}")
+            self._validator.prepare(exchange.request)
+            note.outcome = constraint.kind
+            if exchange.not_enforced:
+                note.detail["not_enforced"] = list(exchange.not_enforced)
+
+    async def generate(self, exchange: Exchange) -> None:
+        if exchange.cached is not None:
+            exchange.generation = Replay(exchange.cached)
+            return
+        name, generator = exchange.pinned.generate
+        request, prompt = exchange.request, exchange.prompt
+        assert prompt is not None
+        with self._spans.timed(exchange, "generate", name) as note:
+            job = Job(
+                request_id=request.id,
+                model=exchange.served.name,
+                prompt=prompt,
+                sampling=request.sampling,
+                grammar=exchange.grammar,
+                n=request.n,
+                tenant=exchange.caller.tenant,
+                priority=request.priority,
+                deadline_s=request.deadline_s,
+                version=exchange.served.version,
+                explain=request.explain,
+                traceparent=exchange.trace.traceparent,
+                request=request,
+            )
+            exchange.pinned.places.shed(generator, job.model, job.priority)
+            if exchange.place is None:
+                exchange.place = await exchange.pinned.places.take(job.model, job.priority)
+            exchange.generation = await generator.generate(job)
+            note.outcome = "queued"
+
+    async def moderate(self, exchange: Exchange) -> AsyncGenerator[Delta, None]:
+        moderation = Moderation(exchange.rails, exchange.request, exchange.caller, limits_of(exchange))
+        exchange.moderation = moderation
+        started = time.perf_counter()
+        assert exchange.generation is not None
+        try:
+            async for piece in _pieces(exchange):
+                for delta in moderation.feed(piece):
+                    exchange.released()
+                    yield delta
+                if moderation.finished:
+                    break
+        finally:
+            exchange.answers = moderation.answers()
+            settle(exchange, moderation)
+            self._spans.delivered(exchange, moderation.decisions(), started)
+
+    async def remember(self, exchange: Exchange) -> None:
+        if exchange.question is None or exchange.cached is not None:
+            return
+        answers = tuple(exchange.answers)
+        whole = bool(answers) and all(a.finish_reason in WHOLE and a.refusal is None for a in answers)
+        if exchange.seat is not None:
+            exchange.seat.land(answers) if whole else exchange.seat.release()
+        for name, cache, recall in exchange.recalls if whole else ():
+            await keep(name, cache, exchange.question, answers, recall, exchange.usage)
+
+    async def record(self, exchange: Exchange) -> None:
+        outcome = exchange.outcome()
+        self._spans.finish(exchange)
+        for name, recorder in exchange.pinned.record:
+            try:
+                await recorder.record(outcome)
+            except Exception:
+                log.exception("recorder %s failed; the request is unharmed", name)
+
+
+def _pieces(exchange: Exchange) -> AsyncIterable[Piece]:
+    """What is generated, by region: an output that is not all answer is taken apart first."""
+    assert exchange.generation is not None
+    plain = exchange.shape.is_plain or exchange.cached is not None
+    return exchange.generation if plain else _by_region(exchange, exchange.generation)
+
+
+async def _by_region(exchange: Exchange, generation: Generation) -> AsyncIterator[Piece]:
+    regions = [Regions(exchange.shape) for _ in range(exchange.request.n)]
+    async for piece in generation:
+        if piece.channel != "content":  # a generator that knows the channels by itself
+            yield piece
+            continue
+        for part in regions[piece.index].feed(piece):
+            yield part
+        exchange.thought_tokens = sum(region.thought_tokens for region in regions)
