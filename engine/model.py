@@ -6,6 +6,7 @@ import inspect
 import json
 from dataclasses import dataclass, field
 from hashlib import sha256
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +129,7 @@ def load_model(
     if weights != "full":
         _shrink(module, weights, where)
         kept = f"{kept} {weights}"
-    digest = folder_digest(_folder(where), kept + merged)
+    digest = folder_digest(_folder(where), kept + merged + _file_digest(where))
     return LoadedModel(
         name=name,
         version=f"{version}+{digest}" if version else digest,
@@ -170,6 +171,15 @@ def folder_digest(folder: Path, salt: str = "") -> str:
     return digest.hexdigest()[:16]
 
 
+def _file_digest(where: str) -> str:
+    """Of a GGUF file, which of those in its folder it is."""
+    if not where.endswith(".gguf"):
+        return ""
+    digest = sha256()
+    _digest_file(digest, Path(where))
+    return digest.hexdigest()
+
+
 def _digest_file(digest: Any, path: Path) -> None:
     size = path.stat().st_size
     with path.open("rb") as file:
@@ -200,17 +210,20 @@ def _bundled() -> str:
 def _from_pretrained(where: str, dtype: str | None, device: torch.device) -> tuple[Any, Any, Any]:
     from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
+    place, more = _place(where)
     try:
-        config = AutoConfig.from_pretrained(where)
+        config = AutoConfig.from_pretrained(place, **more)
         refuse_config(config, where)
-        tokenizer = AutoTokenizer.from_pretrained(where)
-        module = AutoModelForCausalLM.from_pretrained(where, dtype=_dtype(dtype, device), attn_implementation="eager")
+        tokenizer = AutoTokenizer.from_pretrained(place, **more)
+        module = AutoModelForCausalLM.from_pretrained(
+            place, dtype=_dtype(dtype, device), attn_implementation="eager", **more
+        )
     except ModelLoadError:
         raise
     except Exception as error:
         raise ModelLoadError(
             f"{where!r} could not be loaded ({type(error).__name__}: {error}); "
-            "expected a folder with config.json, safetensors weights and a tokenizer, or a name on the hub"
+            "expected a folder with config.json, safetensors weights and a tokenizer, a name on the hub, or a GGUF file"
         ) from error
     if config.model_type == "bloom":
         from engine.alibi import serve_bloom
@@ -218,6 +231,15 @@ def _from_pretrained(where: str, dtype: str | None, device: torch.device) -> tup
         serve_bloom(module)
     _refuse_signature(module, where)
     return config, tokenizer, module.to(device).eval().requires_grad_(False)
+
+
+def _place(where: str) -> tuple[str, dict[str, str]]:
+    """What `from_pretrained` wants for a folder, a name or a GGUF file. Raises `ModelLoadError`."""
+    if not where.endswith(".gguf"):
+        return where, {}
+    if find_spec("gguf") is None or find_spec("accelerate") is None:
+        raise ModelLoadError(f"{where!r} is a GGUF file; to read it, pip install 'sluicegate[gguf]'")
+    return str(Path(where).parent), {"gguf_file": Path(where).name}
 
 
 def _dtype(dtype: str | None, device: torch.device) -> Any:
@@ -240,6 +262,8 @@ def _refuse_signature(module: Any, where: str) -> None:
 
 
 def _folder(where: str) -> Path:
+    if where.endswith(".gguf"):
+        return Path(where).parent
     if Path(where).is_dir():
         return Path(where)
     from transformers.utils import cached_file
