@@ -52,7 +52,7 @@ class Series:
         slice_.requests += 1
         slice_.cached += done.cached
         slice_.tokens += done.usage.completion_tokens
-        stopped = done.error == "content_blocked" or "content_filter" in done.finish_reasons
+        stopped = done.error == "content_filter" or "content_filter" in done.finish_reasons
         slice_.refused += stopped
         slice_.errors += done.error is not None and not stopped
         for decision in done.decisions:

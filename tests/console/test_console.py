@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from gateway.testing import TestApp
 from tests.console.browser import CHROMIUM, MISSING, Browser, chromium
 from tests.gateway.conftest import RunningGateway, running
 
@@ -309,3 +310,18 @@ def test_nothing_went_wrong_while_all_of_that_was_shown(gateway: RunningGateway,
     """No exception, and no complaint but those that the tests above provoked."""
     provoked = ("violates", "401", "403", "404", "400", "net::ERR", "ERR_", "TrustedHTML", "Trusted Type")
     assert [line for line in browser.complaints() if not any(word in line for word in provoked)] == []
+
+
+@needs_chromium
+def test_the_button_brings_the_version_before_back(browser: Browser) -> None:
+    """A real route with two versions: changed over HTTP, rolled back by a click."""
+    routing = {"models": {"m": {"weights": {"m@1": 100, "m@2": 0}}}}
+    with TestApp(settings={"routing": routing}, names=("m@1", "m@2")) as app:
+        changed = app.client.put("/admin/routes/m/weights", json={"weights": {"m@1": 0, "m@2": 1}})
+        assert changed.status_code == 200, changed.text
+        browser.go(f"{app.url}/console#/models")
+        browser.until("document.querySelector('button.danger')")
+        browser.js("document.querySelector('button.danger').click()")
+        browser.until("document.body.innerText.includes('is back at')")
+        browser.until("document.querySelector('button.danger').disabled")
+        assert app.client.get("/admin/routes").json()["data"][0]["weights"]["m@1"] > 0

@@ -1,39 +1,47 @@
 import { Failure, ask } from "./api.js";
-import { chip, count, el, panel, table } from "./dom.js";
+import { chip, clock, count, el, panel, table } from "./dom.js";
 
-async function registry(signal) {
-  try { return await ask("/admin/models", { signal }); } catch (error) { if (error instanceof Failure && (error.status === 404 || error.status === 405)) return null; throw error; }
+async function read(path, signal) {
+  try { return (await ask(path, { signal })).data; } catch (error) { if (error instanceof Failure && error.status === 404) return []; throw error; }
 }
 
 export async function models({ signal }) {
-  const body = el("div", { class: "grid" });
-  const said = el("p", { role: "status", class: "note" });
+  const body = el("div", { class: "grid" }), said = el("p", { role: "status", class: "note" });
   const refresh = async () => {
-    const [now, kept] = await Promise.all([ask("/admin/console/overview", { signal }), registry(signal)]);
-    body.replaceChildren(served(now), ...routes(kept, refresh, said));
+    const [served, routes] = await Promise.all([read("/admin/models", signal), read("/admin/routes", signal)]);
+    body.replaceChildren(servedPanel(served), ...(routes.length ? routes.map((route) => routePanel(route, refresh, said)) : [noRoutes()]));
   };
   await refresh();
-  return [el("div", { class: "head" }, el("h1", {}, "Models"), el("p", {}, "what is served, and the way back")), body, said];
+  return [el("div", { class: "head" }, el("h1", {}, "Models"), el("p", {}, "what is served, which version answers, and the way back")), body, said];
 }
 
-function served(now) {
-  const rows = now.models.map((m) => el("tr", {}, el("td", {}, m.name), el("td", { class: "mono" }, m.version), el("td", { class: "number" }, count(m.context)), el("td", { class: "number" }, count(m.vocabulary))));
-  return panel("Served now", null, table("Models", [["Name"], ["Version"], ["Context", "number"], ["Vocabulary", "number"]], rows, "No model is loaded."));
+function servedPanel(served) {
+  const rows = served.map((m) => el("tr", {}, el("td", {}, m.id), el("td", { class: "mono" }, m.version), el("td", {}, m.route ? chip("route", "info") : chip(m.remote ? "upstream" : "in this process")),
+    el("td", { class: "number" }, count(m.context_length)), el("td", { class: "number" }, m.load ? count(m.load.running) : "–"), el("td", { class: "number" }, m.load ? count(m.load.waiting) : "–")));
+  return panel("Served now", null, table("Models", [["Name"], ["Version"], ["Where"], ["Context", "number"], ["Running", "number"], ["Waiting", "number"]], rows, "No model is loaded."));
 }
 
-function routes(kept, refresh, said) {
-  const list = kept?.data ?? kept?.models ?? [];
-  const found = Array.isArray(list) ? list : Object.entries(list).map(([name, value]) => ({ name, ...value }));
-  if (!found.length) return [panel("Versions", null, el("p", { class: "empty" }, "No versioned model is configured; a model with versions gets a rollback button here."))];
-  return found.map((model) => one(model, refresh, said));
+const noRoutes = () => panel("Versions", null, el("p", { class: "empty" }, "No public name stands for versions yet. A route with weights (docs/operations.md) gets its button to roll back here."));
+
+function share(weights) {
+  const sum = Object.values(weights).reduce((all, w) => all + w, 0) || 1;
+  return Object.entries(weights).map(([name, w]) => `${name} ${Math.round((100 * w) / sum)} %`).join(", ");
 }
 
-function one(model, refresh, said) {
-  const name = model.name ?? model.id, versions = model.versions ?? model.targets ?? [];
+function routePanel(route, refresh, said) {
   const roll = async () => {
-    try { await ask(`/admin/models/${encodeURIComponent(name)}/rollback`, { method: "POST", body: {} }); said.textContent = `${name} was rolled back.`; await refresh(); } catch (error) { said.textContent = error.message; }
+    try {
+      const now = await ask(`/admin/routes/${encodeURIComponent(route.name)}/rollback`, { method: "POST", body: {} });
+      said.textContent = `${route.name} is back at ${share(now.weights)}.`;
+      await refresh();
+    } catch (error) { said.textContent = error.message; }
   };
-  const rows = versions.map((v) => el("tr", {}, el("td", {}, typeof v === "string" ? v : v.version ?? v.name ?? v.model), el("td", {}, v.weight !== undefined ? `${v.weight}` : ""), el("td", {}, v.active || v.live || v.version === model.active ? chip("live", "good") : "")));
-  return el("section", { class: "panel" }, el("header", {}, el("h2", {}, name), el("span", { class: "end" }, el("button", { type: "button", class: "danger", on: { click: roll } }, "Roll back"))),
-    table(`Versions of ${name}`, [["Version"], ["Weight"], ["State"]], rows, "One version."));
+  const sum = Object.values(route.weights).reduce((all, w) => all + w, 0) || 1;
+  const rows = Object.entries(route.weights).map(([name, w]) => el("tr", {}, el("td", {}, name), el("td", {}, w > 0 ? chip("answers", "good") : chip("at rest")), el("td", { class: "number" }, `${Math.round((100 * w) / sum)} %`)));
+  const past = [...route.history].reverse().map((c) => el("tr", {}, el("td", {}, clock(c.at_s)), el("td", {}, c.by), el("td", {}, share(c.weights))));
+  return el("section", { class: "panel" },
+    el("header", {}, el("h2", {}, route.name), el("p", {}, [route.sticky ? `sticky by ${route.sticky}` : "", route.fallback.length ? `falls back to ${route.fallback.join(", ")}` : "", route.shadow ? `shadowed by ${route.shadow}` : ""].filter(Boolean).join("; ")),
+      el("span", { class: "end" }, el("button", { type: "button", class: "danger", disabled: route.history.length === 0, on: { click: roll } }, "Roll back"))),
+    el("div", { class: "stack" }, table(`Versions of ${route.name}`, [["Version"], ["State"], ["Share", "number"]], rows, "No version."),
+      past.length ? el("details", {}, el("summary", {}, "Changes before"), table("Changes", [["At"], ["By"], ["Shares before"]], past, "")) : null));
 }
