@@ -41,7 +41,7 @@ function routePanel(route, refresh, said) {
   const past = [...route.history].reverse().map((c) => el("tr", {}, el("td", {}, clock(c.at_s)), el("td", {}, c.by), el("td", {}, share(c.weights))));
   return el("section", { class: "panel" },
     el("header", {}, el("h2", {}, route.name), el("p", {}, [route.sticky ? `sticky by ${route.sticky}` : "", route.fallback.length ? `falls back to ${route.fallback.join(", ")}` : "", route.shadow ? `shadowed by ${route.shadow}` : ""].filter(Boolean).join("; ")),
-      el("span", { class: "end" }, el("button", { type: "button", class: "danger", disabled: route.history.length === 0, on: { click: roll } }, "Roll back"))),
+      el("span", { class: "end" }, el("button", { type: "button", class: "danger", disabled: route.history.length < 2, on: { click: roll } }, "Roll back"))),
     el("div", { class: "stack" }, table(`Versions of ${route.name}`, [["Version"], ["State"], ["Share", "number"]], rows, "No version."),
-      past.length ? el("details", {}, el("summary", {}, "Changes before"), table("Changes", [["At"], ["By"], ["Shares before"]], past, "")) : null));
+      past.length ? el("details", {}, el("summary", {}, "Changes, the newest in force"), table("Changes", [["At"], ["By"], ["Shares"]], past, "")) : null));
 }
