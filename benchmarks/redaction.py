@@ -4,8 +4,8 @@
 
 For each schema with a valid instance, every string of the instance in turn holds personal data: a sentence with a mail
 address, else a bare mail address, an IP address or a URL of one, whichever first leaves the instance valid; a position
-where none does cannot hold any. The answer is then streamed, one character a piece, through the window of structured
-answers with the rail `pii` set to redact. Reported, in positions:
+where none does cannot hold any. The answer is then streamed, three characters a piece, through the window of structured
+answers with the rail `pii` set to redact. Instances of more than 2,000 characters are left out. Reported, in positions:
 
     redacted    what left is valid JSON, satisfies the schema, and has nothing of the planted value
     refused     the answer was stopped: the value could not be replaced in its place. Whole answers are then generated
@@ -27,6 +27,9 @@ from benchmarks import common
 from plugins.contract import Caller, Message, Request
 from safety import JsonWindow, MatchRail, Policy, compile_pii, redactor_for
 
+PIECE = 3
+LONGEST = 2000
+"""Characters of an instance; each of its strings costs one answer of that length."""
 REQUEST = Request(id="benchmark", model="none", messages=(Message("user", "go on"),))
 PLANTS = (
     ("Please write to ada.lovelace@example.com about it.", "ada.lovelace@example.com"),
@@ -58,7 +61,7 @@ def planted(instance: Any, path: Path, text: str) -> Any:
 
 def released(rail: MatchRail, schema: Any, text: str) -> tuple[str, str | None]:
     window = JsonWindow([rail], REQUEST, Caller(), redactor=redactor_for(schema))
-    out = "".join([window.feed(character).text for character in text])
+    out = "".join([window.feed(text[i : i + PIECE]).text for i in range(0, len(text), PIECE)])
     return out + window.close().text, window.blocked
 
 
@@ -82,9 +85,11 @@ def measure(cases: list[Any], schemas: int) -> dict[str, Any]:
     used, failures = 0, []
     for case in cases:
         instance = next((test["data"] for test in case["tests"] if test["valid"]), None)
-        places = list(strings(instance))[:50]
+        places = list(strings(instance))
+        if used == schemas or not places or len(json.dumps(instance)) > LONGEST:
+            continue
         validator = _validator(case["schema"])
-        if used == schemas or not places or validator is None or not validator.is_valid(instance):
+        if validator is None or not validator.is_valid(instance):
             continue
         found = [judge(rail, case["schema"], validator, instance, path) for path in places]
         if set(found) == {"cannot hold any"}:

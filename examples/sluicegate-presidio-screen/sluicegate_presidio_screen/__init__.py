@@ -1,0 +1,30 @@
+"""Slot `screen`, stage `presidio`: names, addresses and what else Presidio's recognisers find, taken out of prompts.
+
+    [stages.screen.presidio]
+    nlp_model = "en_core_web_lg"      # a spaCy pipeline that is installed; "blank" runs pattern recognisers only
+    language = "en"
+    entities = ["PERSON", "LOCATION", "US_DRIVER_LICENSE"]     # default: all that are known
+    deny = { PROJECT_LEAD = ["Wilhelmina Oduya"] }             # words of your own, by entity
+    score = 0.5
+    action = "redact"                                          # or "block", "escalate"
+
+Not covered: streams (Presidio reads whole texts, so that this is an input rail only), and names without a model: with
+"blank" nothing is recognised by meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from plugins import RegistryLike
+from sluicegate_presidio_screen.screen import PresidioScreen, read_settings
+
+__all__ = ["PresidioScreen", "read_settings", "register"]
+
+
+def register(registry: RegistryLike) -> None:
+    def build(settings: Mapping[str, Any]) -> PresidioScreen:
+        return PresidioScreen(read_settings(settings))
+
+    registry.add("screen", "presidio", build, api_version=1)
