@@ -8,6 +8,7 @@ from typing import Any
 
 from grammar import leaves
 from grammar.automata import CharDfa, utf8
+from grammar.automata.budget import within
 from grammar.blocked.watch import Screens
 from grammar.lexemes import DfaLexeme
 from grammar.matcher import CompiledGrammar
@@ -19,7 +20,7 @@ from grammar.tape import PlainTape
 from grammar.threads import AT_END, End, InLexeme, Thread
 from grammar.values import Values
 from grammar.vocabulary import Vocabulary
-from plugins.errors import InvalidGrammar, Unsatisfiable
+from plugins.errors import GrammarLimit, InvalidGrammar, Unsatisfiable
 
 _READINGS = 256
 
@@ -34,16 +35,25 @@ def compile_json_schema(
     """
     options = options or GrammarOptions()
     if isinstance(schema, str):
-        try:
-            schema = json.loads(schema)
-        except ValueError as error:
-            raise InvalidGrammar(f"the schema is not JSON: {error}") from error
+        schema = _parsed(schema, options.limits.characters)
     if not isinstance(schema, dict | bool):
         raise InvalidGrammar(f"a schema must be an object, true or false, not {schema!r}")
     try:
-        return _compile(schema, vocabulary, options)
+        with within(options.limits.cpu_s):
+            return _compile(schema, vocabulary, options)
     except RecursionError as error:
-        raise InvalidGrammar("the schema nests too deeply to be compiled") from error
+        raise GrammarLimit("the schema nests too deeply to be compiled") from error
+
+
+def _parsed(schema: str, most: int) -> Any:
+    if len(schema) > most:
+        raise GrammarLimit(f"the schema has {len(schema)} characters; at most {most} are read")
+    try:
+        return json.loads(schema)
+    except ValueError as error:
+        raise InvalidGrammar(f"the schema is not JSON: {error}") from error
+    except RecursionError as error:
+        raise GrammarLimit("the schema nests too deeply to be read") from error
 
 
 def _compile(schema: dict[str, Any] | bool, vocabulary: Vocabulary, options: GrammarOptions) -> CompiledGrammar:
@@ -85,8 +95,9 @@ def compile_text(vocabulary: Vocabulary, *, options: GrammarOptions | None = Non
 
 def compile_regex(pattern: str, vocabulary: Vocabulary, *, options: GrammarOptions | None = None) -> CompiledGrammar:
     """Texts that the Python regular expression `pattern` matches from end to end."""
-    texts = CharDfa.from_pattern(pattern, dialect="python", anchored=True)
-    return _of_texts(texts, vocabulary, "pattern", options)
+    with within((options or GrammarOptions()).limits.cpu_s):
+        texts = CharDfa.from_pattern(pattern, dialect="python", anchored=True)
+        return _of_texts(texts, vocabulary, "pattern", options)
 
 
 def compile_choices(

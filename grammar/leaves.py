@@ -6,6 +6,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from grammar.automata import ByteDfa, CharDfa, byte_intersection, json_string_body, utf8
+from grammar.automata.budget import look
 from grammar.counted import Counted
 from grammar.lexemes import DfaLexeme, Lexeme, Words
 from grammar.literals import literals
@@ -80,6 +81,7 @@ def _within_doubles() -> ByteDfa:
 
 def spellings(value: Fraction, only_plain: bool = False) -> list[bytes]:
     """The usual JSON spellings of a constant: `1`, `1.0`; `0.001`, `1e-3`, `1e-03`. Not trailing zeros without end."""
+    look()
     plain = _decimal(value)
     if only_plain:
         return [plain.encode()]

@@ -25,6 +25,10 @@ class GrammarLimits:
     of the finished value."""
     string_states: int = 20_000
     """States of one string or regular-expression automaton."""
+    characters: int = 5_000_000
+    """Of a schema given as text."""
+    cpu_s: float = 5.0
+    """CPU time of one compilation, all of its automata together."""
     threads: int = 2_000
     """Readings of one text that are followed at the same time."""
 

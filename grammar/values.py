@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from grammar.arrays import ArrayPlan, ArrayState
+from grammar.automata.budget import look
 from grammar.frames import Layout
 from grammar.gather import Guard
 from grammar.guards import Checked, all_of
@@ -144,6 +145,7 @@ class Values:
     # --- meaning ---
 
     def domain(self, terms: Conj) -> Domain:
+        look()
         try:
             found = self.meaning.of_conj(terms)
             return found if self.blocklist is None else replace(found, strings=self._unblocked(found.strings))

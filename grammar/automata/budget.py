@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 from plugins.errors import GrammarLimit
@@ -19,6 +22,27 @@ class Budget:
 
 
 DEFAULT_BUDGET = Budget()
+_until: ContextVar[tuple[float, float] | None] = ContextVar("compile deadline", default=None)
+"""CPU time of this thread at which the grammar being compiled must be done, and how much it was given."""
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """What is compiled inside, all automata together, raises `GrammarLimit` past so much CPU time of the thread."""
+    token = _until.set((time.thread_time() + seconds, seconds))
+    try:
+        yield
+    finally:
+        _until.reset(token)
+
+
+def look() -> None:
+    """Raise if the time for the whole grammar is used up. Called where work is done in a loop."""
+    until = _until.get()
+    if until is not None and time.thread_time() > until[0]:
+        raise GrammarLimit(
+            f"the grammar takes more than {until[1]:g} s of CPU time to compile; make it smaller, or raise limits.cpu_s"
+        )
 
 
 class Meter:
@@ -47,6 +71,7 @@ class Meter:
 
     def clock(self) -> None:
         """Raise if the time is used up. For loops that make no states."""
+        look()
         if time.thread_time() > self._deadline_s:
             raise GrammarLimit(
                 f"the {self.subject} takes more than {self.budget.max_seconds} s of CPU time to compile; anchor it "

@@ -6,11 +6,14 @@ from collections import deque
 from typing import Any, NamedTuple
 
 from grammar.counted import Count, Counted
-from grammar.lexemes import QUOTE, DfaLexeme, State
+from grammar.lexemes import QUOTE, DfaLexeme, State, Words
+from grammar.literals import Literals
 
 _FEW = 4
 """Words offered from one state: a guard may refuse the first."""
 _VISITS = 4
+_LISTED = 300
+_MOST_PADDING = 100_000
 _MOST_STEPS = 4_000
 _READABLE = [QUOTE, *b"a0 -1.", *range(0x62, 0x7B), *range(0x41, 0x5B), *range(0x31, 0x3A), *range(0x20, 0x7F)]
 _RANK = {byte: rank for rank, byte in reversed(list(enumerate([*_READABLE, *range(256)])))}
@@ -45,6 +48,8 @@ def _search(lexeme: Any, start: State) -> list[Word]:
         return _by_distance(lexeme, start)
     if isinstance(lexeme, Counted):
         found.extend(_padded(lexeme, start))
+    if not found and isinstance(lexeme, Literals | Words):
+        found.extend(_listed(lexeme, start))
     now = lexeme.outcome(start)
     if now is not None:
         found.append(Word(b"", now))
@@ -101,6 +106,23 @@ def _moves(lexeme: Any, state: State) -> list[tuple[int, State]]:
     return moves
 
 
+def _listed(lexeme: Literals | Words, state: State) -> list[Word]:
+    """Of many words that can still be meant, those that are short among the first few hundred."""
+    window = lexeme.window(state)
+    if window is None or window[0] >= 0 > window[2]:
+        return []
+    low, high, at = window
+    if isinstance(lexeme, Words):
+        spelled = lexeme.spelled
+        rests = [
+            bytes(spelled.data[spelled.starts[k] + at : spelled.ends[k]]) for k in range(low, min(high, low + _LISTED))
+        ]
+    else:
+        rests = [lexeme.words[k][at:] for k in range(low, min(high, low + _LISTED))]
+    words = [Word(rest, lexeme.outcome_of(low + i)) for i, rest in enumerate(rests) if rest]
+    return sorted(words, key=lambda word: len(word.text))[:_FEW]
+
+
 def _padded(lexeme: Counted, state: Count) -> list[Word]:
     """Strings of any letters are as long as they must be; those of a pattern are searched for."""
     if lexeme.inner is not lexeme.every or state.size < 0:
@@ -109,6 +131,8 @@ def _padded(lexeme: Counted, state: Count) -> list[Word]:
         byte, after = _moves(lexeme, state)[0]
         return [Word(bytes([byte]) + word.text, word.outcome) for word in _padded(lexeme, after)]
     missing = max(lexeme.low - state.size, 0)
+    if missing > _MOST_PADDING:
+        return []
     most = missing + 1 if lexeme.high is None else min(missing + 1, lexeme.high - state.size)
     pads = [b"a" * missing, *([letter * most for letter in (b"a", b"b", b"c")] if most > missing else [])]
     pads += [b"b" * missing, b"c" * missing] if missing else []

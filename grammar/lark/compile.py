@@ -15,6 +15,7 @@ from lark.exceptions import LarkError
 from lark.lexer import PatternStr, TerminalDef
 
 from grammar.automata import CharDfa, utf8
+from grammar.automata.budget import look, within
 from grammar.compile import plain_grammar
 from grammar.lark.earley import Parser, Rule
 from grammar.lexemes import DfaLexeme
@@ -35,7 +36,8 @@ def compile_lark(text: str, vocabulary: Vocabulary, *, options: GrammarOptions |
     Raises `InvalidGrammar` with Lark's own message, `UnsupportedGrammar` for imports other than `common` and for look-
     around in terminals, `Unsatisfiable` if no text can be finished.
     """
-    parser = parser_of(text)
+    with within((options or GrammarOptions()).limits.cpu_s):
+        parser = parser_of(text)
     return plain_grammar(vocabulary, parser(None), options)
 
 
@@ -75,6 +77,7 @@ def _refuse(text: str) -> None:
 
 
 def _lexeme(terminal: TerminalDef) -> DfaLexeme:
+    look()
     pattern = terminal.pattern
     flags = "".join(sorted(pattern.flags))
     try:

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from grammar.automata import CharDfa
+from grammar.automata.budget import within
 from grammar.blocked.blocklist import Blocklist
 from grammar.blocked.watch import Screens
 from grammar.compile import satisfiable_values
@@ -21,7 +22,7 @@ from grammar.tags.steps import restarts
 from grammar.tags.tape import RegionTape
 from grammar.threads import Thread
 from grammar.vocabulary import Vocabulary
-from plugins.errors import GrammarError, Unsatisfiable, UnsupportedGrammar
+from plugins.errors import GrammarError, GrammarLimit, Unsatisfiable, UnsupportedGrammar
 
 _SEVERAL = (formats.Triggered, formats.Separated)
 
@@ -35,6 +36,14 @@ def compile_structural_tags(
     leads into `value`.
     """
     options = options or GrammarOptions()
+    try:
+        with within(options.limits.cpu_s):
+            return _compile(value, vocabulary, options)
+    except RecursionError as error:
+        raise GrammarLimit("the structural tag nests too deeply to be compiled") from error
+
+
+def _compile(value: Any, vocabulary: Vocabulary, options: GrammarOptions) -> CompiledGrammar:
     tree = read_structural_tag(value)
     nodes = list(_nodes(tree))
     _refuse_mixed(nodes)
