@@ -17,6 +17,7 @@ from grammar.vocabulary import Vocabulary
 
 _MOST_TRIES = 2_000
 _MOST_VALUES = 200
+_OPENERS = (b"{", b"[")
 _MOST_BYTES = 100_000
 _SECOND_KEY = re.compile(rb',[ \t\r\n]*"(?:[^"\\]|\\.)*"')
 
@@ -100,8 +101,10 @@ def _ways(config: Config, costs: Costs) -> list[bytes]:
 
 def _of_thread(thread: Thread, costs: Costs) -> Iterator[tuple[int, bytes]]:
     if isinstance(thread, Start):
+        outside = costs.follow(thread.follow, 0)
         for below in thread.threads():
-            yield from _of_thread(below, costs)
+            for cost, way in _of_thread(below, costs):
+                yield cost + outside * (way in _OPENERS), way  # what opens a bracket counts its own frame only
     elif isinstance(thread, Choice):
         for byte in thread.moves:
             yield costs.move(thread, byte), bytes([byte])

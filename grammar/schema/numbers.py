@@ -8,7 +8,7 @@ from functools import lru_cache
 from math import lcm
 from typing import Final
 
-from grammar.automata import ByteDfa, byte_difference, byte_union, number_dfa
+from grammar.automata import ByteDfa, CharDfa, byte_difference, byte_intersection, byte_union, number_dfa, utf8
 
 Bound = tuple[Fraction, bool]
 """A limit, and whether it is excluded."""
@@ -197,11 +197,18 @@ def _automaton_of(part: Numbers) -> ByteDfa:
         multiple_of=None if step == 1 else step,
         plain=part.plain,
     )
+    if part.not_steps or part.minus:  # 10e-1 is an integer, and 1e0 is 1: what is left out is told by plain spellings
+        found = byte_intersection(found, _without_exponents())
     for other in sorted(part.not_steps):
         found = byte_difference(found, number_dfa(integer=other == 1, multiple_of=None if other == 1 else other))
     if part.minus:
         found = byte_difference(found, _of_values(sorted(part.minus)))
     return found
+
+
+@lru_cache(maxsize=1)
+def _without_exponents() -> ByteDfa:
+    return utf8(CharDfa.from_pattern(r"[-.0-9]*", anchored=True))
 
 
 def _of_values(values: list[Fraction]) -> ByteDfa:

@@ -157,7 +157,11 @@ class Builder:
         low, high = self._bounds(node)
         excludes = (*node.triggers, *node.excludes)
         if high is None or count < high:
-            stops = tuple((trigger, self._triggered(node, trigger, count, follow)) for trigger in node.triggers)
+            stops = tuple(
+                (trigger, self._triggered(node, trigger, count, follow))
+                for trigger in node.triggers
+                if _leads(node, trigger)
+            )
         if count >= low:
             return self._free(stops, follow, excludes)
         return self._until(stops, excludes, False)
@@ -222,6 +226,11 @@ class Builder:
         if found is None:
             found = self._known[key] = Step(threads, begins)
         return found
+
+
+def _leads(node: formats.Triggered, trigger: str) -> bool:
+    """Some tag begins with it; else it is only kept out of the text."""
+    return any(tag.begin.startswith(trigger) for tag in node.tags)
 
 
 def _refuse_nested(texts: tuple[str, ...]) -> None:

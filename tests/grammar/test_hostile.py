@@ -1,0 +1,77 @@
+"""Bad schemas cannot hurt: each is answered, and refusals are typed. What they cost, `benchmarks.hostile` measures."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from benchmarks.hostile import CASES, outcome
+from grammar import (
+    GrammarLimit,
+    GrammarLimits,
+    GrammarOptions,
+    compile_json_schema,
+    compile_lark,
+    compile_regex,
+    compile_structural_tags,
+)
+from grammar.automata.budget import within
+from tests.grammar.grammar_checks import accepts, byte_vocabulary, check_schema
+
+SLOW = {"enum 100,000 numbers", "anyOf 10,000", "lark 100 kB", "pattern 200 kB", "pattern many lookaheads"}
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name not in SLOW])
+def test_every_hostile_input_is_compiled_or_refused_by_name(name: str) -> None:
+    """Anything but a `GrammarError` would come through here."""
+    assert outcome(CASES[name])
+
+
+@pytest.mark.parametrize("options", [{"limits": GrammarLimits(cpu_s=0.0)}])
+def test_one_deadline_holds_for_a_whole_compilation(options: Any) -> None:
+    given = GrammarOptions(**options)
+    schema = {"type": "object", "required": ["a"], "properties": {"a": {"enum": [1, 2]}}}
+    for compile_it in (
+        lambda: compile_json_schema(schema, byte_vocabulary(), options=given),
+        lambda: compile_regex("x(a|b){1,77}", byte_vocabulary(), options=given),
+        lambda: compile_lark("start: /x(a|c){1,77}/", byte_vocabulary(), options=given),
+        lambda: compile_structural_tags(
+            {"format": {"type": "json_schema", "json_schema": schema}}, byte_vocabulary(), options=given
+        ),
+    ):
+        with pytest.raises(GrammarLimit, match="CPU time"):
+            compile_it()
+
+
+def test_the_deadline_ends_with_the_compilation() -> None:
+    with within(0.0):
+        pass
+    compile_json_schema({"enum": [3, 4]}, byte_vocabulary())
+
+
+def test_a_schema_as_text_is_bounded() -> None:
+    limits = GrammarOptions(limits=GrammarLimits(characters=10))
+    with pytest.raises(GrammarLimit, match="characters"):
+        compile_json_schema(json.dumps({"title": "x" * 20}), byte_vocabulary(), options=limits)
+    with pytest.raises(GrammarLimit, match="too deeply"):
+        compile_json_schema("[" * 100_000, byte_vocabulary())
+
+
+def test_numbers_that_must_not_be_integers_are_none_in_any_spelling() -> None:
+    """Found by fuzzing: spellings with an exponent were taken for fractions."""
+    schema = {"type": "number", "not": {"type": "integer"}}
+    check_schema(
+        schema, valid=["0.5", "-1.25"], invalid=["0e-57", "10e-1", "1.5e1", "0.0", "-0e-1", "1.50e1"], raw=True
+    )
+    check_schema({"type": "number", "not": {"const": 1}}, valid=["2"], invalid=["1", "1.0", "10e-1", "1e0"], raw=True)
+
+
+def test_a_trigger_that_begins_no_tag_is_kept_out_of_the_text() -> None:
+    """Found by fuzzing: the mask offered its last letter, and the step refused it."""
+    tag = {"type": "tag", "begin": "<a>", "content": {"type": "any_text"}, "end": "</a>"}
+    value = {"format": {"type": "triggered_tags", "triggers": ["<a", "<b"], "tags": [tag]}}
+    compiled = compile_structural_tags(value, byte_vocabulary())
+    assert accepts(compiled, "<a>x</a><c")
+    assert not accepts(compiled, "<b")
