@@ -1,0 +1,126 @@
+"""Clients that leave, and clients that only wait: how soon the engine stops, and what an idle stream costs.
+
+python -m benchmarks.clients --limit 40            # streams that are left half way, with the bundled model
+python -m benchmarks.clients --idle 2000           # streams of which nothing comes, with a scripted model
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import resource
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import uvicorn
+
+from benchmarks.common import machine
+from gateway import House
+from gateway.config import load
+from gateway.server import _uvicorn_config
+from gateway.testing import TestApp
+
+BODY: dict[str, Any] = {"messages": [{"role": "user", "content": "Tell me a long story."}], "stream": True}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--limit", type=int, default=40, help="streams that are left")
+    parser.add_argument("--idle", type=int, default=0, help="idle streams instead")
+    parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
+    given = parser.parse_args()
+    print(machine())
+    found = idle(given.idle) if given.idle else leaving(given.limit)
+    for name, value in found.items():
+        print(f"{name:28} {value:.2f}")
+    if given.json:
+        print(json.dumps(found))
+
+
+def leaving(limit: int) -> dict[str, float]:
+    """Milliseconds from closing the socket until the engine runs nothing any more."""
+    house = House(load(), {})
+    took: list[float] = []
+    with serving(house) as port:
+        stats = house.pipeline.stages.generate[1].stats
+        for _ in range(limit):
+            connection = opened(port, {**BODY, "model": "bundled", "max_tokens": 400, "ignore_eos": True})
+            connection.recv(200)
+            while stats()["requests_running"] < 1:
+                time.sleep(0.0005)
+            left = time.perf_counter()
+            connection.close()
+            while stats()["requests_running"] > 0:
+                time.sleep(0.0005)
+            took.append((time.perf_counter() - left) * 1e3)
+    took.sort()
+    return {"left_ms_p50": took[len(took) // 2], "left_ms_p90": took[int(len(took) * 0.9)], "left_ms_max": took[-1]}
+
+
+def idle(count: int) -> dict[str, float]:
+    """Streams that stay open and silent: memory of one, and how long another request takes meanwhile."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 2 * count + 1000), hard))
+    app = TestApp(script=["x"], delay_s=3600)
+    with serving(app.house) as port:
+        before = rss_kb()
+        connections = [opened(port, {**BODY, "model": "scripted"}) for _ in range(count)]
+        while len(app.model.generations) < count:
+            time.sleep(0.02)
+        each = (rss_kb() - before) / count
+        started = time.perf_counter()
+        httpx.get(f"http://127.0.0.1:{port}/v1/models").raise_for_status()
+        waited = (time.perf_counter() - started) * 1e3
+        for connection in connections:
+            connection.close()
+        closed = time.perf_counter()
+        while len(app.outcomes) < count:
+            time.sleep(0.02)
+        return {
+            "streams": float(count),
+            "memory_of_one_kb": each,
+            "another_request_ms": waited,
+            "all_given_back_s": time.perf_counter() - closed,
+        }
+
+
+def opened(port: int, body: dict[str, Any]) -> socket.socket:
+    data = json.dumps(body).encode()
+    connection = socket.create_connection(("127.0.0.1", port))
+    head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {len(data)}\r\n\r\n"
+    connection.sendall(head.encode() + data)
+    return connection
+
+
+def rss_kb() -> float:
+    """Both ends of every connection are in this process: the clients' sockets count as well."""
+    pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
+    return pages * resource.getpagesize() / 1024
+
+
+@contextmanager
+def serving(house: House) -> Iterator[int]:
+    listener = socket.create_server(("127.0.0.1", 0), backlog=4096)
+    server = uvicorn.Server(_uvicorn_config(house.settings, house))
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])), daemon=True)
+    thread.start()
+    while not house.ready:
+        if house.failure is not None:
+            raise house.failure
+        time.sleep(0.02)
+    try:
+        yield int(listener.getsockname()[1])
+    finally:
+        server.should_exit = True
+        thread.join(20)
+
+
+if __name__ == "__main__":
+    main()
