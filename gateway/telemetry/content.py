@@ -6,6 +6,7 @@ what must not leave in an answer does not leave in a trace either; a message tha
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 from gateway.exchange import Exchange
@@ -30,7 +31,8 @@ class Capturing:
         if exchange.model is None:
             return None
         messages = tuple([(message.role, self._read(message, exchange)) for message in exchange.request.messages])
-        return Content(messages, tuple([(answer.text, answer.finish_reason) for answer in exchange.answers]))
+        answers = tuple([(_hidden(answer.text, exchange.restore), answer.finish_reason) for answer in exchange.answers])
+        return Content(messages, answers)
 
     def _read(self, message: Message, exchange: Exchange) -> str:
         try:
@@ -39,3 +41,11 @@ class Capturing:
         except Exception:  # a rail's own failure: withholding is always safe
             return WITHHELD
         return WITHHELD if window.blocked else "".join([step.text for step in steps])
+
+
+def _hidden(text: str, restored: Mapping[str, str]) -> str:
+    """Values that only the caller may see are placeholders again. `restored`: placeholder -> value."""
+    for placeholder, value in sorted(restored.items(), key=lambda pair: -len(pair[1])):
+        for spelled in {value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}:
+            text = text.replace(spelled, placeholder)
+    return text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,6 +14,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from gateway.telemetry import semconv
+from gateway.testing import TestApp
 from tests.gateway.conftest import RunningGateway, running
 
 SECRET = "the walrus is in the kitchen"
@@ -161,3 +163,33 @@ def test_explain_withholds_the_tokens_of_an_answer_that_a_rail_changed() -> None
         answer = httpx.post(f"{gateway.url}/v1/chat/completions", json={**BODY, "sluicegate": {"explain": True}}).json()
     assert "tokens" not in answer["sluicegate"]
     assert "rail" in answer["sluicegate"]["tokens_withheld"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_values_that_only_the_caller_may_see_are_placeholders_in_what_is_captured(stream: bool) -> None:
+    """The caller gets the address back; the operator's view has what the model saw."""
+
+    def script(job: Any) -> list[str]:
+        return ["Write to " + " ".join(re.findall(r"<[A-Z_]+_[A-Z2-7]{5,}>", job.prompt.text))]
+
+    app = TestApp(
+        pipeline={"admit": ["api-keys"], "screen": ["pseudonyms"]},
+        stages={"screen": {"pseudonyms": {"secret": "ab" * 32}}},
+        keys=[{"id": "sees", "key": "sees", "scopes": ["pii"]}],
+        settings={"telemetry": {"content": True}},
+        script=script,
+    )
+    with app:
+        body = {
+            "model": "scripted",
+            "stream": stream,
+            "messages": [{"role": "user", "content": "I am ada@example.com"}],
+        }
+        heads = {"authorization": "Bearer sees"}
+        answer = app.client.post("/v1/chat/completions", json=body, headers=heads)
+        app.wait_for_outcomes()
+        [done] = app.house.desk.recent()
+    assert "ada@example.com" in answer.text
+    assert done.content is not None
+    assert "ada@example.com" not in str(done.content)
+    assert "<EMAIL" in done.content.answers[0][0]
