@@ -75,6 +75,7 @@ def _request(wire: CompletionRequest, prompt: str, api_key: str | None) -> Reque
         api_key=api_key,
         metadata=wire.metadata or {},
         cache=wire.sluicegate.cache is not False,
+        deadline_s=wire.sluicegate.deadline_s,
         reuse=reuse_of(wire.sluicegate.cache),
         raw=True,
     )

@@ -42,6 +42,7 @@ class Extension(BaseModel):
     grammar: dict[str, Any] = Field(default_factory=dict)
     reasoning: bool | None = None
     on_length: Literal["stop", "close"] = "stop"
+    deadline_s: Annotated[float, Field(gt=0, le=86_400)] | None = None
     template: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     variables: dict[str, Any] = Field(default_factory=dict)
     context: list[ContextDocument] = Field(default_factory=list, max_length=1000)

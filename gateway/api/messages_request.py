@@ -143,6 +143,7 @@ def _request(wire: MessagesRequest, api_key: str | None) -> Request:
         user=wire.metadata.user_id if wire.metadata else None,
         api_key=api_key,
         cache=wire.sluicegate.cache is not False,
+        deadline_s=wire.sluicegate.deadline_s,
         reuse=reuse_of(wire.sluicegate.cache),
         parts=parts_of(wire.sluicegate),
         tools=tools,

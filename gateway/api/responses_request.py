@@ -169,6 +169,7 @@ def _request(wire: ResponsesRequest, api_key: str | None) -> Request:
         api_key=api_key,
         metadata=wire.metadata or {},
         cache=wire.sluicegate.cache is not False,
+        deadline_s=wire.sluicegate.deadline_s,
         reuse=reuse_of(wire.sluicegate.cache),
         parts=parts_of(wire.sluicegate),
         tools=tools,

@@ -33,6 +33,13 @@ def test_max_completion_tokens_wins_over_its_old_name() -> None:
     assert parse(max_tokens=5, max_completion_tokens=7).request.sampling.max_tokens == 7
 
 
+def test_a_deadline_is_part_of_the_request_and_positive() -> None:
+    assert parse(sluicegate={"deadline_s": 2.5}).request.deadline_s == 2.5
+    assert parse().request.deadline_s is None
+    with pytest.raises(RequestError, match="deadline_s"):
+        parse(sluicegate={"deadline_s": 0})
+
+
 def test_searching_and_narrowing_have_the_names_of_vllm_and_transformers() -> None:
     asked = parse(
         n=2,
