@@ -50,4 +50,4 @@ train-model: $(VENV)/.installed-test
 	$(RUN) -m training.train
 
 bench-grammar: $(VENV)/.installed-test
-	$(RUN) -m benchmarks.masks
+	$(RUN) -m benchmarks.masks --again
