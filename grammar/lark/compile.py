@@ -27,6 +27,7 @@ from plugins.errors import GrammarError, GrammarLimit, InvalidGrammar, Unsatisfi
 
 _MOST_CHARACTERS = 200_000
 _IMPORT = re.compile(r"^\s*%import\s+(?!common\b)(\S+)", re.MULTILINE)
+_GBNF = re.compile(r"^[ \t]*([A-Za-z][\w-]*[ \t]*::=)", re.MULTILINE)
 _EXTENSION = re.compile(r"%(json|regex|lark)\b")
 
 
@@ -66,6 +67,13 @@ def parser_of(text: str) -> Callable[[Continuation | None], Callable[[], tuple[T
 
 
 def _refuse(text: str) -> None:
+    other = _GBNF.search(text)
+    if other:
+        line, column = text.count("\n", 0, other.start(1)) + 1, other.start(1) - text.rfind("\n", 0, other.start(1))
+        raise UnsupportedGrammar(
+            f"line {line}, column {column}: {other.group(1)!r} is a rule in GBNF; write the grammar in Lark's "
+            "notation, with `start: ...` for `root ::= ...`"
+        )
     outside = _IMPORT.search(text)
     if outside:
         raise UnsupportedGrammar(f"%import {outside.group(1)} reads a file; only %import common.* is allowed")

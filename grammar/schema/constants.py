@@ -20,7 +20,8 @@ def json_text(value: Any) -> str:
 
 @lru_cache(maxsize=4_000)
 def literal_domain(text: str) -> Domain:
-    """The set of the one value that `text` spells; the empty text spells none."""
+    """The set of the one value that `text` spells; the empty text spells none. `const` and `enum` evaluate nothing for
+    `unevaluatedProperties`, so the parts are silent."""
     if not text:
         return NOTHING
     value = json.loads(text, parse_float=str, parse_int=str) if text[0] in "-0123456789" else json.loads(text)
@@ -31,7 +32,9 @@ def literal_domain(text: str) -> Domain:
     if isinstance(value, str):
         return only(strings=(Strings(words=frozenset({value})),))
     if isinstance(value, list):
-        items = Items(tuple((Literal(json_text(item)),) for item in value), NEVER)
+        items = Items(tuple((Literal(json_text(item)),) for item in value), NEVER, silent=True)
         return only(arrays=(Array(parts=(items,), low=len(value), high=len(value)),))
-    members = Members(tuple((name, (Literal(json_text(item)),)) for name, item in value.items()), (), NEVER)
+    members = Members(
+        tuple((name, (Literal(json_text(item)),)) for name, item in value.items()), (), NEVER, silent=True
+    )
     return only(objects=(Object(parts=(members,), required=tuple(value)),))

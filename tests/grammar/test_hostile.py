@@ -68,6 +68,13 @@ def test_numbers_that_must_not_be_integers_are_none_in_any_spelling() -> None:
     check_schema({"type": "number", "not": {"const": 1}}, valid=["2"], invalid=["1", "1.0", "10e-1", "1e0"], raw=True)
 
 
+def test_constants_evaluate_nothing() -> None:
+    """Found by fuzzing: a property of a constant was taken for one that `properties` had seen."""
+    for name, value in (("unevaluatedProperties", {"a": 1}), ("unevaluatedItems", [1])):
+        schema = {"allOf": [{"enum": [value, "x"]}], name: False}
+        check_schema(schema, valid=["x"], invalid=[value])
+
+
 def test_a_trigger_that_begins_no_tag_is_kept_out_of_the_text() -> None:
     """Found by fuzzing: the mask offered its last letter, and the step refused it."""
     tag = {"type": "tag", "begin": "<a>", "content": {"type": "any_text"}, "end": "</a>"}

@@ -83,3 +83,18 @@ def test_the_mask_equals_trying_every_token(text: str) -> None:
 def test_what_is_wrong_is_said(text: str, error: type[Exception]) -> None:
     with pytest.raises(error):
         compile_lark(text, byte_vocabulary())
+
+
+def test_gbnf_is_refused_by_name_and_place() -> None:
+    with pytest.raises(UnsupportedGrammar, match=r"line 2, column 3: 'root ::=' is a rule in GBNF"):
+        compile_lark('# a list\n  root ::= "a" | "b"', byte_vocabulary())
+    compile_lark('start: "::="', byte_vocabulary())
+
+
+def test_a_terminal_may_end_wherever_it_matches() -> None:
+    """As with Lark's lexer `dynamic_complete`; found by fuzzing, when masks and steps read terminals differently."""
+    text = 'start: A+ "ab" X\nA: /a+/\nX: /b(ac)?/'
+    compiled = compile_lark(text, byte_vocabulary())
+    for example in ("aabb", "aaabbac", "aab", "abb"):
+        parser = lark.Lark(text, parser="earley", lexer="dynamic_complete")
+        assert accepts(compiled, example) is _parses(parser, example)
