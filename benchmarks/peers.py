@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import machine
-from gateway.upstream.model import byte_tokenizer
 from plugins import Job, Piece, RegistryLike, ServedModel, Usage
+from plugins.testing import Unconstrained
 from plugins.testing.doubles import FakeModel
 
 BENCH = Path(__file__).resolve().parent.parent.parent / "shared" / "bench" / "gateway"
@@ -39,7 +39,7 @@ class Here:
     """Slot `generate`: answers at once; each chunk of a stream says when it was made, as the mock server's do."""
 
     def __init__(self) -> None:
-        self._models: dict[str, ServedModel] = {name: FakeModel(name, tokenizer=byte_tokenizer()) for name in NAMES}
+        self._models: dict[str, ServedModel] = {name: FakeModel(name) for name in NAMES}
 
     @property
     def models(self) -> Mapping[str, ServedModel]:
@@ -71,6 +71,7 @@ class Reply:
 
 def register(registry: RegistryLike) -> None:
     registry.add("generate", "here", lambda settings: Here())
+    registry.add("constrain", "unconstrained", lambda settings: Unconstrained())
 
 
 def main() -> None:
@@ -171,6 +172,7 @@ def serve(kind: str, port: int, mock: int) -> None:
         "accounts": {"path": str(Path(tempfile.mkdtemp()) / "accounts.db"), "prices": {"*": {"input": 1, "output": 2}}},
         "pipeline": {
             "generate": [kind],
+            "constrain": ["unconstrained" if kind == "here" else "grammar"],
             "screen": ["secrets"],
             "moderate": ["secrets", "blocklist"],
             "record": ["ledger", "metrics"],

@@ -111,7 +111,7 @@ class SharedFields(BaseModel):
     guided_whitespace_pattern: str | None = None
     user: str | None = None
     metadata: dict[str, str] | None = None
-    sluicegate: Extension = Extension()
+    sluicegate: Extension = Field(default_factory=Extension)
 
     @property
     def include_usage(self) -> bool:

@@ -121,7 +121,7 @@ class MessagesRequest(BaseModel):
     output_config: OutputConfig | None = None
     output_format: JsonFormat | None = None
     metadata: Meta | None = None
-    sluicegate: Extension = Extension()
+    sluicegate: Extension = Field(default_factory=Extension)
 
 
 def parse_messages(body: bytes | Mapping[str, Any], api_key: str | None = None) -> Parsed:

@@ -133,7 +133,7 @@ class ResponsesRequest(BaseModel):
     store: Literal[False] | None = None
     metadata: dict[str, str] | None = None
     user: str | None = None
-    sluicegate: Extension = Extension()
+    sluicegate: Extension = Field(default_factory=Extension)
 
 
 @dataclass(frozen=True, slots=True)
