@@ -77,7 +77,9 @@ class Spans:
         }
         took, began = time.perf_counter() - started_s, started_s - exchange.started_at
         exchange.decisions.append(Decision("generate", "deliver", outcome, took, detail, began))
-        exchange.decisions += [dataclasses.replace(decision, began_s=began) for decision in decisions]
+        exchange.decisions += [
+            Decision(said.slot, said.stage, said.outcome, said.duration_s, said.detail, began) for said in decisions
+        ]
 
     def finish(self, exchange: Exchange) -> None:
         self._live.pop(exchange.request.id, None)
