@@ -32,6 +32,7 @@ from plugins import (
     Assembler,
     CompiledGrammar,
     Constrainer,
+    Constraint,
     ContentBlocked,
     Generation,
     Generator,
@@ -144,7 +145,7 @@ class Slots:
             note.outcome = exchange.seat.role if exchange.cached is None else "shared"
 
     async def constrain(self, exchange: Exchange) -> None:
-        constraint = exchange.shape.constraint or getattr(exchange.pinned.constrain[1], "unconstrained", None)
+        constraint = exchange.shape.constraint or _of_free_text(exchange.pinned.constrain[1])
         if constraint is None or exchange.cached is not None:
             return
         name, constrainer = exchange.pinned.constrain
@@ -221,6 +222,12 @@ class Slots:
                 await recorder.record(outcome)
             except Exception:
                 log.exception("recorder %s failed; the request is unharmed", name)
+
+
+def _of_free_text(constrainer: Constrainer) -> Constraint | None:
+    """What the operator forbids wherever nothing else is asked for (a blocklist), if the stage has such a thing."""
+    found = getattr(constrainer, "unconstrained", None)
+    return found if isinstance(found, Constraint) else None
 
 
 def _pieces(exchange: Exchange) -> AsyncIterable[Piece]:
