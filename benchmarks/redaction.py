@@ -32,8 +32,8 @@ LONGEST = 2000
 """Characters of an instance; each of its strings costs one answer of that length."""
 REQUEST = Request(id="benchmark", model="none", messages=(Message("user", "go on"),))
 PLANTS = (
-    ("Please write to ada.lovelace@example.com about it.", "ada.lovelace@example.com"),
-    ("ada.lovelace@example.com", "ada.lovelace@example.com"),
+    ("Please write to ada.lovelace@qzvornik.org about it.", "ada.lovelace@qzvornik.org"),
+    ("ada.lovelace@qzvornik.org", "ada.lovelace@qzvornik.org"),
     ("203.0.113.77", "203.0.113.77"),
     ("http://203.0.113.77/", "203.0.113.77"),
 )
