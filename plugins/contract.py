@@ -178,6 +178,7 @@ class Request:
     """Seconds that generating may take, waiting included; past them the request ends with `DeadlineExceeded`."""
     metadata: Mapping[str, str] = field(default_factory=dict)
     cache: bool = True
+    """False: neither look for a kept answer nor keep this one."""
     tools: tuple[Tool, ...] = ()
     tool_choice: ToolChoice = ToolChoice()
     reasoning: bool = False
@@ -193,7 +194,6 @@ class Request:
             return ()
         return tuple(tool for tool in self.tools if choice.names is None or tool.name in choice.names)
 
-    """False: neither look for a kept answer nor keep this one."""
     reuse: Reuse = Reuse()
     parts: Parts | None = None
     """Template, variables and context documents, where the prompt is to be made of more than the messages."""
