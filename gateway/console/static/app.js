@@ -61,11 +61,12 @@ function gate(error) {
 
 async function listen() {
   if (feed) return;
-  feed = new AbortController();
+  const mine = new AbortController();
+  feed = mine;
   let waited = 500;
-  while (feed && !feed.signal.aborted) {
+  while (!mine.signal.aborted) {
     try {
-      for await (const data of events("/admin/console/feed", { signal: feed.signal })) {
+      for await (const data of events("/admin/console/feed", { signal: mine.signal })) {
         waited = 500;
         const tick = JSON.parse(data);
         const line = tick.live.length ? `${tick.live.length} running` : "idle";
@@ -74,6 +75,7 @@ async function listen() {
         for (const act of [...listeners]) act(tick);
       }
     } catch (error) {
+      if (mine.signal.aborted) return;
       if (error instanceof Failure && error.status < 500) { feed = null; return; }
       pulse.className = "pulse off";
       pulse.textContent = "no connection";
@@ -92,5 +94,8 @@ function theme(next) {
 theme(localStorage.getItem("sluicegate.theme") ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"));
 document.getElementById("theme").addEventListener("click", () => theme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"));
 document.getElementById("forget").addEventListener("click", () => { key.forget(); feed?.abort(); feed = null; show(); });
+// A page that the browser keeps for going back must not keep its connection: there are only six.
+addEventListener("pagehide", () => { feed?.abort(); feed = null; });
+addEventListener("pageshow", (event) => { if (event.persisted) show(); });
 addEventListener("hashchange", () => show().then(() => { main.focus({ preventScroll: true }); scrollTo(0, 0); }));
 show();
