@@ -23,6 +23,8 @@ IMPORTED_AS = {
     "httptools": "uvicorn.protocols.http.httptools_impl",
 }
 USED_BY_OTHERS = {
+    "accelerate": "transformers needs it to read GGUF files",
+    "gguf": "transformers reads GGUF files with it",
     "opentelemetry-exporter-otlp-proto-http": "the SDK loads it by name where traces are exported",
     "python-multipart": "FastAPI reads uploads with it",
     "safetensors": "transformers reads weights with it",

@@ -233,5 +233,10 @@ async def test_requests_that_have_ended_leave_no_object_behind(model: LoadedMode
         before, own_before = alive()
         await some(engine, 60)
         after, own_after = alive()
+        for _ in range(100):  # the engine thread lets go of the last request a moment after it was answered
+            if own_after <= own_before:
+                break
+            await asyncio.sleep(0.02)
+            after, own_after = alive()
     assert own_after <= own_before
     assert after - before < 60, "less than one object a request"
