@@ -168,21 +168,27 @@ class Scheduler:
         budget = self._max_batch_tokens
         for sequence in sorted(self.running, key=lambda s: s.pending > 1):
             count = min(sequence.pending, budget)
-            if sequence.pending > SHORT:
-                count = min(count, self._prompt_left)
-                self._prompt_left -= count
+            count = self._paced(sequence, count)
             budget -= count
             if count:
                 yield Row(sequence, sequence.computed, count)
 
     def _admit(self, budget: int) -> Iterator[Row]:
-        budget = min(budget, self._prompt_left)
         while budget > 0 and (sequence := self._next_waiting()) and self._make_room(sequence):
             heappop(self._heap)
             self._start(sequence)
-            count = min(sequence.pending, budget)
+            count = self._paced(sequence, min(sequence.pending, budget))
             budget -= count
-            yield Row(sequence, sequence.computed, count)
+            if count:
+                yield Row(sequence, sequence.computed, count)
+
+    def _paced(self, sequence: Sequence, count: int) -> int:
+        """Of a prompt that takes more than a step anyway, no more than those who decode can bear; a short one is read
+        at once: it holds them up for a step, and many short ones that wait would else wait for very long."""
+        if sequence.pending > SHORT and len(sequence.tokens) > self._max_batch_tokens:
+            count = min(count, self._prompt_left)
+            self._prompt_left -= count
+        return count
 
     def _add_drafts(self, rows: list[Row], budget: int) -> Iterator[Row]:
         """Drafts take what is left of the budget and of the pool; they never displace anything."""

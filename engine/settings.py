@@ -69,8 +69,8 @@ class EngineSettings:
     max_batch_tokens: int = 512
     """New tokens of a step, prompts' chunks and decode rows together: bounds how long a prompt can hold up others."""
     slowdown: float = 1.8
-    """How many times longer than a plain decode step one may take that also reads a prompt; 0 = no limit but
-    `max_batch_tokens`. What decodes keeps its pace, a long prompt starts later."""
+    """How many times longer than a plain decode step one may take that also reads a part of a prompt longer than
+    `max_batch_tokens`; 0 = no limit but that. What decodes keeps its pace, a long prompt starts later."""
     max_waiting: int = 256
     """Requests beyond this are refused with `Overloaded`."""
     threads: int | None = None

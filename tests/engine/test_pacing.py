@@ -41,16 +41,29 @@ def test_one_slow_step_changes_little() -> None:
 async def test_prompts_are_read_whole_where_nobody_decodes_and_in_pieces_beside_others(tiny: MakeModel) -> None:
     """And the answers are the same either way."""
     model = tiny("llama")
-    short, long = a_job(model, prompts([3])[0], max_tokens=60, ignore_eos=True), a_job(model, prompts([120])[0])
+    short = a_job(model, prompts([3])[0], max_tokens=30, ignore_eos=True)
+    long = a_job(model, prompts([120])[0], max_tokens=40, ignore_eos=True)
     counted, answers = [], []
     for slowdown in (0, 1.01):
-        async with serving(model, slowdown=slowdown, max_batch_tokens=256, draft_tokens=0) as engine:
+        async with serving(model, slowdown=slowdown, max_batch_tokens=64, draft_tokens=0) as engine:
             answers.append([result.tokens for result in await run(engine, short, long)])
             counted.append(engine.stats()["steps_total"])
             alone = (await run(engine, long))[0].tokens
             assert alone == answers[-1][1]
     assert answers[0] == answers[1]
-    assert counted[0] <= counted[1]
+    assert counted[0] < counted[1]
+
+
+async def test_a_prompt_of_one_step_is_read_at_once_beside_others(tiny: MakeModel) -> None:
+    """It holds the others up for a step; many that wait would else wait for each other."""
+    model = tiny("llama")
+    jobs = [a_job(model, prompts([3])[0], max_tokens=60, ignore_eos=True), a_job(model, prompts([120])[0])]
+    counted = []
+    for slowdown in (0, 1.01):
+        async with serving(model, slowdown=slowdown, max_batch_tokens=256, draft_tokens=0) as engine:
+            await run(engine, *jobs)
+            counted.append(engine.stats()["steps_total"])
+    assert counted[0] == counted[1]
 
 
 def test_a_slowdown_that_leaves_no_room_is_refused() -> None:
