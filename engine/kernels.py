@@ -87,8 +87,8 @@ def _kernel(dim: int, value_dim: int, group: int) -> Any:
                             scores[head, at] = dot * np.float32(scaling)
             for head in range(kv_heads * group):
                 if softcap > 0:
-                    _squeeze(scores[head, first:end], np.float32(softcap))
-                _softmax(scores[head, first:end])
+                    squeeze(scores[head, first:end], np.float32(softcap))
+                softmax(scores[head, first:end])
             for index in range(first // block_size, (end + block_size - 1) // block_size):
                 block = values[tables[starts[row] + index]]
                 for at in range(max(first, index * block_size), min(end, (index + 1) * block_size)):
@@ -104,13 +104,14 @@ def _kernel(dim: int, value_dim: int, group: int) -> Any:
 
 
 @njit(cache=True, nogil=True, fastmath=FASTMATH)
-def _squeeze(scores, cap):  # type: ignore[no-untyped-def]
+def squeeze(scores, cap):  # type: ignore[no-untyped-def]
+    """A soft cap, in place."""
     for at in range(len(scores)):
         scores[at] = cap * np.tanh(scores[at] / cap)
 
 
 @njit(cache=True, nogil=True, fastmath=FASTMATH)
-def _softmax(scores):  # type: ignore[no-untyped-def]
+def softmax(scores):  # type: ignore[no-untyped-def]
     """In place."""
     largest = scores[0]
     for at in range(len(scores)):

@@ -10,7 +10,7 @@ from numba import njit
 
 from engine.cpu.products import blend, multiply_panel
 from engine.cpu.rows import FLOATS, floats, integers, widen
-from engine.kernels import FASTMATH, exponentiate
+from engine.kernels import FASTMATH, softmax, squeeze
 
 ROWS = 8
 """Queries attended to together: heads that share a key head, times tokens."""
@@ -93,17 +93,5 @@ def _weights(scores, begin, stop, scaling, softcap):  # type: ignore[no-untyped-
     for i in range(len(seen)):
         seen[i] *= np.float32(scaling)
     if softcap > 0:
-        cap = np.float32(softcap)
-        for i in range(len(seen)):
-            seen[i] = cap * np.tanh(seen[i] / cap)
-    largest = seen[0]
-    for i in range(len(seen)):
-        largest = max(largest, seen[i])
-    for i in range(len(seen)):
-        seen[i] -= largest
-    exponentiate(seen)
-    total = np.float32(0)
-    for i in range(len(seen)):
-        total += seen[i]
-    for i in range(len(seen)):
-        seen[i] /= total
+        squeeze(seen, np.float32(softcap))
+    softmax(seen)
