@@ -140,15 +140,7 @@ class _Description:
         if guard is not None:
             self.parts.append(True)
             self.guards = (*self.guards, guard)
-        vocabulary = self.vocabulary
-        for outcome, place in places:
-            part = follow.shape(outcome, place, vocabulary)
-            if part is None:
-                return False
-            self.parts.append(part[0])
-            self.guards += part[1]
-            self.holes += part[2]
-        return True
+        return all(self.add(follow.shape(outcome, place, self.vocabulary)) for outcome, place in places)
 
     def shape(self) -> Shape:
         return self.vocabulary.shapes.name(tuple(self.parts)), self.guards, self.holes
