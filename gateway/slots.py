@@ -116,11 +116,13 @@ class Slots:
         )
 
     async def recall(self, exchange: Exchange) -> None:
+        if not exchange.pinned.recall:
+            return
         caches = [cache for _, cache in exchange.pinned.recall]
         fingerprint = exchange.pinned.fingerprint + exchange.policy.fingerprint
         question = question_for(exchange.request, exchange.caller, exchange.served, fingerprint, caches)
         exchange.question = question
-        if question is None or not exchange.pinned.recall:
+        if question is None:
             return
         for name, cache in exchange.pinned.recall:
             with self._spans.timed(exchange, "recall", name) as note:
