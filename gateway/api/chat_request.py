@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from gateway.api.bodies import Parsed, ignored_in, read_body
-from gateway.api.fields import JsonSchemaFormat, SharedFields, parts_of, reuse_of, sampling_of, structured_of, the_one
+from gateway.api.fields import JsonSchemaFormat, SharedFields, parts_of, sampling_of, structured_of, the_one, wishes_of
 from gateway.api.tool_fields import AllowedChoice, CalledTool, FunctionTool, Mode, NamedTool, choice_of, tools_of
 from plugins import Constraint, Message, Request, RequestError, Sampling, Tool, ToolChoice
 
@@ -116,10 +116,8 @@ def _request(wire: ChatRequest, api_key: str | None) -> Request:
         user=wire.user,
         api_key=api_key,
         metadata=wire.metadata or {},
-        cache=wire.sluicegate.cache is not False,
-        deadline_s=wire.sluicegate.deadline_s,
         explain=wire.sluicegate.explain,
-        reuse=reuse_of(wire.sluicegate.cache),
+        **wishes_of(wire.sluicegate),
         parts=parts_of(wire.sluicegate),
         tools=tools,
         tool_choice=choice,

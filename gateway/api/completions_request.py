@@ -11,7 +11,7 @@ from pydantic import Field
 
 from gateway.api.bodies import Parsed, ignored_in, read_body
 from gateway.api.chat_request import ResponseFormat, constraint_of
-from gateway.api.fields import SharedFields, reuse_of, sampling_of, structured_of, the_one
+from gateway.api.fields import SharedFields, sampling_of, structured_of, the_one, wishes_of
 from plugins import Message, Request, RequestError
 
 MAX_PROMPTS = 32
@@ -74,8 +74,6 @@ def _request(wire: CompletionRequest, prompt: str, api_key: str | None) -> Reque
         user=wire.user,
         api_key=api_key,
         metadata=wire.metadata or {},
-        cache=wire.sluicegate.cache is not False,
-        deadline_s=wire.sluicegate.deadline_s,
-        reuse=reuse_of(wire.sluicegate.cache),
+        **wishes_of(wire.sluicegate),
         raw=True,
     )

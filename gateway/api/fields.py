@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypedDict
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field
@@ -147,8 +147,18 @@ def sampling_of(wire: SharedFields, *, max_tokens: int | None, logprobs: int | N
     )
 
 
-def reuse_of(asked: bool | CacheUse) -> Reuse:
-    return Reuse() if isinstance(asked, bool) else Reuse(asked.semantic, asked.threshold, tuple(asked.tags))
+class Wishes(TypedDict):
+    """Fields of a `Request` that our own object sets alike in every dialect."""
+
+    cache: bool
+    reuse: Reuse
+    deadline_s: float | None
+
+
+def wishes_of(asked: Extension) -> Wishes:
+    cache = asked.cache
+    reuse = Reuse() if isinstance(cache, bool) else Reuse(cache.semantic, cache.threshold, tuple(cache.tags))
+    return {"cache": cache is not False, "reuse": reuse, "deadline_s": asked.deadline_s}
 
 
 def the_one(found: Constraint | None, other: Constraint | None, wire: SharedFields, names: str) -> Constraint | None:

@@ -10,7 +10,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field
 
 from gateway.api.bodies import Parsed, ignored_in, read_body
-from gateway.api.fields import MAX_SEED, Extension, parts_of, reuse_of
+from gateway.api.fields import MAX_SEED, Extension, parts_of, wishes_of
 from gateway.api.tool_fields import choice_of, tools_of
 from plugins import Constraint, Message, Request, RequestError, Sampling, Tool, ToolCall, ToolChoice
 
@@ -142,9 +142,7 @@ def _request(wire: MessagesRequest, api_key: str | None) -> Request:
         stream=bool(wire.stream),
         user=wire.metadata.user_id if wire.metadata else None,
         api_key=api_key,
-        cache=wire.sluicegate.cache is not False,
-        deadline_s=wire.sluicegate.deadline_s,
-        reuse=reuse_of(wire.sluicegate.cache),
+        **wishes_of(wire.sluicegate),
         parts=parts_of(wire.sluicegate),
         tools=tools,
         tool_choice=_choice(wire, tools),

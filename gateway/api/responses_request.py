@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from gateway.api.bodies import Parsed, ignored_in, read_body
 from gateway.api.chat_request import Reasoning
-from gateway.api.fields import Extension, parts_of, reuse_of
+from gateway.api.fields import Extension, parts_of, wishes_of
 from gateway.api.tool_fields import Mode, choice_of, tools_of
 from plugins import Constraint, Message, Request, RequestError, Sampling, Tool, ToolCall, ToolChoice
 
@@ -168,9 +168,7 @@ def _request(wire: ResponsesRequest, api_key: str | None) -> Request:
         user=wire.user,
         api_key=api_key,
         metadata=wire.metadata or {},
-        cache=wire.sluicegate.cache is not False,
-        deadline_s=wire.sluicegate.deadline_s,
-        reuse=reuse_of(wire.sluicegate.cache),
+        **wishes_of(wire.sluicegate),
         parts=parts_of(wire.sluicegate),
         tools=tools,
         tool_choice=_choice(wire, tools),
