@@ -11,6 +11,7 @@ import jsonschema_rs
 
 from gateway.tagged import complaint as tag_complaint
 from gateway.tagged import json_schemas
+from grammar import meta_schemas
 from plugins import Answer, Constraint, InvalidGrammar, Request, ToolCall
 
 WHOLE = ("stop", "tool_calls")
@@ -23,6 +24,7 @@ class Validator:
     def __init__(self, capacity: int = 256) -> None:
         self._capacity = capacity
         self._compiled: OrderedDict[str, Any] = OrderedDict()
+        self._known = jsonschema_rs.Registry(list(meta_schemas().items()), retriever=_refuse)
 
     def prepare(self, request: Request) -> None:
         """Raises `InvalidGrammar` where a schema itself is malformed: better said before than after generating."""
@@ -98,7 +100,7 @@ class Validator:
         key = json.dumps(schema, separators=(",", ":"))
         found = self._compiled.get(key)
         if found is None:
-            found = self._compiled[key] = jsonschema_rs.validator_for(schema, retriever=_refuse)
+            found = self._compiled[key] = jsonschema_rs.validator_for(schema, registry=self._known)
             if len(self._compiled) > self._capacity:
                 self._compiled.popitem(last=False)
         self._compiled.move_to_end(key)

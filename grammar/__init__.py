@@ -4,6 +4,7 @@ from grammar.compile import compile_choices, compile_json_object, compile_json_s
 from grammar.lark import compile_lark
 from grammar.matcher import CompiledGrammar, Matcher
 from grammar.options import GrammarLimits, GrammarOptions
+from grammar.schema.metaschemas import meta_schemas
 from grammar.tags import compile_structural_tags
 from grammar.vocabulary import Vocabulary
 from plugins.errors import (
@@ -34,4 +35,5 @@ __all__ = [
     "compile_regex",
     "compile_structural_tags",
     "compile_text",
+    "meta_schemas",
 ]

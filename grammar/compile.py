@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from grammar import leaves
@@ -26,9 +26,15 @@ _READINGS = 256
 
 
 def compile_json_schema(
-    schema: dict[str, Any] | bool | str, vocabulary: Vocabulary, *, options: GrammarOptions | None = None
+    schema: dict[str, Any] | bool | str,
+    vocabulary: Vocabulary,
+    *,
+    options: GrammarOptions | None = None,
+    documents: Mapping[str, Any] | None = None,
 ) -> CompiledGrammar:
     """JSON texts that `schema` (any draft from 4 to 2020-12, as a value or as JSON text) allows.
+
+    `documents`: other schemas that `$ref` may lead to, by URI without a fragment; nothing is ever fetched.
 
     Raises a `GrammarError` with a JSON pointer: `InvalidGrammar`, `UnsupportedGrammar`, `Unsatisfiable` or
     `GrammarLimit`. No keyword that asserts is ever ignored.
@@ -40,7 +46,7 @@ def compile_json_schema(
         raise InvalidGrammar(f"a schema must be an object, true or false, not {schema!r}")
     try:
         with within(options.limits.cpu_s):
-            return _compile(schema, vocabulary, options)
+            return _compile(schema, vocabulary, options, documents)
     except RecursionError as error:
         raise GrammarLimit("the schema nests too deeply to be compiled") from error
 
@@ -56,8 +62,10 @@ def _parsed(schema: str, most: int) -> Any:
         raise GrammarLimit("the schema nests too deeply to be read") from error
 
 
-def _compile(schema: dict[str, Any] | bool, vocabulary: Vocabulary, options: GrammarOptions) -> CompiledGrammar:
-    values, root, notes = satisfiable_values(schema, options)
+def _compile(
+    schema: dict[str, Any] | bool, vocabulary: Vocabulary, options: GrammarOptions, documents: Mapping[str, Any] | None
+) -> CompiledGrammar:
+    values, root, notes = satisfiable_values(schema, options, documents)
     return CompiledGrammar(
         vocabulary,
         lambda: values.renewed().value(root, End()),
@@ -69,10 +77,12 @@ def _compile(schema: dict[str, Any] | bool, vocabulary: Vocabulary, options: Gra
     )
 
 
-def satisfiable_values(schema: dict[str, Any] | bool, options: GrammarOptions) -> tuple[Values, Conj, tuple[str, ...]]:
+def satisfiable_values(
+    schema: dict[str, Any] | bool, options: GrammarOptions, documents: Mapping[str, Any] | None = None
+) -> tuple[Values, Conj, tuple[str, ...]]:
     """What the threads of `schema` come from, its root, and notes. Raises a `GrammarError`."""
     leaves.warm()
-    document = Document(schema, most=options.limits.containers)
+    document = Document(schema, most=options.limits.containers, given=documents)
     survey = Survey(document, options.limits)
     values = Values(document, options)
     root: Conj = (Term(document.root),)

@@ -221,9 +221,10 @@ class Values:
         if spec not in self._objects:
             assumed, self._assumed = self._assumed, False
             plan = self._object_plan(spec)
-            if plan is None and self._assumed:
-                return None
+            tentative = self._assumed and bool(self._asking)
             self._assumed = self._assumed or assumed
+            if tentative:  # it leaves out what is still being asked
+                return plan
             self._objects[spec] = plan
         return self._objects[spec]
 
@@ -302,9 +303,10 @@ class Values:
         if spec not in self._arrays:
             assumed, self._assumed = self._assumed, False
             plan = self._array_plan(spec)
-            if plan is None and self._assumed:
-                return None
+            tentative = self._assumed and bool(self._asking)
             self._assumed = self._assumed or assumed
+            if tentative:  # it leaves out what is still being asked
+                return plan
             self._arrays[spec] = plan
         return self._arrays[spec]
 

@@ -5,22 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urljoin
 
 import jsonschema_rs
 
 from grammar.guards import canonical
 from grammar.schema.containers import Fact, Literal
 from grammar.schema.document import Document, Node
+from grammar.schema.metaschemas import DIALECTS
 from plugins.errors import UnsupportedGrammar
 
-_URI = "sluicegate:schema"
-_DIALECTS = {
-    4: "http://json-schema.org/draft-04/schema#",
-    6: "http://json-schema.org/draft-06/schema#",
-    7: "http://json-schema.org/draft-07/schema#",
-    2019: "https://json-schema.org/draft/2019-09/schema",
-    2020: "https://json-schema.org/draft/2020-12/schema",
-}
+_URI = "http://schema.invalid/"
+"""Of documents that have no absolute `$id`; relative references can be joined to it."""
 
 
 class Checks:
@@ -42,20 +38,27 @@ class Checks:
 
     def _build(self, node: Node) -> Callable[[Any], bool]:
         root = self.document.schema
-        dialect = _DIALECTS.get(self.document.root.draft, _DIALECTS[2020])
+        dialect = DIALECTS.get(self.document.root.draft, DIALECTS[2020])
         try:
-            if node is self.document.root:
+            if node is self.document.root and not self.document.others:
                 schema = root if isinstance(root, bool) or "$schema" in root else {"$schema": dialect, **root}
                 return jsonschema_rs.validator_for(schema, validate_formats=False).is_valid
             whole = root if "$schema" in root else {"$schema": dialect, **root}
-            registry = jsonschema_rs.Registry([(_URI, whole)])
-            wrapper = {"$schema": dialect, "$ref": f"{_URI}#{_fragment(node.pointer)}"}
+            uri = urljoin(_URI, self.document.root_base)
+            registry = jsonschema_rs.Registry([(uri, whole), *self.document.others.items()])
+            wrapper = {"$schema": dialect, "$ref": _reference(uri, node.pointer)}
             return jsonschema_rs.validator_for(wrapper, registry=registry, validate_formats=False).is_valid
         except (ValueError, jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError) as error:
             raise UnsupportedGrammar(
                 f"this part needs a check of the whole value, and the checker refuses the schema: {str(error)[:200]}",
                 pointer=node.pointer,
             ) from error
+
+
+def _reference(root: str, pointer: str) -> str:
+    """Pointers into other documents begin with their URI."""
+    uri, _, fragment = pointer.partition("#") if pointer and pointer[0] != "/" else (root, "", pointer)
+    return f"{uri}#{_fragment(fragment)}"
 
 
 def _fragment(pointer: str) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
+from grammar.schema.metaschemas import meta_schemas
 from plugins.errors import GrammarLimit, InvalidGrammar, UnsupportedGrammar
 
 Json = Any
@@ -15,7 +16,6 @@ _DRAFTS = {
 # Keywords whose value is data, not schemas: an `$id` or `$ref` inside is just a value.
 DATA = frozenset({"enum", "const", "default", "examples", "example"})
 _MAPPINGS = frozenset({"properties", "patternProperties", "definitions", "$defs", "dependentSchemas", "dependencies"})
-_METASCHEMA = "json-schema.org/"
 
 
 def draft_of(schema: Json, default: int = 2020) -> int:
@@ -61,11 +61,18 @@ class Node:
 
 
 class Document:
-    """Resolves `$ref`, `$anchor`, `$dynamicRef`, `$recursiveRef` and bundled `$id`s. Never fetches anything."""
+    """Resolves `$ref`, `$anchor`, `$dynamicRef`, `$recursiveRef` and bundled `$id`s. Never fetches anything: what lies
+    outside is known if it was given along by its URI (without a fragment), or is one of JSON Schema's own schemas.
+    Pointers of what lies outside begin with the URI."""
 
-    def __init__(self, schema: Json, root_uri: str = "", most: int = 200_000) -> None:
+    def __init__(
+        self, schema: Json, root_uri: str = "", most: int = 200_000, given: Mapping[str, Json] | None = None
+    ) -> None:
         """Raises `GrammarLimit` for more than `most` objects and arrays."""
         self.schema = schema
+        self._given = {} if given is None else given
+        self.others: dict[str, Json] = {}
+        """Documents outside that references led to."""
         self._left = most
         self._nodes: dict[tuple[int, str, tuple[str, ...]], Node] = {}
         self.resources: dict[str, tuple[Json, str, int]] = {}
@@ -172,7 +179,7 @@ class Document:
         if uri not in self.resources:
             if reference.startswith("#"):
                 uri = node.base if node.base in self.resources else ""
-            else:
+            elif not self._know(uri, node.draft):
                 self._refuse_remote(node, uri, keyword)
         schema, pointer, draft = self.resources[uri]
         if fragment and not fragment.startswith("/"):
@@ -201,11 +208,22 @@ class Document:
             return schema[int(key)]
         raise InvalidGrammar(f"{keyword} {reference!r} leads nowhere: there is no {key!r}", pointer=node.at(keyword))
 
+    def _know(self, uri: str, draft: int) -> bool:
+        """Take in the document outside that `uri` names, if there is one. One that names no draft has the `draft` of
+        what refers to it."""
+        found = self._given[uri] if uri in self._given else meta_schemas().get(uri)
+        if found is None:
+            return False
+        self.others[uri] = found
+        draft = draft_of(found, draft)
+        self.resources[uri] = (found, f"{uri}#", draft)
+        self._index(found, uri, f"{uri}#", draft)
+        return True
+
     def _refuse_remote(self, node: Node, uri: str, keyword: str) -> None:
-        kind = "the meta-schema" if _METASCHEMA in uri else "another document"
         raise UnsupportedGrammar(
-            f"{keyword} leads to {kind} {uri!r}, and nothing is ever fetched; put it into this document under $defs "
-            "with its $id",
+            f"{keyword} leads to another document {uri!r}, and nothing is ever fetched; put it into this document "
+            "under $defs with its $id",
             pointer=node.at(keyword),
         )
 

@@ -285,6 +285,55 @@ def test_references_and_recursion() -> None:
     check_schema({"definitions": {"a b%": {"type": "null"}}, "$ref": "#/definitions/a%20b%25"}, [None], [1])
 
 
+def test_the_schemas_of_json_schema_itself_are_known() -> None:
+    for name in (
+        "http://json-schema.org/draft-04/schema#",
+        "http://json-schema.org/draft-07/schema",
+        "https://json-schema.org/draft/2019-09/schema",
+        "https://json-schema.org/draft/2020-12/schema",
+        "https://json-schema.org/draft/2020-12/meta/applicator",
+    ):
+        schema = {"type": "object", "properties": {"a": {"$ref": name}}}
+        valid = [{"a": {"properties": {"x": {"minLength": 3, "items": {}}}}}, {"a": {}}]
+        check_schema(schema, valid, [{"a": {"properties": {"x": 3}}}, {"a": []}], property_order="any")
+    with pytest.raises(UnsupportedGrammar):
+        compile_json_schema({"$ref": "https://json-schema.org/draft/2020-12/meta/nothing"}, byte_vocabulary())
+
+
+def test_other_documents_are_followed_where_they_are_given_along() -> None:
+    documents = {"http://a.example/x.json": {"$defs": {"n": {"type": "integer"}}, "not": {"$ref": "y.json#/$defs/m"}}}
+    documents["http://a.example/y.json"] = {"$defs": {"m": {"type": "object", "additionalProperties": {"minimum": 3}}}}
+    schema = {"type": "object", "items": {}, "allOf": [{"$ref": "http://a.example/x.json"}]}
+    compiled = compile_json_schema(schema, byte_vocabulary(), documents=documents)
+    assert accepts(compiled, '{"a": 1}')
+    assert not accepts(compiled, '{"a": 4}')
+    with pytest.raises(UnsupportedGrammar, match=r"y\.json"):
+        compile_json_schema(
+            schema, byte_vocabulary(), documents={name: documents[name] for name in list(documents)[:1]}
+        )
+
+
+def test_a_relative_identifier_is_no_obstacle_to_a_check_of_the_whole_value() -> None:
+    inner = {
+        "type": "object",
+        "properties": {"x": {"$ref": "item.json#/$defs/n"}},
+        "additionalProperties": {"type": "string"},
+    }
+    schema = {
+        "$id": "item.json",
+        "$defs": {"a b^": inner, "n": {"type": "integer"}},
+        "not": {"$ref": "#/$defs/a%20b%5E"},
+    }
+    check_schema(schema, [1, {"x": "s"}, {"y": 1}], [{"x": 1, "y": "s"}, {}])
+
+
+def test_what_is_inside_itself_is_not_left_out_where_it_is_met_first_elsewhere() -> None:
+    """A plan made while the recursion was still in question was kept, without the part in question."""
+    tree = {"type": "array", "prefixItems": [{"type": "string"}, {"$ref": "#/$defs/tree"}]}
+    schema = {"$ref": "#/$defs/tree", "maxItems": 2, "$defs": {"tree": tree}}
+    check_schema(schema, [["a", ["b", [], 8]]], [["a", ["b", [], 8], 8]])
+
+
 def test_siblings_of_a_reference_count_from_2019_on() -> None:
     schema = {"$ref": "#/$defs/s", "maxLength": 1, "$defs": {"s": {"type": "string"}}}
     check_schema(schema, ["a"], ["ab", 1])
