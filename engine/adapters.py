@@ -1,13 +1,14 @@
-"""LoRA adapters as `peft` writes them, merged into the weights at load: W + scale * B A, and nothing to pay per token.
+"""LoRA adapters as `peft` writes them: read, checked against a model, and merged into its weights: W + scale * B A.
 
-Read with safetensors alone. What a merge cannot express, or would express wrongly, is refused with the reason: other
-kinds of adapters, magnitudes (DoRA), trained biases, tokens of its own.
+Read with safetensors alone. What low-rank factors cannot express, or would express wrongly, is refused with the reason:
+other kinds of adapters, magnitudes (DoRA), trained biases, tokens of its own, factors that belong to changed weights.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +19,42 @@ from plugins import ModelLoadError
 
 _PREFIX = "base_model.model."
 _FACTOR = re.compile(r"(?P<module>.+)\.lora_(?P<side>A|B|embedding_A|embedding_B)(\.weight)?")
+_CHANGES_THE_BASE = ("pissa", "olora", "corda", "loftq")
+"""Ways to begin that take a part out of the base weights: such factors are right beside what is left alone."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LowRank:
+    """What is added to a layer's output: `up @ (down @ x)`. Of an embedding, `down` has a column a token."""
+
+    down: Tensor
+    """[r, in]."""
+    up: Tensor
+    """[out, r], the scale included."""
+
+    @property
+    def rank(self) -> int:
+        return len(self.down)
 
 
 def merge_adapter(module: Any, folder: Path) -> None:
     """Add the adapter in `folder` to the weights of `module`. Raises `ModelLoadError`; nothing has changed then."""
-    config = _config(folder)
-    merges = {name: _update(module, name, pair, config, folder) for name, pair in _factors(module, folder).items()}
-    if not merges:
-        raise ModelLoadError(f"the adapter {str(folder)!r} has no weights; expected names that end in lora_A.weight")
+    factors = read_adapter(module, folder)
+    for name in factors:
+        _refuse_shared(module, name, folder)
     with torch.no_grad():
-        for name, update in merges.items():
-            weight = module.get_submodule(name).weight
-            weight.add_(update.to(weight))
+        for name, pair in factors.items():
+            target, update = module.get_submodule(name), pair.up @ pair.down
+            target.weight.add_((update.T if _is_transposed(target) else update).to(target.weight))
+
+
+def read_adapter(module: Any, folder: Path) -> dict[str, LowRank]:
+    """Layer name -> its factors, as many and as large as `module` can use. Raises `ModelLoadError`."""
+    config = _config(folder)
+    found = {name: _pair(module, name, pair, config, folder) for name, pair in _factors(module, folder).items()}
+    if not found:
+        raise ModelLoadError(f"the adapter {str(folder)!r} has no weights; expected names that end in lora_A.weight")
+    return found
 
 
 def adapter_folder(path_or_name: str) -> Path:
@@ -62,6 +87,11 @@ def _config(folder: Path) -> dict[str, Any]:
         "lora_bias": config.get("lora_bias"),
         "modules_to_save": config.get("modules_to_save"),
         "trainable_token_indices": config.get("trainable_token_indices"),
+        "target_parameters": config.get("target_parameters"),
+        "layer_replication": config.get("layer_replication"),
+        "use_qalora": config.get("use_qalora"),
+        "alora_invocation_tokens": config.get("alora_invocation_tokens"),
+        f"init_lora_weights = {config.get('init_lora_weights')!r}": _changes_the_base(config),
     }
     if found := [name for name, value in refused.items() if value]:
         raise ModelLoadError(
@@ -69,6 +99,11 @@ def _config(folder: Path) -> dict[str, Any]:
             "merge it into the checkpoint with peft first"
         )
     return config
+
+
+def _changes_the_base(config: dict[str, Any]) -> bool:
+    start = config.get("init_lora_weights")
+    return isinstance(start, str) and start.lower().startswith(_CHANGES_THE_BASE)
 
 
 def _factors(module: Any, folder: Path) -> dict[str, dict[str, Tensor]]:
@@ -94,32 +129,51 @@ def _is_the_models_own(module: Any, name: str, tensor: Tensor) -> bool:
     return kept is not None and kept.shape == tensor.shape and bool(torch.equal(tensor.to(kept), kept))
 
 
-def _update(module: Any, name: str, pair: dict[str, Tensor], config: dict[str, Any], folder: Path) -> Tensor:
-    """What is added to the weight of submodule `name`, in its shape."""
+def _pair(module: Any, name: str, pair: dict[str, Tensor], config: dict[str, Any], folder: Path) -> LowRank:
     try:
         target = module.get_submodule(name)
     except AttributeError as error:
         raise ModelLoadError(f"the adapter {str(folder)!r} is for another model: there is no {name!r} here") from error
     if set(pair) != {"A", "B"}:
         raise ModelLoadError(f"the adapter {str(folder)!r} has only lora_{min(pair)} for {name!r}; both are needed")
-    update = _scale(name, len(pair["A"]), config) * (pair["B"].float() @ pair["A"].float())
-    if isinstance(target, torch.nn.Embedding) or type(target).__name__ == "Conv1D":
-        update = update.T
-    if update.shape != target.weight.shape:
+    if (widths := layer_widths(target)) is None:
         raise ModelLoadError(
-            f"the adapter {str(folder)!r} changes {name!r} in shape {tuple(update.shape)}; the model has "
-            f"{tuple(target.weight.shape)}: it is for another model"
+            f"the adapter {str(folder)!r} changes {name!r}, a {type(target).__name__}; only linear layers and "
+            "embeddings can be changed"
         )
+    down, up = pair["A"].float(), pair["B"].float() * _scale(name, len(pair["A"]), config)
+    if (down.shape[1], len(up)) != widths or len(down) != up.shape[1]:
+        raise ModelLoadError(
+            f"the adapter {str(folder)!r} changes {name!r} in shape {(down.shape[1], len(up))}, with ranks "
+            f"{len(down)} and {up.shape[1]}; the model has {widths}: it is for another model"
+        )
+    return LowRank(down.contiguous(), up.contiguous())
+
+
+def layer_widths(layer: Any) -> tuple[int, int] | None:
+    """(inputs, outputs) of a linear layer or an embedding, in whatever form its weight is kept; None for others."""
+    if hasattr(layer, "num_embeddings"):
+        return layer.num_embeddings, layer.embedding_dim
+    if hasattr(layer, "in_features") and hasattr(layer, "out_features"):
+        return layer.in_features, layer.out_features
+    return tuple(layer.weight.shape) if type(layer).__name__ == "Conv1D" else None
+
+
+def _is_transposed(layer: Any) -> bool:
+    return isinstance(layer, torch.nn.Embedding) or type(layer).__name__ == "Conv1D"
+
+
+def _refuse_shared(module: Any, name: str, folder: Path) -> None:
+    weight = module.get_submodule(name).weight
     everything = module.named_parameters(remove_duplicate=False)
-    if sum(parameter is target.weight for _, parameter in everything) > 1:
+    if sum(parameter is weight for _, parameter in everything) > 1:
         raise ModelLoadError(f"the adapter {str(folder)!r} changes {name!r}, whose weight is shared: both would change")
-    return update
 
 
 def _scale(name: str, rank: int, config: dict[str, Any]) -> float:
-    """`alpha_pattern` names modules that have an alpha of their own; the rank is that of the factors."""
-    alpha = float(config["lora_alpha"])
-    for pattern, own in (config.get("alpha_pattern") or {}).items():
-        if re.fullmatch(rf"(.*\.)?({pattern})", name):
-            alpha = float(own)
+    """`alpha_pattern` names modules that have an alpha of their own, the first that fits counts; the rank is that of
+    the factors."""
+    patterns: dict[str, float] = config.get("alpha_pattern") or {}
+    own = (alpha for pattern, alpha in patterns.items() if re.fullmatch(rf"(.*\.)?({pattern})", name))
+    alpha = float(next(own, config["lora_alpha"]))
     return alpha / (rank**0.5 if config.get("use_rslora") else rank)

@@ -45,9 +45,10 @@ def load_of(core: EngineCore, arriving: int) -> Load:
     return Load(len(running), waiting, free, scheduler.pool.num_blocks, wait_s)
 
 
-def refuse_hopeless(job: Job, core: EngineCore, load: Load) -> None:
-    """Raises `Overloaded` for a job that would still wait at its deadline, or whose model is another one by now."""
-    if job.version is not None and job.version != core.model.version:
+def refuse_hopeless(job: Job, version: str, load: Load) -> None:
+    """Raises `Overloaded` for a job that would still wait at its deadline, or whose model is another one by now:
+    `version` is of the one that is served."""
+    if job.version is not None and job.version != version:
         raise Overloaded(
             f"model {job.model!r} was replaced while the request was prepared; send it again", retry_after_s=0.1
         )

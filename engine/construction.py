@@ -6,6 +6,7 @@ import logging
 
 import torch
 
+from engine.beside import Adapter, load_beside
 from engine.blocks import BlockPool
 from engine.core import EngineCore
 from engine.delivery import Outbox
@@ -40,6 +41,13 @@ def load(wanted: ModelSettings, on_progress: OnProgress | None = None, *, weight
         refuse_stranger(model, model.draft)
     _LOG.info("loaded %s", describe(model))
     return model
+
+
+def load_adapter(wanted: ModelSettings, model: LoadedModel) -> Adapter:
+    """An adapter to be served beside `model`. Raises `ModelLoadError`."""
+    adapter = load_beside(model, wanted.path, wanted.served_name, wanted.version)
+    _LOG.info("loaded adapter %s beside %s", adapter.name, model.name)
+    return adapter
 
 
 def refuse_stranger(model: LoadedModel, draft: LoadedModel) -> None:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from engine.beam_search import BeamSearch
+from engine.beside import Adapter
 from engine.closing import closer_for
 from engine.constraints import Filled, MasksAhead, fill_masks, note_masks
 from engine.deadlines import Deadlines
@@ -60,6 +61,7 @@ class Submission:
     max_length: int
     deadline: float | None = None
     """On the monotonic clock."""
+    adapter: Adapter | None = None
 
 
 class EngineCore:
@@ -177,8 +179,9 @@ class EngineCore:
             seed=seed_of_choice(submission.seed, index),
             tenant=job.tenant,
             priority=job.priority,
-            root=self.scheduler.pool.root(self.model.version, job.tenant),
+            root=self.scheduler.pool.root((submission.adapter or self.model).version, job.tenant),
             owner=submission.generation,
+            adapter=submission.adapter,
             output=ChoiceText(index, self.model.detokenizer.stream(), StopWatch(job.sampling.stop)),
             matcher=matcher,
             closer=closer_for(matcher, wanted=job.sampling.close_on_length),

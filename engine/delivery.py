@@ -31,9 +31,14 @@ class LiveGeneration:
     def usage(self) -> Usage:
         return Usage(len(self.job.prompt.token_ids), self.completion_tokens, self.cached_tokens)
 
+    @property
+    def is_over(self) -> bool:
+        """On the event loop: everything has been delivered here, read or not."""
+        return self._open_choices <= 0 or self._error is not None
+
     def cancel(self) -> None:
         """Unfinished choices end with `finish_reason="cancelled"`; their blocks are free within one step."""
-        if self._open_choices > 0 and self._error is None:
+        if not self.is_over:
             self._on_cancel(self)
 
     async def __aiter__(self) -> AsyncIterator[Piece]:

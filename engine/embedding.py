@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from engine.beside import Adapter
 from engine.delivery import as_failure
 from engine.kv import attend
 from engine.model import LoadedModel
@@ -61,11 +62,12 @@ class _Text:
 class EmbeddingTask:
     """A `Task`: `budget` tokens a slice, several short texts in one forward pass, a long text in several."""
 
-    def __init__(self, model: LoadedModel, rows: list[list[int]], budget: int) -> None:
+    def __init__(self, model: LoadedModel, rows: list[list[int]], budget: int, adapter: Adapter | None = None) -> None:
         self.future: asyncio.Future[Embeddings] = asyncio.get_running_loop().create_future()
         self._model = model
         self._texts = [_Text(ids) for ids in rows]
         self._budget = budget
+        self._adapter = adapter
 
     @torch.inference_mode()
     def advance(self) -> bool:
@@ -74,7 +76,9 @@ class EmbeddingTask:
         pieces = self._next_pieces()
         ids = [token for piece in pieces for token in piece.ids]
         positions = [at for piece in pieces for at in range(piece.start, piece.end)]
-        hidden = self._model.hidden(self._tensor(ids), self._tensor(positions), _TextAttention(pieces))  # [T, d]
+        spans = [] if self._adapter is None else [(0, len(ids), self._adapter)]
+        with self._model.beside.adding(spans, np.arange(len(ids))):
+            hidden = self._model.hidden(self._tensor(ids), self._tensor(positions), _TextAttention(pieces))  # [T, d]
         for piece, states in zip(pieces, hidden.split([len(piece.ids) for piece in pieces]), strict=True):
             piece.take(states)
         if any(text.done < len(text.ids) for text in self._texts):

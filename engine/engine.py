@@ -13,8 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from engine.admission import load_of, max_length, refuse_hopeless
+from engine.beside import Adapter, load_beside
 from engine.best_of import BestOf, widen
-from engine.construction import load, make_core
+from engine.construction import load, load_adapter, make_core
 from engine.core import EngineCore, Submission
 from engine.delivery import LiveGeneration
 from engine.embedding import EmbeddingTask, Texts, read_texts
@@ -59,7 +60,7 @@ class Engine:
     async def start(self) -> None:
         """Load the models of the settings, unless models were given, and start the engine thread."""
         if not self._fleet.cores:
-            for wanted in self._settings.models:
+            for wanted in sorted(self._settings.models, key=lambda model: model.base is not None):
                 await self.add_model(wanted)
         self._worker.start()
         if self._settings.watchdog_s is not None and self._watching is None:
@@ -79,7 +80,7 @@ class Engine:
         return BestOf(self._queue(widen(job)), job)
 
     def _queue(self, job: Job) -> LiveGeneration:
-        core, worker = self._fleet.find(job.model), self._worker
+        core, adapter, worker = self._fleet.find(job.model), self._fleet.adapter(job.model), self._worker
         rule = draw_rule(
             job.sampling,
             default_temperature=core.model.default_temperature,
@@ -88,11 +89,13 @@ class Engine:
         )
         longest = max_length(job, core)
         self._refuse_overload(core, self._waiting())
-        refuse_hopeless(job, core, self.load(job.model))
+        refuse_hopeless(job, (adapter or core.model).version, self.load(job.model))
         generation = LiveGeneration(job, lambda g: worker.post(lambda: core.cancel(g)))
         seed = secrets.randbits(64) if job.sampling.seed is None else job.sampling.seed
         deadline = None if job.deadline_s is None else time.monotonic() + job.deadline_s
-        worker.submit(core, Submission(generation, rule, seed, longest, deadline))
+        if adapter is not None:
+            adapter.users.add(generation)
+        worker.submit(core, Submission(generation, rule, seed, longest, deadline, adapter))
         return generation
 
     async def embed(self, texts: Texts, *, model: str | None = None) -> Embeddings:
@@ -101,7 +104,8 @@ class Engine:
         core = self._named_or_first(model)
         rows = read_texts(core.model, texts)
         self._refuse_overload(core, self._worker.task_count)
-        task = EmbeddingTask(core.model, rows, self._settings.max_batch_tokens)
+        adapter = None if model is None else self._fleet.adapter(model)
+        task = EmbeddingTask(core.model, rows, self._settings.max_batch_tokens, adapter)
         self._worker.add_task(task)
         return await task.future
 
@@ -112,7 +116,8 @@ class Engine:
     def stats(self) -> Mapping[str, float]:
         """Gauges, and totals since the start (names ending in `_total`); times are in seconds."""
         cores = [*self._fleet.cores, *self._leaving]
-        return gauges(cores, self._worker.arriving, self._restarts) | totals(cores, self._dropped)
+        counts = gauges(cores, self._worker.arriving, self._restarts) | totals(cores, self._dropped)
+        return counts | {"adapters_loaded": float(self._fleet.adapter_count)}
 
     # --- models come and go ------------------------------------------------------------------------------------
 
@@ -125,22 +130,39 @@ class Engine:
     ) -> ServedModel:
         """Load a model beside what runs, then serve it under its name and aliases. With `replace` a model of that
         name makes way: its running requests finish on it for `drain_s`, new ones find the new model; until then both
-        are in memory. `on_progress` is called on the event loop. Raises `ConfigurationError`, `ModelLoadError`, or
-        `RequestError` where the name is taken; then nothing has changed."""
+        are in memory. With a `base` it is an adapter beside that model. `on_progress` is called on the event loop.
+        Raises `ConfigurationError`, `ModelLoadError`, `NotFound` where there is no such base, or `RequestError` where
+        the name is taken; then nothing has changed."""
         wanted = ModelSettings.of(settings)
         async with self._loading:
-            self._fleet.refuse_taken(wanted.served_name, wanted.aliases, replace=replace)
+            names = wanted.served_name, wanted.other_names
+            self._fleet.refuse_taken(*names, replace=replace, adapter=wanted.base is not None)
+            if wanted.base is not None:
+                return await self._add_adapter(wanted, wanted.base)
             model = await asyncio.to_thread(self._load, wanted, _on_this_loop(on_progress))
             core = await asyncio.to_thread(self._core, model)
-        before = self._take_in(core, wanted.aliases)
+            moved = await asyncio.to_thread(_beside_anew, self._fleet.adapters_of(model.name), model)
+            before = self._take_in(core, wanted.aliases)
+            self._fleet.renew_adapters(moved)
         if before is not None:
             await self._let_go(before, self._settings.drain_s)
         return model
 
+    async def _add_adapter(self, wanted: ModelSettings, base: str) -> Adapter:
+        core = self._fleet.find(base)
+        adapter = await asyncio.to_thread(load_adapter, wanted, core.model)
+        self._fleet.put_adapter(adapter, wanted.other_names)
+        return adapter
+
     async def remove_model(self, name: str, *, drain_s: float | None = None) -> None:
-        """Stop serving a model: new requests get `NotFound`, running ones finish for `drain_s` (default: as at a
-        shutdown) and are then cancelled. Its memory is free when this returns."""
-        await self._let_go(self._fleet.take_out(name), self._settings.drain_s if drain_s is None else drain_s)
+        """Stop serving a model and the adapters beside it, or one adapter: new requests get `NotFound`, running ones
+        finish for `drain_s` (default: as at a shutdown) and are then cancelled. Memory is free when this returns."""
+        drain_s = self._settings.drain_s if drain_s is None else drain_s
+        gone = self._fleet.take_out(name)
+        if isinstance(gone, Adapter):
+            await self._finish(gone, drain_s)
+        else:
+            await self._let_go(gone, drain_s)
 
     def _take_in(self, core: EngineCore, aliases: Sequence[str] = ()) -> EngineCore | None:
         self._worker.adopt(core)
@@ -151,6 +173,15 @@ class Engine:
         await self._worker.dismiss(core, drain_s)
         self._leaving.remove(core)
         self._dropped = totals([core], self._dropped)
+
+    async def _finish(self, adapter: Adapter, drain_s: float) -> None:
+        """Wait for the requests that run with an adapter, for so long; then cancel them."""
+        deadline = time.monotonic() + drain_s
+        while self._worker.is_serving and (running := [one for one in adapter.users if not one.is_over]):
+            if time.monotonic() >= deadline:
+                for generation in running:
+                    generation.cancel()
+            await asyncio.sleep(0.01)
 
     def _load(self, wanted: ModelSettings, on_progress: OnProgress | None) -> LoadedModel:
         return load(wanted, on_progress, weights=self._settings.weights)
@@ -199,6 +230,11 @@ class Engine:
                 f"{waiting} requests are waiting for the engine, as many as it queues; try again in {wait_s:.1f} s",
                 retry_after_s=max(wait_s, 0.1),
             )
+
+
+def _beside_anew(adapters: list[Adapter], model: LoadedModel) -> list[Adapter]:
+    """Read adapters once more, for a model that takes the place of theirs. Raises `ModelLoadError`."""
+    return [load_beside(model, adapter.path, adapter.name, adapter.label) for adapter in adapters]
 
 
 def _on_this_loop(on_progress: OnProgress | None) -> OnProgress | None:

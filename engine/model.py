@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import json
 from dataclasses import dataclass, field
-from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,10 @@ from torch import Tensor
 
 from engine.adapters import adapter_folder, merge_adapter
 from engine.attention import AttentionStep
+from engine.beside import Beside
 from engine.cpu import EIGHT, FOUR, shrink_module, weight_bytes, weight_count
 from engine.detokenizer import Detokenizer
-from engine.heads import FILE as HEADS
+from engine.digests import file_digest, folder_digest
 from engine.heads import DraftHeads, load_heads
 from engine.kv import LayerShape
 from engine.probe import refuse_config, usable_context, verify
@@ -26,7 +26,6 @@ from engine.settings import WeightsKind
 from plugins import ModelLoadError
 
 BUNDLED = "bundled"
-_SAMPLE_BYTES = 1 << 16
 
 
 @dataclass(slots=True, eq=False)
@@ -54,6 +53,12 @@ class LoadedModel:
     """A smaller model with the same tokenizer, to guess with."""
     heads: DraftHeads | None = field(default=None, repr=False)
     """Small heads on its own last state, to guess with."""
+    rowwise: frozenset[str] = field(default=frozenset(), repr=False)
+    """Names of layers that are given one row a token: beside these an adapter can stand."""
+    beside: Beside = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.beside = Beside(self.module)
 
     @property
     def parameter_count(self) -> int:
@@ -123,13 +128,13 @@ def load_model(
         config, tokenizer, module = _from_pretrained(where, dtype, torch.device(device))
     merged = _merged(module, adapter)
     text_config = config.get_text_config(decoder=True)
-    layers, kept = verify(module, text_config, where), str(module.dtype)
+    (layers, rowwise), kept = verify(module, text_config, where), str(module.dtype)
     vocab_size = int(module.get_output_embeddings().weight.shape[0])
     heads = load_heads(_folder(where), module)
     if weights != "full":
         _shrink(module, weights, where)
         kept = f"{kept} {weights}"
-    digest = folder_digest(_folder(where), kept + merged + _file_digest(where))
+    digest = folder_digest(_folder(where), kept + merged + file_digest(where))
     return LoadedModel(
         name=name,
         version=f"{version}+{digest}" if version else digest,
@@ -145,6 +150,7 @@ def load_model(
         device=torch.device(device),
         detokenizer=Detokenizer(tokenizer),
         heads=heads,
+        rowwise=rowwise,
     )
 
 
@@ -155,40 +161,6 @@ def _merged(module: Any, adapter: str | None) -> str:
     folder = adapter_folder(adapter)
     merge_adapter(module, folder)
     return folder_digest(folder, "adapter")
-
-
-def folder_digest(folder: Path, salt: str = "") -> str:
-    """First 16 hex digits of the SHA-256 over names, sizes and contents of the files that decide what a model answers.
-
-    Of files larger than 16 MiB, the beginning (where safetensors keeps names, shapes and offsets) and evenly spaced
-    samples stand for the contents.
-    """
-    digest = sha256(salt.encode())
-    kinds = ("*.json", "*.jinja", "*.safetensors", "*.bin", "*.model", "*.txt")
-    for path in sorted({path for kind in kinds for path in folder.glob(kind)} - {folder / HEADS}):
-        digest.update(f"{path.name}\0{path.stat().st_size}\0".encode())
-        _digest_file(digest, path)
-    return digest.hexdigest()[:16]
-
-
-def _file_digest(where: str) -> str:
-    """Of a GGUF file, which of those in its folder it is."""
-    if not where.endswith(".gguf"):
-        return ""
-    digest = sha256()
-    _digest_file(digest, Path(where))
-    return digest.hexdigest()
-
-
-def _digest_file(digest: Any, path: Path) -> None:
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        if size <= 16 << 20:
-            digest.update(file.read())
-            return
-        for at in range(0, size, max(_SAMPLE_BYTES, size // 64)):
-            file.seek(at)
-            digest.update(file.read(_SAMPLE_BYTES))
 
 
 def _shrink(module: Any, weights: WeightsKind, where: str) -> None:

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from engine.attention import ATTENTION_NAME, ShapeProbe, StepLayout, Stretch, register_attention
+from engine.beside import noting_rows
 from engine.kv import KVPool, LayerShape
 from plugins import ModelLoadError
 
@@ -78,13 +79,15 @@ def usable_context(config: Any, where: str) -> int:
 
 
 @torch.inference_mode()
-def verify(module: Any, config: Any, where: str) -> tuple[LayerShape, ...]:
-    """Switch `module` to the paged attention and prove that nothing changed. Returns what each layer stores."""
+def verify(module: Any, config: Any, where: str) -> tuple[tuple[LayerShape, ...], frozenset[str]]:
+    """Switch `module` to the paged attention and prove that nothing changed. Returns what each layer stores, and the
+    names of layers that are given one row a token."""
     ids = _trial_ids(config, module.device)
     expected = _by_itself(module, ids, where)
     register_attention()
     module.set_attn_implementation(ATTENTION_NAME)
-    layers = _layer_shapes(module, config, ids, where)
+    with noting_rows(module, len(ids)) as rowwise:
+        layers = _layer_shapes(module, config, ids, where)
     found = _in_steps(module, ids, layers)
     worst = float((found - expected).abs().max() / (expected.abs().max() + 1e-6))
     if not worst < _tolerance(module.dtype):
@@ -92,7 +95,7 @@ def verify(module: Any, config: Any, where: str) -> tuple[LayerShape, ...]:
             f"{where!r}: {type(module).__name__} computes other logits through the paged KV cache than with its own "
             f"attention (relative difference {worst:.2g}); its layers need something the engine does not provide"
         )
-    return layers
+    return layers, frozenset(rowwise)
 
 
 def _trial_ids(config: Any, device: torch.device) -> Tensor:

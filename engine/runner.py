@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import weakref
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from engine.attention import InPlaceLayout, StepLayout, Stretch
+from engine.beside import Span
 from engine.cpu import Decoder, decoder_for
 from engine.kv import KVPool
 from engine.model import LoadedModel
@@ -34,6 +35,8 @@ class StepInputs:
     slots: I64
     wanted: I64
     stretches: list[Stretch]
+    spans: list[Span] = field(default_factory=list)
+    """Tokens that have an adapter."""
 
     @classmethod
     def of(cls, rows: Seq[Row], block_size: int) -> StepInputs:
@@ -41,8 +44,11 @@ class StepInputs:
         positions: list[int] = []
         slots: list[int] = []
         wanted: list[int] = []
+        spans: list[Span] = []
         for row in rows:
             sequence, end = row.sequence, row.start + row.count
+            if sequence.adapter is not None:
+                spans.append((len(ids), row.count, sequence.adapter))
             ids += sequence.tokens[row.start : end - row.drafted]
             ids += sequence.draft[: row.drafted]
             positions += range(row.start, end)
@@ -51,7 +57,7 @@ class StepInputs:
             if row.is_last:
                 wanted += range(len(ids) - 1 - row.drafted, len(ids))
         made = [np.array(values, np.int64) for values in (ids, positions, slots, wanted)]
-        return cls(made[0], made[1], made[2], made[3], [_stretch(row, block_size) for row in rows])
+        return cls(made[0], made[1], made[2], made[3], [_stretch(row, block_size) for row in rows], spans)
 
 
 class Runner:
@@ -119,7 +125,8 @@ class Runner:
         return self._run(StepInputs.of(batch.rows, self.pool.block_size))
 
     def _run(self, inputs: StepInputs) -> Tensor:
-        if self._decoder is not None and len(inputs.ids) <= self._decoder.max_tokens:
+        compiled = all(adapter.table is not None for _, _, adapter in inputs.spans)
+        if self._decoder is not None and compiled and len(inputs.ids) <= self._decoder.max_tokens:
             logits = _by(self._decoder, inputs)
             self._states = self._decoder.states(len(logits)) if self._wants_states else None
             return logits
@@ -127,9 +134,10 @@ class Runner:
 
     def _run_module(self, inputs: StepInputs) -> Tensor:
         layout = self._layout_class(self.pool, inputs.stretches, self._upload(inputs.slots))
-        return self._model.logits(
-            self._upload(inputs.ids), self._upload(inputs.positions), self._upload(inputs.wanted), layout
-        )
+        with self._model.beside.adding(inputs.spans, inputs.wanted):
+            return self._model.logits(
+                self._upload(inputs.ids), self._upload(inputs.positions), self._upload(inputs.wanted), layout
+            )
 
     def _warm_up(self) -> None:
         """Compile the kernels now, not under the first request."""
@@ -187,7 +195,8 @@ class Runner:
 
 
 def _by(decoder: Decoder, inputs: StepInputs) -> Tensor:
-    return decoder.run(inputs.ids, inputs.positions, inputs.slots, inputs.wanted, inputs.stretches)
+    spans = [(first, count, adapter.table) for first, count, adapter in inputs.spans if adapter.table is not None]
+    return decoder.run(inputs.ids, inputs.positions, inputs.slots, inputs.wanted, inputs.stretches, spans)
 
 
 def _chunks(total: int, size: int) -> list[tuple[int, int]]:

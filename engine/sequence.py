@@ -18,6 +18,7 @@ from plugins import Matcher, Sampling, Timeline
 
 if TYPE_CHECKING:
     from engine.beam_search import BeamSearch
+    from engine.beside import Adapter
     from engine.delivery import LiveGeneration
     from engine.output import ChoiceText
 
@@ -55,6 +56,8 @@ class Sequence:
     closer: Closer | None = None
     closed: bool = False
     """Its last tokens are the shortest valid end, since no more would have fitted."""
+    adapter: Adapter | None = None
+    """What is computed beside the model's layers for this sequence."""
     search: BeamSearch | None = None
     """The beam search that the sequence is a beam of."""
     stopped: bool = False

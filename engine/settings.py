@@ -31,6 +31,9 @@ class ModelSettings:
     """Other names that requests may use."""
     adapter: str | None = None
     """A LoRA adapter (a folder as peft writes it, or a name on the hub), merged into the weights."""
+    base: str | None = None
+    """Name of another model here: `path` is then a LoRA adapter, computed beside that model's layers for those requests
+    that ask for it."""
     draft: str | None = None
     """A smaller model with the same tokenizer, which guesses what this one will say."""
     dtype: str | None = None
@@ -49,11 +52,30 @@ class ModelSettings:
         values = dict(entry)
         if not isinstance(aliases := values.pop("aliases", ()), (list, tuple)):
             raise ConfigurationError(f"engine.models: aliases is {aliases!r}; it must be a list of names")
-        return cls(**values, aliases=tuple(aliases))
+        made = cls(**values, aliases=tuple(aliases))
+        made.check()
+        return made
+
+    def check(self) -> None:
+        """What stands beside a model brings no weights, and so no settings for them. Raises `ConfigurationError`."""
+        wrong = [name for name in ("adapter", "draft", "dtype") if getattr(self, name) is not None]
+        if self.base is not None and (wrong or self.device != "cpu"):
+            raise ConfigurationError(
+                f"engine.models: {self.served_name!r} has a base, so {(wrong or ['device'])[0]} means nothing: an "
+                "adapter is computed as its base is; set it there"
+            )
 
     @property
     def served_name(self) -> str:
-        return self.name or (self.path if self.path == "bundled" else Path(self.path).name)
+        own = self.path if self.path == "bundled" else Path(self.path).name
+        return self.name or (own if self.base is None else f"{self.base}:{own}")
+
+    @property
+    def other_names(self) -> tuple[str, ...]:
+        """The aliases; an adapter with a name of its own is also `base:name`."""
+        both = f"{self.base}:{self.name}"
+        more = self.base is not None and self.name is not None and self.name != both and ":" not in self.name
+        return (*self.aliases, both) if more and both not in self.aliases else self.aliases
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +152,17 @@ class EngineSettings:
                 raise ConfigurationError(f"engine: {name} is {found!r}; it must be one of {kinds}{hint}")
         if not self.models:
             raise ConfigurationError("engine: models is empty; name at least one, such as {path = 'bundled'}")
-        names = [name for model in self.models for name in (model.served_name, *model.aliases)]
+        names = [name for model in self.models for name in (model.served_name, *model.other_names)]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ConfigurationError(f"engine: {', '.join(twice)} would lead to more than one model; set other names")
+        bases = {model.served_name for model in self.models if model.base is None}
+        for model in self.models:
+            model.check()
+            if model.base is not None and model.base not in bases:
+                raise ConfigurationError(
+                    f"engine: {model.served_name!r} is to stand beside {model.base!r}, which is not among the models "
+                    f"({', '.join(sorted(bases)) or 'none'}); name one of them as its base"
+                )
 
 
 def thread_count(parameters: int) -> int:

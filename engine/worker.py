@@ -86,6 +86,10 @@ class Worker:
         return self._closing.is_set()
 
     @property
+    def is_serving(self) -> bool:
+        return self._thread is not None and self._thread.is_alive() and not self.is_closing
+
+    @property
     def task_count(self) -> int:
         return len(self._tasks)
 

@@ -24,6 +24,9 @@ _SETTINGS = ("threads", "cache_entries", "options", "blocklist", "blocklist_patt
 
 _BLOCKED = ("blocklist", "blocklist_patterns")
 
+_Prepared = tuple[Vocabulary, Any, tuple[int, tuple[int, ...]]]
+"""A vocabulary, the tokenizer it was made of, and (columns, end tokens) of the model."""
+
 
 def register(registry: RegistryLike) -> None:
     registry.add("constrain", "grammar", build)
@@ -67,7 +70,7 @@ class GrammarConstrainer:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="grammar")
         self._cache_entries = cache_entries
         self._grammars: OrderedDict[tuple[str, str], asyncio.Future[CompiledGrammar]] = OrderedDict()
-        self._vocabularies: dict[tuple[str, str], Vocabulary] = {}
+        self._vocabularies: dict[tuple[str, str], _Prepared] = {}
         self._lock = threading.Lock()
         self._compiled = 0
         self._compile_s = 0.0
@@ -106,11 +109,17 @@ class GrammarConstrainer:
     def _vocabulary(self, model: ServedModel) -> Vocabulary:
         with self._lock:
             key = (model.name, model.version)
-            found = self._vocabularies.get(key)
+            found = self._vocabularies.get(key) or self._of_same_tokenizer(model)
             if found is None:
-                found = Vocabulary.from_tokenizer(model.tokenizer, model.vocab_size, eos_token_ids=model.eos_token_ids)
-                self._vocabularies[key] = found.warm()
-            return found
+                made = Vocabulary.from_tokenizer(model.tokenizer, model.vocab_size, eos_token_ids=model.eos_token_ids)
+                found = made.warm(), model.tokenizer, (model.vocab_size, model.eos_token_ids)
+            self._vocabularies[key] = found
+            return found[0]
+
+    def _of_same_tokenizer(self, model: ServedModel) -> _Prepared | None:
+        """Adapters have the very tokenizer of the model they stand beside: its tables serve them all."""
+        facts = model.vocab_size, model.eos_token_ids
+        return next((one for one in self._vocabularies.values() if one[1] is model.tokenizer and one[2] == facts), None)
 
     def _with_blocked(self, options: dict[str, Any]) -> dict[str, Any]:
         """A request may block more than the operator does, never less."""

@@ -399,7 +399,8 @@ class CompiledGrammar(Protocol):
 
 class ServedModel(Protocol):
     """What stages may know of a model in memory. One with a true attribute `remote` is run by another server, which
-    renders its prompts; its `tokenizer` has one token a byte, and what it answers is judged by the grammar here."""
+    renders its prompts; its `tokenizer` has one token a byte, and what it answers is judged by the grammar here. One
+    with a `base` is an adapter beside the model of that name."""
 
     name: str
     version: str

@@ -1,7 +1,19 @@
 """A decoder's forward pass as one compiled program for CPUs: small-batch products, paged attention, and threads."""
 
 from engine.cpu.decoder import Decoder, decoder_for
+from engine.cpu.lowrank import MOST_RANK, FactorTable, factor_table
 from engine.cpu.packing import EIGHT, FOUR
 from engine.cpu.small_layers import shrink_module, weight_bytes, weight_count
 
-__all__ = ["EIGHT", "FOUR", "Decoder", "decoder_for", "shrink_module", "weight_bytes", "weight_count"]
+__all__ = [
+    "EIGHT",
+    "FOUR",
+    "MOST_RANK",
+    "Decoder",
+    "FactorTable",
+    "decoder_for",
+    "factor_table",
+    "shrink_module",
+    "weight_bytes",
+    "weight_count",
+]

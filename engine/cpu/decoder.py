@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from engine.attention import Stretch
+from engine.cpu.lowrank import FactorTable, span_rows
 from engine.cpu.paged import scratch_floats
 from engine.cpu.products import PANEL
 from engine.cpu.program import State, tokens_a_task
@@ -40,9 +41,18 @@ class Decoder:
         self._turns: list[Tensor] = []
         self.max_tokens = tokens
 
-    def run(self, ids: I64, positions: I64, slots: I64, wanted: I64, stretches: Seq[Stretch]) -> Tensor:
-        """Logits [len(wanted), V] float32 at the places `wanted` of the flattened row; valid until the next call."""
-        tasks = self._tasks(stretches)
+    def run(
+        self,
+        ids: I64,
+        positions: I64,
+        slots: I64,
+        wanted: I64,
+        stretches: Seq[Stretch],
+        spans: Seq[tuple[int, int, FactorTable]] = (),
+    ) -> Tensor:
+        """Logits [len(wanted), V] float32 at the places `wanted` of the flattened row; valid until the next call.
+        `spans`: tokens that have an adapter, as (first, count, its table)."""
+        tasks, adapted = self._tasks(stretches), span_rows(spans)
         self._cover(max(stretch.end for stretch in stretches))
         logits = self._room_for(len(wanted))
         state = self._state
@@ -55,6 +65,7 @@ class Decoder:
         ):
             state[place] = array.ctypes.data
         state[State.TASK_LIST], state[State.LOGITS] = tasks.ctypes.data, logits.data_ptr()
+        state[State.SPANS], state[State.SPAN_LIST] = len(adapted), adapted.ctypes.data
         self._team.run()
         return logits
 

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from engine.cpu.lowrank import MOST_RANK, lift, lower
 from engine.cpu.machine import add_to, give_way, read, sleep_on, swap_if, wake_on, write
 from engine.cpu.paged import ROWS, attend_block
 from engine.cpu.products import PANEL, multiply
@@ -44,6 +45,10 @@ class State(IntEnum):
     LOGITS = auto()
     SCRATCH = auto()
     SCRATCH_BYTES = auto()
+    SPANS = auto()
+    """Runs of tokens with an adapter."""
+    SPAN_LIST = auto()
+    """Address of int64 [SPANS, 3], see `engine.cpu.lowrank.span_rows`."""
 
 
 class Op(IntEnum):
@@ -55,6 +60,8 @@ class Op(IntEnum):
     ATTEND = auto()
     SHRINK = auto()
     """Activations to int8, for products with small weights."""
+    LOWER = auto()
+    """What adapters make of the activations that N layers read."""
 
 
 class Column(IntEnum):
@@ -93,6 +100,11 @@ class Column(IntEnum):
     XS = auto()
     """Scales of activations in int8."""
     LDXS = auto()
+    LOW = auto()
+    """What LOWER made for this product; 0 = no adapter changes it."""
+    LDLOW = auto()
+    FACTORS = auto()
+    """Its row in an adapter's table."""
     REAL = auto()
     """First of this operation's places in the table of reals."""
 
@@ -105,11 +117,12 @@ _RUN, _TOKENS, _SAMPLED, _TASKS = int(State.RUN), int(State.TOKENS), int(State.S
 _IDS, _POSITIONS, _SLOTS, _WANTED = int(State.IDS), int(State.POSITIONS), int(State.SLOTS), int(State.WANTED)
 _TASK_LIST, _COSINES, _SINES = int(State.TASK_LIST), int(State.COSINES), int(State.SINES)
 _LOGITS, _SCRATCH, _SCRATCH_BYTES = int(State.LOGITS), int(State.SCRATCH), int(State.SCRATCH_BYTES)
-_EMBED, _NORM, _LINEAR, _GATED, _PLACE, _ATTEND, _SHRINK = (int(op) for op in Op)
+_SPANS, _SPAN_LIST = int(State.SPANS), int(State.SPAN_LIST)
+_EMBED, _NORM, _LINEAR, _GATED, _PLACE, _ATTEND, _SHRINK, _LOWER = (int(op) for op in Op)
 (
     _OP, _WAITS, _COUNT, _X, _LDX, _OUT, _LDO, _K, _N, _W, _BIAS, _ONTO, _W2, _KIND, _PICKED, _HEADS, _KV_HEADS,
     _KEYS, _VALUES, _KEY_SCALES, _VALUE_SCALES, _FORM, _WINDOW, _BLOCK_SIZE,
-    _SMALL, _SCALES, _SCALES2, _XS, _LDXS, _REAL,
+    _SMALL, _SCALES, _SCALES2, _XS, _LDXS, _LOW, _LDLOW, _FACTORS, _REAL,
 ) = (int(column) for column in Column)  # fmt: skip
 
 
@@ -218,6 +231,8 @@ def _pieces(op, state, threads):  # type: ignore[no-untyped-def]
         return min(PIECES * threads, (op[_N] + PANEL - 1) // PANEL)
     if op[_OP] == _PLACE or op[_OP] == _ATTEND:
         return min(PIECES * threads, rows * op[_KV_HEADS])
+    if op[_OP] == _LOWER:
+        return min(PIECES * threads, rows)
     return min(PIECES * threads, (rows + 3) // 4)
 
 
@@ -236,6 +251,9 @@ def _carry_out(op, reals, state, thread, piece, pieces):  # type: ignore[no-unty
         _embed(op, reals, state, piece, pieces)
     elif kind == _SHRINK:
         _shrink(op, state, piece, pieces)
+    elif kind == _LOWER:
+        low, ldlow, spans = op[_LOW], op[_LDLOW], state[_SPAN_LIST]
+        lower(spans, state[_SPANS], op[_X], op[_LDX], op[_K], op[_FACTORS], op[_N], low, ldlow, piece, pieces)
     else:
         _attend(op, reals, state, thread, piece, pieces)
 
@@ -294,6 +312,8 @@ def _linear(op, state, piece, pieces):  # type: ignore[no-untyped-def]
                 place[i] = bias[i] + (place[i] if onto else np.float32(0))
         onto = 1
     _columns(op, rows, op[_W], op[_SCALES], first, last - first, out, op[_LDO], onto)
+    if op[_LOW] and state[_SPANS]:
+        _lift(op, state, 0, first, last - first, out, op[_LDO])
 
 
 @njit(nogil=True, cache=True)
@@ -311,6 +331,13 @@ def _columns(op, rows, w, scales, first, count, out, ldo, onto):  # type: ignore
 
 
 @njit(nogil=True, cache=True)
+def _lift(op, state, index, first, count, out, ldo):  # type: ignore[no-untyped-def]
+    """What adapters add to columns [first, first + count) of this product, or of the one that goes with it."""
+    low = op[_LOW] + 4 * MOST_RANK * index
+    lift(state[_SPAN_LIST], state[_SPANS], op[_FACTORS] + index, low, op[_LDLOW], first, count, op[_N], out, ldo)
+
+
+@njit(nogil=True, cache=True)
 def _gated(op, state, thread, piece, pieces):  # type: ignore[no-untyped-def]
     """Gate and up projections of a panel, then the activation, while both are in the cache."""
     rows = state[op[_COUNT]]
@@ -322,6 +349,9 @@ def _gated(op, state, thread, piece, pieces):  # type: ignore[no-untyped-def]
         width = min(PANEL, last - panel)
         _columns(op, rows, op[_W], op[_SCALES], panel, width, gates, stride, 0)
         _columns(op, rows, op[_W2], op[_SCALES2], panel, width, ups, stride, 0)
+        if state[_SPANS]:
+            _lift(op, state, 0, panel, width, gates, stride)
+            _lift(op, state, 1, panel, width, ups, stride)
         for row in range(rows):
             out = floats(op[_OUT] + row * op[_LDO] + 4 * panel, width)
             gate(floats(gates + row * stride, width), floats(ups + row * stride, width), op[_KIND], out)

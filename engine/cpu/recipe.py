@@ -14,6 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from engine.cpu.lowrank import LAYERS, MOST_RANK
 from engine.cpu.machine import LANES
 from engine.cpu.program import COLUMNS, Column, Op, State
 from engine.cpu.rows import FLOATS, INT8
@@ -118,12 +119,22 @@ class Products:
     rounded: Buffer
     """Room for activations in int8, [tokens, widest]."""
     scales: Buffer
+    low: Buffer
+    """Room for what adapters make of activations, [tokens, 3, MOST_RANK]."""
 
     @classmethod
     def of(cls, made: Recipe, tokens: int, widest: int) -> Products:
-        return cls(
-            made, made.buffer(tokens, padded(widest) // 4), made.buffer(tokens, scale_bytes(widest, GROUP4) // 4)
+        rounded, scales = padded(widest) // 4, scale_bytes(widest, GROUP4) // 4
+        return cls(made, *(made.buffer(tokens, width) for width in (rounded, scales, 3 * MOST_RANK)))
+
+    def lower(self, index: int, names: tuple[str, ...], width: int, x: Buffer) -> list[dict[str, Any]]:
+        """Let adapters read x for these layers of decoder layer `index`; columns for the products with each."""
+        first = len(LAYERS) * index + LAYERS.index(names[0])
+        low, ldlow = self.low
+        self.made.add(
+            Op.LOWER, x=x[0], ldx=x[1], k=width, n=len(names), low=low, ldlow=ldlow, factors=first, count=State.SPANS
         )
+        return [{"low": low + 4 * MOST_RANK * i, "ldlow": ldlow, "factors": first + i} for i in range(len(names))]
 
     def read(self, layer: Any, x: Buffer, count: State = State.TOKENS) -> dict[str, Any]:
         """Columns that say what products with `layer` read: its inputs, rounded now if it wants them so."""
@@ -175,15 +186,21 @@ def write_recipe(module: Any, sizes: Sizes, layers: tuple[LayerShape, ...], pool
         attention, mlp = layer.self_attn, layer.mlp
         _norm(made, layer.input_layernorm, x, h)
         source, at, waits = products.read(attention.q_proj, h), qkv[0], True
-        for projection in (attention.q_proj, attention.k_proj, attention.v_proj):
-            products.linear(projection, source, at, qkv[1], waits=waits)
+        lows = products.lower(index, LAYERS[:3], sizes.hidden, h)
+        for projection, low in zip((attention.q_proj, attention.k_proj, attention.v_proj), lows, strict=True):
+            products.linear(projection, source, at, qkv[1], waits=waits, **low)
             at, waits = at + 4 * projection.out_features, False
         _attention(made, attention, layers[index], pool, index, qkv, mixed)
-        products.linear(attention.o_proj, products.read(attention.o_proj, mixed), *x, onto=1)
+        source = products.read(attention.o_proj, mixed)
+        (low,) = products.lower(index, LAYERS[3:4], sizes.heads * sizes.dim, mixed)
+        products.linear(attention.o_proj, source, *x, onto=1, **low)
         _norm(made, layer.post_attention_layernorm, x, h)
         both = products.read(mlp.gate_proj, h) | products.weight(mlp.gate_proj) | products.weight(mlp.up_proj, "2")
-        made.add(Op.GATED, **both, n=sizes.gated, out=acts[0], ldo=acts[1])
-        products.linear(mlp.down_proj, products.read(mlp.down_proj, acts), *x, onto=1)
+        low, _ = products.lower(index, LAYERS[4:6], sizes.hidden, h)
+        made.add(Op.GATED, **both, n=sizes.gated, out=acts[0], ldo=acts[1], **low)
+        source = products.read(mlp.down_proj, acts)
+        (low,) = products.lower(index, LAYERS[6:], sizes.gated, acts)
+        products.linear(mlp.down_proj, source, *x, onto=1, **low)
     _norm(made, model.norm, x, h, count=State.SAMPLED, picked=1)
     products.linear(module.lm_head, products.read(module.lm_head, h, State.SAMPLED), 0, 4 * sizes.vocab)
     return made

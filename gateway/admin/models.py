@@ -76,6 +76,7 @@ def _model(house: House, name: str) -> dict[str, Any]:
         "id": name,
         "version": model.version,
         "context_length": model.context_length,
+        "base": getattr(model, "base", None),
         "remote": is_remote(model),
         "route": name in house.routes.routes,
     }

@@ -171,6 +171,7 @@ class ModelCard(Open):
     owned_by: str
     max_model_len: int | None
     version: str
+    parent: str | None
 
 
 class ModelList(Open):

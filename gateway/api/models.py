@@ -36,4 +36,5 @@ def _card(house: House, name: str) -> dict[str, Any]:
         "owned_by": "sluicegate",
         "max_model_len": model.context_length,
         "version": model.version,
+        "parent": getattr(model, "base", None),
     }

@@ -321,3 +321,38 @@ def test_models_come_and_go_by_the_admin_routes(tmp_path: Path) -> None:
         assert client.post("/v1/chat/completions", json=body).status_code == 200
         assert json.loads(client.get("/admin/routes").text)["data"][0]["weights"] == {"second": 1.0}
     assert RoutingSettings().state == ""
+
+
+def test_adapters_come_and_go_by_the_admin_routes(tmp_path: Path) -> None:
+    """Two beside the bundled model: listed with their parent, asked by both their names, answering what they learnt."""
+    import httpx
+
+    from engine import load_model
+    from tests.engine.lora import linear_layers, write_adapter
+    from tests.gateway.conftest import running
+
+    folder = Path(load_model("bundled").tokenizer.name_or_path)
+    body = {"messages": [{"role": "user", "content": "Name: Ann"}], "max_tokens": 8, "temperature": 0, "seed": 1}
+    with running({}) as gateway:
+        client = httpx.Client(base_url=gateway.url, timeout=60)
+        for name, seed in (("a", 1), ("b", 2)):
+            path = write_adapter(tmp_path / name, folder, linear_layers(folder), seed=seed, size=0.2)
+            settings = {"path": str(path), "base": "bundled", "name": name}
+            added = client.post("/admin/models", json={"settings": settings})
+            assert (added.status_code, added.json()["base"]) == (200, "bundled"), added.text
+        cards = {card["id"]: card for card in client.get("/v1/models").json()["data"]}
+        assert {name: card["parent"] for name, card in cards.items()} == {
+            "bundled": None,
+            **dict.fromkeys(("a", "bundled:a", "b", "bundled:b"), "bundled"),
+        }
+        answers = {}
+        for name in cards:
+            answer = client.post("/v1/chat/completions", json={"model": name, **body}).json()
+            assert answer["model"] == name.removeprefix("bundled:")
+            answers[name] = answer["choices"][0]["message"]["content"]
+        assert answers["a"] == answers["bundled:a"]
+        assert len({answers["bundled"], answers["a"], answers["b"]}) == 3
+        assert client.delete("/admin/models/b").status_code == 200
+        assert client.post("/v1/chat/completions", json={"model": "bundled:b", **body}).status_code == 404
+        wrong = client.post("/admin/models", json={"settings": {"path": str(tmp_path), "base": "bundled"}})
+        assert "is no adapter" in wrong.json()["error"]["message"]
