@@ -2,8 +2,7 @@
 
     python -m benchmarks.mixed_load [--model llama-60m] [--long 4000] [-c 8] [--slowdown 1.8]
 
-And what length costs: `--lengths 1000,2000,...` reads one prompt of each length and then decodes, and prints time to
-first token, decode latency at that length and the memory of the process.
+`--lengths 1000,4000,16000,32000` is `benchmarks.lengths`: what length itself costs.
 """
 
 from __future__ import annotations
@@ -11,25 +10,26 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import random
-import resource
 import statistics
 import time
 from itertools import pairwise
 from typing import Any
 
 from benchmarks.common import machine
+from benchmarks.lengths import measure, prompt_of
 from benchmarks.shapes import folder_of
 from engine import Engine, EngineSettings, LoadedModel, load_model
-from plugins import Job, Prompt, Sampling
+from plugins import Job, Sampling
 
 
 def main() -> None:
     args = _arguments()
-    lengths = [int(length) for length in args.lengths.split(",") if length]
-    model = load_model(folder_of(args.model, max([8192, *(length + 64 for length in lengths)])))
-    print(f"# {machine()}\n# {args.model}, {model.parameter_count / 1e6:.1f} M parameters")
-    found = asyncio.run(_lengths(model, lengths, args) if lengths else _mixed(model, args))
+    if lengths := [int(length) for length in args.lengths.split(",") if length]:
+        found = measure(args.model, lengths, args.threads)
+    else:
+        model = load_model(folder_of(args.model))
+        print(f"# {machine()}\n# {args.model}, {model.parameter_count / 1e6:.1f} M parameters")
+        found = asyncio.run(_mixed(model, args))
     if args.json:
         print(json.dumps(found))
 
@@ -100,40 +100,14 @@ async def _reach(stamps: list[list[float]], counts: list[int]) -> None:
 
 async def _decode(engine: Engine, model: LoadedModel, seed: int, stamps: list[float]) -> None:
     sampling = Sampling(temperature=0.0, max_tokens=2800, ignore_eos=True)
-    async for piece in await engine.generate(Job(f"d{seed}", model.name, _prompt(model, seed, 64), sampling)):
+    async for piece in await engine.generate(Job(f"d{seed}", model.name, prompt_of(model, seed, 64), sampling)):
         stamps += [time.perf_counter()] * len(piece.token_ids)
 
 
 async def _first_token(engine: Engine, model: LoadedModel, length: int) -> None:
     sampling = Sampling(temperature=0.0, max_tokens=1, ignore_eos=True)
-    async for _ in await engine.generate(Job("long", model.name, _prompt(model, 99, length), sampling)):
+    async for _ in await engine.generate(Job("long", model.name, prompt_of(model, 99, length), sampling)):
         pass
-
-
-async def _lengths(model: LoadedModel, lengths: list[int], args: argparse.Namespace) -> dict[str, Any]:
-    print("| prompt tokens | TTFT s | prompt tok/s | ITL p50 ms | resident MB |\n|--:|--:|--:|--:|--:|")
-    engine = Engine(
-        EngineSettings(threads=args.threads, draft_tokens=0, num_blocks=max(lengths) // 16 + 8, prefix_caching=False),
-        [model],
-    )
-    await engine.start()
-    rows: dict[str, Any] = {}
-    for length in lengths:
-        stamps: list[float] = []
-        sampling, began = Sampling(temperature=0.0, max_tokens=24, ignore_eos=True), time.perf_counter()
-        async for piece in await engine.generate(Job("l", model.name, _prompt(model, 5, length), sampling)):
-            stamps += [time.perf_counter()] * len(piece.token_ids)
-        first_s, itl = stamps[0] - began, 1e3 * statistics.median(b - a for a, b in pairwise(stamps))
-        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        rows[str(length)] = {"ttft_s": first_s, "itl_ms": itl, "resident_mb": memory}
-        print(f"| {length:,} | {first_s:.2f} | {length / first_s:,.0f} | {itl:.2f} | {memory:,.0f} |", flush=True)
-    await engine.close()
-    return rows
-
-
-def _prompt(model: LoadedModel, seed: int, length: int) -> Prompt:
-    draw = random.Random(seed)
-    return Prompt("", tuple(draw.randrange(5, model.usable_vocab) for _ in range(length)))
 
 
 def _quantiles(seconds: list[float]) -> tuple[float, float]:

@@ -100,8 +100,7 @@ class Decoder:
 
     def _make_scratch(self, pool: KVPool, tokens: int) -> Tensor:
         group = self._sizes.heads // self._sizes.kv_heads
-        longest = pool.num_blocks * pool.block_size
-        floats = max(scratch_floats(group, longest, pool.block_size, self._sizes.dim), 2 * tokens * PANEL)
+        floats = max(scratch_floats(group, pool.block_size, self._sizes.dim), 2 * tokens * PANEL)
         floats = -(-floats // 16) * 16
         scratch = torch.empty(self._team.size, floats)
         self._state[State.SCRATCH], self._state[State.SCRATCH_BYTES] = scratch.data_ptr(), 4 * floats

@@ -229,10 +229,12 @@ def _pieces(op, state, threads):  # type: ignore[no-untyped-def]
         return 1
     if op[_OP] == _LINEAR or op[_OP] == _GATED:
         return min(PIECES * threads, (op[_N] + PANEL - 1) // PANEL)
-    if op[_OP] == _PLACE or op[_OP] == _ATTEND:
+    if op[_OP] == _PLACE:
         return min(PIECES * threads, rows * op[_KV_HEADS])
     if op[_OP] == _LOWER:
         return min(PIECES * threads, rows)
+    if op[_OP] == _ATTEND:  # tasks of very different lengths: long ones must not end up in one piece
+        return min(4 * PIECES * threads, rows * op[_KV_HEADS])
     return min(PIECES * threads, (rows + 3) // 4)
 
 

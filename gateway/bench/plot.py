@@ -44,7 +44,7 @@ def _of(name: str, share: str) -> Line:
 def _panel(levels: Sequence[Level], at: int, title: str, unit: str, lines: list[Line]) -> str:
     x0, y0 = LEFT + at % 2 * (WIDTH + LEFT + GAP), TOP + 12 + at // 2 * (HEIGHT + GAP)
     values = [value for _, read in lines for level in levels if (value := read(level)) is not None]
-    most = _rounded(max(values, default=1.0))
+    most = rounded(max(values, default=1.0))
     step = WIDTH / max(1, len(levels) - 1)
     parts = [
         f'<text class="title" x="{x0}" y="{y0 - 10}">{title}</text>'
@@ -79,7 +79,7 @@ def _line(points: list[tuple[float, float]], colour: str, name: str, *, labelled
     return f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>{dots}{label}'
 
 
-def _rounded(value: float) -> float:
+def rounded(value: float) -> float:
     """Up to the next of 1, 2, 2.5, 5 times a power of ten."""
     if value <= 0:
         return 1.0

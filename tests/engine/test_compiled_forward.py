@@ -15,6 +15,7 @@ from engine.attention import Stretch
 from engine.cpu.paged import attend_block, scratch_floats
 from engine.cpu.products import blend, multiply
 from engine.cpu.program import tokens_a_task
+from engine.cpu.turned import multiply_turned, turn_rows
 from engine.kv import KVPool, LayerShape, attend
 from engine.runner import Runner
 from tests.engine.conftest import MakeModel
@@ -68,34 +69,82 @@ def test_a_blend_is_a_product_with_the_values(rows: int, width: int) -> None:
     assert torch.allclose(out, 1 + shares @ values, atol=1e-5)
 
 
-@pytest.mark.parametrize("window", [None, 1, 5])
+@pytest.mark.parametrize(("rows", "width", "keys"), [(1, 16, 3), (7, 48, 40), (64, 64, 128)])
+def test_a_product_with_keys_turned_on_their_side_is_the_same_to_the_last_bit(rows: int, width: int, keys: int) -> None:
+    x, w = torch.randn(rows, width), torch.randn(keys, width)
+    turned, out = torch.zeros(width, keys + 40), torch.empty(rows, keys + 40)
+    turn_rows(w.data_ptr(), 4 * width, keys, width, turned.data_ptr(), 4 * (keys + 40))
+    where = x.data_ptr(), turned.data_ptr(), out.data_ptr()
+    multiply_turned(where[0], 4 * width, rows, where[1], 4 * (keys + 40), width, keys, where[2], 4 * (keys + 40))
+    assert torch.equal(turned[:, :keys], w.T)
+    assert torch.equal(out[:, :keys], product(x, w))
+
+
+HEADS, KV_HEADS, DIM = 4, 2, 32
+GROUP = HEADS // KV_HEADS
+
+
+def pool_and_table(end: int) -> tuple[KVPool, np.ndarray, torch.Tensor, torch.Tensor]:
+    """`end` random keys and values [1, KV_HEADS, end, DIM], and the pool that holds them in blocks of any order."""
+    pool = KVPool([LayerShape(KV_HEADS, DIM, DIM, HEADS)], 128, BLOCK, torch.float32, torch.device("cpu"))
+    table = np.random.default_rng(end).permutation(128)[: -(-end // BLOCK)].astype(np.int64)
+    positions = np.arange(end)
+    k, v = torch.randn(1, KV_HEADS, end, DIM), torch.randn(1, KV_HEADS, end, DIM)
+    pool.write(0, torch.from_numpy(table[positions // BLOCK] * BLOCK + positions % BLOCK), k, v)
+    return pool, table, k, v
+
+
+def attend_paged(
+    pool: KVPool, table: np.ndarray, query: torch.Tensor, start: int, taken: int, window: int = 0, cap: float = 0.0
+) -> torch.Tensor:
+    """`query` [T, HEADS, DIM] from position `start`, `taken` tokens at a time."""
+    out = torch.empty_like(query)
+    scratch = torch.empty(scratch_floats(GROUP, BLOCK, DIM))
+    for kv, first in product_of(range(KV_HEADS), range(0, len(query), taken)):
+        attend_block(
+            query[first:, kv * GROUP :].data_ptr(), 4 * HEADS * DIM, min(taken, len(query) - first), GROUP,
+            start + first, pool.keys[0].data_ptr(), pool.values[0].data_ptr(), 0, 0, 0,
+            table.ctypes.data, BLOCK, kv, KV_HEADS, DIM, DIM, window, DIM**-0.5, cap,
+            out[first:, kv * GROUP :].data_ptr(), 4 * HEADS * DIM, scratch.data_ptr(),
+        )  # fmt: skip
+    return out
+
+
+@pytest.mark.parametrize("window", [None, 1, 5, 140])
 @pytest.mark.parametrize("cap", [None, 2.0])
-@pytest.mark.parametrize(("start", "count"), [(0, 1), (0, 8), (13, 1), (11, 6), (40, 3)])
+@pytest.mark.parametrize(("start", "count"), [(0, 1), (0, 8), (13, 1), (11, 6), (40, 3), (100, 70), (400, 1)])
 def test_attention_in_place_is_that_over_gathered_blocks(
     window: int | None, cap: float | None, start: int, count: int
 ) -> None:
-    heads, kv_heads, dim = 4, 2, 32
-    group, end = heads // kv_heads, start + count
-    pool = KVPool([LayerShape(kv_heads, dim, dim, heads)], 32, BLOCK, torch.float32, torch.device("cpu"))
-    table = np.random.default_rng(start).permutation(32)[: -(-end // BLOCK)].astype(np.int64)
-    positions = np.arange(end)
-    k, v = torch.randn(1, kv_heads, end, dim), torch.randn(1, kv_heads, end, dim)
-    pool.write(0, torch.from_numpy(table[positions // BLOCK] * BLOCK + positions % BLOCK), k, v)
-    query, out = torch.randn(count, heads, dim), torch.empty(count, heads, dim)
-    scratch = torch.empty(scratch_floats(group, end, BLOCK, dim))
-    taken = tokens_a_task(heads, kv_heads)
-    for kv, first in product_of(range(kv_heads), range(0, count, taken)):
-        attend_block(
-            query[first:, kv * group :].data_ptr(), 4 * heads * dim, min(taken, count - first), group, start + first,
-            pool.keys[0].data_ptr(), pool.values[0].data_ptr(), 0, 0, 0,
-            table.ctypes.data, BLOCK, kv, kv_heads, dim, dim, window or 0, dim**-0.5, cap or 0.0,
-            out[first:, kv * group :].data_ptr(), 4 * heads * dim, scratch.data_ptr(),
-        )  # fmt: skip
+    """One query and many, within a tile of keys and over several."""
+    end, taken = start + count, tokens_a_task(HEADS, KV_HEADS)
+    pool, table, k, v = pool_and_table(end)
+    query = torch.randn(count, HEADS, DIM)
+    out = attend_paged(pool, table, query, start, taken, window or 0, cap or 0.0)
     distance = torch.arange(start, end)[:, None] - torch.arange(end)[None]
     hidden = (distance < 0) | (distance >= (window or end + 1))
     bias = torch.zeros(hidden.shape).masked_fill(hidden, float("-inf"))[None, None]
-    expected = attend(query.transpose(0, 1)[None], k, v, bias, dim**-0.5, cap)[0].transpose(0, 1)
+    expected = attend(query.transpose(0, 1)[None], k, v, bias, DIM**-0.5, cap)[0].transpose(0, 1)
     assert torch.allclose(out, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("window", [0, 140])
+def test_a_query_is_attended_to_with_the_same_bits_in_chunks_of_any_size(window: int) -> None:
+    pool, table, _, _ = pool_and_table(310)
+    query = torch.randn(190, HEADS, DIM)
+    whole = attend_paged(pool, table, query, 120, tokens_a_task(HEADS, KV_HEADS), window)
+    for taken in (1, 3, 8, 50):
+        assert torch.equal(attend_paged(pool, table, query, 120, taken, window), whole)
+
+
+def test_a_nan_in_a_key_or_a_value_reaches_every_query_that_sees_it() -> None:
+    """A NaN in a value may also reach an earlier query of its sequence: the request fails either way."""
+    for numbers in ("keys", "values"):
+        pool, table, _, _ = pool_and_table(310)
+        getattr(pool, numbers)[0][table[200 // BLOCK], 200 % BLOCK, :, 5] = float("nan")
+        out = attend_paged(pool, table, torch.randn(190, HEADS, DIM), 120, 32)
+        assert numbers == "values" or not out[:80].isnan().any()
+        assert out[80:].isnan().any(-1).all()
 
 
 @pytest.mark.parametrize(("family", "compiled"), [*((f, True) for f in COMPILED), ("gemma2", False), ("gpt2", False)])
