@@ -50,7 +50,7 @@ class Lexeme(Protocol):
 
     def run(self, state: State, text: bytes) -> State | None:
         """Steps over all of `text`, or None where a byte is refused or the lexeme ends for good before the last byte
-        or with it."""
+        or with it; a general one also where it may end before a byte, for then there are two readings."""
 
     def next_bytes(self, state: State) -> set[int]:
         """Bytes that may come next."""
@@ -133,6 +133,8 @@ class DfaLexeme:
 
     def run(self, state: int, text: bytes) -> int | None:
         for byte in text:
+            if self.general and self._accepts[state]:
+                return None
             state = self.row(state)[byte]
             if state < 0:
                 return None

@@ -123,10 +123,10 @@ class _Parser:
             reader.invalid("a quantifier after an anchor has nothing to repeat", at=start)
         if reader.take("+"):
             self.refuse_possessive(start)
-        reader.take("?")
+        lazy = reader.take("?")
         if reader.more() and reader.peek() in "*+?":
             reader.invalid("nothing to repeat before this quantifier; group the first repetition as (?:...)")
-        return Repeat(item, low, high)
+        return Repeat(item, low, high, lazy)
 
     def refuse_possessive(self, start: int) -> NoReturn:
         if self.ecma:

@@ -36,11 +36,13 @@ class Alt(Node):
 
 @dataclass(slots=True, eq=False)
 class Repeat(Node):
-    """`low` to `high` times, no upper bound if `high` is None."""
+    """`low` to `high` times, no upper bound if `high` is None. `lazy`: a matcher would rather stop; the language is the
+    same."""
 
     item: Node
     low: int
     high: int | None
+    lazy: bool = False
 
 
 @dataclass(slots=True, eq=False)

@@ -1,101 +1,113 @@
-"""A Lark grammar to masks.
+"""A Lark or a GBNF grammar to masks.
 
-The texts are those that Lark's `earley` parser reads with its lexer `dynamic_complete`: a terminal may end wherever it
-matches, and terminals that may begin alike are all followed, so a keyword is not reserved against a name.
-`%ignore`, templates, `%import common.*`, flags and priorities are read; priorities do not change which texts there are.
+The texts of a Lark grammar are those that Lark's `earley` parser reads with its lexer `dynamic_complete`: a terminal
+may end wherever it matches, and terminals that may begin alike are all followed, so a keyword is not reserved against a
+name. `%ignore`, templates, `%import common.*` and flags are read. So are priorities; as with Lark's parser they choose
+between derivations of one text and never change which texts there are. `%json {...}` stands for a JSON value.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
+from typing import NamedTuple
 
 import lark
-from lark.exceptions import LarkError
-from lark.lexer import PatternStr, TerminalDef
 
-from grammar.automata import CharDfa, utf8
-from grammar.automata.budget import look, within
+from grammar.automata.budget import within
+from grammar.beyond import beyond
+from grammar.blocked.watch import Screens
 from grammar.compile import plain_grammar
+from grammar.lark import gbnf
 from grammar.lark.earley import Parser, Rule
+from grammar.lark.regions import OneRegionTape, Region, regions_of
+from grammar.lark.source import Source
+from grammar.lark.terminals import lexeme_of
 from grammar.lexemes import DfaLexeme
 from grammar.matcher import CompiledGrammar
 from grammar.options import GrammarOptions
 from grammar.threads import Continuation, Thread
 from grammar.vocabulary import Vocabulary
-from plugins.errors import GrammarError, GrammarLimit, InvalidGrammar, Unsatisfiable, UnsupportedGrammar
+from plugins.errors import GrammarLimit, InvalidGrammar, Unsatisfiable, UnsupportedGrammar
 
 _MOST_CHARACTERS = 200_000
-_IMPORT = re.compile(r"^\s*%import\s+(?!common\b)(\S+)", re.MULTILINE)
-_GBNF = re.compile(r"^[ \t]*([A-Za-z][\w-]*[ \t]*::=)", re.MULTILINE)
-_EXTENSION = re.compile(r"%(json|regex|lark)\b")
+
+
+class Grammar(NamedTuple):
+    """What either notation is read into: rules over lexemes and, by the name of their terminal, JSON values."""
+
+    rules: list[Rule]
+    lexemes: dict[str, DfaLexeme]
+    ignored: frozenset[str]
+    start: str
+    regions: dict[str, Region]
+
+    def parser(self, follow: Continuation | None = None) -> Parser:
+        return Parser(self.rules, self.lexemes, self.ignored, self.start, follow, self.regions)
 
 
 def compile_lark(text: str, vocabulary: Vocabulary, *, options: GrammarOptions | None = None) -> CompiledGrammar:
-    """Texts of the grammar's rule `start`.
+    """Texts of the grammar's rule `start`, or, where it is written in GBNF (`root ::= ...`), of its rule `root`.
 
-    Raises `InvalidGrammar` with Lark's own message, `UnsupportedGrammar` for imports other than `common` and for look-
-    around in terminals, `Unsatisfiable` if no text can be finished.
+    Raises `InvalidGrammar` or `UnsupportedGrammar` with line and column, `Unsatisfiable` if no text can be finished.
     """
-    with within((options or GrammarOptions()).limits.cpu_s):
-        parser = parser_of(text)
-    return plain_grammar(vocabulary, parser(None), options)
+    options = options or GrammarOptions()
+    with within(options.limits.cpu_s):
+        grammar = read(text, options)
+    if not grammar.regions:
+        return plain_grammar(vocabulary, grammar.parser().start_threads, options)
+    return _with_values(grammar, vocabulary, options)
 
 
 def parser_of(text: str) -> Callable[[Continuation | None], Callable[[], tuple[Thread, ...]]]:
     """The grammar read and checked: from what follows a whole text to the threads at its first byte."""
+    grammar = read(text, GrammarOptions())
+    if grammar.regions:
+        raise UnsupportedGrammar("%json inside a part of a structural tag; make it a json_schema part of its own")
+    return lambda follow: grammar.parser(follow).start_threads
+
+
+def read(text: str, options: GrammarOptions) -> Grammar:
     if not isinstance(text, str):
-        raise InvalidGrammar("a Lark grammar is a text")
+        raise InvalidGrammar("a grammar is a text")
     if len(text) > _MOST_CHARACTERS:
         raise GrammarLimit(f"the grammar has {len(text)} characters; at most {_MOST_CHARACTERS} are read")
-    _refuse(text)
+    if gbnf.is_gbnf(text):
+        rules, lexemes = gbnf.read(text)
+        grammar = Grammar(rules, lexemes, frozenset(), gbnf.ROOT, {})
+    else:
+        grammar = _read_lark(Source(text), options)
+    if not grammar.parser().productive:
+        raise Unsatisfiable(f"no text can be finished: every way from `{grammar.start}` recurses without end")
+    return grammar
+
+
+def _read_lark(source: Source, options: GrammarOptions) -> Grammar:
     try:
-        loaded = lark.Lark(text, start="start", parser="earley", lexer="dynamic", maybe_placeholders=False)
+        loaded = lark.Lark(source.text, start="start", parser="earley", lexer="dynamic", maybe_placeholders=False)
     except RecursionError as error:
         raise GrammarLimit("the grammar nests too deeply") from error
-    except (LarkError, re.error) as error:
-        raise InvalidGrammar(f"Lark does not read this grammar: {str(error)[:500]}") from error
-    lexemes = {terminal.name: _lexeme(terminal) for terminal in loaded.terminals}
+    except Exception as error:  # Lark's own errors, those of `re` or `regex`, and what slips out of it (KeyError)
+        raise InvalidGrammar(source.of_lark(error)) from error
+    lexemes = {t.name: lexeme_of(t, source) for t in loaded.terminals if t.name not in source.schemas}
     rules = [
         Rule(rule.origin.name, tuple((symbol.is_term, symbol.name) for symbol in rule.expansion))
         for rule in loaded.rules
     ]
-    ignored = frozenset(loaded.ignore_tokens)
-    if not Parser(rules, lexemes, ignored, "start").productive:
-        raise Unsatisfiable("no text can be finished: every way from `start` recurses without end")
-    return lambda follow: Parser(rules, lexemes, ignored, "start", follow).start_threads
+    return Grammar(rules, lexemes, frozenset(loaded.ignore_tokens), "start", regions_of(source, options))
 
 
-def _refuse(text: str) -> None:
-    other = _GBNF.search(text)
-    if other:
-        line, column = text.count("\n", 0, other.start(1)) + 1, other.start(1) - text.rfind("\n", 0, other.start(1))
-        raise UnsupportedGrammar(
-            f"line {line}, column {column}: {other.group(1)!r} is a rule in GBNF; write the grammar in Lark's "
-            "notation, with `start: ...` for `root ::= ...`"
-        )
-    outside = _IMPORT.search(text)
-    if outside:
-        raise UnsupportedGrammar(f"%import {outside.group(1)} reads a file; only %import common.* is allowed")
-    extension = _EXTENSION.search(text)
-    if extension:
-        raise UnsupportedGrammar(
-            f"%{extension.group(1)} is not part of Lark's notation; use response_format json_schema"
-        )
-
-
-def _lexeme(terminal: TerminalDef) -> DfaLexeme:
-    look()
-    pattern = terminal.pattern
-    flags = "".join(sorted(pattern.flags))
-    try:
-        if isinstance(pattern, PatternStr) and not flags:
-            dfa = CharDfa.from_literal(pattern.value)
-        else:
-            body = re.escape(pattern.value) if isinstance(pattern, PatternStr) else pattern.value
-            dfa = CharDfa.from_pattern(f"(?{flags}:{body})" if flags else body, dialect="python", anchored=True)
-    except GrammarError as error:
-        raise type(error)(f"terminal {terminal.name}: {error.reason}") from error
-    if dfa.is_empty() or dfa.accepts(""):
-        raise InvalidGrammar(f"terminal {terminal.name} matches {'nothing' if dfa.is_empty() else 'the empty text'}")
-    return DfaLexeme(utf8(dfa), general=True)
+def _with_values(grammar: Grammar, vocabulary: Vocabulary, options: GrammarOptions) -> CompiledGrammar:
+    parser = grammar.parser()
+    begins = parser.starting.restarts
+    regions = grammar.regions.values()
+    return CompiledGrammar(
+        vocabulary,
+        parser.start_threads,
+        needs_text=True,
+        thread_limit=options.limits.threads,
+        notes=tuple(dict.fromkeys(note for region in regions for note in region.notes)),
+        tape=lambda: OneRegionTape(begins),
+        beyond=beyond(vocabulary, frozenset(), True),
+        screens=Screens.of(options.blocked, vocabulary, json=True, plain=True),
+        doubtful=options.blocked is not None,
+    )

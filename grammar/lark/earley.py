@@ -7,12 +7,12 @@ alike are the same object.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Protocol
 
 from grammar.lark.least import Least
 from grammar.lexemes import DfaLexeme
-from grammar.threads import Continuation, End, InLexeme, Thread
+from grammar.threads import Continuation, End, InLexeme, Run, Thread
 from plugins.errors import GrammarLimit
 
 _KEPT = 50_000
@@ -35,6 +35,15 @@ class Item(NamedTuple):
     since: Items | None
 
 
+class Region(Protocol):
+    """What stands for a terminal and is no lexeme: a JSON value."""
+
+    def threads(self, follow: Continuation) -> tuple[Thread, ...]: ...
+
+    def renew(self) -> None:
+        """Forget what was made for texts so far."""
+
+
 class Items:
     """One Earley set. `waiting`: items by the symbol they want next; `whole`: the text so far is one of the grammar."""
 
@@ -51,16 +60,26 @@ class Items:
     def threads(self) -> tuple[Thread, ...]:
         """Every terminal that may come next, those to be ignored, and the end."""
         if self._threads is None:
-            lexemes = self.parser.lexemes
-            names = [name for is_terminal, name in self.waiting if is_terminal]
-            threads: list[Thread] = [
-                InLexeme(lexemes[name], lexemes[name].start, Scanned(self, name)) for name in sorted(names)
-            ]
-            threads.extend(
-                InLexeme(lexemes[name], lexemes[name].start, Ignored(self)) for name in sorted(self.parser.ignored)
-            )
+            names = sorted(name for is_terminal, name in self.waiting if is_terminal)
+            threads = [thread for name in names for thread in self.parser.begin(name, Scanned(self, name))]
+            for name in sorted(self.parser.ignored):
+                threads.extend(self.parser.begin(name, Ignored(self)))
             self._threads = (*threads, *self.parser.follow.after(0)) if self.whole else tuple(threads)
         return self._threads
+
+    @property
+    def restarts(self) -> bool:
+        """A JSON value may come next."""
+        regions = self.parser.regions
+        return bool(regions) and any(is_terminal and name in regions for is_terminal, name in self.waiting)
+
+
+def _restarted(items: Items, run: Run, end_offset: int) -> Items:
+    """`items` are reached: the tape begins anew where a value can."""
+    if items.restarts:
+        run.asked = True  # the tape moves, so this step is taken anew each time
+        run.tape.restart(end_offset)  # type: ignore[union-attr]  # regions come with their own tape
+    return items
 
 
 class Scanned(Continuation):
@@ -75,6 +94,9 @@ class Scanned(Continuation):
 
     def after(self, outcome: int) -> tuple[Thread, ...]:
         return self.items.parser.scan(self.items, self.name).threads()
+
+    def finish(self, outcome: int, run: Run, end_offset: int) -> tuple[Thread, ...]:
+        return _restarted(self.items.parser.scan(self.items, self.name), run, end_offset).threads()
 
     def least(self, words: Callable[[Any, Any], Any]) -> int:
         parser = self.items.parser
@@ -98,6 +120,9 @@ class Ignored(Continuation):
     def after(self, outcome: int) -> tuple[Thread, ...]:
         return self.items.threads()
 
+    def finish(self, outcome: int, run: Run, end_offset: int) -> tuple[Thread, ...]:
+        return _restarted(self.items, run, end_offset).threads()
+
     def least(self, words: Callable[[Any, Any], Any]) -> int:
         return self.items.parser.least(words).of_items(self.items)
 
@@ -116,8 +141,11 @@ class Parser:
         ignored: frozenset[str],
         start: str,
         follow: Continuation | None = None,
+        regions: Mapping[str, Region] | None = None,
     ) -> None:
+        """`regions`: JSON values by the name of the terminal that they stand for."""
         self.follow = follow or End()
+        self.regions = regions or {}
         self.lexemes = lexemes
         self.ignored = ignored
         self.start = start
@@ -132,8 +160,23 @@ class Parser:
         self._scanned: dict[tuple[Items, str], Items] = {}
         self._least: Least | None = None
 
+    @property
+    def starting(self) -> Items:
+        """Before the first byte."""
+        return self._set([Item(number, 0, None) for number in self.by_origin[self.start]], first=True)
+
     def start_threads(self) -> tuple[Thread, ...]:
-        return self._set([Item(number, 0, None) for number in self.by_origin[self.start]], first=True).threads()
+        for region in self.regions.values():
+            region.renew()
+        return self.starting.threads()
+
+    def begin(self, name: str, follow: Continuation) -> tuple[Thread, ...]:
+        """Threads at the first byte of terminal `name`."""
+        region = self.regions.get(name)
+        if region is not None:
+            return region.threads(follow)
+        lexeme = self.lexemes[name]
+        return (InLexeme(lexeme, lexeme.start, follow),)
 
     def scan(self, items: Items, name: str) -> Items:
         """The set after terminal `name`."""
@@ -150,7 +193,7 @@ class Parser:
         """How many bytes it takes to finish; `words`: short words of lexemes."""
         if self._least is None:
             short = {name: words(lexeme, lexeme.start) for name, lexeme in self.lexemes.items()}
-            self._least = Least(self.rules, short)
+            self._least = Least(self.rules, short, list(self.regions))
         return self._least
 
     def _set(self, kernel: list[Item], first: bool = False) -> Items:

@@ -17,14 +17,15 @@ _MOST_WAYS = 5_000
 class Least:
     """Costs of symbols, by a fixed point over the rules; those of Earley sets, along the sets they began in.
 
-    `words`: short words of each terminal, the shortest first.
+    `words`: short words of each terminal, the shortest first; `values`: terminals that stand for JSON values, which
+    take a byte at least.
     """
 
-    def __init__(self, rules: list[Rule], words: dict[str, Any]) -> None:
+    def __init__(self, rules: list[Rule], words: dict[str, Any], values: list[str]) -> None:
         self.rules = rules
         self.symbols: dict[tuple[bool, str], int] = {
             (True, name): len(found[0].text) if found else NEVER for name, found in words.items()
-        }
+        } | {(True, name): 1 for name in values}
         grown = True
         while grown:
             grown = False

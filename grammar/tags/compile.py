@@ -8,18 +8,18 @@ from typing import Any
 
 from grammar.automata import CharDfa
 from grammar.automata.budget import within
+from grammar.beyond import beyond
 from grammar.blocked.blocklist import Blocklist
 from grammar.blocked.watch import Screens
 from grammar.compile import satisfiable_values
 from grammar.lark.compile import parser_of
 from grammar.matcher import CompiledGrammar
 from grammar.options import GrammarOptions
+from grammar.region_tape import RegionTape
 from grammar.tags import formats
-from grammar.tags.beyond import beyond
 from grammar.tags.build import END, Builder
 from grammar.tags.formats import Format, read_structural_tag
 from grammar.tags.steps import restarts
-from grammar.tags.tape import RegionTape
 from grammar.threads import Thread
 from grammar.vocabulary import Vocabulary
 from plugins.errors import GrammarError, GrammarLimit, Unsatisfiable, UnsupportedGrammar

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from grammar.region_tape import RegionTape
 from grammar.tags.freetext import literal
-from grammar.tags.tape import RegionTape
 from grammar.threads import AT_END, Continuation, InLexeme, Run, Thread
 
 Head = tuple[str, Continuation]

@@ -1,0 +1,214 @@
+"""Grammars in GBNF, as llama.cpp and, under the name of EBNF, XGrammar take them: `root ::= "a" | [b-z]+ # comment`.
+
+A rule reaches to the next `name ::=`. What refers to no recursive rule becomes one automaton, however many rules it is
+written in; the others become rules of Earley's parser. Not read: tokens by number or name (`<[12]>`, `<think>`) and
+XGrammar's lookahead and tag dispatch.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NoReturn
+
+from grammar.automata.charsets import EVERY, Ranges, negate, single, union
+from grammar.automata.reader import Reader
+from grammar.automata.syntax import Alt, Chars, Node, Repeat, Seq, sequence
+from grammar.lark.earley import Rule
+from grammar.lark.regular import Ref, Rules
+from grammar.lexemes import DfaLexeme
+from plugins.errors import GrammarLimit, InvalidGrammar, UnsupportedGrammar
+
+ROOT = "root"
+_RULE = re.compile(r"^[ \t]*[A-Za-z0-9_][\w-]*[ \t]*::=", re.MULTILINE)
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
+_DEFINES = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*\s*::=")
+_BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
+_SIMPLE = {"n": 10, "r": 13, "t": 9, "b": 8, "f": 12, "v": 11, "a": 7, "0": 0}
+_HEX = {"x": 2, "u": 4, "U": 8}
+_DEEPEST = 100
+
+
+def is_gbnf(text: str) -> bool:
+    """Some line begins like a rule of GBNF, which no line of a Lark grammar does."""
+    return _RULE.search(text) is not None
+
+
+def read(text: str) -> tuple[list[Rule], dict[str, DfaLexeme]]:
+    """Rules and lexemes; the first rule is `root`. Raises with line and column."""
+    reader = _Reader(text)
+    trees = reader.rules()
+    if ROOT not in trees:
+        raise InvalidGrammar(f"the grammar has no rule {ROOT!r}; its rules are {', '.join(sorted(trees)[:20])}")
+    for ref in reader.refs:
+        if ref.name not in trees:
+            reader.invalid(f"rule {ref.name!r} is used but not defined", at=ref.position)
+    try:
+        return Rules(trees).read(ROOT)
+    except RecursionError as error:
+        raise GrammarLimit("the rules of the grammar refer to one another too deeply") from error
+
+
+class _Reader(Reader):
+    """Recursive descent over GBNF; errors say line and column."""
+
+    __slots__ = ("refs",)
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.refs: list[Ref] = []
+
+    def _placed(self, reason: str, at: int | None) -> str:
+        position = self.position if at is None else at
+        line = self.text.count("\n", 0, position) + 1
+        return f"line {line}, column {position - self.text.rfind(chr(10), 0, position)}: {reason}"
+
+    def invalid(self, reason: str, at: int | None = None) -> NoReturn:
+        raise InvalidGrammar(self._placed(reason, at))
+
+    def unsupported(self, what: str, at: int | None = None) -> NoReturn:
+        raise UnsupportedGrammar(self._placed(f"not supported: {what}", at))
+
+    def blank(self) -> None:
+        found = _BLANK.match(self.text, self.position)
+        assert found is not None
+        self.position = found.end()
+
+    def rules(self) -> dict[str, Node]:
+        trees: dict[str, Node] = {}
+        self.blank()
+        while self.more():
+            at = self.position
+            name = self.name()
+            self.blank()
+            if not self.take("::="):
+                self.invalid("expected ::= after the name of a rule")
+            if name in trees:
+                self.invalid(f"rule {name!r} is defined twice", at=at)
+            trees[name] = self.alternatives(0)
+        return trees
+
+    def name(self) -> str:
+        found = _NAME.match(self.text, self.position)
+        if found is None:
+            self.invalid(f"expected the name of a rule, found {self.text[self.position : self.position + 10]!r}")
+        self.position = found.end()
+        return found.group()
+
+    def alternatives(self, depth: int) -> Node:
+        if depth > _DEEPEST:
+            raise GrammarLimit(self._placed(f"groups are nested more than {_DEEPEST} deep", None))
+        ways = [self.sequence(depth)]
+        while self.take("|"):
+            ways.append(self.sequence(depth))
+        return ways[0] if len(ways) == 1 else Alt(ways)
+
+    def sequence(self, depth: int) -> Node:
+        items: list[Node] = []
+        self.blank()
+        while self.more() and self.peek() not in "|)" and not _DEFINES.match(self.text, self.position):
+            items.append(self.repeated(self.item(depth)))
+            self.blank()
+        return sequence(items) if items else Seq([])
+
+    def item(self, depth: int) -> Node:
+        at = self.position
+        if self.take('"'):
+            return self.literal(at)
+        if self.take("["):
+            return self.char_class(at)
+        if self.take("."):
+            return Chars(EVERY)
+        if self.take("("):
+            if self.peek_is("="):
+                self.unsupported("a lookahead; a mask cannot take back what was written", at)
+            inner = self.alternatives(depth + 1)
+            if not self.take(")"):
+                self.invalid("this group is never closed", at)
+            return inner
+        if self.peek() in "<!":
+            self.unsupported("tokens by name or number; write the text that they stand for", at)
+        ref = Ref(self.name(), at)
+        if ref.name in ("TagDispatch", "Token", "ExcludeToken") and self.peek_is("("):
+            self.unsupported(f"{ref.name}(...); use a structural tag", at)
+        self.refs.append(ref)
+        return ref
+
+    def repeated(self, item: Node) -> Node:
+        while self.more():
+            self.blank_in_line()
+            if self.take("*"):
+                item = Repeat(item, 0, None)
+            elif self.take("+"):
+                item = Repeat(item, 1, None)
+            elif self.take("?"):
+                item = Repeat(item, 0, 1)
+            elif self.peek_is("{"):
+                item = Repeat(item, *self.counts())
+            else:
+                break
+        return item
+
+    def blank_in_line(self) -> None:
+        while self.peek_is(" ") or self.peek_is("\t"):
+            self.position += 1
+
+    def counts(self) -> tuple[int, int | None]:
+        found = re.compile(r"\{\s*(\d+)\s*(?:(,)\s*(\d*)\s*)?\}").match(self.text, self.position)
+        if found is None:
+            self.invalid("a repetition is {n}, {n,} or {n,m}")
+        low = int(found[1][:9])
+        high = int(found[3][:9]) if found[3] else None if found[2] else low
+        if high is not None and high < low:
+            self.invalid("the numbers of this repetition are out of order")
+        self.position = found.end()
+        return low, high
+
+    # --- characters ---
+
+    def literal(self, at: int) -> Node:
+        items: list[Node] = []
+        while not self.take('"'):
+            if not self.more() or self.peek() == "\n":
+                self.invalid("this text is never closed", at)
+            items.append(Chars(single(self.character(at))))
+        return sequence(items) if items else Seq([])
+
+    def char_class(self, at: int) -> Node:
+        negative = self.take("^")
+        pieces: list[Ranges] = []
+        while not self.take("]"):
+            begin = self.position
+            low = high = self.character(at)
+            if self.peek_is("-") and not self.peek_is("-]"):
+                self.position += 1
+                high = self.character(at)
+            if high < low:
+                self.invalid("this range runs backwards", begin)
+            pieces.append(union([(low, high)]))
+        found = union(*pieces) if pieces else ()
+        return Chars(negate(found) if negative else found)
+
+    def character(self, opened: int) -> int:
+        at = self.position
+        if not self.more():
+            self.invalid("this is never closed", opened)
+        char = self.next()
+        if char != "\\":
+            number = ord(char)
+        elif not self.more():
+            self.invalid("the grammar ends in a lone backslash", at)
+        else:
+            number = self.escaped(self.next(), at)
+        if 0xD800 <= number <= 0xDFFF or number > 0x10FFFF:
+            self.invalid("this is no character: a surrogate, or past U+10FFFF", at)
+        return number
+
+    def escaped(self, char: str, at: int) -> int:
+        if char in _HEX:
+            number = self.hexadecimal(_HEX[char])
+            if number is None:
+                self.invalid(f"\\{char} takes {_HEX[char]} hexadecimal digits", at)
+            return number
+        if char.isalnum() and char not in _SIMPLE:
+            self.invalid(f"unknown escape \\{char}", at)
+        return _SIMPLE.get(char, ord(char))

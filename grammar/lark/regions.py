@@ -1,0 +1,55 @@
+"""JSON values inside a grammar that is no JSON: where one may begin, and the one tape that follows it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from grammar.compile import satisfiable_values
+from grammar.lark.source import Source
+from grammar.options import GrammarOptions
+from grammar.region_tape import RegionTape
+from grammar.threads import Continuation, Thread
+from plugins.errors import GrammarError, GrammarLimit
+
+
+class Region:
+    """A value of one embedded schema."""
+
+    def __init__(self, schema: Any, options: GrammarOptions) -> None:
+        self._values, self._root, self.notes = satisfiable_values(schema, options)
+
+    @property
+    def doubtful(self) -> bool:
+        return self._values.doubtful
+
+    def threads(self, follow: Continuation) -> tuple[Thread, ...]:
+        return self._values.value(self._root, follow)
+
+    def renew(self) -> None:
+        self._values.renewed()
+
+
+def regions_of(source: Source, options: GrammarOptions) -> dict[str, Region]:
+    """By name of their terminals. Raises with the line and column of the schema, and the pointer into it."""
+    found: dict[str, Region] = {}
+    for name, (schema, at) in source.schemas.items():
+        try:
+            found[name] = Region(schema, options)
+        except GrammarError as error:
+            raise type(error)(source.placed(f"%json: {error.reason}", at), pointer=error.pointer) from error
+    return found
+
+
+class OneRegionTape(RegionTape):
+    """Guards look at the tape, so only one reading of the text may be inside JSON at a time."""
+
+    __slots__ = ()
+
+    def restart(self, end_offset: int) -> None:
+        begins = len(self.text) - end_offset
+        if not self.off and self.since != begins and (self.open is not None or self.mode):
+            raise GrammarLimit(
+                "one text has two readings that are inside JSON values which began at different places; make what may "
+                "stand beside %json unable to begin like it"
+            )
+        super().restart(end_offset)

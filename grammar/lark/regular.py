@@ -1,0 +1,208 @@
+"""Rules over characters to rules over lexemes: what refers to no recursive rule becomes one automaton."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from grammar.automata import CharDfa, utf8
+from grammar.automata.budget import Budget, Meter, look
+from grammar.automata.subset import compile_tree
+from grammar.automata.syntax import Alt, Chars, Node, Repeat, Seq
+from grammar.lark.earley import Rule, Symbol
+from grammar.lexemes import DfaLexeme
+from plugins.errors import GrammarLimit
+
+_MOST_CHARS = 2_000
+"""Of one automaton, repetitions written out; what is longer stays a rule."""
+_BUDGET = Budget(max_states=4_000, max_seconds=0.5)
+_MOST_SYMBOLS = 50_000
+_NOTHING: Symbol = (False, "no text")
+
+
+@dataclass(slots=True, eq=False)
+class Ref(Node):
+    """Another rule, by name; `position` is where it is named."""
+
+    name: str
+    position: int
+
+
+class Rules:
+    """`trees`: what each rule stands for; every `Ref` in them names another. Used once."""
+
+    def __init__(self, trees: Mapping[str, Node]) -> None:
+        self._trees = trees
+        self._sizes: dict[str, int] = dict.fromkeys(_recursive(trees), _MOST_CHARS + 1)
+        self._rules: list[Rule] = []
+        self._lexemes: dict[str, DfaLexeme] = {}
+        self._named: dict[bytes, tuple[Symbol, ...]] = {}
+        self._wanted: list[str] = []
+        self._done: set[str] = set()
+        self._symbols = 0
+
+    def read(self, root: str) -> tuple[list[Rule], dict[str, DfaLexeme]]:
+        """Rules that `root` needs, and their lexemes. Raises `GrammarLimit`."""
+        pending = [root]
+        while pending:
+            name = pending.pop()
+            if name not in self._done:
+                self._done.add(name)
+                self._rule(name, self._emit(self._trees[name]))
+                pending += self._wanted
+                self._wanted.clear()
+        return self._rules, self._lexemes
+
+    def _rule(self, origin: str, expansion: Iterable[Symbol]) -> None:
+        rule = Rule(origin, tuple(expansion))
+        self._symbols += 1 + len(rule.expansion)
+        if self._symbols > _MOST_SYMBOLS:
+            raise GrammarLimit(f"the grammar needs more than {_MOST_SYMBOLS} symbols; shorten its counted repetitions")
+        self._rules.append(rule)
+
+    def _fresh(self) -> str:
+        return f"part {len(self._rules)}"
+
+    # --- sizes ---
+
+    def _size(self, node: Node) -> int:
+        """Characters written out, as far as `_MOST_CHARS` + 1; that much also for what is recursive."""
+        if isinstance(node, Ref):
+            known = self._sizes.get(node.name)
+            if known is None:
+                known = self._sizes[node.name] = self._size(self._trees[node.name])
+            return known
+        if isinstance(node, Repeat):
+            size = self._size(node.item) * max(node.low, node.high or 1, 1)
+        elif isinstance(node, Seq | Alt):
+            size = sum(self._size(item) for item in node.items) + 1
+        else:
+            size = 1
+        return min(size, _MOST_CHARS + 1)
+
+    def _is_regular(self, node: Node) -> bool:
+        return self._size(node) <= _MOST_CHARS
+
+    # --- rules ---
+
+    def _emit(self, node: Node) -> tuple[Symbol, ...]:
+        """Symbols that stand for `node`."""
+        look()
+        if self._is_regular(node):
+            try:
+                return self._terminal(node)
+            except GrammarLimit:
+                if isinstance(node, Chars):
+                    raise
+        if isinstance(node, Ref):
+            self._wanted.append(node.name)
+            return ((False, node.name),)
+        if isinstance(node, Seq):
+            return tuple(symbol for part in self._joined(node.items) for symbol in self._emit(part))
+        if isinstance(node, Alt):
+            return self._alternatives(node)
+        assert isinstance(node, Repeat)
+        return self._repeat(node)
+
+    def _joined(self, items: list[Node]) -> Iterator[Node]:
+        """Neighbours that are regular together, as one; never all of `items`."""
+        run: list[Node] = []
+        for item in items:
+            if run and not (len(run) + 1 < len(items) and self._is_regular(Seq([*run, item]))):
+                yield run[0] if len(run) == 1 else Seq(run)
+                run = []
+            run.append(item)
+        if run:
+            yield run[0] if len(run) == 1 else Seq(run)
+
+    def _alternatives(self, node: Alt) -> tuple[Symbol, ...]:
+        regular = [item for item in node.items if self._is_regular(item)]
+        ways = [item for item in node.items if not self._is_regular(item)]
+        together = [Alt(regular)] if ways and len(regular) > 1 else regular
+        expansions = [self._emit(way) for way in [*ways, *together]]
+        name = self._fresh()
+        for expansion in expansions:
+            self._rule(name, expansion)
+        return ((False, name),)
+
+    def _repeat(self, node: Repeat) -> tuple[Symbol, ...]:
+        item = self._emit(node.item)
+        if node.low * len(item) > _MOST_SYMBOLS or (node.high or 0) > _MOST_SYMBOLS:
+            raise GrammarLimit(f"a repetition of more than {_MOST_SYMBOLS} times")
+        if node.high is None:
+            name = self._fresh()
+            self._rule(name, ())
+            self._rule(name, ((False, name), *item))
+            return (*item * node.low, (False, name))
+        tail: tuple[Symbol, ...] = ()
+        for _ in range(node.high - node.low):
+            name = self._fresh()
+            self._rule(name, ())
+            self._rule(name, (*item, *tail))
+            tail = ((False, name),)
+        return (*item * node.low, *tail)
+
+    # --- terminals ---
+
+    def _terminal(self, node: Node) -> tuple[Symbol, ...]:
+        texts = CharDfa(compile_tree(self._inlined(node), Meter(_BUDGET, "rule")))
+        known = self._named.get(texts.digest)
+        if known is None:
+            known = self._named[texts.digest] = self._of_texts(texts)
+        return known
+
+    def _of_texts(self, texts: CharDfa) -> tuple[Symbol, ...]:
+        if texts.is_empty():
+            return (_NOTHING,)
+        if not texts.accepts(""):
+            name = f"terminal {len(self._lexemes)}"
+            self._lexemes[name] = DfaLexeme(utf8(texts), general=True)
+            return ((True, name),)
+        rest = texts.difference(CharDfa.from_literal(""))
+        if rest.is_empty():
+            return ()
+        name = self._fresh()
+        self._rule(name, ())
+        self._rule(name, self._of_texts(rest))
+        return ((False, name),)
+
+    def _inlined(self, node: Node) -> Node:
+        """Without references."""
+        if isinstance(node, Ref):
+            return self._inlined(self._trees[node.name])
+        if isinstance(node, Seq):
+            return Seq([self._inlined(item) for item in node.items])
+        if isinstance(node, Alt):
+            return Alt([self._inlined(item) for item in node.items])
+        if isinstance(node, Repeat):
+            return Repeat(self._inlined(node.item), node.low, node.high)
+        return node
+
+
+def _recursive(trees: Mapping[str, Node]) -> set[str]:
+    """Rules from which a rule can be reached that can be reached from itself: what is left when rules that name none
+    of the others are taken away again and again."""
+    left = {name: set(_names(tree)) for name, tree in trees.items()}
+    named_by: dict[str, list[str]] = {name: [] for name in trees}
+    for name, others in left.items():
+        for other in others:
+            named_by[other].append(name)
+    pending = [name for name, others in left.items() if not others]
+    while pending:
+        done = pending.pop()
+        del left[done]
+        for name in named_by[done]:
+            left[name].discard(done)
+            if not left[name]:
+                pending.append(name)
+    return set(left)
+
+
+def _names(node: Node) -> Iterator[str]:
+    if isinstance(node, Ref):
+        yield node.name
+    elif isinstance(node, Seq | Alt):
+        for item in node.items:
+            yield from _names(item)
+    elif isinstance(node, Repeat):
+        yield from _names(node.item)
