@@ -1,6 +1,7 @@
 """What length costs: one prompt of each length, then 24 tokens after it.
 
-    python -m benchmarks.lengths [--model llama-60m] [--lengths 1000,4000,16000,32000] [--plot FILE.svg]
+    python -m benchmarks.lengths [--model llama-60m] [--lengths 1000,4000,16000,32000]
+    python -m benchmarks.lengths --json | python -m benchmarks.lengths_plot > lengths.svg
 
 CPU seconds to the first token and CPU milliseconds of a token after it (wall-clock time beside them), the KV cache's
 own bytes and what the process has resident while the sequence runs. The linear part of a prompt's cost is the model's
@@ -24,7 +25,6 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import machine
-from benchmarks.lengths_plot import plot
 from benchmarks.shapes import folder_of
 from engine import Engine, EngineSettings, LoadedModel, load_model
 from plugins import Job, Prompt, Sampling
@@ -36,8 +36,6 @@ _AFTER = 24
 def main() -> None:
     args = _arguments()
     rows = measure(args.model, [int(length) for length in args.lengths.split(",")], args.threads)
-    if args.plot:
-        args.plot.write_text(plot(list(rows.values()), f"What length costs: {args.model}"), "utf-8")
     if args.json:
         print(json.dumps(rows))
 
@@ -47,7 +45,6 @@ def _arguments() -> argparse.Namespace:
     made.add_argument("--model", "--data", default="llama-60m", help="a shape of benchmarks.shapes, or a folder")
     made.add_argument("--lengths", default="1000,4000,16000,32000")
     made.add_argument("--threads", type=int, default=1)
-    made.add_argument("--plot", type=Path, help="write the table as an SVG, too")
     made.add_argument("--limit", type=int, default=0, help="unused: every benchmark takes it")
     made.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     return made.parse_args()

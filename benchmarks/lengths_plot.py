@@ -1,7 +1,13 @@
-"""The rows of `benchmarks.lengths` as one SVG that follows the reader's light or dark page. No library."""
+"""The rows of `benchmarks.lengths --json` (on standard input; the last line counts) as one SVG that follows the reader's
+light or dark page. No library.
+
+    python -m benchmarks.lengths --json | python -m benchmarks.lengths_plot [TITLE] > lengths.svg
+"""
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Sequence
 from html import escape
 
@@ -18,6 +24,11 @@ _PANELS = (
     ("A token after it", "CPU ms", "token_cpu_ms"),
     ("Resident memory", "MB", "resident_mb"),
 )
+
+
+def main() -> None:
+    rows = json.loads(sys.stdin.read().strip().splitlines()[-1])
+    sys.stdout.write(plot(list(rows.values()), " ".join(sys.argv[1:]) or "What length costs"))
 
 
 def plot(rows: Sequence[dict[str, float]], title: str) -> str:
@@ -49,3 +60,7 @@ def _panel(rows: Sequence[dict[str, float]], left: int, title: str, unit: str, n
         parts.append(f'<text x="{x:.1f}" y="{_TOP + _HEIGHT + 18}" text-anchor="middle">{tokens:,.0f}</text>')
     parts.append(f'<text x="{left + _WIDTH / 2}" y="{_TOP + _HEIGHT + 36}" text-anchor="middle">prompt tokens</text>')
     return "".join(parts)
+
+
+if __name__ == "__main__":
+    main()
