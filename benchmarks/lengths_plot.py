@@ -1,7 +1,6 @@
-"""The rows of `benchmarks.lengths --json` (on standard input; the last line counts) as one SVG that follows the reader's
-light or dark page. No library.
+"""The rows of `benchmarks.lengths --json` (standard input, the last line) as one SVG, for light and dark pages alike.
 
-    python -m benchmarks.lengths --json | python -m benchmarks.lengths_plot [TITLE] > lengths.svg
+python -m benchmarks.lengths --json | python -m benchmarks.lengths_plot [TITLE] > lengths.svg
 """
 
 from __future__ import annotations
