@@ -35,7 +35,7 @@ class KVPool:
     `value_arrays` are the same memory as NumPy sees it, where it can (float32 on a CPU; else they are empty).
 
     In int8, each head of a key or a value is rounded with a scale of its own (`key_scales[i]`, `value_scales[i]`
-    [num_blocks, block_size, H_kv] float32), and read back as `dtype`.
+    [num_blocks, block_size, H_kv] float32), and read back as `dtype`: that of the model on `device`.
     """
 
     def __init__(
@@ -49,7 +49,8 @@ class KVPool:
         small: bool = False,
     ) -> None:
         self.is_small = small
-        self._dtype = dtype
+        self.dtype = dtype
+        self.device = device
         self.block_size = block_size
         self.num_blocks = num_blocks
         self.layers = tuple(layers)
@@ -97,7 +98,7 @@ class KVPool:
             return _gather(self.keys[layer], table), _gather(self.values[layer], table)
         pairs = ((self.keys, self.key_scales), (self.values, self.value_scales))
         keys, values = (
-            (_gather(pool[layer], table) * _gather(scales[layer].unsqueeze(-1), table)).to(self._dtype)
+            (_gather(pool[layer], table) * _gather(scales[layer].unsqueeze(-1), table)).to(self.dtype)
             for pool, scales in pairs
         )
         return keys, values

@@ -91,6 +91,11 @@ class LoadedModel:
 
 def forward(module: Any, ids: Tensor, positions: Tensor, wanted: Tensor, paged: AttentionStep) -> Tensor:
     """See `LoadedModel.logits`. The result may be overwritten by the caller."""
+    return raw_logits(module, ids, positions, wanted, paged).float()
+
+
+def raw_logits(module: Any, ids: Tensor, positions: Tensor, wanted: Tensor | int, paged: AttentionStep) -> Tensor:
+    """The same in the model's own dtype; `wanted` 0 = of all tokens."""
     out = module(
         input_ids=ids.unsqueeze(0),
         position_ids=positions.unsqueeze(0),
@@ -99,7 +104,7 @@ def forward(module: Any, ids: Tensor, positions: Tensor, wanted: Tensor, paged: 
         paged=paged,
     )
     logits: Tensor = out.logits[0]
-    return logits.float()
+    return logits
 
 
 def load_model(

@@ -6,20 +6,24 @@ import logging
 import weakref
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from engine.attention import InPlaceLayout, StepLayout, Stretch
+from engine.attention import AttentionStep, InPlaceLayout, Stretch
 from engine.beside import Span
 from engine.cpu import Decoder, decoder_for
+from engine.cuda.choice import MakeLayout, choose_attention
 from engine.kv import KVPool
-from engine.model import LoadedModel
+from engine.model import LoadedModel, raw_logits
 from engine.scheduler import Batch, Row
 from engine.settings import AttentionKind, ForwardKind, KVKind
+
+if TYPE_CHECKING:
+    from engine.cuda.graphs import Capture, DecodeGraphs
 
 I64 = npt.NDArray[np.int64]
 _LOG = logging.getLogger(__name__)
@@ -80,7 +84,8 @@ class Runner:
         small = kv == "int8"
         self.pool = KVPool(model.layers, num_blocks, block_size, model.dtype, model.device, small=small)
         in_place = attention == "auto" and bool(self.pool.key_arrays)
-        self._layout_class = InPlaceLayout if in_place else StepLayout
+        self._layout: MakeLayout = InPlaceLayout if in_place else choose_attention(self.pool, attention).layout
+        self._graphs: DecodeGraphs | None = None
         self._decoder: Decoder | None = None
         self._states: Tensor | None = None
         self._wants_states = False
@@ -111,6 +116,33 @@ class Runner:
     def _note_states(self, given: Tensor) -> None:
         self._states = given[0]
 
+    @torch.inference_mode()
+    def capture(self, capture: Capture, most_tokens: int) -> None:
+        """From now on steps of at most so many tokens, none of them a long chunk, are replayed as captured graphs, if
+        they can be captured. Only where attention is that of the kernels for CUDA devices."""
+        from engine.cuda.graphs import DecodeGraphs
+
+        table_room = most_tokens * -(-self._model.context_length // self.pool.block_size)
+        note = weakref.WeakMethod(self._compute)  # graphs that held on to the runner would keep its pool from going
+        self._graphs = DecodeGraphs(
+            lambda ids, positions, paged: _alive(note)(ids, positions, paged),
+            self.pool,
+            capture,
+            vocab_size=self._model.vocab_size,
+            most_tokens=most_tokens,
+            table_room=table_room,
+        )
+
+    @torch.inference_mode()
+    def warm_up_graphs(self) -> None:
+        """Capture now, not under the first requests. After `keep_states`, if that is called at all."""
+        if self._graphs is not None:
+            self._graphs.warm_up()
+
+    def _compute(self, ids: Tensor, positions: Tensor, paged: AttentionStep) -> tuple[Tensor, Tensor | None]:
+        logits = raw_logits(self._model.module, ids, positions, 0, paged)
+        return logits, self._states if self._wants_states else None
+
     @property
     def is_compiled(self) -> bool:
         """Whether steps are computed by `engine.cpu`, not by `transformers`' own code."""
@@ -133,11 +165,23 @@ class Runner:
         return self._run_module(inputs)
 
     def _run_module(self, inputs: StepInputs) -> Tensor:
-        layout = self._layout_class(self.pool, inputs.stretches, self._upload(inputs.slots))
+        if self._graphs is not None and not inputs.spans:
+            replayed = self._graphs.run(inputs.ids, inputs.positions, inputs.slots, inputs.stretches)
+            if replayed is not None:
+                return self._pick(inputs, *replayed)
+        layout = self._layout(self.pool, inputs.stretches, self._upload(inputs.slots))
         with self._model.beside.adding(inputs.spans, inputs.wanted):
             return self._model.logits(
                 self._upload(inputs.ids), self._upload(inputs.positions), self._upload(inputs.wanted), layout
             )
+
+    def _pick(self, inputs: StepInputs, logits: Tensor, states: Tensor | None) -> Tensor:
+        """Of all tokens' logits those that are wanted, and their states."""
+        if len(inputs.wanted) < len(inputs.ids):
+            wanted = self._upload(inputs.wanted)
+            logits, states = logits[wanted], None if states is None else states[wanted]
+        self._states = states
+        return logits
 
     def _warm_up(self) -> None:
         """Compile the kernels now, not under the first request."""
@@ -151,7 +195,7 @@ class Runner:
         """The logprob [T - 1] of each of `ids` [T] after the first, given those before it, computed in chunks. For
         measurements: it writes over the beginning of the pool."""
         found = torch.cat([self._run(self._trial(ids, start, end)).clone() for start, end in _chunks(len(ids), chunk)])
-        following = torch.from_numpy(ids[1:])[:, None]
+        following = self._upload(ids[1:])[:, None]
         return torch.log_softmax(found[:-1], -1).gather(1, following)[:, 0]
 
     @torch.inference_mode()
@@ -192,6 +236,12 @@ class Runner:
 
     def _upload(self, values: I64) -> Tensor:
         return torch.from_numpy(values).to(self._model.device)
+
+
+def _alive(method: weakref.WeakMethod[Any]) -> Any:
+    found = method()
+    assert found is not None, "a graph outlived its runner"
+    return found
 
 
 def _by(decoder: Decoder, inputs: StepInputs) -> Tensor:

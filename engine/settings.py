@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 from plugins import ConfigurationError
 
-AttentionKind = Literal["auto", "reference"]
+AttentionKind = Literal["auto", "reference", "triton"]
 ForwardKind = Literal["auto", "transformers"]
 WeightsKind = Literal["full", "int8", "int4"]
 KVKind = Literal["full", "int8"]
@@ -109,7 +109,8 @@ class EngineSettings:
     drafts_per_step: int = 16
     """Guesses of all sequences together; more sequences than this leave none."""
     attention: AttentionKind = "auto"
-    """`auto`: kernels that read blocks in place where there are any; `reference`: gather and SDPA everywhere."""
+    """`auto`: kernels that read blocks in place where there are any; `reference`: gather and SDPA everywhere; `triton`:
+    the kernels for CUDA devices, or an error that says why not."""
     forward: ForwardKind = "auto"
     """`auto`: the compiled forward pass of `engine.cpu` for models it knows; `transformers`: always the model's own."""
     watchdog_s: float | None = 120.0

@@ -1,0 +1,104 @@
+"""Launching the attention kernels: what each needs to know of a layer, its pool and a step's tiles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import triton
+from torch import Tensor
+
+from engine.cuda.attention_kernels import attend_tiles, merge_splits, store_tokens
+from engine.kv import KVPool
+
+SPLITS = 16
+"""Parts of a single query's keys, computed side by side. Fixed, so that the order of sums is."""
+LEAST_SPAN = 128
+"""Fewest keys of a part: shorter sequences have fewer parts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    """Tokens that are attended to together, on the device. `numbers` [n, 4] and `tables` are described in
+    `engine.cuda.attention_kernels`; `tokens`: the most tokens of a tile."""
+
+    numbers: Tensor
+    tables: Tensor
+    tokens: int = 1
+
+    @property
+    def count(self) -> int:
+        return len(self.numbers)
+
+
+def tokens_a_tile(query: Tensor, kv_heads: int) -> int:
+    """Of a chunk: as many tokens of `query` [1, H, T, D] as, times the heads that share a key head, fill a tile's rows
+    without spilling registers (seen in what the compiler reports for compute capability 9.0)."""
+    rows = 32 if query.dtype == torch.float32 else 64 if query.shape[-1] > 128 else 128
+    return max(1, rows * kv_heads // query.shape[1])
+
+
+def store(pool: KVPool, layer: int, slots: Tensor, key: Tensor, value: Tensor) -> None:
+    """What `KVPool.write` does, in one launch each, and a slot below 0 [T] int64 keeps nothing."""
+    _store(key, pool.keys[layer], pool.key_scales[layer] if pool.is_small else None, slots)
+    _store(value, pool.values[layer], pool.value_scales[layer] if pool.is_small else None, slots)
+
+
+def attend_paged(
+    pool: KVPool,
+    layer: int,
+    query: Tensor,
+    tiles: Tiles,
+    out: Tensor,
+    *,
+    scaling: float | None,
+    window: int | None,
+    softcap: float | None,
+) -> None:
+    """Attention of the tokens of `tiles` in `query` [1, H, T, D] over what the pool holds, into `out` [T, H, D_v].
+
+    Tiles of single tokens split their keys and are merged; chunks do not need it: there are enough of them.
+    """
+    shape, dim = pool.layers[layer], query.shape[-1]
+    query = query if query.stride(-1) == 1 else query.contiguous()
+    group = shape.query_heads // shape.kv_heads
+    splits = SPLITS if tiles.tokens == 1 else 1
+    rows = max(16, triton.next_power_of_2(group * tiles.tokens))
+    keys = 64 if max(dim, shape.value_dim) * query.element_size() <= 256 else 32
+    heads, room = shape.query_heads, splits > 1
+    sums = torch.empty(query.shape[2] * heads * splits if room else 1, shape.value_dim, device=query.device)
+    norms = torch.empty(query.shape[2] * heads * splits if room else 1, 2, device=query.device)
+    small = pool.is_small
+    value_wide = max(16, triton.next_power_of_2(shape.value_dim))
+    attend_tiles[(tiles.count, shape.kv_heads, splits)](
+        query, pool.keys[layer], pool.values[layer],
+        pool.key_scales[layer] if small else norms, pool.value_scales[layer] if small else norms,
+        tiles.tables, tiles.numbers, out, sums, norms,
+        query.stride(1), query.stride(2), heads, shape.kv_heads, window or 0,
+        scaling if scaling is not None else dim**-0.5, softcap or 1.0,
+        GROUP=group, ROWS=rows, KEYS=keys, PAGE=pool.block_size,
+        DIM=dim, WIDE=max(16, triton.next_power_of_2(dim)), VALUE_DIM=shape.value_dim, VALUE_WIDE=value_wide,
+        SPLITS=splits, SPAN=LEAST_SPAN, SMALL=small, CAPPED=bool(softcap), WIDEN=_widens(query),
+        num_warps=4 if query.element_size() < 4 and rows * value_wide <= 64 * 128 else 8, num_stages=3,
+    )  # fmt: skip
+    if room:
+        merge_splits[(tiles.count, heads)](
+            tiles.numbers, out, sums, norms, heads, window or 0,
+            KEYS=keys, VALUE_DIM=shape.value_dim, VALUE_WIDE=value_wide, SPLITS=splits, SPAN=LEAST_SPAN,
+            num_warps=4,
+        )  # fmt: skip
+
+
+def _store(new: Tensor, kept: Tensor, scales: Tensor | None, slots: Tensor) -> None:
+    """`new` [1, H, T, D] into `kept` [num_blocks, block_size, H, D]."""
+    new = new if new.stride(-1) == 1 else new.contiguous()
+    heads, tokens, dim = new.shape[1:]
+    store_tokens[(tokens, heads)](
+        new, kept, slots if scales is None else scales, slots, new.stride(1), new.stride(2), heads,
+        DIM=dim, WIDE=triton.next_power_of_2(dim), SMALL=scales is not None, num_warps=1,
+    )  # fmt: skip
+
+
+def _widens(query: Tensor) -> bool:
+    """On a CPU, where the kernels are interpreted, there are no products of bfloat16."""
+    return query.dtype == torch.float32 or query.device.type == "cpu"

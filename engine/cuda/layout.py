@@ -1,0 +1,125 @@
+"""A step's attention by the Triton kernels: an `AttentionStep` over the pool, on the device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Seq
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from engine.attention import Stretch
+from engine.cuda.attend import Tiles, attend_paged, store, tokens_a_tile
+from engine.kv import KVPool
+
+I64 = npt.NDArray[np.int64]
+
+
+class TritonLayout:
+    """Stretches up to `longest_short` tokens are attended to token by token, their keys split; longer ones in tiles.
+
+    `stretches` are in the order of the flattened row, shortest first; `slots` [T] int64 is the slot mapping.
+    """
+
+    longest_short: ClassVar[int] = 8
+    """A draft is confirmed by the same arithmetic as a token alone, so that guessing changes no bit."""
+
+    def __init__(self, pool: KVPool, stretches: Seq[Stretch], slots: Tensor) -> None:
+        self._pool = pool
+        self._stretches = stretches
+        self._slots = slots
+        self._tables = upload(np.concatenate([stretch.table for stretch in stretches]), slots.device)
+        self._tiles: dict[int, tuple[Tiles, Tiles]] = {}
+
+    def attend(
+        self,
+        layer: int,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        *,
+        scaling: float | None,
+        window: int | None,
+        softcap: float | None,
+    ) -> Tensor:
+        store(self._pool, layer, self._slots, key, value)
+        out = query.new_empty(query.shape[2], query.shape[1], value.shape[-1])
+        short, long = self._tiles_of(tokens_a_tile(query, key.shape[1]))
+        if short.count:
+            attend_paged(self._pool, layer, query, short, out, scaling=scaling, window=window, softcap=softcap)
+        if long.count:
+            self.attend_long(layer, query, long, out, scaling, window, softcap)
+        return out
+
+    def attend_long(
+        self,
+        layer: int,
+        query: Tensor,
+        tiles: Tiles,
+        out: Tensor,
+        scaling: float | None,
+        window: int | None,
+        softcap: float | None,
+    ) -> None:
+        """Attention of the tokens of long stretches, the last of the row, into their places of `out` [T, H, D_v]."""
+        attend_paged(self._pool, layer, query, tiles, out, scaling=scaling, window=window, softcap=softcap)
+
+    def _tiles_of(self, tokens: int) -> tuple[Tiles, Tiles]:
+        """The same in all layers that share keys among as many heads: made once a step."""
+        if tokens not in self._tiles:
+            short, long = (
+                upload(numbers, self._slots.device) for numbers in tile(self._stretches, self.longest_short, tokens)
+            )
+            self._tiles[tokens] = Tiles(short, self._tables), Tiles(long, self._tables, tokens)
+        return self._tiles[tokens]
+
+
+class FixedLayout:
+    """Single tokens whose tiles and slots lie in buffers that stay where they are: what a graph can be made of."""
+
+    def __init__(self, pool: KVPool, tiles: Tiles, slots: Tensor) -> None:
+        """`slots` [T]; rows of `tiles` without a token, and slots below 0, are padding."""
+        self._pool = pool
+        self._tiles = tiles
+        self._slots = slots
+
+    def attend(
+        self,
+        layer: int,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        *,
+        scaling: float | None,
+        window: int | None,
+        softcap: float | None,
+    ) -> Tensor:
+        store(self._pool, layer, self._slots, key, value)
+        out = query.new_empty(query.shape[2], query.shape[1], value.shape[-1])
+        attend_paged(self._pool, layer, query, self._tiles, out, scaling=scaling, window=window, softcap=softcap)
+        return out
+
+
+def tile(stretches: Seq[Stretch], longest_short: int, tokens: int) -> tuple[I64, I64]:
+    """Rows of `Tiles.numbers` for the short stretches, a token each, and for the others, `tokens` each; block tables
+    lie one after another in the order of `stretches`."""
+    short: list[tuple[int, int, int, int]] = []
+    long: list[tuple[int, int, int, int]] = []
+    token = table = 0
+    for stretch in stretches:
+        size, found = (1, short) if stretch.count <= longest_short else (tokens, long)
+        for at in range(0, stretch.count, size):
+            found.append((token + at, min(size, stretch.count - at), stretch.start + at, table))
+        token += stretch.count
+        table += len(stretch.table)
+    return np.array(short, np.int64).reshape(-1, 4), np.array(long, np.int64).reshape(-1, 4)
+
+
+def upload(numbers: npt.NDArray[Any], device: torch.device) -> Tensor:
+    """To the device, without waiting for it."""
+    found = torch.from_numpy(numbers)
+    if device.type == "cuda":
+        found = found.pin_memory()
+    return found.to(device, non_blocking=True)

@@ -1,0 +1,73 @@
+"""Compile kernels for a GPU that need not be there, in a process without the interpreter: `python -m
+tests.engine.cuda.compiling`. Prints one JSON object: variant -> facts about its machine code."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+from engine.cuda import attention_kernels
+
+
+def compiled(
+    kernel: Any, types: dict[str, str], constants: dict[str, Any], *, capability: int, warps: int, stages: int = 3
+) -> dict[str, Any]:
+    """`types`: of the arguments that are no constants. Pointers and strides are taken for multiples of 16, as they are
+    where tensors are whole."""
+    even = {
+        (at,): [["tt.divisibility", 16]]
+        for at, (name, kind) in enumerate(types.items())
+        if kind[0] == "*" or "_stride" in name
+    }
+    source = ASTSource(kernel, types | dict.fromkeys(constants, "constexpr"), constants, even)
+    options = {"num_warps": warps, "num_stages": stages}
+    made = triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options)
+    ptx = made.asm["ptx"]
+    return {
+        "bytes": len(made.asm["cubin"]),
+        "shared": made.metadata.shared,
+        "tensor_cores": bool(re.search(r"wgmma\.mma_async|mma\.sync", ptx)),
+        "wide_async_copies": len(re.findall(r"cp\.async\.cg\.shared\.global .*0x10", ptx)),
+    }
+
+
+def attention(
+    dtype: str, dim: int, group: int, tokens: int, *, small: bool = False, capability: int = 90
+) -> dict[str, Any]:
+    rows = max(16, triton.next_power_of_2(group * tokens))
+    kept = "*i8" if small else f"*{dtype}"
+    types = {
+        "query": f"*{dtype}", "keys": kept, "values": kept, "key_scales": "*fp32", "value_scales": "*fp32",
+        "tables": "*i64", "tiles": "*i64", "out": f"*{dtype}", "sums": "*fp32", "norms": "*fp32",
+        "query_head_stride": "i32", "query_token_stride": "i32", "heads": "i32", "kv_heads": "i32", "window": "i32",
+        "scaling": "fp32", "softcap": "fp32",
+    }  # fmt: skip
+    constants = {
+        "GROUP": group, "ROWS": rows, "KEYS": 64, "PAGE": 16, "DIM": dim, "WIDE": dim, "VALUE_DIM": dim,
+        "VALUE_WIDE": dim, "SPLITS": 16 if tokens == 1 else 1, "SPAN": 128, "SMALL": small, "CAPPED": True,
+        "WIDEN": False,
+    }  # fmt: skip
+    warps = 4 if rows * dim <= 64 * 128 else 8
+    return compiled(attention_kernels.attend_tiles, types, constants, capability=capability, warps=warps)
+
+
+def main() -> None:
+    merging = {"tiles": "*i64", "out": "*bf16", "sums": "*fp32", "norms": "*fp32", "heads": "i32", "window": "i32"}
+    sizes = {"KEYS": 64, "VALUE_DIM": 128, "VALUE_WIDE": 128, "SPLITS": 16, "SPAN": 128}
+    found = {
+        "single token": attention("bf16", 128, 4, 1),
+        "single token, capability 8.0": attention("bf16", 128, 4, 1, capability=80),
+        "single token, int8": attention("bf16", 128, 4, 1, small=True),
+        "chunk": attention("bf16", 128, 4, 32),
+        "merge": compiled(attention_kernels.merge_splits, merging, sizes, capability=90, warps=4),
+    }
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
