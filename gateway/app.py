@@ -11,6 +11,7 @@ from fastapi import FastAPI
 from gateway.accounts.gate import KeyGate
 from gateway.admin import admin_routes
 from gateway.api import add_docs_page, add_error_handlers, api_routes, describe
+from gateway.api.direct import Direct, endpoints_of
 from gateway.config import Settings
 from gateway.house import House
 from gateway.middleware import BodyLimit, RequestId
@@ -29,11 +30,13 @@ def create_app(settings: Settings, environ: Mapping[str, str] | None = None, hou
         await built.close()
 
     app = FastAPI(title="Sluicegate", version="0.1.0", lifespan=lifespan, docs_url=None, redoc_url=None)
-    app.include_router(api_routes(built))
+    routes = api_routes(built)
+    app.include_router(routes)
     app.include_router(admin_routes(built))
     add_error_handlers(app)
     describe(app)
     add_docs_page(app)
+    app.add_middleware(Direct, endpoints=endpoints_of(routes))
     app.add_middleware(KeyGate, accounts=built.accounts)
     app.add_middleware(BodyLimit, max_bytes=settings.server.max_body_bytes, body_s=settings.server.body_s)
     app.add_middleware(RequestId)

@@ -1,4 +1,4 @@
-"""ASGI responses that know when the client has left: its generation is cancelled, within one engine step."""
+"""ASGI responses that know when the client has left: its generation is cancelled (`gateway/leaving.py`)."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Coroutine
-from typing import Any, Protocol, TypeVar
+from collections.abc import AsyncGenerator
+from typing import Protocol
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from gateway.exchange import Delta, Exchange
+from gateway.leaving import ClientLeft, ended, unless_left
 from gateway.pipeline import Pipeline
 from plugins import GenerationFailed, SluicegateError
 
 log = logging.getLogger("sluicegate.delivery")
 HEARTBEAT = b": keep-alive\n\n"
-T = TypeVar("T")
 
 
 class Frames(Protocol):
@@ -32,23 +32,6 @@ class Frames(Protocol):
 
     def failing(self, error: SluicegateError) -> bytes:
         """The error and the stream's end, after which a client must not take what it has for an answer."""
-
-
-class ClientLeft(Exception):
-    """The connection closed before the answer was whole."""
-
-
-async def unless_left(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
-    """Await `work`; cancel it and raise `ClientLeft` as soon as the client disconnects."""
-    task = asyncio.ensure_future(work)
-    watcher = asyncio.ensure_future(_left(receive))
-    try:
-        await asyncio.wait((task, watcher), return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            return await task
-        raise ClientLeft
-    finally:
-        await _end(task, watcher)
 
 
 class Nobody(Response):
@@ -70,11 +53,10 @@ class EventStream(Response):
         self._writer = writer
         self._extra = headers
         self._heartbeat_s = heartbeat_s
-        self._sent_at = time.monotonic()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            await unless_left(receive, self._send(send))
+            await unless_left(scope, receive, self._send(send))
         except (ClientLeft, OSError):
             log.info("request %s: the client left", self._exchange.request.id)
         finally:
@@ -84,21 +66,38 @@ class EventStream(Response):
         headers = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache", **self._extra}
         raw = [(k.encode("latin-1"), v.encode("latin-1")) for k, v in headers.items()]
         await send({"type": "http.response.start", "status": 200, "headers": raw})
-        heartbeat = asyncio.ensure_future(self._keep_alive(send))
+        beat = _Heartbeat(send, self._heartbeat_s)
         try:
             async for frame in frames_of(self._pipeline, self._exchange, self._writer):
-                self._sent_at = time.monotonic()
+                beat.sent_at = time.monotonic()
                 await send({"type": "http.response.body", "body": frame, "more_body": True})
         finally:
-            await _end(heartbeat)
+            await beat.end()
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _keep_alive(self, send: Send) -> None:
-        """A comment line after every silence, so that proxies keep the connection; frames are never cut by it."""
-        while True:
-            await asyncio.sleep(self._heartbeat_s)
-            if time.monotonic() - self._sent_at >= self._heartbeat_s:
-                await send({"type": "http.response.body", "body": HEARTBEAT, "more_body": True})
+
+class _Heartbeat:
+    """A comment line after every silence, so that proxies keep the connection; frames are never cut by it."""
+
+    def __init__(self, send: Send, every_s: float) -> None:
+        self.sent_at = time.monotonic()
+        self._send = send
+        self._every_s = every_s
+        self._beat: asyncio.Future[None] | None = None
+        self._loop = asyncio.get_running_loop()
+        self._timer = self._loop.call_later(every_s, self._due)
+
+    async def end(self) -> None:
+        self._timer.cancel()
+        if self._beat is not None:
+            await ended(self._beat)
+
+    def _due(self) -> None:
+        self._timer = self._loop.call_later(self._every_s, self._due)
+        silent = time.monotonic() - self.sent_at >= self._every_s
+        if silent and (self._beat is None or self._beat.done()):
+            message = {"type": "http.response.body", "body": HEARTBEAT, "more_body": True}
+            self._beat = asyncio.ensure_future(self._send(message))
 
 
 async def frames_of(pipeline: Pipeline, exchange: Exchange, writer: Frames) -> AsyncGenerator[bytes, None]:
@@ -114,17 +113,3 @@ async def frames_of(pipeline: Pipeline, exchange: Exchange, writer: Frames) -> A
     except Exception:
         log.exception("request %s broke in mid-stream", exchange.request.id)
         yield writer.failing(GenerationFailed("the gateway failed while it answered; the stream is not whole"))
-
-
-async def _left(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
-async def _end(*tasks: Awaitable[Any]) -> None:
-    for task in tasks:
-        if isinstance(task, asyncio.Future) and not task.done():
-            task.cancel()
-    for task in tasks:
-        with contextlib.suppress(asyncio.CancelledError, Exception):
-            await task

@@ -193,15 +193,17 @@ class Slots:
         moderation = Moderation(exchange.rails, exchange.request, exchange.caller, limits_of(exchange))
         exchange.moderation = moderation
         started = time.perf_counter()
-        assert exchange.generation is not None
+        pieces = aiter(_pieces(exchange))
         try:
-            async for piece in _pieces(exchange):
+            async for piece in pieces:
                 for delta in moderation.feed(piece):
                     exchange.released()
                     yield delta
                 if moderation.finished:
                     break
         finally:
+            if isinstance(pieces, AsyncGenerator):  # left to itself, the loop would make a task to close it
+                await pieces.aclose()
             exchange.answers = moderation.answers()
             settle(exchange, moderation)
             self._spans.delivered(exchange, moderation.decisions(), started)
@@ -241,10 +243,15 @@ def _pieces(exchange: Exchange) -> AsyncIterable[Piece]:
 
 async def _by_region(exchange: Exchange, generation: Generation) -> AsyncIterator[Piece]:
     regions = [Regions(exchange.shape) for _ in range(exchange.request.n)]
-    async for piece in generation:
-        if piece.channel != "content":  # a generator that knows the channels by itself
-            yield piece
-            continue
-        for part in regions[piece.index].feed(piece):
-            yield part
-        exchange.thought_tokens = sum(region.thought_tokens for region in regions)
+    pieces = aiter(generation)
+    try:
+        async for piece in pieces:
+            if piece.channel != "content":  # a generator that knows the channels by itself
+                yield piece
+                continue
+            for part in regions[piece.index].feed(piece):
+                yield part
+            exchange.thought_tokens = sum(region.thought_tokens for region in regions)
+    finally:
+        if isinstance(pieces, AsyncGenerator):
+            await pieces.aclose()

@@ -12,8 +12,9 @@ from gateway.admin import api_key_of
 from gateway.api.completions_answer import TextWriter, completions
 from gateway.api.completions_request import ParsedCompletions, parse_completions
 from gateway.api.serving import JSON, served, told
-from gateway.delivery import ClientLeft, Nobody, unless_left
+from gateway.delivery import Nobody
 from gateway.exchange import Exchange
+from gateway.leaving import ClientLeft, unless_left
 from gateway.telemetry import parent_context
 from plugins import Request as Asked
 
@@ -56,7 +57,7 @@ async def _several(house: House, request: Request, parsed: ParsedCompletions) ->
             await asyncio.gather(*tasks, return_exceptions=True)
 
     try:
-        exchanges = await unless_left(request.receive, everyone())
+        exchanges = await unless_left(request.scope, request.receive, everyone())
     except ClientLeft:
         return Nobody()
     return Response(completions(exchanges, explain=parsed.explain), media_type=JSON, headers=told(parsed))

@@ -16,8 +16,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from gateway.admin import api_key_of
 from gateway.api.bodies import Parsed, ignored_in, read_body
 from gateway.api.serving import JSON, told
-from gateway.delivery import ClientLeft, Nobody, unless_left
+from gateway.delivery import Nobody
 from gateway.exchange import Exchange
+from gateway.leaving import ClientLeft, unless_left
 from gateway.telemetry import parent_context
 from plugins import Embeddings, Message, RequestError
 from plugins import Request as Asked
@@ -46,7 +47,7 @@ def add_embeddings_routes(router: APIRouter, house: House) -> None:
         wire, asked = parse_embeddings(await request.body(), api_key_of(request))
         house.check_ready()
         try:
-            found, exchange = await unless_left(request.receive, _embedded(house, request, asked))
+            found, exchange = await unless_left(request.scope, request.receive, _embedded(house, request, asked))
         except ClientLeft:
             return Nobody()
         headers = told(Parsed(asked, ignored=ignored_in(wire))) | {"traceparent": exchange.trace.traceparent}

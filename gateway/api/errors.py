@@ -50,12 +50,16 @@ def error_headers(error: SluicegateError) -> dict[str, str]:
     return {"x-should-retry": "false"} if error_status(error) >= 500 else {}
 
 
+def answer_of(request: Request, error: SluicegateError) -> Response:
+    return Response(_body(request, error), error_status(error), error_headers(error), JSON)
+
+
 def add_error_handlers(app: FastAPI) -> None:
     """Every error leaves in a shape that the path's clients read."""
 
     async def ours(request: Request, error: Exception) -> Response:
         assert isinstance(error, SluicegateError)
-        return Response(_body(request, error), error_status(error), error_headers(error), JSON)
+        return answer_of(request, error)
 
     async def http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)

@@ -16,8 +16,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from gateway.admin.guard import api_key_of
 from gateway.api.bodies import ignored_in, read_body
 from gateway.api.serving import JSON
-from gateway.delivery import ClientLeft, Nobody, unless_left
+from gateway.delivery import Nobody
 from gateway.judging import Judgement
+from gateway.leaving import ClientLeft, unless_left
 from gateway.telemetry import parent_context
 from plugins import Message
 from plugins import Request as Asked
@@ -58,7 +59,7 @@ def add_moderation_routes(router: APIRouter, house: House) -> None:
         house.check_ready()
         context, route = parent_context(request.headers), request.url.path
         try:
-            found = await unless_left(request.receive, house.pipeline.judge(asked, context, route=route))
+            found = await unless_left(request.scope, request.receive, house.pipeline.judge(asked, context, route=route))
         except ClientLeft:
             return Nobody()
         ignored = ignored_in(wire)

@@ -17,7 +17,8 @@ from fastapi.responses import Response
 
 from gateway.admin.guard import api_key_of
 from gateway.admin.review import queue_of
-from gateway.delivery import ClientLeft, Nobody, unless_left
+from gateway.delivery import Nobody
+from gateway.leaving import ClientLeft, unless_left
 from gateway.review import Item, ReviewQueue
 from gateway.review.items import request_from_json
 from gateway.telemetry import parent_context
@@ -38,7 +39,7 @@ def add_review_routes(router: APIRouter, house: House) -> None:
         item, body = await queue.get(id, caller.tenant)
         if item.status == "approved" and "result" not in body:
             try:
-                body = await unless_left(request.receive, _answered(house, queue, item, request, caller))
+                body = await unless_left(request.scope, request.receive, _answered(house, queue, item, request, caller))
             except ClientLeft:
                 return Nobody()
         return Response(orjson.dumps(_told(item, body)), 202 if item.status == "pending" else 200, media_type=JSON)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -9,8 +10,9 @@ from fastapi import Request as HttpRequest
 from fastapi.responses import Response
 
 from gateway.api.bodies import Parsed
-from gateway.delivery import ClientLeft, EventStream, Frames, Nobody, unless_left
+from gateway.delivery import EventStream, Frames, Nobody
 from gateway.exchange import Exchange
+from gateway.leaving import ClientLeft, unless_left
 from gateway.telemetry import parent_context
 
 if TYPE_CHECKING:
@@ -30,14 +32,19 @@ async def served(
     """`whole` renders a finished exchange as JSON; `frames` makes the writer of a stream. Raises `SluicegateError`."""
     headers = told(parsed)
     house.check_ready()
+    scope, receive = request.scope, request.receive
+    context, route = parent_context(request.headers), request.url.path
     try:
-        context, route = parent_context(request.headers), request.url.path
-        exchange = await unless_left(request.receive, house.pipeline.open(parsed.request, context, route=route))
-        headers |= headers_of(exchange)
-        if parsed.request.stream:
-            return EventStream(house.pipeline, exchange, frames(exchange), headers, house.heartbeat_s)
-        await unless_left(request.receive, house.pipeline.collect(exchange))
+        exchange = await unless_left(scope, receive, house.pipeline.open(parsed.request, context, route=route))
     except ClientLeft:
+        return Nobody()
+    headers |= headers_of(exchange)
+    if parsed.request.stream:
+        return EventStream(house.pipeline, exchange, frames(exchange), headers, house.heartbeat_s)
+    try:
+        await unless_left(scope, receive, house.pipeline.collect(exchange))
+    except ClientLeft:
+        await house.pipeline.close(exchange, asyncio.CancelledError())
         return Nobody()
     return Response(whole(exchange), media_type=JSON, headers=headers)
 

@@ -50,9 +50,10 @@ class UpstreamGeneration:
             for attempt in range(1, self._attempts + 1):
                 released = False
                 try:
-                    async for piece in self._pieces():
-                        released = True
-                        yield piece
+                    async with contextlib.aclosing(self._pieces()) as pieces:
+                        async for piece in pieces:
+                            released = True
+                            yield piece
                     return
                 except Broken as broken:
                     if self._cancelled:
@@ -64,7 +65,7 @@ class UpstreamGeneration:
         finally:
             self._drop()
 
-    async def _pieces(self) -> AsyncIterator[Piece]:
+    async def _pieces(self) -> AsyncGenerator[Piece, None]:
         """Of one answer; whole, where it is to be held until it is judged."""
         held: list[Piece] = []
         request = self._job.request

@@ -19,6 +19,7 @@ from openai import OpenAI
 
 from benchmarks.random_model import save_random_model
 from gateway import House, create_app, load
+from gateway.protocol import guarded_protocol
 
 
 @dataclass(frozen=True)
@@ -48,9 +49,13 @@ def running(overrides: dict[str, Any] | None = None, environ: dict[str, str] | N
     settings = load(environ=environ, overrides=overrides)
     house = House(settings, environ or {})
     listener = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(
-        uvicorn.Config(create_app(settings, house=house), log_config=None, timeout_graceful_shutdown=5)
+    config = uvicorn.Config(
+        create_app(settings, house=house),
+        http=guarded_protocol(settings.server),
+        log_config=None,
+        timeout_graceful_shutdown=5,
     )
+    server = uvicorn.Server(config)
     thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])), daemon=True)
     thread.start()
     gateway = RunningGateway(f"http://127.0.0.1:{listener.getsockname()[1]}", house)

@@ -1,0 +1,62 @@
+"""A transport that sends what is written in one turn of the event loop with as few system calls as delay nothing.
+
+The head of an answer waits for what follows it. The first bytes of a turn leave at once; what is written after them
+in the same turn was all there already, so that it leaves together when the turn is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+HEAD = b"HTTP/1.1 "
+MOST = 65_536
+"""Bytes that may wait; past them flow control must see what is written."""
+
+
+class Corked:
+    """Around the transport of one connection; everything but `write` and the ends is the transport's own."""
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._call_soon = loop.call_soon
+        self._waiting: list[bytes] = []
+        self._size = 0
+        self._turn = False
+        """Something was written in this turn."""
+        self._headed = False
+        """All that waits is a head."""
+        self.is_closing = transport.is_closing
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        if not self._turn:
+            self._turn = True
+            self._call_soon(self._over)
+            if not data.startswith(HEAD):
+                self._transport.write(data)
+                return
+            self._headed = True
+            self._waiting.append(data)
+            return
+        self._waiting.append(data)
+        self._size += len(data)
+        if self._headed or self._size > MOST:
+            self.flush()
+
+    def flush(self) -> None:
+        """Hand over what waits."""
+        waiting, self._waiting, self._size, self._headed = self._waiting, [], 0, False
+        if waiting and not self._transport.is_closing():
+            self._transport.write(waiting[0] if len(waiting) == 1 else b"".join(waiting))
+
+    def close(self) -> None:
+        self.flush()
+        self._transport.close()
+
+    def _over(self) -> None:
+        self._turn = False
+        if self._waiting:
+            self.flush()

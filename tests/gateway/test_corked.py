@@ -1,0 +1,97 @@
+"""What is written in one turn of the event loop leaves with few system calls, in order, and nothing waits for more."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from gateway.corked import MOST, Corked
+
+
+class Wire:
+    def __init__(self) -> None:
+        self.sent: list[bytes] = []
+        self.closed = False
+
+    def write(self, data: bytes) -> None:
+        self.sent.append(data)
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def close(self) -> None:
+        self.closed = True
+
+    def get_extra_info(self, name: str) -> str:
+        return f"the transport's own {name}"
+
+
+def told(do: Callable[[Corked], Any], turns: int = 2) -> list[bytes]:
+    async def run() -> list[bytes]:
+        wire = Wire()
+        do(Corked(wire, asyncio.get_running_loop()))  # type: ignore[arg-type]
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        return list(wire.sent)  # what is sent after this is not of these turns
+
+    return asyncio.run(run())
+
+
+def write(*parts: bytes) -> Callable[[Corked], None]:
+    def do(corked: Corked) -> None:
+        for part in parts:
+            corked.write(part)
+
+    return do
+
+
+def test_a_head_leaves_together_with_what_follows_it() -> None:
+    assert told(write(b"HTTP/1.1 200 OK\r\n\r\n", b"{}"), turns=0) == [b"HTTP/1.1 200 OK\r\n\r\n{}"]
+
+
+def test_a_head_alone_leaves_with_the_turn() -> None:
+    assert told(write(b"HTTP/1.1 200 OK\r\n\r\n"), turns=0) == []
+    assert told(write(b"HTTP/1.1 200 OK\r\n\r\n")) == [b"HTTP/1.1 200 OK\r\n\r\n"]
+
+
+def test_the_first_bytes_of_a_turn_leave_at_once() -> None:
+    assert told(write(b"a"), turns=0) == [b"a"]
+
+
+def test_what_follows_in_the_same_turn_leaves_together() -> None:
+    assert told(write(b"a", b"b", b"c", b"d")) == [b"a", b"bcd"]
+    assert told(write(b"HTTP/1.1 200 OK\r\n\r\n", b"a", b"b", b"c")) == [b"HTTP/1.1 200 OK\r\n\r\na", b"bc"]
+
+
+def test_a_later_turn_begins_anew() -> None:
+    async def run() -> list[bytes]:
+        wire = Wire()
+        corked = Corked(wire, asyncio.get_running_loop())  # type: ignore[arg-type]
+        for part in (b"a", b"b", b"c"):
+            corked.write(part)
+            await asyncio.sleep(0.001)
+        return wire.sent
+
+    assert asyncio.run(run()) == [b"a", b"b", b"c"]
+
+
+def test_no_more_waits_than_flow_control_may_not_see() -> None:
+    sent = told(write(b"a", *[b"x" * 10_000] * 20), turns=0)
+    assert sent[0] == b"a"
+    assert set(map(len, sent[1:])) == {70_000}
+    assert 200_000 - sum(map(len, sent[1:])) < MOST
+
+
+def test_closing_sends_what_waits() -> None:
+    def close(corked: Corked) -> None:
+        write(b"HTTP/1.1 400 Bad Request\r\n\r\n")(corked)
+        corked.close()
+
+    assert told(close, turns=0) == [b"HTTP/1.1 400 Bad Request\r\n\r\n"]
+
+
+def test_everything_else_is_the_transports_own() -> None:
+    found: list[str] = []
+    told(lambda corked: found.append(corked.get_extra_info("peername")))
+    assert found == ["the transport's own peername"]

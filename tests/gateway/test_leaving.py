@@ -1,0 +1,136 @@
+"""A client that leaves ends what runs for it, under our own server and under any other; what has ended is recorded."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+
+from gateway.leaving import EXTENSION, ClientLeft, Leaving, unless_left
+from gateway.testing import TestApp
+
+
+async def silent() -> Any:
+    await asyncio.sleep(3600)
+
+
+def under_ours(leaving: Leaving) -> dict[str, Any]:
+    return {"type": "http", "extensions": {EXTENSION: leaving}}
+
+
+class Work:
+    def __init__(self) -> None:
+        self.ended = ""
+
+    async def __call__(self, seconds: float = 0.0, *, deaf: bool = False) -> str:
+        try:
+            await asyncio.sleep(seconds)
+            self.ended = "done"
+        except asyncio.CancelledError:
+            self.ended = "cancelled"
+            if not deaf:
+                raise
+        return "answer"
+
+
+def test_work_of_a_client_that_stays_is_answered() -> None:
+    async def run() -> None:
+        assert await unless_left(under_ours(Leaving()), silent, Work()()) == "answer"
+        assert await unless_left({"type": "http"}, silent, Work()()) == "answer"
+
+    asyncio.run(run())
+
+
+def test_work_is_cancelled_when_the_connection_says_that_it_closed() -> None:
+    async def run() -> None:
+        leaving, work = Leaving(), Work()
+        asyncio.get_running_loop().call_later(0.01, leaving.left)
+        with pytest.raises(ClientLeft):
+            await unless_left(under_ours(leaving), silent, work(60))
+        assert work.ended == "cancelled"
+        assert asyncio.current_task().cancelling() == 0  # type: ignore[union-attr]
+        await asyncio.sleep(0)  # the task goes on unharmed
+
+    asyncio.run(run())
+
+
+def test_work_is_cancelled_when_another_server_says_disconnect() -> None:
+    async def left() -> Any:
+        await asyncio.sleep(0.01)
+        return {"type": "http.disconnect"}
+
+    async def run() -> None:
+        work = Work()
+        with pytest.raises(ClientLeft):
+            await unless_left({"type": "http"}, left, work(60))
+        assert work.ended == "cancelled"
+
+    asyncio.run(run())
+
+
+def test_a_deadline_inside_keeps_its_own_cancellation_apart() -> None:
+    async def late() -> None:
+        async with asyncio.timeout(0.01):
+            await asyncio.sleep(60)
+
+    async def run() -> None:
+        with pytest.raises(TimeoutError):
+            await unless_left(under_ours(Leaving()), silent, late())
+
+    asyncio.run(run())
+
+
+def test_a_server_that_stops_is_no_client_that_left() -> None:
+    async def run() -> None:
+        work = Work()
+        task = asyncio.ensure_future(unless_left(under_ours(Leaving()), silent, work(60)))
+        await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert work.ended == "cancelled"
+
+    asyncio.run(run())
+
+
+def test_nothing_is_begun_for_a_client_that_is_gone_already() -> None:
+    async def run() -> None:
+        leaving, work = Leaving(), Work()
+        leaving.left()
+        with pytest.raises(ClientLeft):
+            await unless_left(under_ours(leaving), silent, work())
+        assert work.ended == ""
+
+    asyncio.run(run())
+
+
+def test_work_that_does_not_heed_its_cancellation_hands_over_what_it_made() -> None:
+    """Whoever has it can end it: an exchange that was opened must be closed."""
+
+    async def run() -> None:
+        leaving = Leaving()
+        asyncio.get_running_loop().call_later(0.01, leaving.left)
+        assert await unless_left(under_ours(leaving), silent, Work()(60, deaf=True)) == "answer"
+        assert asyncio.current_task().cancelling() == 0  # type: ignore[union-attr]
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_client_that_leaves_is_recorded_as_one_and_its_generation_is_stopped(stream: bool) -> None:
+    body = {"model": "scripted", "messages": [{"role": "user", "content": "hi"}], "stream": stream}
+    with TestApp(script=["word "] * 400, delay_s=0.02) as gateway:
+        with pytest.raises(httpx.ReadTimeout):
+            _hung_up(gateway, body)
+        outcome = gateway.wait_for_outcomes()[0]
+    assert outcome.error == "cancelled"
+    assert outcome.duration_s < 4
+
+
+def _hung_up(gateway: TestApp, body: dict[str, Any]) -> None:
+    """The connection is closed after 0.3 s, or after the first line of a stream."""
+    with gateway.client.stream("POST", "/v1/chat/completions", json=body, timeout=0.3) as answer:
+        next(answer.iter_lines())
+        raise httpx.ReadTimeout("had enough")
