@@ -162,6 +162,38 @@ def walk_counted(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
+def pairs_reached(table, state, text, start, mine, at):  # type: ignore[no-untyped-def]
+    """Pairs of a state of `table` and one of `text` that are reached from (`state`, `start`) by what `text` can read.
+
+    They are written to `mine` and `at`; returns how many, or 0 if `table` refuses a byte that `text` takes, or if they
+    do not fit.
+    """
+    seen = np.zeros((table.shape[0], text.shape[0]), np.bool_)
+    seen[state, start] = True
+    mine[0] = state
+    at[0] = start
+    count = 1
+    k = 0
+    while k < count:
+        for byte in range(256):
+            after = text[at[k], byte]
+            if after < 0:
+                continue
+            target = table[mine[k], byte]
+            if target < 0:
+                return 0
+            if not seen[target, after]:
+                if count == mine.size:
+                    return 0
+                seen[target, after] = True
+                mine[count] = target
+                at[count] = after
+                count += 1
+        k += 1
+    return count
+
+
+@njit(cache=True, nogil=True)
 def set_bits(row, ids):  # type: ignore[no-untyped-def]
     """`for t in ids: row[t // 32] |= 1 << (t % 32)`."""
     for k in range(ids.size):
@@ -271,6 +303,7 @@ def warm() -> None:
     walk_lengths(byte, empty, empty, i32, empty, empty, table, 0, 0, -1, i32)
     alive = np.ones((1, 1), np.bool_)
     walk_counted(byte, empty, empty, i32, empty, empty, table, table, 0, 0, 0, -1, alive, flags, i32, i32)
+    pairs_reached(table, 0, table, 0, i32, i32)
     set_bits(i32, empty)
     set_bits_except(i32, empty, empty)
     starts = np.zeros(0, np.int64)

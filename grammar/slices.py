@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
+from grammar import kernels
 from grammar.automata import CharDfa, utf8
 from grammar.lexemes import DfaLexeme
 from grammar.trie import I32, FlatTrie, build_flat
@@ -77,26 +77,10 @@ def takes(lexeme: DfaLexeme, state: int, part: Slice) -> bool:
     known = lexeme.taken.setdefault(id(part.text), {})
     answer = known.get(state)
     if answer is None:
-        pairs = _reached(lexeme.table, state, part.text)
-        answer = known[state] = pairs is not None
-        for other, at in pairs or ():
-            if at == part.text.start:
-                known[other] = True
+        text = part.text
+        mine, at = np.empty(_MOST_PAIRS, np.int32), np.empty(_MOST_PAIRS, np.int32)
+        count = kernels.pairs_reached(lexeme.table, state, text.table, text.start, mine, at)
+        answer = known[state] = count > 0
+        for other in mine[:count][at[:count] == text.start].tolist() if count > 1 else ():
+            known[other] = True
     return answer
-
-
-def _reached(table: npt.NDArray[np.int32], state: int, text: DfaLexeme) -> set[tuple[int, int]] | None:
-    """Pairs of states reached by texts over the alphabet; None if one is refused, or if there are too many."""
-    seen = {(state, text.start)}
-    pending = [(state, text.start)]
-    while pending:
-        mine, at = pending.pop()
-        after = text.table[at]
-        letters = np.flatnonzero(after >= 0)
-        reached = table[mine, letters]
-        if reached.min(initial=0) < 0 or len(seen) > _MOST_PAIRS:
-            return None
-        for pair in set(zip(reached.tolist(), after[letters].tolist(), strict=True)) - seen:
-            seen.add(pair)
-            pending.append(pair)
-    return seen
