@@ -9,6 +9,7 @@ import torch
 from engine.beside import Adapter, load_beside
 from engine.blocks import BlockPool
 from engine.core import EngineCore
+from engine.cuda.memory import cache_bytes, fitting, memory_of, refuse_too_small
 from engine.delivery import Outbox
 from engine.draft_model import ModelDrafter
 from engine.guesser import GroupDrafter, Speculation
@@ -21,6 +22,7 @@ from engine.scheduler import Scheduler
 from engine.settings import EngineSettings, ModelSettings, WeightsKind, thread_count
 from plugins import ModelLoadError
 
+CPU_CACHE_BYTES = 512 << 20
 _LOG = logging.getLogger(__name__)
 
 
@@ -70,7 +72,10 @@ def make_core(model: LoadedModel, settings: EngineSettings, outbox: Outbox) -> E
         raise ModelLoadError(f"{model.name!r} keeps positions in its keys, which rounding would blur: set kv to 'full'")
     num_blocks = settings.num_blocks or _blocks_within(settings, model)
     pool = BlockPool(num_blocks, settings.block_size, reuse=settings.prefix_caching)
-    runner = _runner(model, settings, num_blocks)
+    with fitting(f"the KV cache of {model.name!r} ({num_blocks} blocks)"):
+        runner = _runner(model, settings, num_blocks)
+        drafter = _group_drafter(model, settings, num_blocks, runner) if settings.draft_tokens else None
+        runner.warm_up_graphs()
     return EngineCore(
         model,
         runner,
@@ -78,7 +83,7 @@ def make_core(model: LoadedModel, settings: EngineSettings, outbox: Outbox) -> E
         outbox,
         jump_forward=settings.jump_forward,
         speculation=Speculation(settings.draft_tokens, settings.drafts_per_step, settings.prompt_lookup),
-        group_drafter=_group_drafter(model, settings, num_blocks, runner) if settings.draft_tokens else None,
+        group_drafter=drafter,
         pacer=None if settings.slowdown == 0 else Pacer(settings.slowdown, settings.max_batch_tokens),
     )
 
@@ -89,6 +94,7 @@ def _group_drafter(
     if model.draft is not None:
         pool = BlockPool(num_blocks, settings.block_size, reuse=False)
         own = _runner(model.draft, settings, num_blocks)
+        own.warm_up_graphs()
         return ModelDrafter(model.draft, own, pool, budget=settings.max_batch_tokens)
     if model.heads is None or not settings.draft_heads:
         return None
@@ -97,7 +103,7 @@ def _group_drafter(
 
 
 def _runner(model: LoadedModel, settings: EngineSettings, num_blocks: int) -> Runner:
-    return Runner(
+    runner = Runner(
         model,
         num_blocks,
         settings.block_size,
@@ -107,14 +113,41 @@ def _runner(model: LoadedModel, settings: EngineSettings, num_blocks: int) -> Ru
         max_tokens=settings.max_batch_tokens,
         threads=settings.threads or thread_count(model.parameter_count),
     )
+    if model.device.type == "cuda" and settings.graphs and runner.can_capture:
+        from engine.cuda.graphs import CudaCapture
+
+        runner.capture(CudaCapture(model.device), _tokens_of_a_graph(settings))
+    return runner
+
+
+def _tokens_of_a_graph(settings: EngineSettings) -> int:
+    """As many as a step has that only decodes: a token for each sequence, and all guesses."""
+    return settings.max_batch_size + (settings.drafts_per_step if settings.draft_tokens else 0)
 
 
 def _blocks_within(settings: EngineSettings, model: LoadedModel) -> int:
     """As many blocks as the bytes hold, but no more than a full batch of the longest sequences can use."""
     kept = torch.int8 if settings.kv == "int8" else model.dtype
-    affordable = settings.kv_cache_bytes // (model.kv_bytes_in(kept) * settings.block_size)
+    block_bytes = model.kv_bytes_in(kept) * settings.block_size
+    affordable = _cache_bytes(settings, model, block_bytes) // block_bytes
     useful = settings.max_batch_size * -(-model.context_length // settings.block_size)
     return max(1, min(affordable, useful))
+
+
+def _cache_bytes(settings: EngineSettings, model: LoadedModel, block_bytes: int) -> int:
+    """What the operator gave; else, on a CUDA device, what is left of it. Raises `ModelLoadError` where nothing is."""
+    if settings.kv_cache_bytes is not None:
+        return settings.kv_cache_bytes
+    if model.device.type != "cuda":
+        return CPU_CACHE_BYTES
+    memory = memory_of(model.device)
+    logits = 2 * 4 * model.vocab_size * _tokens_of_a_graph(settings)  # those of graphs, and a copy while drawing
+    budget = cache_bytes(memory, settings.device_memory, step_bytes=logits)
+    if model.draft is not None:  # as many blocks again, of its own size
+        own = model.draft.kv_bytes_per_token * settings.block_size
+        budget = budget * block_bytes // (block_bytes + own)
+    refuse_too_small(model.name, budget, block_bytes, memory)
+    return budget
 
 
 def _logged(on_progress: OnProgress | None) -> OnProgress:

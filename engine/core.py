@@ -16,6 +16,7 @@ from engine.beam_search import BeamSearch
 from engine.beside import Adapter
 from engine.closing import closer_for
 from engine.constraints import Filled, MasksAhead, fill_masks, note_masks
+from engine.cuda.memory import release_cached
 from engine.deadlines import Deadlines
 from engine.delivery import LiveGeneration, Outbox, as_failure
 from engine.drafting import PromptLookup
@@ -114,7 +115,7 @@ class EngineCore:
         filled = self._masks_ahead.take()
         self.scheduler.computed(batch)
         if rows:
-            self._sample(rows, logits, filled)
+            self._try_sampling(rows, logits, filled)
             self._guesser.improve([row.sequence for row in rows])
         if not self.has_work:
             self._guesser.release()
@@ -124,6 +125,11 @@ class EngineCore:
         if self._pacer is not None:
             prompts = [row.count for row in batch.rows if row.count > SHORT or not row.is_last]
             self._pacer.record(len(batch.rows) - len(prompts), sum(prompts), time.perf_counter() - began)
+
+    def give_up_device(self) -> None:
+        """The thread that steps this core hangs and is given up. A CUDA device has no room for a second KV pool."""
+        if self.model.device.type == "cuda":
+            self._runner.give_up()
 
     # --- requests come and go ----------------------------------------------------------------------------------
 
@@ -218,6 +224,7 @@ class EngineCore:
 
     def _run_alone(self, batch: Batch) -> tuple[list[Row], Tensor]:
         """Find the culprit: every row in a pass of its own."""
+        release_cached()
         rows: list[Row] = []
         logits = [torch.empty(0, self.model.vocab_size, device=self.model.device)]
         for row in batch.rows:
@@ -233,6 +240,15 @@ class EngineCore:
         """Have the masks of this step filled while its forward pass runs; beam searches ask for theirs later."""
         if not any(row.sequence.search is not None for row in batch.rows):
             self._masks_ahead.begin(_draws(batch.sampled))
+
+    def _try_sampling(self, rows: list[Row], logits: Tensor, filled: tuple[list[DrawRow], Filled] | None) -> None:
+        """A device that is full fails the requests of this step; those that wait go on."""
+        try:
+            self._sample(rows, logits, filled)
+        except torch.OutOfMemoryError as error:
+            release_cached()
+            for row in rows:
+                self._fail(row.sequence.owner, as_failure(error, "drawing tokens"))
 
     def _sample(self, rows: list[Row], logits: Tensor, filled: tuple[list[DrawRow], Filled] | None) -> None:
         """Draw, advance and deliver every row; what throws, or cannot be sampled, fails its request alone."""

@@ -6,6 +6,9 @@ import asyncio
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Callable
 
+import torch
+
+from engine.cuda.memory import as_overload
 from plugins import GenerationFailed, Job, Piece, SluicegateError, Timeline, Usage
 
 
@@ -113,6 +116,8 @@ def as_failure(error: Exception, doing: str) -> SluicegateError:
     """Any exception as one that may cross the package's border; ours pass through."""
     if isinstance(error, SluicegateError):
         return error
+    if isinstance(error, torch.OutOfMemoryError):
+        return as_overload(error, doing)
     failure = GenerationFailed(f"{doing} failed with {type(error).__name__}: {error}")
     failure.__cause__ = error
     return failure

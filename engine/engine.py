@@ -207,6 +207,8 @@ class Engine:
         old.abandon(GenerationFailed(message))
         self._restarts += 1
         self._dropped = totals(self._fleet.cores, self._dropped)
+        for core in self._fleet.cores:
+            core.give_up_device()
         self._fleet.renew(lambda core: self._core(core.model))
         for core in self._fleet.cores:
             self._worker.adopt(core)

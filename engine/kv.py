@@ -80,6 +80,11 @@ class KVPool:
                 new = (new / units.clamp_min(1e-30)[..., None]).round_().to(torch.int8)
             pool[layer].flatten(0, 1).index_copy_(0, slots, new)
 
+    def give_up(self) -> None:
+        """Free the memory; the pool cannot be used any more."""
+        for tensors in (self.keys, self.values, self.key_scales, self.value_scales):
+            tensors.clear()
+
     def scrub(self, blocks: Seq[int]) -> None:
         """Zero these blocks: a NaN left behind would reach the next holder even through masked positions."""
         index = torch.tensor(list(blocks), dtype=torch.int64, device=self.keys[0].device)

@@ -16,6 +16,7 @@ from engine.adapters import adapter_folder, merge_adapter
 from engine.attention import AttentionStep
 from engine.beside import Beside
 from engine.cpu import EIGHT, FOUR, shrink_module, weight_bytes, weight_count
+from engine.cuda.memory import fitting, usable_device
 from engine.detokenizer import Detokenizer
 from engine.digests import file_digest, folder_digest
 from engine.heads import DraftHeads, load_heads
@@ -129,11 +130,13 @@ def load_model(
     """
     where = _bundled() if str(path_or_name) == BUNDLED else str(path_or_name)
     name = name or (BUNDLED if str(path_or_name) == BUNDLED else Path(where).name)
-    with reporting(name, on_progress):
-        config, tokenizer, module = _from_pretrained(where, dtype, torch.device(device))
-    merged = _merged(module, adapter)
-    text_config = config.get_text_config(decoder=True)
-    (layers, rowwise), kept = verify(module, text_config, where), str(module.dtype)
+    place = usable_device(device, where)
+    with fitting(f"{where!r}"):
+        with reporting(name, on_progress):
+            config, tokenizer, module = _from_pretrained(where, dtype, place)
+        merged = _merged(module, adapter)
+        text_config = config.get_text_config(decoder=True)
+        (layers, rowwise), kept = verify(module, text_config, where), str(module.dtype)
     vocab_size = int(module.get_output_embeddings().weight.shape[0])
     heads = load_heads(_folder(where), module)
     if weights != "full":
@@ -152,7 +155,7 @@ def load_model(
         module=module,
         layers=layers,
         dtype=module.dtype,
-        device=torch.device(device),
+        device=place,
         detokenizer=Detokenizer(tokenizer),
         heads=heads,
         rowwise=rowwise,

@@ -84,7 +84,11 @@ class Runner:
         small = kv == "int8"
         self.pool = KVPool(model.layers, num_blocks, block_size, model.dtype, model.device, small=small)
         in_place = attention == "auto" and bool(self.pool.key_arrays)
-        self._layout: MakeLayout = InPlaceLayout if in_place else choose_attention(self.pool, attention).layout
+        self._layout: MakeLayout = InPlaceLayout
+        self._captures = False
+        if not in_place:
+            chosen = choose_attention(self.pool, attention)
+            self._layout, self._captures = chosen.layout, chosen.name != "reference"
         self._graphs: DecodeGraphs | None = None
         self._decoder: Decoder | None = None
         self._states: Tensor | None = None
@@ -142,6 +146,11 @@ class Runner:
     def _compute(self, ids: Tensor, positions: Tensor, paged: AttentionStep) -> tuple[Tensor, Tensor | None]:
         logits = raw_logits(self._model.module, ids, positions, 0, paged)
         return logits, self._states if self._wants_states else None
+
+    @property
+    def can_capture(self) -> bool:
+        """Whether attention is that of the kernels for CUDA devices, which graphs need."""
+        return self._captures
 
     @property
     def is_compiled(self) -> bool:
@@ -226,6 +235,12 @@ class Runner:
         table = np.arange(-(-end // self.pool.block_size))
         stretches = [Stretch(start, end - start, table)]
         return StepInputs(ids[start:end], positions, positions, np.arange(end - start), stretches)
+
+    def give_up(self) -> None:
+        """Free the pool's memory: the thread that uses it hangs, and another pool is to take its place. Should it wake,
+        it finds nothing to write to."""
+        self._graphs = None
+        self.pool.give_up()
 
     def scrub(self, blocks: Seq[int]) -> None:
         self.pool.scrub(blocks)

@@ -85,8 +85,13 @@ class EngineSettings:
     """Positions in a KV block; prefixes are reused in whole blocks."""
     num_blocks: int | None = None
     """Blocks of each model; None = as many as fit into `kv_cache_bytes`."""
-    kv_cache_bytes: int = 512 << 20
-    """For each model. Memory is taken as blocks are first used, not at start."""
+    kv_cache_bytes: int | None = None
+    """For each model; None = 512 MiB on a CPU, and on a CUDA device what is left of `device_memory`. A CPU's memory is
+    taken as blocks are first used, a CUDA device's at start."""
+    device_memory: float = 0.9
+    """Share of a CUDA device's memory that weights and KV cache may fill together; the rest is for steps."""
+    graphs: bool = True
+    """On CUDA devices, replay decode steps as captured graphs where that is possible."""
     max_batch_size: int = 32
     max_batch_tokens: int = 512
     """New tokens of a step, prompts' chunks and decode rows together: bounds how long a prompt can hold up others."""
@@ -135,13 +140,15 @@ class EngineSettings:
 
     def check(self) -> None:
         for name in ("block_size", "max_batch_size", "kv_cache_bytes", "max_waiting"):
-            if getattr(self, name) < 1:
+            if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise ConfigurationError(f"engine: {name} is {getattr(self, name)}; it must be at least 1")
         if self.max_batch_tokens <= self.max_batch_size:
             raise ConfigurationError(
                 f"engine: max_batch_tokens ({self.max_batch_tokens}) must be greater than max_batch_size "
                 f"({self.max_batch_size}), or a full batch would leave no room for any prompt"
             )
+        if not 0 < self.device_memory <= 1:
+            raise ConfigurationError(f"engine: device_memory is {self.device_memory}; give a share above 0, at most 1")
         if self.slowdown != 0 and self.slowdown <= 1:
             raise ConfigurationError(f"engine: slowdown is {self.slowdown}; give more than 1, or 0 for no limit")
         if self.watchdog_s is not None and self.watchdog_s <= 0:

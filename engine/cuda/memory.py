@@ -1,0 +1,90 @@
+"""A device's memory: which device there is, how much of it a KV cache may take, and what running out of it means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import torch
+
+from plugins import ModelLoadError, Overloaded
+
+
+class DeviceMemory(NamedTuple):
+    """In bytes: what nobody holds, and all there is."""
+
+    free: int
+    total: int
+
+
+def usable_device(name: str, where: str) -> torch.device:
+    """The device of that name, for the model `where`. Raises `ModelLoadError` where there is none."""
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise ModelLoadError(f"{where!r}: device {name!r} is unknown; use 'cpu', 'cuda' or 'cuda:0'") from error
+    if device.type == "cuda" and not torch.cuda.is_available():
+        built = f"is built for CUDA {torch.version.cuda}" if torch.version.cuda else "is built without CUDA"
+        raise ModelLoadError(
+            f"{where!r} is to be loaded on {name!r}, but torch sees no CUDA device ({torch.__version__} {built}); "
+            "install a CUDA build of torch and a driver for it, or leave out device"
+        )
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        count = torch.cuda.device_count()
+        raise ModelLoadError(f"{where!r}: there is no {name!r}; the last of {count} CUDA devices is cuda:{count - 1}")
+    return device
+
+
+def memory_of(device: torch.device) -> DeviceMemory:
+    """Of a CUDA device, what torch keeps for later counted as free."""
+    free, total = torch.cuda.mem_get_info(device)
+    kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return DeviceMemory(free + kept, total)
+
+
+def cache_bytes(memory: DeviceMemory, share: float, *, step_bytes: int = 0) -> int:
+    """What a KV cache may take: `share` of all memory is to be full with weights and cache, the rest is for what steps
+    need for a moment; `step_bytes` of that are known, and held beside the cache."""
+    return max(0, int(memory.free - (1 - share) * memory.total) - step_bytes)
+
+
+def refuse_too_small(name: str, budget: int, block_bytes: int, memory: DeviceMemory) -> None:
+    """Raises `ModelLoadError` where the cache would not hold one block."""
+    if budget < block_bytes:
+        raise ModelLoadError(
+            f"model {name!r} leaves no room for a KV cache: {memory.free / 1e9:.2f} of {memory.total / 1e9:.2f} GB are "
+            f"free, and a block takes {block_bytes / 1e9:.3f} GB beside the reserve; raise device_memory, choose a "
+            "smaller model or kv = 'int8', or, with several models on the device, give each its kv_cache_bytes"
+        )
+
+
+@contextmanager
+def fitting(what: str) -> Iterator[None]:
+    """A device that is full while something is loaded is an answer: `ModelLoadError`, and what was there goes on."""
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        release_cached()
+        raise ModelLoadError(
+            f"{what} does not fit into the device's memory ({_first_line(error)}); choose a smaller model or dtype, "
+            "lower kv_cache_bytes or device_memory, or remove another model first"
+        ) from error
+
+
+def as_overload(error: torch.OutOfMemoryError, doing: str) -> Overloaded:
+    """What a request is told that ran a device out of memory: the others go on, and it may fit in later."""
+    message = f"{doing} ran out of the device's memory; send the request again later, or a shorter one"
+    failure = Overloaded(message, retry_after_s=1.0)
+    failure.__cause__ = error
+    return failure
+
+
+def release_cached() -> None:
+    """Give back what torch keeps for later, so that a smaller try may succeed."""
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [""])[0]
