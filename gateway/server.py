@@ -13,7 +13,8 @@ import signal
 import socket
 import ssl
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import uvicorn
@@ -65,11 +66,33 @@ def serve(settings: Settings, read_again: Callable[[], Settings] | None = None) 
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     house = House(settings, os.environ)
     house.reloader.source = read_again
-    server = uvicorn.Server(_uvicorn_config(settings, house))
+    server = Server(_uvicorn_config(settings, house))
     house.is_stopping = lambda: server.should_exit
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_run(server, house, _bind(settings)))
     return 1 if house.failure else 0
+
+
+class Server(uvicorn.Server):
+    """One whose stop, once asked for and done, is a success: uvicorn raises the signal again when all is closed, so
+    that the process would seem to have died of it (status 143) and whoever supervises it would complain."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread():  # nobody else may set handlers
+            yield
+            return
+        before = {number: signal.signal(number, _heard) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            with super().capture_signals():
+                yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def _heard(number: int, frame: object) -> None:
+    """What uvicorn's second raising of a signal meets."""
 
 
 def _uvicorn_config(settings: Settings, house: House) -> uvicorn.Config:

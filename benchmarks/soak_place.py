@@ -1,0 +1,151 @@
+"""What `benchmarks.service_soak` torments: a gateway with its books and files, a Redis beside it, a plug-in that
+throws, and a model that one token poisons."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import aiohttp
+import torch
+from transformers import AutoTokenizer, LlamaForCausalLM
+
+from benchmarks.random_model import save_random_model
+
+KEY = "soak-key"
+REDIS = shutil.which("redis-server")
+TRIP = "tripwire"
+"""What the plug-in throws at."""
+POISON = "\u00a7"
+"""Its second byte is the token whose embedding is not a number in the model `frail`."""
+FRAIL = "frail"
+
+PLUGIN = f'''
+from plugins import ScreenResult
+
+
+class Tripwire:
+    """Breaks on one word, as a plug-in with a bug does."""
+
+    async def screen(self, request, caller):
+        if any("{TRIP}" in message.content for message in request.messages):
+            raise RuntimeError("the plug-in's own bug")
+        return ScreenResult()
+
+
+def register(registry):
+    registry.add("screen", "{TRIP}", lambda settings: Tripwire(**settings))
+'''
+
+
+class Gateway:
+    """A `sluicegate serve` that can be killed and started again on the same port, books and files."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.port, self.redis_port = free_port(), free_port()
+        self.path = folder / "accounts.db"
+        self.process: subprocess.Popen[bytes] | None = None
+        self.redis: subprocess.Popen[bytes] | None = None
+        self.up = False
+        self.starts = 0
+        install_plugin(folder / "plugins")
+        save_frail_model(folder / FRAIL)
+        (folder / "batches").mkdir()
+        (folder / "gateway.toml").write_text(self._configuration(), "utf-8")
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def _configuration(self) -> str:
+        recall = f'recall = ["redis"]\n[stages.recall.redis]\nurl = "redis://127.0.0.1:{self.redis_port}/0"\n'
+        return textwrap.dedent(f"""
+            [server]
+            port = {self.port}
+            log_level = "critical"
+            stall_s = 5
+            [accounts]
+            path = "{self.path}"
+            flush_s = 0.5
+            [batches]
+            path = "{self.folder / "batches"}"
+            concurrency = 2
+            [[keys]]
+            id = "soak"
+            key = "{KEY}"
+            limits = {{ concurrency = 64 }}
+            [stages.generate.engine]
+            models = [{{ path = "bundled" }}, {{ path = "{self.folder / FRAIL}", name = "{FRAIL}" }}]
+            [pipeline]
+            screen = ["secrets", "{TRIP}"]
+            """) + (recall if REDIS else "")
+
+    async def start(self, session: aiohttp.ClientSession) -> None:
+        command = [sys.executable, "-m", "gateway.cli", "serve", "--config", str(self.folder / "gateway.toml")]
+        here = os.pathsep.join([str(self.folder / "plugins"), str(Path(__file__).parents[1])])
+        environ = {**os.environ, "PYTHONPATH": here}
+        self.process = await asyncio.to_thread(subprocess.Popen, command, stdout=subprocess.DEVNULL, env=environ)
+        self.starts += 1
+        while not self.up:
+            await asyncio.sleep(0.1)
+            try:
+                async with session.get(f"{self.url}/readyz") as answer:
+                    self.up = answer.status == 200
+            except aiohttp.ClientError:
+                continue
+
+    def end(self, number: int) -> int:
+        """The exit status."""
+        self.up = False
+        assert self.process is not None
+        self.process.send_signal(number)
+        return self.process.wait(60)
+
+    def start_redis(self) -> None:
+        if REDIS is not None:
+            command = [REDIS, "--port", str(self.redis_port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
+            self.redis = subprocess.Popen([*command, "--dir", str(self.folder)], stdout=subprocess.DEVNULL)
+
+    def kill_redis(self) -> None:
+        if self.redis is not None:
+            self.redis.send_signal(signal.SIGKILL)
+            self.redis.wait(10)
+            self.redis = None
+
+    def rss_mb(self) -> float:
+        assert self.process is not None
+        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text("ascii").split()[1])
+        return pages * os.sysconf("SC_PAGESIZE") / 1e6
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
+
+
+def install_plugin(folder: Path) -> None:
+    """What pip would leave there: a module, and the metadata that names its entry point."""
+    info = folder / "soak_tripwire-1.0.dist-info"
+    info.mkdir(parents=True)
+    (folder / "soak_tripwire.py").write_text(PLUGIN, "utf-8")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: soak-tripwire\nVersion: 1.0\n", "utf-8")
+    (info / "entry_points.txt").write_text("[sluicegate.plugins]\ntripwire = soak_tripwire:register\n", "utf-8")
+
+
+def save_frail_model(folder: Path) -> None:
+    """Random weights, in which one token's embedding is not a number: who reads it gets no answer, and nobody else in
+    the same step may notice."""
+    save_random_model(folder)
+    token = AutoTokenizer.from_pretrained(folder)(POISON, add_special_tokens=False)["input_ids"][-1]
+    model = LlamaForCausalLM.from_pretrained(folder)
+    with torch.no_grad():
+        model.get_input_embeddings().weight[token] = float("nan")
+    model.save_pretrained(folder)
