@@ -94,6 +94,8 @@ class Exchange:
     """Placeholders that stand for values which this caller may see."""
     rails: list[tuple[str, OutputRail]] = field(default_factory=list)
     """The output rails that run on it."""
+    ignored: tuple[str, ...] = ()
+    """Paths of what the caller sent and nobody heeded."""
     unenforced: list[str] = field(default_factory=list)
     """Rails that did not act on it, by slot and name, and why."""
     review: Mapping[str, str] | None = None

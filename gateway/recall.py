@@ -43,6 +43,19 @@ def question_for(
     )
 
 
+def unheeded_wishes(request: Request, question: Question | None, caches: Iterable[TieredCache]) -> list[str]:
+    """What the request says about kept answers and nobody can follow, for want of such a cache or because this answer
+    is not kept at all: to be told, since a fresh answer is a right one."""
+    asked = request.reuse
+    by_meaning = question is not None and question.text is not None and any(cache.is_semantic for cache in caches)
+    unheeded = {
+        "semantic": bool(asked.semantic) and not by_meaning,
+        "threshold": asked.threshold is not None and not by_meaning,
+        "tags": bool(asked.tags) and question is None,
+    }
+    return [f"sluicegate.cache.{name}" for name, told in unheeded.items() if told]
+
+
 def _temperature(request: Request, model: ServedModel) -> float:
     asked = request.sampling.temperature
     return getattr(model, "default_temperature", 1.0) if asked is None else asked

@@ -18,7 +18,7 @@ from gateway.moderation import Moderation
 from gateway.policy import Policies
 from gateway.prompts import Kitchen
 from gateway.rails import RailWatch, limits_of, settle
-from gateway.recall import Replay, hit_detail, keep, question_for, recalled
+from gateway.recall import Replay, hit_detail, keep, question_for, recalled, unheeded_wishes
 from gateway.regions import Regions
 from gateway.review import ReviewQueue, hold_request
 from gateway.routing.places import Places
@@ -41,6 +41,7 @@ from plugins import (
     OutputRail,
     Piece,
     Recorder,
+    Reuse,
     Router,
 )
 
@@ -116,12 +117,7 @@ class Slots:
         )
 
     async def recall(self, exchange: Exchange) -> None:
-        if not exchange.pinned.recall:
-            return
-        caches = [cache for _, cache in exchange.pinned.recall]
-        fingerprint = exchange.pinned.fingerprint + exchange.policy.fingerprint
-        question = question_for(exchange.request, exchange.caller, exchange.served, fingerprint, caches)
-        exchange.question = question
+        question = self._question(exchange)
         if question is None:
             return
         for name, cache in exchange.pinned.recall:
@@ -135,6 +131,19 @@ class Slots:
             if exchange.hit is not None:
                 return
         await self._board(exchange, question)
+
+    def _question(self, exchange: Exchange) -> Question | None:
+        """None where no cache is asked."""
+        caches = [cache for _, cache in exchange.pinned.recall]
+        question = None
+        if caches:
+            fingerprint = exchange.pinned.fingerprint + exchange.policy.fingerprint
+            question = question_for(exchange.request, exchange.caller, exchange.served, fingerprint, caches)
+        if exchange.request.reuse != Reuse():
+            unheeded = unheeded_wishes(exchange.request, question, caches)
+            exchange.ignored = tuple(dict.fromkeys((*exchange.ignored, *unheeded)))
+        exchange.question = question
+        return question
 
     async def _board(self, exchange: Exchange, question: Question) -> None:
         """Of identical requests at the same time one generates; the others wait for its answer here."""

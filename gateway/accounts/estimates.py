@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import orjson
 
@@ -15,6 +16,8 @@ ASSUMED_ANSWER_TOKENS = 1024
 UNKNOWN_CONTEXT = 131_072
 MESSAGE_TOKENS = 8
 TEMPLATE_TOKENS = 256
+TOOL_TOKENS = 64
+"""What a chat template writes around a tool or a schema."""
 CHARS_PER_TOKEN = 4
 
 ContextLength = Callable[[str], int | None]
@@ -25,24 +28,38 @@ def need_of(request: Request, prices: Prices, context_of: ContextLength, *, budg
     makes more tokens of a text than it has bytes, and no answer outgrows the model's context."""
     asked = request.sampling.max_tokens
     context = context_of(request.model) or UNKNOWN_CONTEXT
-    chars = sum(len(message.content) for message in request.messages)
-    answers = request.n * min(asked or ASSUMED_ANSWER_TOKENS, context)
-    tokens = chars // CHARS_PER_TOKEN + MESSAGE_TOKENS * len(request.messages) + answers
+    choices = _choices(request)
+    read = min(_prompt_chars(request) // CHARS_PER_TOKEN, context)
+    tokens = read + MESSAGE_TOKENS * len(request.messages) + choices * min(asked or ASSUMED_ANSWER_TOKENS, context)
     if not budgeted:
         return Need(tokens, 0)
     model = request.model if prices.knows(request.model) else prices.dearest()
-    most = request.n * min(asked or context, context)
+    most = choices * min(asked or context, context)
     return Need(tokens, prices.most_nanos(model, min(_prompt_bytes(request), context), most))
 
 
+def _choices(request: Request) -> int:
+    """All that are generated, given or not: `best_of` and beams cost as much as choices do."""
+    return max(request.n, request.sampling.best_of or 0)
+
+
+def _prompt_chars(request: Request) -> int:
+    documents = request.parts.documents if request.parts is not None else ()
+    return sum(len(m.content) for m in request.messages) + sum(len(document.text) for document in documents)
+
+
 def _prompt_bytes(request: Request) -> int:
+    """At most. What a template of the operator's adds is not known here: the prompt may then be as long as it can."""
+    if request.parts is not None:
+        return UNKNOWN_CONTEXT
     text = sum(len(message.content.encode("utf-8", "surrogatepass")) for message in request.messages)
     return text + _shown_bytes(request) + TEMPLATE_TOKENS + 2 * MESSAGE_TOKENS * len(request.messages)
 
 
 def _shown_bytes(request: Request) -> int:
-    """The schema, which the prompt may show."""
+    """The schema and the tools, which the prompt may show."""
     constraint = request.constraint
-    if constraint is None or constraint.kind != "json_schema":
-        return 0
-    return len(orjson.dumps(constraint.value, option=orjson.OPT_NON_STR_KEYS))
+    shown: list[Any] = [[tool.name, tool.description, tool.parameters] for tool in request.callable_tools]
+    if constraint is not None and constraint.kind == "json_schema":
+        shown.append(constraint.value)
+    return len(orjson.dumps(shown, option=orjson.OPT_NON_STR_KEYS)) + TOOL_TOKENS * len(shown) if shown else 0

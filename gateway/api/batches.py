@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from fastapi import APIRouter, Request
-from pydantic import BaseModel, ConfigDict, Field
+from fastapi import APIRouter, Request, Response
+from pydantic import Field
 
 from gateway.admin import api_key_of
 from gateway.admin.guard import check_route
 from gateway.api.bodies import read_body
+from gateway.api.heeding import Wire, ignored_in
+from gateway.api.serving import told
 from gateway.batches import BatchRecord, new_id
 from gateway.batches.batches import WINDOW_S
 
@@ -20,8 +22,7 @@ if TYPE_CHECKING:
 TIMES = ("in_progress", "expired", "finalizing", "completed", "failed", "cancelling", "cancelled")
 
 
-class NewBatch(BaseModel):
-    model_config = ConfigDict(extra="allow")
+class NewBatch(Wire):
     input_file_id: Annotated[str, Field(min_length=1)]
     endpoint: Literal["/v1/chat/completions", "/v1/responses", "/v1/completions", "/v1/embeddings"]
     completion_window: Literal["24h"] = "24h"
@@ -30,7 +31,7 @@ class NewBatch(BaseModel):
 
 def add_batches_routes(router: APIRouter, house: House) -> None:
     @router.post("/v1/batches")
-    async def create_batch(request: Request) -> Any:
+    async def create_batch(request: Request, response: Response) -> Any:
         wire = read_body(await request.body(), NewBatch, {})
         caller = house.identify(api_key_of(request))
         check_route(wire.endpoint, caller)
@@ -45,6 +46,7 @@ def add_batches_routes(router: APIRouter, house: House) -> None:
             expires_s=now_s + WINDOW_S,
             metadata=wire.metadata or {},
         )
+        response.headers.update(told(ignored_in(wire)))
         return await _told(house, await house.batches.create(record))
 
     @router.get("/v1/batches")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import orjson
 from pydantic import BaseModel, ValidationError
 
+from gateway.api.heeding import refuse_strangers
 from plugins import Request, RequestError
 
 M = TypeVar("M", bound=BaseModel)
@@ -21,8 +23,23 @@ class Parsed:
     request: Request
     explain: bool = False
     include_usage: bool = False
+    names: Mapping[str, str] = field(default_factory=dict)
+    """What this dialect calls parameters that complaints name in chat's words."""
     ignored: tuple[str, ...] = ()
-    """Names of fields that nobody here knows; said in a header, since clients send ever new ones."""
+    """Paths of what nobody here heeds; said in the answer, since clients send ever new ones."""
+
+
+@contextmanager
+def in_words_of(parsed: Parsed) -> Iterator[None]:
+    """Complaints from inside name the parameter as the caller wrote it."""
+    try:
+        yield
+    except RequestError as error:
+        here = parsed.names.get(error.param or "")
+        if here is not None:
+            error.message = error.message.replace(f"`{error.param}`", f"`{here}`")
+            error.param = here
+        raise
 
 
 def read_json(body: bytes) -> dict[str, Any]:
@@ -42,6 +59,7 @@ def read_body(body: bytes | Mapping[str, Any], kind: type[M], unsupported: Mappi
     for name, reason in unsupported.items():
         if tree.get(name):
             raise RequestError(f"`{name}`: {reason}", param=name, code="unsupported_parameter")
+    refuse_strangers(tree, kind)
     return checked(kind, tree)
 
 
@@ -63,7 +81,3 @@ def first_complaint(error: ValidationError) -> RequestError:
 def _is_branch(part: int | str) -> bool:
     """Pydantic's own name for one shape of several, which no caller wrote."""
     return isinstance(part, str) and (part in ("str", "constrained-str") or "[" in part or part[:1].isupper())
-
-
-def ignored_in(wire: BaseModel) -> tuple[str, ...]:
-    return tuple(sorted(wire.model_extra or {}))

@@ -6,10 +6,20 @@ import uuid
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-from gateway.api.bodies import Parsed, ignored_in, read_body
-from gateway.api.fields import JsonSchemaFormat, SharedFields, parts_of, sampling_of, structured_of, the_one, wishes_of
+from gateway.api.bodies import Parsed, read_body
+from gateway.api.fields import (
+    JsonSchemaFormat,
+    SharedFields,
+    check_extension,
+    parts_of,
+    sampling_of,
+    structured_of,
+    the_one,
+    wishes_of,
+)
+from gateway.api.heeding import Wire, ignored_in
 from gateway.api.tool_fields import AllowedChoice, CalledTool, FunctionTool, Mode, NamedTool, choice_of, tools_of
 from plugins import Constraint, Message, Request, RequestError, Sampling, Tool, ToolChoice
 
@@ -23,19 +33,20 @@ UNSUPPORTED = {
 """Fields that change what an answer means: refused while they have no effect, never ignored."""
 
 
-class TextPart(BaseModel):
+class TextPart(Wire):
     type: Literal["text"]
     text: str
 
 
-class RefusalPart(BaseModel):
+class RefusalPart(Wire):
     type: Literal["refusal"]
     refusal: str
 
 
-class ChatMessage(BaseModel):
+class ChatMessage(Wire):
     role: Literal["system", "developer", "user", "assistant", "tool"]
     content: str | list[TextPart | RefusalPart] | None = None
+    refusal: str | None = None
     name: str | None = None
     tool_calls: list[CalledTool] | None = None
     tool_call_id: str | None = None
@@ -55,13 +66,12 @@ class ChatMessage(BaseModel):
     def _text(self) -> str:
         if isinstance(self.content, list):
             return "".join(part.text if isinstance(part, TextPart) else part.refusal for part in self.content)
-        return self.content or ""
+        return self.content or self.refusal or ""
 
 
-class ResponseFormat(BaseModel):
+class ResponseFormat(Wire):
     """With `structural_tag`, the other fields are those of the tag itself."""
 
-    model_config = ConfigDict(extra="allow")
     type: Literal["text", "json_object", "json_schema", "structural_tag"]
     json_schema: JsonSchemaFormat | None = None
 
@@ -69,10 +79,16 @@ class ResponseFormat(BaseModel):
     def _has_schema(self) -> ResponseFormat:
         if self.type == "json_schema" and self.json_schema is None:
             raise ValueError("`json_schema` is required when `type` is 'json_schema'")
+        if self.type != "json_schema" and self.json_schema is not None:
+            raise ValueError(f"`json_schema` is given, but `type` is {self.type!r}; make it 'json_schema'")
         return self
 
+    @property
+    def takes_all(self) -> bool:
+        return self.type == "structural_tag"
 
-class Reasoning(BaseModel):
+
+class Reasoning(Wire):
     """`effort` other than "none" turns thoughts on; how many there are is the model's affair."""
 
     enabled: bool | None = None
@@ -90,6 +106,7 @@ class ChatRequest(SharedFields):
     parallel_tool_calls: bool | None = None
     reasoning: Reasoning | None = None
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
+    modalities: list[Literal["text"]] | None = None
 
 
 def parse_chat(body: bytes | Mapping[str, Any], api_key: str | None = None) -> Parsed:
@@ -105,23 +122,24 @@ def parse_chat(body: bytes | Mapping[str, Any], api_key: str | None = None) -> P
 
 def _request(wire: ChatRequest, api_key: str | None) -> Request:
     tools, choice = _tools(wire)
+    constraint, reasoning = _constraint(wire), _reasoning(wire)
+    check_extension(wire.sluicegate, constraint, shaped=bool(tools) or reasoning)
     return Request(
         id=f"chatcmpl-{uuid.uuid4().hex}",
         model=wire.model,
         messages=tuple(message.fact() for message in wire.messages),
         sampling=_sampling(wire),
-        constraint=_constraint(wire),
+        constraint=constraint,
         n=wire.n or 1,
         stream=bool(wire.stream),
         user=wire.user,
         api_key=api_key,
         metadata=wire.metadata or {},
-        explain=wire.sluicegate.explain,
         **wishes_of(wire.sluicegate),
         parts=parts_of(wire.sluicegate),
         tools=tools,
         tool_choice=choice,
-        reasoning=_reasoning(wire),
+        reasoning=reasoning,
     )
 
 

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from gateway.admin import api_key_of
+from gateway.api.bodies import in_words_of
 from gateway.api.completions_answer import TextWriter, completions
 from gateway.api.completions_request import ParsedCompletions, parse_completions
 from gateway.api.serving import JSON, served, told
@@ -43,8 +44,10 @@ async def _several(house: House, request: Request, parsed: ParsedCompletions) ->
     parent, route = parent_context(request.headers), request.url.path
 
     async def one(asked: Asked) -> Exchange:
-        exchange = await house.pipeline.open(asked, parent, route=route)
-        await house.pipeline.collect(exchange)
+        with in_words_of(parsed):
+            exchange = await house.pipeline.open(asked, parent, route=route)
+            exchange.ignored += parsed.ignored
+            await house.pipeline.collect(exchange)
         return exchange
 
     async def everyone() -> list[Exchange]:
@@ -60,4 +63,4 @@ async def _several(house: House, request: Request, parsed: ParsedCompletions) ->
         exchanges = await unless_left(request.scope, request.receive, everyone())
     except ClientLeft:
         return Nobody()
-    return Response(completions(exchanges, explain=parsed.explain), media_type=JSON, headers=told(parsed))
+    return Response(completions(exchanges, explain=parsed.explain), media_type=JSON, headers=told(exchanges[0].ignored))

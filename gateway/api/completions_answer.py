@@ -26,8 +26,14 @@ def completions(exchanges: Sequence[Exchange], *, explain: bool) -> bytes:
     told = [usage(exchange) for exchange in exchanges]
     summed = {name: sum(one[name] for one in told) for name in ("prompt_tokens", "completion_tokens", "total_tokens")}
     body = {**_envelope(first), "choices": choices, "usage": summed}
-    extra = extension(first, explain=explain)
+    extra = _extension(exchanges, explain=explain)
     return orjson.dumps({**body, "sluicegate": extra} if extra else body)
+
+
+def _extension(exchanges: Sequence[Exchange], *, explain: bool) -> dict[str, Any]:
+    """Of several prompts, what there is to say of each, in their order."""
+    each = [extension(exchange, explain=explain) for exchange in exchanges]
+    return each[0] if len(each) == 1 else {"prompts": each} if any(each) else {}
 
 
 class TextWriter:
@@ -37,11 +43,13 @@ class TextWriter:
         self._exchange = exchange
         self._include_usage = include_usage
         self._explain = explain
+        self._told: tuple[str, ...] = ()
         self._offsets = [0] * exchange.request.n
         self._head = b"data: " + orjson.dumps(_envelope(exchange))[:-1] + b',"choices":['
 
     def opening(self) -> bytes:
         notes = extension(self._exchange, explain=False)
+        self._told = self._exchange.not_enforced
         return self._head + b'],"sluicegate":' + orjson.dumps(notes) + b"}\n\n" if notes else b""
 
     def delta(self, delta: Delta) -> bytes:
@@ -51,7 +59,9 @@ class TextWriter:
         return self._head + orjson.dumps(choice) + b"]}\n\n"
 
     def closing(self) -> bytes:
-        extra = extension(self._exchange, explain=self._explain) if self._explain else {}
+        closed = any(answer.closed for answer in self._exchange.answers)
+        late = self._explain or closed or self._exchange.not_enforced != self._told
+        extra = extension(self._exchange, explain=self._explain) if late else {}
         if not self._include_usage and not extra:
             return DONE
         body = {**_envelope(self._exchange), "choices": [], "usage": usage(self._exchange)}

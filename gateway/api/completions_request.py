@@ -9,9 +9,18 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from gateway.api.bodies import Parsed, ignored_in, read_body
+from gateway.api.bodies import Parsed, read_body
 from gateway.api.chat_request import ResponseFormat, constraint_of
-from gateway.api.fields import SharedFields, sampling_of, structured_of, the_one, wishes_of
+from gateway.api.fields import (
+    Extension,
+    SharedFields,
+    check_extension,
+    sampling_of,
+    structured_of,
+    the_one,
+    wishes_of,
+)
+from gateway.api.heeding import asks, ignored_in
 from plugins import Message, Request, RequestError
 
 MAX_PROMPTS = 32
@@ -20,6 +29,8 @@ UNSUPPORTED = {
     "echo": "the prompt is not repeated; put it before the answer yourself",
     "suffix": "the models served here write forward only",
 }
+OF_MESSAGES = ("reasoning", "template", "variables", "context", "context_tokens")
+"""Our own fields that say what becomes of messages, of which there are none here."""
 Text = Annotated[str, Field(min_length=1)]
 
 
@@ -41,8 +52,7 @@ def parse_completions(body: bytes | Mapping[str, Any], api_key: str | None = Non
     """Raises `RequestError` that names the field by path."""
     wire = read_body(body, CompletionRequest, UNSUPPORTED)
     prompts = [wire.prompt] if isinstance(wire.prompt, str) else wire.prompt
-    if wire.best_of not in (None, 1, wire.n):
-        raise RequestError("`best_of` must be `n`: all answers are sent", param="best_of")
+    _check_raw(wire.sluicegate)
     if wire.stream and len(prompts) > 1:
         raise RequestError("only one prompt can be streamed; send one request for each", param="prompt")
     first = _request(wire, prompts[0], api_key)
@@ -53,7 +63,18 @@ def parse_completions(body: bytes | Mapping[str, Any], api_key: str | None = Non
         include_usage=wire.include_usage,
         ignored=ignored_in(wire),
         requests=(first, *others),
+        names={"messages": "prompt"},
     )
+
+
+def _check_raw(asked: Extension) -> None:
+    for name in OF_MESSAGES:
+        if asks(name, getattr(asked, name)):
+            raise RequestError(
+                f"`sluicegate.{name}` needs messages; a prompt is read as it is: use /v1/chat/completions",
+                param=f"sluicegate.{name}",
+                code="unsupported_parameter",
+            )
 
 
 def _said(text: str) -> tuple[Message, ...]:
@@ -63,12 +84,14 @@ def _said(text: str) -> tuple[Message, ...]:
 def _request(wire: CompletionRequest, prompt: str, api_key: str | None) -> Request:
     names = "`response_format` and `structured_outputs`"
     max_tokens = wire.max_tokens or DEFAULT_MAX_TOKENS
+    constraint = the_one(constraint_of(wire.response_format, wire), structured_of(wire), wire, names)
+    check_extension(wire.sluicegate, constraint, shaped=False)
     return Request(
         id=f"cmpl-{uuid.uuid4().hex}",
         model=wire.model,
         messages=_said(prompt),
         sampling=sampling_of(wire, max_tokens=max_tokens, logprobs=wire.logprobs),
-        constraint=the_one(constraint_of(wire.response_format, wire), structured_of(wire), wire, names),
+        constraint=constraint,
         n=wire.n or 1,
         stream=bool(wire.stream),
         user=wire.user,

@@ -11,29 +11,32 @@ import numpy as np
 import orjson
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from gateway.admin import api_key_of
-from gateway.api.bodies import Parsed, ignored_in, read_body
+from gateway.api.bodies import read_body
+from gateway.api.extras import extension
+from gateway.api.heeding import Wire, ignored_in
 from gateway.api.serving import JSON, told
 from gateway.delivery import Nobody
 from gateway.exchange import Exchange
 from gateway.leaving import ClientLeft, unless_left
 from gateway.telemetry import parent_context
-from plugins import Embeddings, Message, RequestError
+from plugins import Embeddings, Message, RequestError, Sampling
 from plugins import Request as Asked
 
 if TYPE_CHECKING:
     from gateway.house import House
 
 MAX_TEXTS = 2048
+NO_ANSWER = Sampling(max_tokens=1)
+"""So that limits of tokens do not reserve room for an answer that nobody writes."""
 Text = Annotated[str, Field(min_length=1)]
 
 
-class EmbeddingRequest(BaseModel):
+class EmbeddingRequest(Wire):
     """Token ids are refused: those of another tokenizer mean nothing here, and no rail can read them."""
 
-    model_config = ConfigDict(extra="allow", protected_namespaces=())
     model: str
     input: Text | Annotated[list[Text], Field(min_length=1, max_length=MAX_TEXTS)]
     encoding_format: Literal["float", "base64"] | None = None
@@ -48,9 +51,10 @@ def add_embeddings_routes(router: APIRouter, house: House) -> None:
         house.check_ready()
         try:
             found, exchange = await unless_left(request.scope, request.receive, _embedded(house, request, asked))
+            exchange.ignored = ignored_in(wire)
         except ClientLeft:
             return Nobody()
-        headers = told(Parsed(asked, ignored=ignored_in(wire))) | {"traceparent": exchange.trace.traceparent}
+        headers = told(exchange.ignored) | {"traceparent": exchange.trace.traceparent}
         return Response(embeddings_body(found, exchange, wire), media_type=JSON, headers=headers)
 
 
@@ -64,6 +68,7 @@ def parse_embeddings(body: bytes | Mapping[str, Any], api_key: str | None = None
         messages=tuple(Message("user", text) for text in texts),
         user=wire.user,
         api_key=api_key,
+        sampling=NO_ANSWER,
         cache=False,
     )
 
@@ -91,4 +96,6 @@ def embeddings_body(found: Embeddings, exchange: Exchange, wire: EmbeddingReques
     ]
     usage = {"prompt_tokens": exchange.usage.prompt_tokens, "total_tokens": exchange.usage.prompt_tokens}
     body = {"object": "list", "data": data, "model": exchange.served.name, "usage": usage}
+    if extra := extension(exchange, explain=False):
+        body["sluicegate"] = extra
     return orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY)

@@ -63,6 +63,8 @@ def finite(logprob: float) -> float:
 
 def extension(exchange: Exchange, *, explain: bool) -> dict[str, Any]:
     found: dict[str, Any] = {}
+    if exchange.ignored:
+        found["ignored"] = list(exchange.ignored)
     if exchange.not_enforced:
         found["not_enforced"] = list(exchange.not_enforced)
     if closed := [answer.index for answer in exchange.answers if answer.closed]:

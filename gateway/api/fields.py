@@ -8,6 +8,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field
 
 from cache import MAX_LABEL_CHARS, MAX_TAGS
+from gateway.api.heeding import Wire, asks
 from plugins import Constraint, Document, Parts, RequestError, Reuse, Sampling
 
 MAX_CHOICES = 16
@@ -49,12 +50,15 @@ class Extension(BaseModel):
     context_tokens: Annotated[int, Field(ge=1)] | None = None
 
 
-class StreamOptions(BaseModel):
+class StreamOptions(Wire):
     include_usage: bool | None = None
 
 
-class JsonSchemaFormat(BaseModel):
+class JsonSchemaFormat(Wire):
+    """It is enforced, `strict` or not. `description` reaches no model: the schema's own does."""
+
     model_config = ConfigDict(populate_by_name=True)
+    UNHEEDED = frozenset({"description"})
     name: str | None = None
     description: str | None = None
     schema_: dict[str, Any] | bool = Field(alias="schema")
@@ -74,10 +78,9 @@ class StructuredOutputs(BaseModel):
     whitespace_pattern: str | None = None
 
 
-class SharedFields(BaseModel):
+class SharedFields(Wire):
     """Of every request that generates text in OpenAI's formats, with vLLM's additions."""
 
-    model_config = ConfigDict(extra="allow", protected_namespaces=())
     model: str
     stream: bool | None = None
     stream_options: StreamOptions | None = None
@@ -118,7 +121,13 @@ class SharedFields(BaseModel):
         return bool(self.stream_options and self.stream_options.include_usage)
 
 
+BEAMS = frozenset({"length_penalty", "early_stopping", "num_beam_groups", "diversity_penalty"})
+"""What only a beam search heeds."""
+
+
 def sampling_of(wire: SharedFields, *, max_tokens: int | None, logprobs: int | None) -> Sampling:
+    """Raises `RequestError` for what would have no effect beside the rest."""
+    _check_company(wire)
     stop = (wire.stop,) if isinstance(wire.stop, str) else tuple(wire.stop or ())
     return Sampling(
         max_tokens=max_tokens,
@@ -147,18 +156,35 @@ def sampling_of(wire: SharedFields, *, max_tokens: int | None, logprobs: int | N
     )
 
 
+def check_stream(stream: bool | None, options: StreamOptions | None) -> None:
+    if not stream and options is not None and options.model_fields_set:
+        raise RequestError("`stream_options` need `stream: true`", param="stream_options")
+
+
+def _check_company(wire: SharedFields) -> None:
+    check_stream(wire.stream, wire.stream_options)
+    if wire.use_beam_search:
+        if wire.sluicegate.on_length == "close":
+            raise RequestError("`on_length` cannot be close with `use_beam_search`", param="sluicegate.on_length")
+        return
+    for name in wire.__pydantic_fields_set__ & BEAMS:
+        if asks(name, getattr(wire, name)):
+            raise RequestError(f"`{name}` needs `use_beam_search: true`", param=name)
+
+
 class Wishes(TypedDict):
     """Fields of a `Request` that our own object sets alike in every dialect."""
 
     cache: bool
     reuse: Reuse
     deadline_s: float | None
+    explain: bool
 
 
 def wishes_of(asked: Extension) -> Wishes:
     cache = asked.cache
     reuse = Reuse() if isinstance(cache, bool) else Reuse(cache.semantic, cache.threshold, tuple(cache.tags))
-    return {"cache": cache is not False, "reuse": reuse, "deadline_s": asked.deadline_s}
+    return {"cache": cache is not False, "reuse": reuse, "deadline_s": asked.deadline_s, "explain": asked.explain}
 
 
 def the_one(found: Constraint | None, other: Constraint | None, wire: SharedFields, names: str) -> Constraint | None:
@@ -177,7 +203,12 @@ def the_one(found: Constraint | None, other: Constraint | None, wire: SharedFiel
 
 def structured_of(wire: SharedFields) -> Constraint | None:
     """From `structured_outputs`, or from the `guided_...` fields that vLLM's clients sent before it."""
-    asked = _old_names(wire) if wire.structured_outputs is None else wire.structured_outputs
+    older = _old_names(wire)
+    if older is not None and wire.structured_outputs is not None:
+        raise RequestError(
+            "`structured_outputs` and `guided_...` both constrain the answer; send one", param="structured_outputs"
+        )
+    asked = older or wire.structured_outputs
     if asked is None:
         return None
     options = dict(wire.sluicegate.grammar)
@@ -202,9 +233,13 @@ def structured_of(wire: SharedFields) -> Constraint | None:
     return Constraint(kind, None if kind == "json_object" else value, options=options)  # type: ignore[arg-type]
 
 
+GUIDED = {name: f"guided_{name}" for name in ("json", "regex", "choice", "grammar", "whitespace_pattern")}
+
+
 def _old_names(wire: SharedFields) -> StructuredOutputs | None:
-    names = ("json", "regex", "choice", "grammar", "whitespace_pattern")
-    given = {name: getattr(wire, f"guided_{name}") for name in names}
+    if wire.__pydantic_fields_set__.isdisjoint(GUIDED.values()):
+        return None
+    given = {name: getattr(wire, older) for name, older in GUIDED.items()}
     found = {name: value for name, value in given.items() if value is not None}
     return StructuredOutputs.model_validate(found) if found else None
 
@@ -218,6 +253,21 @@ def _parsed(value: dict[str, Any] | bool | str | None, name: str) -> Any:
         raise RequestError(
             f"`structured_outputs.{name}` is not valid JSON: {error}", param="structured_outputs"
         ) from error
+
+
+def check_extension(asked: Extension, constraint: Constraint | None, *, shaped: bool) -> None:
+    """Raises `RequestError` for a wish that this request gives nothing to act on. `shaped`: the output has a shape even
+    where the answer is free, by tools or thoughts."""
+    if not asked.__pydantic_fields_set__:
+        return
+    for given, name, needs in (
+        (asked.grammar and constraint is None, "grammar", "an answer with a schema or another constraint"),
+        (asked.on_length == "close" and constraint is None and not shaped, "on_length", "a constrained answer"),
+        (asked.variables and asked.template is None, "variables", "`template`"),
+        (asked.context_tokens is not None and not asked.context, "context_tokens", "`context`"),
+    ):
+        if given:
+            raise RequestError(f"`sluicegate.{name}` has no effect without {needs}", param=f"sluicegate.{name}")
 
 
 def parts_of(extension: Extension) -> Parts | None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import FileResponse
 from starlette.datastructures import UploadFile
 
 from gateway.admin import api_key_of
+from gateway.api.serving import told
 from gateway.batches import FileRecord
 from plugins import RequestError
 
@@ -21,12 +22,13 @@ PART_BYTES = 1 << 20
 
 def add_files_routes(router: APIRouter, house: House) -> None:
     @router.post("/v1/files")
-    async def upload_file(request: Request) -> Any:
+    async def upload_file(request: Request, response: Response) -> Any:
         tenant = house.identify(api_key_of(request)).tenant
         async with request.form(max_files=1, max_fields=8) as form:
             sent, purpose = form.get("file"), form.get("purpose")
             if not isinstance(sent, UploadFile):
                 raise RequestError("`file` must be a file of a multipart form", param="file")
+            response.headers.update(told(tuple(name for name in form if name not in ("file", "purpose"))))
             name, size = sent.filename or "file", sent.size or 0
             return _told(await house.batches.add_file(tenant, name, str(purpose or ""), _parts(sent.file), size))
 

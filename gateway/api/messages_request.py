@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
-from gateway.api.bodies import Parsed, ignored_in, read_body
-from gateway.api.fields import MAX_SEED, Extension, parts_of, wishes_of
+from gateway.api.bodies import Parsed, read_body
+from gateway.api.fields import MAX_SEED, Extension, check_extension, parts_of, wishes_of
+from gateway.api.heeding import Wire, ignored_in
 from gateway.api.tool_fields import choice_of, tools_of
 from plugins import Constraint, Message, Request, RequestError, Sampling, Tool, ToolCall, ToolChoice
 
@@ -19,32 +20,35 @@ UNSUPPORTED = {
     "mcp_servers": "the gateway calls no servers; call the tools yourself and send their results",
 }
 
+NAMES = {"stop": "stop_sequences", "structured_outputs": "output_config.format"}
+"""Of parameters, where they are not those of chat."""
 
-class TextBlock(BaseModel):
+
+class TextBlock(Wire):
     type: Literal["text"]
     text: str
 
 
-class ToolUse(BaseModel):
+class ToolUse(Wire):
     type: Literal["tool_use"]
     id: str
     name: str
     input: dict[str, Any]
 
 
-class ToolResult(BaseModel):
+class ToolResult(Wire):
     type: Literal["tool_result"]
     tool_use_id: str
     content: str | list[TextBlock] | None = None
     is_error: bool | None = None
 
 
-class TextSource(BaseModel):
+class TextSource(Wire):
     type: Literal["text"]
     data: str
 
 
-class DocumentBlock(BaseModel):
+class DocumentBlock(Wire):
     """Text of others; the input rails judge it as a document."""
 
     type: Literal["document"]
@@ -52,59 +56,62 @@ class DocumentBlock(BaseModel):
     title: str | None = None
 
 
-class ThinkingBlock(BaseModel):
+class ThinkingBlock(Wire):
     """ThinkingBlock of an earlier answer; models are not shown them again."""
 
-    model_config = ConfigDict(extra="allow")
     type: Literal["thinking", "redacted_thinking"]
+
+    @property
+    def takes_all(self) -> bool:
+        return True
 
 
 ContentBlock = Annotated[TextBlock | ToolUse | ToolResult | DocumentBlock | ThinkingBlock, Field(discriminator="type")]
 
 
-class Turn(BaseModel):
+class Turn(Wire):
     role: Literal["user", "assistant"]
     content: str | list[ContentBlock]
 
 
-class CustomTool(BaseModel):
+class CustomTool(Wire):
     type: Literal["custom"] | None = None
     name: str
     description: str | None = None
     input_schema: dict[str, Any]
 
 
-class MessageToolChoice(BaseModel):
+class MessageToolChoice(Wire):
     type: Literal["auto", "any", "tool", "none"]
     name: str | None = None
     disable_parallel_tool_use: bool | None = None
 
 
-class JsonFormat(BaseModel):
+class JsonFormat(Wire):
     model_config = ConfigDict(populate_by_name=True)
     type: Literal["json_schema"]
     schema_: dict[str, Any] | bool = Field(alias="schema")
 
 
-class OutputConfig(BaseModel):
+class OutputConfig(Wire):
+    UNHEEDED = frozenset({"effort"})
     format: JsonFormat | None = None
     effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
 
 
-class Thinking(BaseModel):
-    """`budget_tokens` is read, not enforced: `max_tokens` bounds thoughts and answer together."""
+class Thinking(Wire):
+    """`budget_tokens` has no effect: `max_tokens` bounds thoughts and answer together."""
 
-    model_config = ConfigDict(extra="allow")
+    UNHEEDED = frozenset({"budget_tokens"})
     type: Literal["enabled", "disabled", "adaptive"]
     budget_tokens: Annotated[int, Field(ge=1)] | None = None
 
 
-class Meta(BaseModel):
+class Meta(Wire):
     user_id: str | None = None
 
 
-class MessagesRequest(BaseModel):
-    model_config = ConfigDict(extra="allow", protected_namespaces=())
+class MessagesRequest(Wire):
     model: str
     messages: Annotated[list[Turn], Field(min_length=1)]
     max_tokens: Annotated[int, Field(ge=1)]
@@ -127,18 +134,21 @@ class MessagesRequest(BaseModel):
 def parse_messages(body: bytes | Mapping[str, Any], api_key: str | None = None) -> Parsed:
     """Raises `RequestError` that names the field by path."""
     wire = read_body(body, MessagesRequest, UNSUPPORTED)
-    return Parsed(_request(wire, api_key), explain=wire.sluicegate.explain, ignored=ignored_in(wire))
+    request = _request(wire, api_key)
+    return Parsed(request, explain=wire.sluicegate.explain, ignored=ignored_in(wire), names=NAMES)
 
 
 def _request(wire: MessagesRequest, api_key: str | None) -> Request:
     tools = tools_of((tool.name, tool.description, tool.input_schema) for tool in wire.tools or ())
-    asked = wire.sluicegate.reasoning
+    asked, constraint = wire.sluicegate.reasoning, _constraint(wire)
+    reasoning = asked if asked is not None else bool(wire.thinking and wire.thinking.type == "enabled")
+    check_extension(wire.sluicegate, constraint, shaped=bool(tools) or reasoning)
     return Request(
         id=f"msg_{uuid.uuid4().hex}",
         model=wire.model,
         messages=tuple(_messages(wire)),
         sampling=_sampling(wire),
-        constraint=_constraint(wire),
+        constraint=constraint,
         stream=bool(wire.stream),
         user=wire.metadata.user_id if wire.metadata else None,
         api_key=api_key,
@@ -146,7 +156,7 @@ def _request(wire: MessagesRequest, api_key: str | None) -> Request:
         parts=parts_of(wire.sluicegate),
         tools=tools,
         tool_choice=_choice(wire, tools),
-        reasoning=asked if asked is not None else bool(wire.thinking and wire.thinking.type == "enabled"),
+        reasoning=reasoning,
     )
 
 
@@ -212,9 +222,11 @@ def _turn(turn: Turn) -> Iterator[Message]:
         elif isinstance(block, ToolUse):
             calls.append(ToolCall(block.id, block.name, orjson.dumps(block.input).decode()))
         elif isinstance(block, ToolResult):
-            yield Message("tool", _text(block.content or ""), tool_call_id=block.tool_use_id)
+            failed = "The call failed: " if block.is_error else ""
+            yield Message("tool", failed + _text(block.content or ""), tool_call_id=block.tool_use_id)
         elif isinstance(block, DocumentBlock):
-            yield Message("user", block.source.data, "document")
+            title = f"[{block.title}]\n" if block.title else ""
+            yield Message("user", title + block.source.data, "document")
     if text or calls:
         yield Message(turn.role, "".join(text), tool_calls=tuple(calls))
 

@@ -14,8 +14,10 @@ from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from gateway.admin.guard import api_key_of
-from gateway.api.bodies import ignored_in, read_body
-from gateway.api.serving import JSON
+from gateway.api.bodies import read_body
+from gateway.api.embeddings import NO_ANSWER
+from gateway.api.heeding import Wire, ignored_in
+from gateway.api.serving import JSON, told
 from gateway.delivery import Nobody
 from gateway.judging import Judgement
 from gateway.leaving import ClientLeft, unless_left
@@ -38,8 +40,7 @@ class TextInput(BaseModel):
     text: Text
 
 
-class ModerationRequest(BaseModel):
-    model_config = ConfigDict(extra="allow", protected_namespaces=())
+class ModerationRequest(Wire):
     input: Text | Annotated[list[Text | TextInput], Field(min_length=1, max_length=MAX_TEXTS)]
     model: str = ""
 
@@ -54,6 +55,7 @@ def add_moderation_routes(router: APIRouter, house: House) -> None:
             model=wire.model,
             messages=tuple(Message("user", text) for text in texts),
             api_key=api_key_of(request),
+            sampling=NO_ANSWER,
             cache=False,
         )
         house.check_ready()
@@ -63,23 +65,23 @@ def add_moderation_routes(router: APIRouter, house: House) -> None:
         except ClientLeft:
             return Nobody()
         ignored = ignored_in(wire)
-        headers = {"x-sluicegate-ignored": ",".join(ignored)} if ignored else {}
-        return Response(_body(asked, found), media_type=JSON, headers=headers)
+        return Response(_body(asked, found, ignored), media_type=JSON, headers=told(ignored))
 
 
 def _text(part: str | TextInput) -> str:
     return part if isinstance(part, str) else part.text
 
 
-def _body(asked: Asked, found: list[Judgement]) -> bytes:
+def _body(asked: Asked, found: list[Judgement], ignored: tuple[str, ...]) -> bytes:
     body: dict[str, Any] = {
         "id": asked.id,
         "model": asked.model or "sluicegate-rails",
         "results": [_result(judgement) for judgement in found],
     }
     not_enforced = sorted({note for judgement in found for note in judgement.not_enforced})
-    if not_enforced:
-        body["sluicegate"] = {"not_enforced": not_enforced}
+    notes = {"ignored": ignored, "not_enforced": not_enforced}
+    if any(notes.values()):
+        body["sluicegate"] = {name: told for name, told in notes.items() if told}
     return orjson.dumps(body)
 
 

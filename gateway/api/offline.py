@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from gateway.api.bodies import Parsed
+from gateway.api.bodies import Parsed, in_words_of
 from gateway.api.chat_answer import completion
 from gateway.api.chat_request import parse_chat
 from gateway.api.completions_answer import completions
 from gateway.api.completions_request import parse_completions
 from gateway.api.embeddings import embeddings_body, parse_embeddings
 from gateway.api.errors import error_body, error_status
+from gateway.api.heeding import ignored_in
 from gateway.api.responses_answer import response
 from gateway.api.responses_request import parse_response
 from gateway.batches import LineAnswer
@@ -40,7 +41,9 @@ class Offline:
         """Raises `RateLimited` and `Overloaded`, which say when to come back."""
         try:
             self._house.check_ready()
-            return await self._answer(endpoint, {**body, "stream": False}, key_id)
+            if body.get("stream"):
+                raise RequestError("in a batch nothing is streamed; leave `stream` out", param="stream")
+            return await self._answer(endpoint, body, key_id)
         except (RateLimited, Overloaded):
             raise
         except SluicegateError as error:
@@ -68,14 +71,17 @@ class Offline:
         return _whole(exchange, completions([exchange], explain=written.explain))
 
     async def _collected(self, parsed: Parsed, key_id: str | None) -> Exchange:
-        exchange = await self._house.pipeline.open(_later(parsed.request, key_id))
-        await self._house.pipeline.collect(exchange)
+        with in_words_of(parsed):
+            exchange = await self._house.pipeline.open(_later(parsed.request, key_id))
+            exchange.ignored += parsed.ignored
+            await self._house.pipeline.collect(exchange)
         return exchange
 
     async def _embedded(self, body: Mapping[str, Any], key_id: str | None) -> LineAnswer:
-        wire, request = parse_embeddings({name: value for name, value in body.items() if name != "stream"})
+        wire, request = parse_embeddings(body)
         exchange = await self._house.pipeline.enter(_later(request, key_id))
         found = await self._house.pipeline.embed(exchange, [m.content for m in exchange.request.messages])
+        exchange.ignored = ignored_in(wire)
         return _whole(exchange, embeddings_body(found, exchange, wire))
 
 

@@ -10,15 +10,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
-from gateway.api.bodies import Parsed, ignored_in, read_body
+from gateway.api.bodies import Parsed, read_body
 from gateway.api.chat_request import Reasoning
-from gateway.api.fields import Extension, parts_of, wishes_of
+from gateway.api.fields import Extension, StreamOptions, check_extension, check_stream, parts_of, wishes_of
+from gateway.api.heeding import Wire, ignored_in
 from gateway.api.tool_fields import Mode, choice_of, tools_of
 from plugins import Constraint, Message, Request, RequestError, Sampling, Tool, ToolCall, ToolChoice
 
 NOT_STORED = "responses are not stored here; send the whole conversation in `input`"
+LOGPROBS = "message.output_text.logprobs"
+"""All that can be included."""
 UNSUPPORTED = {
     "store": "responses are not stored here; send `store: false`, or leave it out",
     "previous_response_id": NOT_STORED,
@@ -27,8 +30,16 @@ UNSUPPORTED = {
     "background": "a response is made while its caller waits; use /v1/batches for work in the background",
 }
 
+NAMES = {
+    "messages": "input",
+    "max_tokens": "max_output_tokens",
+    "logprobs": "top_logprobs",
+    "structured_outputs": "text.format",
+}
+"""Of parameters, where they are not those of chat."""
 
-class ResponsePart(BaseModel):
+
+class ResponsePart(Wire):
     """`input_text`, `output_text` or `refusal`."""
 
     type: Literal["input_text", "output_text", "text", "refusal"]
@@ -39,36 +50,39 @@ class ResponsePart(BaseModel):
         return self.text or self.refusal or ""
 
 
-class InputMessage(BaseModel):
+class InputMessage(Wire):
     type: Literal["message"] = "message"
     role: Literal["user", "assistant", "system", "developer"]
     content: str | list[ResponsePart]
 
 
-class FunctionCall(BaseModel):
+class FunctionCall(Wire):
     type: Literal["function_call"]
     call_id: str
     name: str
     arguments: str
 
 
-class FunctionOutput(BaseModel):
+class FunctionOutput(Wire):
     type: Literal["function_call_output"]
     call_id: str
     output: str | list[ResponsePart]
 
 
-class ReasoningItem(BaseModel):
+class ReasoningItem(Wire):
     """ReasoningItem of an earlier answer; models are not shown them again."""
 
-    model_config = ConfigDict(extra="allow")
     type: Literal["reasoning"]
+
+    @property
+    def takes_all(self) -> bool:
+        return True
 
 
 Item = FunctionCall | FunctionOutput | ReasoningItem | InputMessage
 
 
-class ResponseFunction(BaseModel):
+class ResponseFunction(Wire):
     type: Literal["function"]
     name: str
     description: str | None = None
@@ -76,7 +90,7 @@ class ResponseFunction(BaseModel):
     strict: bool | None = None
 
 
-class ResponseToolChoice(BaseModel):
+class ResponseToolChoice(Wire):
     """A function by name, or several of them under a mode."""
 
     type: Literal["function", "allowed_tools"]
@@ -93,8 +107,9 @@ class ResponseToolChoice(BaseModel):
         return self
 
 
-class TextFormat(BaseModel):
+class TextFormat(Wire):
     model_config = ConfigDict(populate_by_name=True)
+    UNHEEDED = frozenset({"description"})
     type: Literal["text", "json_object", "json_schema"]
     name: str | None = None
     description: str | None = None
@@ -105,20 +120,23 @@ class TextFormat(BaseModel):
     def _has_schema(self) -> TextFormat:
         if self.type == "json_schema" and self.schema_ is None:
             raise ValueError("`schema` is required when `type` is 'json_schema'")
+        if self.type != "json_schema" and self.schema_ is not None:
+            raise ValueError(f"`schema` is given, but `type` is {self.type!r}; make it 'json_schema'")
         return self
 
 
-class TextOptions(BaseModel):
+class TextOptions(Wire):
+    UNHEEDED = frozenset({"verbosity"})
     format: TextFormat | None = None
     verbosity: Literal["low", "medium", "high"] | None = None
 
 
-class ResponsesRequest(BaseModel):
-    model_config = ConfigDict(extra="allow", protected_namespaces=())
+class ResponsesRequest(Wire):
     model: str
     input: str | Annotated[list[Item], Field(min_length=1)]
     instructions: str | None = None
     stream: bool | None = None
+    stream_options: StreamOptions | None = None
     max_output_tokens: Annotated[int, Field(ge=1)] | None = None
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
@@ -147,23 +165,31 @@ def parse_response(body: bytes | Mapping[str, Any], api_key: str | None = None) 
     wire = read_body(body, ResponsesRequest, UNSUPPORTED)
     request = _request(wire, api_key)
     return ParsedResponse(
-        request, explain=wire.sluicegate.explain, ignored=_ignored(wire), echo=_echo(wire, request.tool_choice)
+        request,
+        explain=wire.sluicegate.explain,
+        ignored=_ignored(wire),
+        names=NAMES,
+        echo=_echo(wire, request.tool_choice),
     )
 
 
 def _ignored(wire: ResponsesRequest) -> tuple[str, ...]:
-    return tuple(name for name in ignored_in(wire) if name != "stream_options")
+    unknown = (f"include[]: {name}" for name in wire.include or () if name != LOGPROBS)
+    return (*ignored_in(wire), *unknown)
 
 
 def _request(wire: ResponsesRequest, api_key: str | None) -> Request:
     functions = wire.tools or []
     tools = tools_of((f.name, f.description, f.parameters) for f in functions)
+    constraint, reasoning = _constraint(wire), _reasoning(wire)
+    check_stream(wire.stream, wire.stream_options)
+    check_extension(wire.sluicegate, constraint, shaped=bool(tools) or reasoning)
     return Request(
         id=f"resp_{uuid.uuid4().hex}",
         model=wire.model,
         messages=_messages(wire),
         sampling=_sampling(wire),
-        constraint=_constraint(wire),
+        constraint=constraint,
         stream=bool(wire.stream),
         user=wire.user,
         api_key=api_key,
@@ -172,12 +198,12 @@ def _request(wire: ResponsesRequest, api_key: str | None) -> Request:
         parts=parts_of(wire.sluicegate),
         tools=tools,
         tool_choice=_choice(wire, tools),
-        reasoning=_reasoning(wire),
+        reasoning=reasoning,
     )
 
 
 def _sampling(wire: ResponsesRequest) -> Sampling:
-    told = wire.top_logprobs is not None or "message.output_text.logprobs" in (wire.include or ())
+    told = wire.top_logprobs is not None or LOGPROBS in (wire.include or ())
     return Sampling(
         max_tokens=wire.max_output_tokens,
         temperature=wire.temperature,

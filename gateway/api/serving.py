@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from fastapi import Request as HttpRequest
 from fastapi.responses import Response
 
-from gateway.api.bodies import Parsed
+from gateway.api.bodies import Parsed, in_words_of
 from gateway.delivery import EventStream, Frames, Nobody
 from gateway.exchange import Exchange
 from gateway.leaving import ClientLeft, unless_left
@@ -30,28 +30,29 @@ async def served(
     frames: Callable[[Exchange], Frames],
 ) -> Response:
     """`whole` renders a finished exchange as JSON; `frames` makes the writer of a stream. Raises `SluicegateError`."""
-    headers = told(parsed)
     house.check_ready()
     scope, receive = request.scope, request.receive
     context, route = parent_context(request.headers), request.url.path
-    try:
-        exchange = await unless_left(scope, receive, house.pipeline.open(parsed.request, context, route=route))
-    except ClientLeft:
-        return Nobody()
-    headers |= headers_of(exchange)
-    if parsed.request.stream:
-        return EventStream(house.pipeline, exchange, frames(exchange), headers, house.heartbeat_s)
-    try:
-        await unless_left(scope, receive, house.pipeline.collect(exchange))
-    except ClientLeft:
-        await house.pipeline.close(exchange, asyncio.CancelledError())
-        return Nobody()
+    with in_words_of(parsed):
+        try:
+            exchange = await unless_left(scope, receive, house.pipeline.open(parsed.request, context, route=route))
+        except ClientLeft:
+            return Nobody()
+        exchange.ignored += parsed.ignored
+        headers = headers_of(exchange)
+        if parsed.request.stream:
+            return EventStream(house.pipeline, exchange, frames(exchange), headers, house.heartbeat_s)
+        try:
+            await unless_left(scope, receive, house.pipeline.collect(exchange))
+        except ClientLeft:
+            await house.pipeline.close(exchange, asyncio.CancelledError())
+            return Nobody()
     return Response(whole(exchange), media_type=JSON, headers=headers)
 
 
-def told(parsed: Parsed) -> dict[str, str]:
-    """Which fields nobody here knew."""
-    return {"x-sluicegate-ignored": _header(",".join(parsed.ignored))} if parsed.ignored else {}
+def told(ignored: tuple[str, ...]) -> dict[str, str]:
+    """What was sent and nobody heeded."""
+    return {"x-sluicegate-ignored": _header(",".join(ignored))} if ignored else {}
 
 
 def _header(text: str) -> str:
@@ -61,7 +62,7 @@ def _header(text: str) -> str:
 
 def headers_of(exchange: Exchange) -> dict[str, str]:
     """Where the answer came from, and which trace it belongs to."""
-    told = {"traceparent": exchange.trace.traceparent}
+    found = {"traceparent": exchange.trace.traceparent, **told(exchange.ignored)}
     if exchange.hit is not None:
-        return told | exchange.hit.headers()
-    return told | {"x-sluicegate-cache": "miss" if exchange.cached is None else "shared"}
+        return found | exchange.hit.headers()
+    return found | {"x-sluicegate-cache": "miss" if exchange.cached is None else "shared"}

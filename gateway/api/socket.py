@@ -121,12 +121,15 @@ class Conversation:
         await self._socket.send_text(DONE)
 
     async def _stream(self, message: str) -> None:
-        tree = read_json(message.encode("utf-8", "surrogatepass")) | {"stream": True}
-        parsed = parse_chat(tree, api_key_of(self._socket))
+        tree = read_json(message.encode("utf-8", "surrogatepass"))
+        if tree.get("stream", True) is not True:
+            raise RequestError("over a socket every answer is streamed; leave `stream` out", param="stream")
+        parsed = parse_chat(tree | {"stream": True}, api_key_of(self._socket))
         self._house.check_ready()
         pipeline = self._house.pipeline
         context, route = parent_context(self._socket.headers), self._socket.url.path
         exchange = await pipeline.open(parsed.request, context, route=route)
+        exchange.ignored += parsed.ignored
         writer = ChunkWriter(exchange, include_usage=parsed.include_usage, explain=parsed.explain)
         try:
             async with contextlib.aclosing(frames_of(pipeline, exchange, writer)) as frames:

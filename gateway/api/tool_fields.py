@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
-from pydantic import BaseModel
-
+from gateway.api.heeding import Wire
 from plugins import InvalidGrammar, RequestError, Tool, ToolCall, ToolChoice
 
 MAX_TOOLS = 128
@@ -15,43 +14,43 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _NO_ARGUMENTS = {"type": "object", "properties": {}, "additionalProperties": False}
 
 
-class Function(BaseModel):
+class Function(Wire):
     name: str
     description: str | None = None
     parameters: dict[str, Any] | None = None
     strict: bool | None = None
 
 
-class FunctionTool(BaseModel):
+class FunctionTool(Wire):
     type: Literal["function"]
     function: Function
 
 
-class Named(BaseModel):
+class Named(Wire):
     name: str
 
 
-class NamedTool(BaseModel):
+class NamedTool(Wire):
     type: Literal["function"]
     function: Named
 
 
-class AllowedTools(BaseModel):
+class AllowedTools(Wire):
     mode: Literal["auto", "required"]
     tools: list[NamedTool]
 
 
-class AllowedChoice(BaseModel):
+class AllowedChoice(Wire):
     type: Literal["allowed_tools"]
     allowed_tools: AllowedTools
 
 
-class CalledFunction(BaseModel):
+class CalledFunction(Wire):
     name: str
     arguments: str
 
 
-class CalledTool(BaseModel):
+class CalledTool(Wire):
     id: str
     type: Literal["function"] = "function"
     function: CalledFunction

@@ -8,6 +8,14 @@ from typing import Any
 from gateway.upstream.settings import UpstreamModelSettings
 from plugins import Constraint, Message, Request, RequestError, Sampling, UnsupportedGrammar
 
+ONLY_HERE: Mapping[str, tuple[str, Any]] = {
+    "typical_p": ("typical_p", 1.0),
+    "bad_words": ("bad_words", ()),
+    "best_of": ("best_of", None),
+    "use_beam_search": ("use_beam_search", False),
+    "close_on_length": ("sluicegate.on_length", False),
+}
+"""Parameters that no other server is asked for: what callers call them, and the values that mean nothing."""
 BEYOND_OPENAI: Mapping[str, Any] = {
     "top_k": 0,
     "min_p": 0.0,
@@ -31,9 +39,17 @@ def body_of(request: Request, settings: UpstreamModelSettings, name: str) -> dic
         body |= {"stream": True, "stream_options": {"include_usage": True}}
     if request.n != 1:
         body["n"] = request.n
-    if request.reasoning and settings.dialect == "vllm":
+    if request.reasoning:
+        _check(settings.dialect == "vllm", "sluicegate.reasoning")
         body["reasoning"] = True
     return body
+
+
+def _check(fits: bool, parameter: str) -> None:
+    if not fits:
+        raise RequestError(
+            f"`{parameter}` is not known to the server behind this model", param=parameter, code="unsupported_parameter"
+        )
 
 
 def with_complaint(body: dict[str, Any], answer: str, complaint: str) -> dict[str, Any]:
@@ -73,9 +89,10 @@ def _sampling(sampling: Sampling, settings: UpstreamModelSettings) -> dict[str, 
         value = getattr(sampling, parameter)
         if value == nothing:
             continue
-        if settings.dialect != "vllm":
-            raise RequestError(f"`{parameter}` is not known to the server behind this model", param=parameter)
+        _check(settings.dialect == "vllm", parameter)
         found[parameter] = value
+    for attribute, (parameter, nothing) in ONLY_HERE.items():
+        _check(getattr(sampling, attribute) == nothing, parameter)
     return {parameter: value for parameter, value in found.items() if value is not None}
 
 

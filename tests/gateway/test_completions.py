@@ -76,7 +76,7 @@ def test_one_prompt_that_fails_fails_all_and_leaves_nothing_running(gateway: Run
     [
         ({"echo": True}, "echo"),
         ({"suffix": "x"}, "suffix"),
-        ({"best_of": 5}, "best_of"),
+        ({"n": 3, "best_of": 2}, "best_of"),
         ({"prompt": [1, 2]}, "prompt"),
         ({"prompt": ["a", "b"], "stream": True}, "prompt"),
         ({"logprobs": 6}, "logprobs"),
@@ -141,3 +141,11 @@ def test_a_generator_without_vectors_says_so() -> None:
     with TestApp() as gateway:
         answer = gateway.client.post("/v1/embeddings", json={"model": "scripted", "input": "x"})
     assert (answer.status_code, json.loads(answer.text)["error"]["code"]) == (400, "unsupported_model")
+
+
+def test_the_best_of_several_are_given(gateway: RunningGateway) -> None:
+    """All that were generated are paid for."""
+    asked = {"model": "bundled", "prompt": "Once", "max_tokens": 6, "ignore_eos": True, "best_of": 4, "seed": 1}
+    told = httpx.post(gateway.url + URL, json=asked).json()
+    assert len(told["choices"]) == 1
+    assert told["usage"]["completion_tokens"] == 24
