@@ -225,11 +225,11 @@ class Bounds:
         states = self.inner.table.shape[0]
         alive = np.zeros((states, columns), np.bool_)
         closable = np.zeros(columns, np.bool_)
-        sets = [_members(self._fitting(state.size + n), len(self.number)) for n in range(columns + 1)]
+        sets = np.array([_members(self._fitting(state.size + n), len(self.number)) for n in range(columns + 1)])
         for inner, char in self._reached:
             numbers = [self.number[inner]] if char == self.every.start else list(self.ends(inner, char))
             offset = 0 if char == self.every.start else 1
-            alive[inner] = [bool(sets[n + offset][numbers].any()) for n in range(columns)]
+            alive[inner] = sets[offset : offset + columns, numbers].any(axis=1)
         trie, every = vocabulary.trie, self.every
         with vocabulary.scratch as (inside, _, closes):
             n_inside, _ = kernels.walk_counted(
