@@ -100,10 +100,14 @@ def _walk_general(vocabulary: Vocabulary, lexeme: Any, state: int, wanted: bytes
 
 def keep(vocabulary: Vocabulary, key: Any, found: RootClass) -> RootClass:
     """`found`, remembered under `key`."""
-    size = found.ids.nbytes + (0 if found.row is None else found.row.nbytes)
-    size += sum(end.closers.nbytes + end.numbers.nbytes + end.tokens.nbytes for end in found.endings)
-    vocabulary.classes.put(key, found, size)
+    vocabulary.classes.put(key, found, size_of(found))
     return found
+
+
+def size_of(found: RootClass) -> int:
+    """Bytes of its arrays."""
+    size = found.ids.nbytes + (0 if found.row is None else found.row.nbytes)
+    return size + sum(end.closers.nbytes + end.numbers.nbytes + end.tokens.nbytes for end in found.endings)
 
 
 def _of_automaton(vocabulary: Vocabulary, lexeme: DfaLexeme, state: int) -> RootClass:

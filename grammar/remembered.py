@@ -33,6 +33,11 @@ class Remembered:
             self._entries.move_to_end(key)
         return found[0]
 
+    def items(self) -> list[tuple[Hashable, Any]]:
+        """All that is kept now, the least recently used first."""
+        with self._lock:
+            return [(key, value) for key, (value, _) in self._entries.copy().items()]
+
     def put(self, key: Hashable, value: Any, size: int) -> None:
         """`size`: bytes of the arrays that are kept for `value` alone."""
         size += _OVERHEAD

@@ -47,11 +47,12 @@ class Slice:
 
 def make_slices(words: list[bytes], row_words: int) -> tuple[Slice, ...]:
     """From the widest alphabet to the narrowest."""
-    return tuple(_slice(automaton, words, row_words) for automaton in _automata())
+    return tuple(_slice(automaton, words, row_words) for automaton in automata())
 
 
 @lru_cache(maxsize=1)
-def _automata() -> tuple[DfaLexeme, ...]:
+def automata() -> tuple[DfaLexeme, ...]:
+    """Of the alphabets, from the widest to the narrowest."""
     return tuple(DfaLexeme(utf8(CharDfa.from_pattern(text, dialect="python", anchored=True))) for text in _PATTERNS)
 
 

@@ -9,23 +9,23 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 from grammar.compile import compile_choices, compile_json_object, compile_json_schema, compile_regex, compile_text
+from grammar.disk import MOST_BYTES, Folder, default_folder
 from grammar.lark import compile_lark
 from grammar.matcher import CompiledGrammar
 from grammar.options import GrammarOptions
 from grammar.tags import compile_structural_tags
+from grammar.vocabularies import Vocabularies
 from grammar.vocabulary import Vocabulary
 from plugins.contract import Constraint, RegistryLike, ServedModel
 from plugins.errors import InvalidGrammar
 
-_SETTINGS = ("threads", "cache_entries", "options", "blocklist", "blocklist_patterns")
+_SETTINGS = ("threads", "cache_entries", "cache_dir", "cache_bytes", "options", "blocklist", "blocklist_patterns")
 
 _BLOCKED = ("blocklist", "blocklist_patterns")
-
-_Prepared = tuple[Vocabulary, Any, tuple[int, tuple[int, ...]]]
-"""A vocabulary, the tokenizer it was made of, and (columns, end tokens) of the model."""
 
 
 def register(registry: RegistryLike) -> None:
@@ -34,7 +34,8 @@ def register(registry: RegistryLike) -> None:
 
 def build(settings: Mapping[str, Any]) -> GrammarConstrainer:
     """Settings: `threads` (2), `cache_entries` (256), `options` (defaults of `GrammarOptions`), `blocklist` and
-    `blocklist_patterns` (none): what no answer may hold, whatever the request says."""
+    `blocklist_patterns` (none): what no answer may hold, whatever the request says; `cache_dir` and `cache_bytes`:
+    where what was worked out for a vocabulary is kept for the next start (see `disk`; "" = nowhere), and how much."""
     for name in settings:
         if name not in _SETTINGS:
             raise ValueError(f"unknown setting {name!r}; the settings are {', '.join(_SETTINGS)}")
@@ -43,7 +44,18 @@ def build(settings: Mapping[str, Any]) -> GrammarConstrainer:
         cache_entries=int(settings.get("cache_entries", 256)),
         options=dict(settings.get("options", {})),
         blocked={name: list(settings[name]) for name in _BLOCKED if settings.get(name)},
+        folder=_folder(settings),
     )
+
+
+def _folder(settings: Mapping[str, Any]) -> Folder | None:
+    path = settings.get("cache_dir")
+    if path == "":
+        return None
+    most = int(settings.get("cache_bytes", MOST_BYTES))
+    if most < 1:
+        raise ValueError('cache_bytes must be at least 1; cache_dir = "" keeps nothing on disk')
+    return Folder(default_folder() if path is None else Path(path).expanduser(), most)
 
 
 class GrammarConstrainer:
@@ -59,6 +71,7 @@ class GrammarConstrainer:
         cache_entries: int,
         options: Mapping[str, Any],
         blocked: Mapping[str, list[str]] | None = None,
+        folder: Folder | None = None,
     ) -> None:
         if threads < 1 or cache_entries < 1:
             raise ValueError("threads and cache_entries must be at least 1")
@@ -70,7 +83,7 @@ class GrammarConstrainer:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="grammar")
         self._cache_entries = cache_entries
         self._grammars: OrderedDict[tuple[str, str], asyncio.Future[CompiledGrammar]] = OrderedDict()
-        self._vocabularies: dict[tuple[str, str], _Prepared] = {}
+        self._vocabularies = Vocabularies(folder)
         self._lock = threading.Lock()
         self._compiled = 0
         self._compile_s = 0.0
@@ -102,24 +115,10 @@ class GrammarConstrainer:
 
     async def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
+        await asyncio.to_thread(self._vocabularies.keep)
 
     async def start(self) -> None:
         """Nothing to do: vocabularies are prepared with their first grammar, or by `warm`."""
-
-    def _vocabulary(self, model: ServedModel) -> Vocabulary:
-        with self._lock:
-            key = (model.name, model.version)
-            found = self._vocabularies.get(key) or self._of_same_tokenizer(model)
-            if found is None:
-                made = Vocabulary.from_tokenizer(model.tokenizer, model.vocab_size, eos_token_ids=model.eos_token_ids)
-                found = made.warm(), model.tokenizer, (model.vocab_size, model.eos_token_ids)
-            self._vocabularies[key] = found
-            return found[0]
-
-    def _of_same_tokenizer(self, model: ServedModel) -> _Prepared | None:
-        """Adapters have the very tokenizer of the model they stand beside: its tables serve them all."""
-        facts = model.vocab_size, model.eos_token_ids
-        return next((one for one in self._vocabularies.values() if one[1] is model.tokenizer and one[2] == facts), None)
 
     def _with_blocked(self, options: dict[str, Any]) -> dict[str, Any]:
         """A request may block more than the operator does, never less."""
@@ -132,7 +131,7 @@ class GrammarConstrainer:
         if compiler is None:
             raise InvalidGrammar(f"unknown kind of constraint {constraint.kind!r}; there are {', '.join(_KINDS)}")
         options = GrammarOptions.from_mapping(self._with_blocked({**self._options, **constraint.options}))
-        vocabulary, began = self._vocabulary(model), time.perf_counter()
+        vocabulary, began = self._vocabularies.of(model), time.perf_counter()
         made = compiler(constraint.value, vocabulary, options)
         with self._lock:
             self._compiled += 1

@@ -242,6 +242,17 @@ class Vocabulary:
     def scratch(self) -> Scratch:
         return Scratch(self.size, self.trie.size)
 
+    def restore(self, trie: FlatTrie, slices: tuple[Slice, ...], remainders: list[bytes]) -> None:
+        """Take these instead of working them out; see `prepared`, which makes sure that they are the same."""
+        self.__dict__.update(
+            trie=trie, slices=slices, _remainder_numbers={word: number for number, word in enumerate(remainders)}
+        )
+
+    @property
+    def remainder_words(self) -> list[bytes]:
+        """By remainder number."""
+        return list(self._remainder_numbers)
+
     @cached_property
     def _remainder_numbers(self) -> dict[bytes, int]:
         numbers: dict[bytes, int] = {}

@@ -1,0 +1,97 @@
+"""What a start costs before the first mask: compiled loops, a vocabulary's tables, common automata, lexeme states.
+
+    python -m benchmarks.start [--tokenizer RANKS] [--json]
+
+Three processes one after the other: with nothing on disk, with numba's cache, and with ours as well (see
+`grammar.prepared`). Times are CPU seconds of each process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks import common
+
+_FORMATS = ("date-time", "email", "uri", "ipv6", "uuid", "hostname", "idn-email")
+
+
+def measured(ranks: Path, folder: str) -> dict[str, float]:
+    """In a process of its own: each step's seconds, in order."""
+    laps: dict[str, float] = {}
+    began = time.process_time()
+
+    def lap(name: str) -> None:
+        nonlocal began
+        laps[name] = round(time.process_time() - began, 3)
+        began = time.process_time()
+
+    import numpy as np
+
+    from grammar import Vocabulary, compile_json_schema, kernels, leaves, prepared
+    from grammar.disk import Folder
+
+    lap("imports, numba among them")
+    kernels.warm()
+    lap("compiled loops")
+    vocabulary = Vocabulary.from_tiktoken(ranks)
+    lap("reading the vocabulary")
+    if folder:
+        prepared.restore(vocabulary, Folder(Path(folder)))
+    vocabulary.warm()
+    lap("its tables")
+    leaves.warm()
+    lap("automata that most schemas share")
+    row = np.zeros(vocabulary.row_words, np.int32)
+    for name in _FORMATS:
+        schema = {"type": "array", "items": {"type": "string", "format": name}}
+        matcher = compile_json_schema(schema, vocabulary).matcher()
+        for text in (b"[", b'"'):
+            matcher.fill_mask(row)
+            matcher.accept(vocabulary.words.index(text))
+        matcher.fill_mask(row)
+    lap(f"first masks of {len(_FORMATS)} formats")
+    if folder:
+        prepared.keep(vocabulary, Folder(Path(folder)))
+    return laps
+
+
+def main() -> None:
+    parser = common.parser(__doc__, "llama3", 0)
+    parser.add_argument("--tokenizer", type=Path, default=common.DATA / "llama3" / "tokenizer.model")
+    parser.add_argument("--process", metavar="FOLDER", help="measure in this process; used by the others")
+    given = parser.parse_args()
+    if given.process is not None:
+        print(json.dumps(measured(given.tokenizer, given.process)))
+        return
+    with tempfile.TemporaryDirectory() as place:
+        runs = {
+            "nothing on disk": _process(given.tokenizer, f"{place}/ours", f"{place}/numba"),
+            "loops on disk": _process(given.tokenizer, "", f"{place}/numba"),
+            "and vocabulary": _process(given.tokenizer, f"{place}/ours", f"{place}/numba"),
+        }
+    result = {"machine": common.machine(), **runs}
+    if given.json:
+        print(json.dumps(result))
+        return
+    print(result["machine"])
+    print(f"{'CPU seconds':40}" + "".join(f"{name:>18}" for name in runs))
+    for step in next(iter(runs.values())):
+        print(f"{step:40}" + "".join(f"{run[step]:18.2f}" for run in runs.values()))
+    print(f"{'together':40}" + "".join(f"{sum(run.values()):18.2f}" for run in runs.values()))
+
+
+def _process(ranks: Path, ours: str, numba: str) -> dict[str, float]:
+    command = [sys.executable, "-m", "benchmarks.start", "--tokenizer", str(ranks), "--process", ours]
+    environ = {**os.environ, "NUMBA_CACHE_DIR": numba}
+    found: dict[str, float] = json.loads(subprocess.run(command, env=environ, check=True, capture_output=True).stdout)
+    return found
+
+
+if __name__ == "__main__":
+    main()
