@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from grammar.frames import Then, closing
 from grammar.gather import Guard
 from grammar.guards import DistinctItem
 from grammar.lexemes import QUOTE, Words
 from grammar.literals import literals
-from grammar.schema.containers import Conj, Fact, conj, negated
+from grammar.schema.containers import Conj, conj, negated
 from grammar.threads import Choice, Continuation, InLexeme, Thread
 
 if TYPE_CHECKING:
@@ -44,7 +44,85 @@ class ArrayPlan:
     @property
     def horizon(self) -> int:
         """Indexes from here on are all alike."""
-        return max(len(self.prefix), self.low, 0 if self.high is None else self.high)
+        starts = [wanted.start for wanted in self.contains]
+        return max(len(self.prefix), self.low, 0 if self.high is None else self.high, *starts)
+
+
+Hits = tuple[int, ...]
+_MOST = 20_000
+"""Situations looked at for a way to the end; an array that has more is taken to have one."""
+
+
+class Counting:
+    """Which items may count for which `contains`, and from where all counts can still come right. Remembered."""
+
+    def __init__(self, plan: ArrayPlan, satisfiable: Callable[[Conj], bool]) -> None:
+        self.plan = plan
+        self.satisfiable = satisfiable
+        self._ways: dict[Any, list[tuple[Hits, Conj]]] = {}
+        self._ends: dict[tuple[int, Hits], bool] = {}
+
+    def moves(self, index: int, hits: Hits) -> list[tuple[Hits, Conj, Hits]]:
+        """Ways to count the item at `index`, after which the array can be finished: (which count it, what it then
+        satisfies, the new counts)."""
+        return [move for move in self._moves(index, hits) if self.can_end(index + 1, move[2])]
+
+    def can_end(self, index: int, hits: Hits) -> bool:
+        """Depth first, what counts most before the rest."""
+        first = (min(index, self.plan.horizon), hits)
+        if first not in self._ends:
+            seen, stack = {first}, [first]
+            while stack and len(seen) < _MOST and not self._is_end(*stack[-1]):
+                at, counted = stack.pop()
+                for _, _, after in self._moves(at, counted):
+                    place = (min(at + 1, self.plan.horizon), after)
+                    if place not in seen and self._ends.get(place, True):
+                        seen.add(place)
+                        stack.append(place)
+            if not stack:
+                self._ends.update(dict.fromkeys(seen, False))
+            self._ends[first] = bool(stack)
+        return self._ends[first]
+
+    def _is_end(self, index: int, hits: Hits) -> bool:
+        if self._ends.get((index, hits)):
+            return True
+        plan = self.plan
+        return index >= plan.low and all(hit >= wanted.low for hit, wanted in zip(hits, plan.contains, strict=True))
+
+    def _moves(self, index: int, hits: Hits) -> list[tuple[Hits, Conj, Hits]]:
+        plan = self.plan
+        terms = plan.at(index)
+        if terms is None or (plan.high is not None and index >= plan.high):
+            return []
+        found = []
+        for hit, facts in self._ways_of(index, terms):
+            after = [before + counted for before, counted in zip(hits, hit, strict=True)]
+            for k, wanted in enumerate(plan.contains):
+                if wanted.high is None:  # enough is enough
+                    if hit[k] and after[k] > wanted.low:
+                        break
+                elif after[k] > wanted.high:
+                    break
+            else:
+                found.append((hit, facts, tuple(after)))
+        return found
+
+    def _ways_of(self, index: int, terms: Conj) -> list[tuple[Hits, Conj]]:
+        started = tuple(index >= wanted.start for wanted in self.plan.contains)
+        key = (terms, started)
+        if key not in self._ways:
+            ways: list[tuple[Hits, Conj]] = [((), terms)]
+            for wanted, counts in zip(self.plan.contains, started, strict=True):
+                longer = []
+                for hit, facts in ways:
+                    other = conj((*facts, negated(wanted.term))) if counts and wanted.high is not None else facts
+                    longer.append(((*hit, 0), other))
+                    if counts:
+                        longer.append(((*hit, 1), conj((*facts, wanted.term))))
+                ways = [way for way in longer if self.satisfiable(way[1])]
+            self._ways[key] = ways
+        return self._ways[key]
 
 
 class ArrayState:
@@ -76,6 +154,8 @@ class ArrayState:
         plan = self.plan
         if plan.members is not None and self.used == (1 << len(plan.members)) - 1:
             return False
+        if plan.contains:
+            return bool(self.values.counting(plan).moves(self.index, self.hits))
         return (plan.high is None or self.index < plan.high) and plan.at(self.index) is not None
 
     def opened(self) -> tuple[Thread, ...]:
@@ -115,33 +195,10 @@ class ArrayState:
             return self._members(plan.members)
         terms = plan.at(self.index)
         assert terms is not None
-        threads: list[Thread] = []
-        for hit, facts, hits in self._claims(terms):
-            threads.append(self.values.start(facts, self._done(hit, hits)))
-        return tuple(threads)
-
-    def _claims(self, terms: Conj) -> list[tuple[tuple[int, ...], Conj, tuple[int, ...]]]:
-        """Ways to count the next item for each `contains`: (which count it, what it then satisfies, new counts)."""
-        plan = self.plan
-        left = None if plan.high is None else plan.high - self.index - 1
-        found = []
-        for hit in product((0, 1), repeat=len(plan.contains)):
-            facts: list[Fact] = list(terms)
-            hits = []
-            for counted, before, wanted in zip(hit, self.hits, plan.contains, strict=True):
-                if counted:
-                    facts.append(wanted.term)
-                elif wanted.high is not None:
-                    facts.append(negated(wanted.term))
-                after = before + counted
-                hits.append(after if wanted.high is not None else min(after, wanted.low))
-                if (wanted.high is not None and after > wanted.high) or (
-                    left is not None and wanted.low - after > left
-                ):
-                    break
-            else:
-                found.append((hit, conj(facts), tuple(hits)))
-        return [way for way in found if self.values.satisfiable(way[1])]
+        if not plan.contains:
+            return (self.values.start(terms, self._done((), ())),)
+        moves = self.values.counting(plan).moves(self.index, self.hits)
+        return tuple([self.values.start(facts, self._done(hit, hits)) for hit, facts, hits in moves])
 
     def _done(self, hit: tuple[int, ...], hits: tuple[int, ...]) -> Continuation:
         found = self.done.get(hit)

@@ -86,8 +86,6 @@ def satisfiable_values(
     survey = Survey(document, options.limits)
     values = Values(document, options)
     root: Conj = (Term(document.root),)
-    if survey.whole and values.checks is not None:
-        values.checks.validator(root[0])
     if not values.satisfiable(root):
         raise Unsatisfiable("no value satisfies this schema", pointer=values.why_not(root))
     return values, root, tuple(survey.notes)

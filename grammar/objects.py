@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 _BRACE, _COMMA, _COLON = 0x7D, 0x2C, 0x3A
 
 
+Claims = tuple[tuple[int, Conj], ...]
+
+
 @dataclass(frozen=True, eq=False)
 class ObjectPlan:
     """One alternative of an object, ready to be followed; every listed name can be given a value.
@@ -42,6 +45,16 @@ class ObjectPlan:
     high: int | None
     any_order: bool
     check: Guard | None
+    some: int = 0
+    """How many demands there are that some property must meet; then `claims` and `free_claims` say for each name, and
+    each kind of free ones, in which ways it can be given: (bit set of demands that it meets, what its value satisfies).
+    """
+    claims: tuple[Claims, ...] = ()
+    free_claims: tuple[Claims, ...] = ()
+
+    @cached_property
+    def ends(self) -> Ends:
+        return Ends(self)
 
     @cached_property
     def counts(self) -> bool:
@@ -65,9 +78,41 @@ class ObjectPlan:
         return tuple(reversed(counts))
 
 
+class Ends:
+    """How many more members it takes at least from where an object stands to where its demands are met. Remembered."""
+
+    def __init__(self, plan: ObjectPlan) -> None:
+        self.plan = plan
+        self._known: dict[tuple[int, int], int | None] = {}
+
+    def least(self, at: int, met: int) -> int | None:
+        """None: they cannot be met any more. Listed names first, each at most once; then free ones, any number."""
+        if (at, met) not in self._known:
+            plan = self.plan
+            costs = {met: 0}
+            for i in range(0 if plan.any_order else at, len(plan.names)):
+                if not (plan.any_order and at >> i & 1):
+                    costs = _cheapest(costs, plan.claims[i], skip=not plan.required[i])
+            for _ in range(plan.some):
+                for claims in plan.free_claims:
+                    costs = _cheapest(costs, claims, skip=True)
+            self._known[at, met] = costs.get((1 << plan.some) - 1)
+        return self._known[at, met]
+
+
+def _cheapest(costs: dict[int, int], claims: Claims, skip: bool) -> dict[int, int]:
+    """Demands met -> members needed, with one more name to give in one of the ways of `claims`, or to `skip`."""
+    found = dict(costs) if skip else {}
+    for met, cost in costs.items():
+        for hits, _ in claims:
+            after = met | hits
+            found[after] = min(found.get(after, cost + 1), cost + 1)
+    return found
+
+
 class ObjectState:
     """An open object between members. `at`: next listed name in order, or a bit set of those given (any order);
-    `count`: members so far, 0 where nobody asks."""
+    `count`: members so far, 0 where nobody asks; `met`: bit set of the demands met so far."""
 
     __slots__ = (
         "_after",
@@ -79,18 +124,22 @@ class ObjectState:
         "done",
         "entries",
         "follow",
+        "met",
         "plan",
         "values",
     )
 
-    def __init__(self, values: Values, plan: ObjectPlan, at: int, count: int, follow: Continuation) -> None:
+    def __init__(
+        self, values: Values, plan: ObjectPlan, at: int, count: int, follow: Continuation, met: int = 0
+    ) -> None:
         self.values = values
         self.plan = plan
         self.at = at
         self.count = count
         self.follow = follow
+        self.met = met
         self.done: Continuation | None = None
-        self.entries: dict[int, Entry] = {}
+        self.entries: dict[tuple[int, int], Entry] = {}
         self._before: tuple[Thread, ...] | None = None
         self._after: tuple[Thread, ...] | None = None
         self._names: tuple[Thread, ...] | None = None
@@ -106,7 +155,8 @@ class ObjectState:
         return sum(1 for i, needed in enumerate(plan.required) if needed and not self.at >> i & 1)
 
     def may_close(self) -> bool:
-        return not self.missing() and (not self.plan.counts or self.count >= self.plan.low)
+        plan = self.plan
+        return not self.missing() and (not plan.counts or self.count >= plan.low) and self.met + 1 == 1 << plan.some
 
     def offered(self) -> list[int]:
         """Listed names that may come next and leave the object completable."""
@@ -120,7 +170,8 @@ class ObjectState:
             if plan.any_order and self.at >> i & 1:
                 continue
             needed = plan.required[i]
-            if (room is None or missing + (not needed) <= room) and self._enough_left(i):
+            fits = bool(self.ways(i)) if plan.some else room is None or missing + (not needed) <= room
+            if fits and self._enough_left(i):
                 found.append(i)
             if needed and not plan.any_order:
                 break
@@ -134,10 +185,24 @@ class ObjectState:
             return True
         return self.count + len(plan.names) - i >= plan.low
 
+    def ways(self, index: int) -> list[tuple[ObjectState, Conj]]:
+        """Where name `index` (-1 - k: a free name of kind k) leads, and with what value; only what can be completed."""
+        plan = self.plan
+        claims = plan.claims[index] if index >= 0 else plan.free_claims[-1 - index]
+        found = []
+        for hits, terms in claims:
+            after = self.after_listed(index, hits) if index >= 0 else self.after_free(hits)
+            least = plan.ends.least(after.at, after.met)
+            if least is not None and (plan.high is None or after.count + least <= plan.high):
+                found.append((after, terms))
+        return found
+
     def offers_free(self) -> bool:
         plan = self.plan
         if not plan.free:
             return False
+        if plan.some:
+            return (plan.any_order or not self.missing()) and any(self.ways(-1 - k) for k in range(len(plan.free)))
         missing = self.missing()
         if plan.high is not None and self.count + missing + 1 > plan.high:
             return False
@@ -188,30 +253,40 @@ class ObjectState:
             lexeme = Literals([pair for pair in plan.spelled if pair[1] in chosen])
             threads.append(InLexeme(lexeme, lexeme.start, Named(self)))
         if self.offers_free():
-            threads.extend(InLexeme(lexeme, lexeme.start, Free(self, i)) for i, (lexeme, _) in enumerate(plan.free))
+            kinds = [k for k in range(len(plan.free)) if not plan.some or self.ways(-1 - k)]
+            threads.extend(InLexeme(plan.free[k][0], plan.free[k][0].start, Free(self, k)) for k in kinds)
         return tuple(threads)
 
     # --- members ---
 
-    def after_listed(self, i: int) -> ObjectState:
+    def after_listed(self, i: int, hits: int = 0) -> ObjectState:
         plan = self.plan
-        return self.values.object_state(
-            plan, self.at | 1 << i if plan.any_order else i + 1, self.count + plan.counts, self.follow
-        )
+        at = self.at | 1 << i if plan.any_order else i + 1
+        return self.values.object_state(plan, at, self.count + plan.counts, self.follow, self.met | hits)
 
-    def after_free(self) -> ObjectState:
+    def after_free(self, hits: int = 0) -> ObjectState:
         plan = self.plan
         at = self.at if plan.any_order else len(plan.names)
-        return self.values.object_state(plan, at, self.count + plan.counts, self.follow)
+        return self.values.object_state(plan, at, self.count + plan.counts, self.follow, self.met | hits)
 
-    def entry(self, index: int, terms: Conj) -> Entry:
+    def entries_of(self, index: int) -> list[Entry]:
+        """What may follow name `index` (-1 - k: a free name of kind k), given from here."""
+        plan = self.plan
+        if plan.some:
+            ways = self.ways(index)
+            return [after.entry(index, terms, way) for way, (after, terms) in enumerate(ways)]
+        if index >= 0:
+            return [self.after_listed(index).entry(index, plan.values[index])]
+        return [self.after_free().entry(index, plan.free[-1 - index][1])]
+
+    def entry(self, index: int, terms: Conj, way: int = 0) -> Entry:
         """What follows the name that led to this state: `index` of a listed one, -1 - k for the k-th kind of free ones.
 
         The same object from wherever the name was offered.
         """
-        found = self.entries.get(index)
-        if found is None:
-            found = self.entries[index] = Entry(self, terms)
+        found = self.entries.get((index, way))
+        if found is None or found.terms != terms:
+            found = self.entries[index, way] = Entry(self, terms)
         return found
 
     def member_done(self) -> Continuation:
@@ -251,37 +326,42 @@ class Named(Continuation):
         super().__init__()
         self.state = state
 
-    def _entry(self, index: int) -> Entry:
-        return self.state.after_listed(index).entry(index, self.state.plan.values[index])
-
     def after(self, outcome: int) -> tuple[Thread, ...]:
-        return self._entry(outcome).after(0)
+        return tuple([thread for entry in self.state.entries_of(outcome) for thread in entry.after(0)])
 
     def viable(self, outcome: int, vocabulary: Vocabulary) -> Viable:
-        return self._entry(outcome).viable(0, vocabulary)
+        entries = self.state.entries_of(outcome)
+        return entries[0].viable(0, vocabulary) if len(entries) == 1 else super().viable(outcome, vocabulary)
 
     def shape(self, outcome: int, branch: Branch, vocabulary: Vocabulary) -> Shape | None:
-        return self._entry(outcome).shape(0, branch, vocabulary)
+        entries = self.state.entries_of(outcome)
+        return (
+            entries[0].shape(0, branch, vocabulary) if len(entries) == 1 else super().shape(outcome, branch, vocabulary)
+        )
 
 
 class Free(Continuation):
     """After a name that is not listed, of the plan's kind `index`."""
 
-    __slots__ = ("entry",)
+    __slots__ = ("entries",)
     after_name = True
 
     def __init__(self, state: ObjectState, index: int) -> None:
         super().__init__(state.plan.distinct)
-        self.entry = state.after_free().entry(-1 - index, state.plan.free[index][1])
+        self.entries = state.entries_of(-1 - index)
 
     def after(self, outcome: int) -> tuple[Thread, ...]:
-        return self.entry.after(0)
+        return tuple([thread for entry in self.entries for thread in entry.after(0)])
 
     def viable(self, outcome: int, vocabulary: Vocabulary) -> Viable:
-        return self.entry.viable(0, vocabulary)
+        entries = self.entries
+        return entries[0].viable(0, vocabulary) if len(entries) == 1 else super().viable(outcome, vocabulary)
 
     def shape(self, outcome: int, branch: Branch, vocabulary: Vocabulary) -> Shape | None:
-        return self.entry.shape(0, branch, vocabulary)
+        entries = self.entries
+        return (
+            entries[0].shape(0, branch, vocabulary) if len(entries) == 1 else super().shape(outcome, branch, vocabulary)
+        )
 
 
 def ordered_names(listed: tuple[str, ...], required: frozenset[str], order: str) -> tuple[str, ...]:

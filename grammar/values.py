@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
-from grammar.arrays import ArrayPlan, ArrayState
+from grammar.arrays import ArrayPlan, ArrayState, Counting
 from grammar.automata.budget import look
 from grammar.frames import Layout
 from grammar.gather import Guard
@@ -13,7 +15,7 @@ from grammar.guards import Checked, all_of
 from grammar.leaves import number_lexemes, spellings, string_lexemes, word_lexeme
 from grammar.lexemes import QUOTE, Lexeme
 from grammar.members import member_terms, surely_has_value
-from grammar.objects import ObjectPlan, ObjectState, ordered_names
+from grammar.objects import Claims, ObjectPlan, ObjectState, ordered_names
 from grammar.options import GrammarOptions
 from grammar.schema import numbers, strings
 from grammar.schema.checks import Checks
@@ -53,6 +55,7 @@ class Values:
         self.checks = Checks(document) if document is not None else None
         self._objects: dict[Object, ObjectPlan | None] = {}
         self._arrays: dict[Array, ArrayPlan | None] = {}
+        self._counting: dict[ArrayPlan, Counting] = {}
         self._satisfiable: dict[Conj, bool] = {}
         self._asking: set[Conj] = set()
         self._assumed = False
@@ -120,11 +123,11 @@ class Values:
             found = self._keep(key, Many(branches))
         return found
 
-    def object_state(self, plan: ObjectPlan, at: int, count: int, follow: Continuation) -> ObjectState:
-        key = (plan, at, count, follow)
+    def object_state(self, plan: ObjectPlan, at: int, count: int, follow: Continuation, met: int = 0) -> ObjectState:
+        key = (plan, at, count, follow, met)
         found: ObjectState | None = self._states.get(key)
         if found is None:
-            found = self._keep(key, ObjectState(self, plan, at, count, follow))
+            found = self._keep(key, ObjectState(self, plan, at, count, follow, met))
         return found
 
     def array_state(
@@ -252,13 +255,16 @@ class Values:
             elif name in required:
                 return None
         free: list[tuple[Lexeme, Conj]] = []
+        free_claims: list[Claims] = []
         refused = frozenset(listed) | spec.absent
         for language, terms in self._classes(spec, patterns):
             if strings.is_empty(language) or not self.satisfiable(terms):
                 continue
             few = strings.finite_words(language)
             if few is None:
-                free.extend((lexeme, terms) for lexeme in string_lexemes(language))
+                lexemes = string_lexemes(language)
+                free.extend((lexeme, terms) for lexeme in lexemes)
+                free_claims.extend([self._claims(spec, terms, partial(_overlap, language))] * len(lexemes))
             else:
                 more = sorted(few - refused)
                 if self.blocklist is not None:
@@ -267,7 +273,8 @@ class Values:
                 values.extend([terms] * len(more))
         if not free and spec.low > len(names):
             return None
-        return ObjectPlan(
+        claims = [self._claims(spec, terms, partial(_has, name)) for name, terms in zip(names, values, strict=True)]
+        plan = ObjectPlan(
             tuple(names),
             tuple(values),
             tuple(name in required for name in names),
@@ -277,7 +284,25 @@ class Values:
             spec.high,
             self.options.property_order == "any" or (lists > 1 and self.options.property_order == "schema"),
             self._check(spec.checks),
+            len(spec.some),
+            tuple(claims) if spec.some else (),
+            tuple(free_claims) if spec.some else (),
         )
+        least = plan.ends.least(0, 0) if spec.some else 0
+        return None if least is None or (spec.high is not None and least > spec.high) else plan
+
+    def _claims(self, spec: Object, terms: Conj, named: Callable[[StringSet], bool]) -> Claims:
+        """In which ways a property meets what `spec` demands of some property. `named`: is its name in a set?"""
+        found: dict[Conj, int] = {terms: 0}
+        for demand, some in enumerate(spec.some):
+            for facts, hits in list(found.items()):
+                for language, wanted in some.ways:
+                    met = conj((*facts, *wanted))
+                    if named(language) and self.satisfiable(met):
+                        found[met] = found.get(met, 0) | hits | 1 << demand
+            if len(found) > self.options.limits.alternatives:
+                raise GrammarLimit("what some property must satisfy multiplies to too many ways")
+        return tuple((hits, facts) for facts, hits in found.items())
 
     def _classes(self, spec: Object, patterns: tuple[str, ...]) -> list[tuple[StringSet, Conj]]:
         """Names that are not listed, by which patterns they match."""
@@ -294,6 +319,12 @@ class Values:
             if len(split) > 2**_PATTERNS:
                 raise GrammarLimit(f"patternProperties overlap in more than {2**_PATTERNS} ways")
             classes = split
+        for language in dict.fromkeys(language for some in spec.some for language, _ in some.ways):
+            other = strings.complement(language)
+            cuts = [(strings.intersect(names, side), texts) for names, texts in classes for side in (language, other)]
+            classes = [(names, texts) for names, texts in cuts if not strings.is_empty(names)]
+            if len(classes) > 2**_PATTERNS:
+                raise GrammarLimit(f"sets of property names overlap in more than {2**_PATTERNS} ways")
         return [(language, member_terms(spec, None, matched)) for language, matched in classes]
 
     # --- arrays ---
@@ -323,7 +354,7 @@ class Values:
         if (high is not None and high <= len(prefix)) or not self.satisfiable(rest):
             rest = None
             high = len(prefix) if high is None else min(high, len(prefix))
-        low = max([spec.low, *(wanted.low for wanted in spec.contains)])
+        low = max([spec.low, *(wanted.start + wanted.low for wanted in spec.contains if wanted.low)])
         if high is not None and low > high:
             return None
         members = self._members(spec, rest) if spec.unique and not prefix and rest is not None else None
@@ -331,14 +362,18 @@ class Values:
             high = len(members) if high is None else min(high, len(members))
             if low > high:
                 return None
-        for wanted in spec.contains:
-            if wanted.low and not any(
-                self.satisfiable(conj((*terms, wanted.term))) for terms in [*prefix, *([] if rest is None else [rest])]
-            ):
-                return None
-        return ArrayPlan(
+        plan = ArrayPlan(
             tuple(prefix), rest, spec.low, high, spec.unique, spec.contains, self._check(spec.checks), members
         )
+        if plan.contains and not Counting(plan, self.satisfiable).can_end(0, (0,) * len(plan.contains)):
+            return None
+        return plan
+
+    def counting(self, plan: ArrayPlan) -> Counting:
+        found = self._counting.get(plan)
+        if found is None:
+            found = self._counting[plan] = Counting(plan, self.satisfiable)
+        return found
 
     def _members(self, spec: Array, rest: Conj) -> tuple[tuple[bool, str], ...] | None:
         """All values an item can have, where they are few scalars."""
@@ -362,6 +397,14 @@ class Values:
 
 def _joined(groups: Any) -> tuple[Thread, ...]:
     return tuple(thread for group in groups for thread in group)
+
+
+def _overlap(names: StringSet, language: StringSet) -> bool:
+    return not strings.is_empty(strings.intersect(names, language))
+
+
+def _has(name: str, language: StringSet) -> bool:
+    return strings.contains(language, name)
 
 
 def _matches(dfa: Any, name: str) -> bool:

@@ -17,6 +17,10 @@ NEVER = 1 << 40
 _CLOSERS = frozenset(b"}]")
 _END = End()
 _GUESS = 20
+_DEEPEST = 30
+"""Questions inside questions; what lies deeper is guessed too."""
+_UNMET = 12
+"""For a demand that some property has still to meet."""
 _LIKELY = 6
 """Names looked at where any of many may come: required ones, then short ones."""
 
@@ -56,8 +60,7 @@ class Costs:
 
     def follow(self, follow: Continuation, outcome: int) -> int:
         if isinstance(follow, Free):
-            state = follow.entry.state
-            return self._entry(state, follow.entry.terms) + self._rest(state)
+            return min(self._entry(entry.state, entry.terms) + self._rest(entry.state) for entry in follow.entries)
         if len(follow.branches) > 1:
             return min(self.follow(branch, outcome) for branch in follow.branches)
         least = follow.least(self.words.of)
@@ -82,7 +85,7 @@ class Costs:
         if key in self._asking:
             self._assumed = True
             return NEVER
-        if self.left <= 0:
+        if self.left <= 0 or len(self._asking) > _DEEPEST:
             self._assumed = True
             return _GUESS
         self.left -= 1
@@ -110,9 +113,9 @@ class Costs:
         likely = sorted(self._spellings(thread), key=lambda word: (not required[word.outcome], len(word.text)))
         for word in likely[:_LIKELY]:
             index = word.outcome
-            after = state.after_listed(index)
-            cost = len(word.text) + self._entry(after, state.plan.values[index]) + self._rest(after)
-            found.append((cost, word))
+            entries = state.entries_of(index)
+            cost = min(self._entry(entry.state, entry.terms) + self._rest(entry.state) for entry in entries)
+            found.append((len(word.text) + cost, word))
         return sorted(found)
 
     def _spellings(self, thread: InLexeme) -> list[Word]:
@@ -131,6 +134,7 @@ class Costs:
         plan = state.plan
         missing = [i for i, needed in enumerate(plan.required) if needed and not _given(state, i)]
         cost = 1 + sum(self._member(state, i) for i in missing)
+        cost += _UNMET * (plan.some - state.met.bit_count())
         short = plan.low - state.count - len(missing) if plan.counts else 0
         return cost + (short * self._cheapest(state) if short > 0 else 0)
 

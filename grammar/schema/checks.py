@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import urljoin
+from urllib.parse import quote, urljoin
 
 import jsonschema_rs
 
@@ -15,6 +15,7 @@ from grammar.schema.document import Document, Node
 from grammar.schema.metaschemas import DIALECTS
 from plugins.errors import UnsupportedGrammar
 
+_PLAIN = "/~!$&'()*+,;=:@?"
 _URI = "http://schema.invalid/"
 """Of documents that have no absolute `$id`; relative references can be joined to it."""
 
@@ -58,8 +59,4 @@ class Checks:
 def _reference(root: str, pointer: str) -> str:
     """Pointers into other documents begin with their URI."""
     uri, _, fragment = pointer.partition("#") if pointer and pointer[0] != "/" else (root, "", pointer)
-    return f"{uri}#{_fragment(fragment)}"
-
-
-def _fragment(pointer: str) -> str:
-    return pointer.replace("%", "%25").replace("#", "%23").replace('"', "%22").replace(" ", "%20").replace("^", "%5E")
+    return f"{uri}#{quote(fragment, safe=_PLAIN)}"

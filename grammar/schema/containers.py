@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 
 from grammar.schema import strings
 from grammar.schema.document import Node
-from grammar.schema.strings import StringSet
+from grammar.schema.strings import Strings, StringSet
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
+
+_FEW = 8
+"""Properties of which one must differ that are told apart as alternatives; of more, one `Some` speaks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,13 @@ class Members:
         return dict(self.named)
 
 
+@dataclass(frozen=True, slots=True)
+class Some:
+    """At least one property has, in one of these `ways`, a name out of a set and a value that satisfies the terms."""
+
+    ways: tuple[tuple[StringSet, Conj], ...]
+
+
 @dataclass(frozen=True)
 class Object:
     parts: tuple[Members, ...] = ()
@@ -71,6 +81,7 @@ class Object:
     low: int = 0
     high: int | None = None
     names: StringSet = strings.EVERY
+    some: tuple[Some, ...] = ()
     checks: frozenset[Fact] = frozenset()
     """What the conjunction cannot express, checked when the value is closed."""
 
@@ -84,6 +95,7 @@ class Object:
             max(self.low, other.low),
             high,
             strings.intersect(self.names, other.names),
+            self.some + tuple(s for s in other.some if s not in self.some),
             self.checks | other.checks,
         )
         return None if met.contradicts() else met
@@ -109,11 +121,12 @@ class Items:
 
 @dataclass(frozen=True, slots=True)
 class Contains:
-    """Between `low` and `high` (None: any number) of the items satisfy `term`."""
+    """Between `low` and `high` (None: any number) of the items from index `start` on satisfy `term`."""
 
-    term: Term
+    term: Fact
     low: int = 1
     high: int | None = None
+    start: int = 0
 
 
 @dataclass(frozen=True)
@@ -135,7 +148,7 @@ class Array:
             self.contains + tuple(c for c in other.contains if c not in self.contains),
             self.checks | other.checks,
         )
-        low = max([met.low, *(c.low for c in met.contains)])
+        low = max([met.low, *(c.start + c.low for c in met.contains if c.low)])
         return None if met.high is not None and low > met.high else met
 
     def at(self, index: int) -> Conj:
@@ -153,48 +166,75 @@ class Array:
         return max((len(part.prefix) for part in self.parts), default=0)
 
 
-def complement_object(spec: Object) -> list[Object] | None:
-    """Objects that are not in `spec`, as alternatives; None where that takes more than conjunctions can say."""
-    found: list[Object] = []
-    if spec.checks or spec.names != strings.EVERY:
+def complement_object(spec: Object, match: Callable[[str], StringSet]) -> list[Object] | None:
+    """Objects that are not in `spec`, as alternatives; None where that takes more than conjunctions can say. `match`:
+    the names that a pattern matches."""
+    if spec.checks or any(terms for some in spec.some for _, terms in some.ways):
         return None
-    for part in spec.parts:
-        if any(terms for _, terms in part.patterns) or part.rest:
-            return None
-        for name, terms in part.named:
-            found.extend(
-                Object(parts=(Members(named=((name, (negated(term),)),), silent=True),), required=(name,))
-                for term in terms
-            )
+    found = _violations(spec, match)
     found.extend(Object(absent=frozenset({name})) for name in spec.required)
     found.extend(Object(required=(name,)) for name in sorted(spec.absent))
     if spec.low:
         found.append(Object(high=spec.low - 1))
     if spec.high is not None:
         found.append(Object(low=spec.high + 1))
+    for some in spec.some:
+        names = strings.EVERY
+        for language, _ in some.ways:
+            names = strings.intersect(names, strings.complement(language))
+        found.append(Object(names=names))
     return found
 
 
+def _violations(spec: Object, match: Callable[[str], StringSet]) -> list[Object]:
+    """Some property is not as `spec` wants it."""
+    named = [(name, negated(term)) for part in spec.parts for name, terms in part.named for term in terms]
+    ways: list[tuple[StringSet, Conj]] = []
+    for part in spec.parts:
+        others: StringSet = (Strings(minus=frozenset(part.by_name)),) if part.named else strings.EVERY
+        for text, terms in part.patterns:
+            ways.extend((match(text), _without_never(negated(term))) for term in terms)
+            if part.rest:
+                others = strings.intersect(others, strings.complement(match(text)))
+        ways.extend((others, _without_never(negated(term))) for term in part.rest or ())
+    if spec.names != strings.EVERY:
+        ways.append((strings.complement(spec.names), ()))
+    found = []
+    if len(named) > _FEW:
+        ways.extend(((Strings(words=frozenset({name})),), (term,)) for name, term in named)
+    else:
+        for name, term in named:
+            found.append(Object(parts=(Members(named=((name, (term,)),), silent=True),), required=(name,)))
+    return [*found, Object(some=(Some(tuple(ways)),))] if ways else found
+
+
+def _without_never(term: Fact) -> Conj:
+    """What is not without any value says nothing."""
+    return () if term == negated(NEVER[0]) else (term,)
+
+
 def complement_array(spec: Array) -> list[Array] | None:
+    """Arrays that are not in `spec`, as alternatives; None where that takes more than conjunctions can say."""
     found: list[Array] = []
-    if spec.checks or spec.unique or len(spec.parts) > 1:
+    if spec.checks or spec.unique:
         return None
     for part in spec.parts:
         for i, terms in enumerate(part.prefix):
             for term in terms:
                 items = Items(prefix=(*((),) * i, (negated(term),)), silent=True)
                 found.append(Array(parts=(items,), low=i + 1))
-        if part.rest:
-            if part.prefix or len(part.rest) != 1 or not isinstance(part.rest[0], Term):
-                return None
-            found.append(Array(contains=(Contains(Term(part.rest[0].node, not part.rest[0].positive)),)))
+        size = len(part.prefix)
+        if part.rest == NEVER:
+            found.append(Array(low=size + 1))
+        else:
+            found.extend(Array(contains=(Contains(negated(term), start=size),)) for term in part.rest or ())
     if spec.low:
         found.append(Array(high=spec.low - 1))
     if spec.high is not None:
         found.append(Array(low=spec.high + 1))
     for wanted in spec.contains:
         if wanted.low:
-            found.append(Array(contains=(Contains(wanted.term, 0, wanted.low - 1),)))
+            found.append(Array(contains=(replace(wanted, low=0, high=wanted.low - 1),)))
         if wanted.high is not None:
-            found.append(Array(contains=(Contains(wanted.term, wanted.high + 1, None),)))
+            found.append(Array(contains=(replace(wanted, low=wanted.high + 1, high=None),)))
     return found

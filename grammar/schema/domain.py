@@ -110,7 +110,13 @@ class Algebra:
             numbers.complement(domain.numbers),
             strings.complement(domain.strings),
             self._outside(domain.arrays, complement_array, Array.meet, Array(), Array(checks=failing)),
-            self._outside(domain.objects, complement_object, Object.meet, Object(), Object(checks=failing)),
+            self._outside(
+                domain.objects,
+                lambda spec: complement_object(spec, self.match),
+                Object.meet,
+                Object(),
+                Object(checks=failing),
+            ),
         )
 
     def _outside(
@@ -264,6 +270,10 @@ class Algebra:
         if met is None:
             return True
         return any(self.hopeless_member(met, name) for name in met.required)
+
+    def match(self, pattern: str) -> StringSet:
+        """Names that `pattern` matches; overridden where patterns are compiled."""
+        raise NotImplementedError
 
     def hopeless_member(self, spec: Object, name: str) -> bool:
         """Property `name` of `spec` can surely have no value; overridden where schemas are known."""

@@ -92,13 +92,12 @@ _SHAPES: dict[str, tuple[Callable[[Json], bool], str]] = {
 class Survey:
     """Walks every schema that can matter, following references.
 
-    `whole`: some keyword may need a check of whole values. `notes`: what the author should know. Raises
-    `InvalidGrammar`, `UnsupportedGrammar` or `GrammarLimit` with a pointer.
+    `notes`: what the author should know. Raises `InvalidGrammar`, `UnsupportedGrammar` or `GrammarLimit` with a
+    pointer.
     """
 
     def __init__(self, document: Document, limits: GrammarLimits) -> None:
         self.limits = limits
-        self.whole = False
         self.notes: list[str] = []
         self._named_draft = isinstance(document.schema, dict) and "$schema" in document.schema
         self._pending = [(document.root, 0)]
@@ -128,10 +127,8 @@ class Survey:
             )
         for key, below in value.items():
             shape = _SHAPES.get(key)
-            if shape is not None:
-                if not shape[0](below):
-                    raise InvalidGrammar(f"{key} must be {shape[1]}, not {_shown(below)}", pointer=node.at(key))
-                self.whole = self.whole or key in _WHOLE
+            if shape is not None and not shape[0](below):
+                raise InvalidGrammar(f"{key} must be {shape[1]}, not {_shown(below)}", pointer=node.at(key))
             if key in ("const", "enum"):
                 _check_constant(node, key, below)
             if key in ("$ref", "$dynamicRef", "$recursiveRef"):
@@ -168,7 +165,6 @@ def compile_pattern(text: str, limits: GrammarLimits, pointer: str) -> CharDfa:
         raise type(error)(f"pattern {_shown(text)}: {error.reason}", pointer=pointer) from error
 
 
-_WHOLE = frozenset({"not", "oneOf", "if", "unevaluatedItems", "unevaluatedProperties"})
 _TEXTS = frozenset({"pattern", "format"})
 
 

@@ -109,6 +109,9 @@ class Meaning(Algebra):
         inside = Term(fact.node)
         return self.complement(self.of(inside), inside)
 
+    def match(self, pattern: str) -> StringSet:
+        return (Strings(dfa=self.pattern(pattern, "/patternProperties")),)
+
     def hopeless_member(self, spec: Object, name: str) -> bool:
         try:
             return is_empty(self.of_conj(member(spec, name)))
