@@ -14,18 +14,22 @@ from engine.sampler import MaskRows
 from engine.sequence import DrawRow
 from plugins import Matcher, SluicegateError
 
+Room = Callable[[int, int], Bitmask]
+"""Gives zeroed masks [rows, words] int32."""
+
 
 def fill_masks(
-    rows: Seq[DrawRow], vocab_size: int, eos_token_ids: tuple[int, ...]
+    rows: Seq[DrawRow], vocab_size: int, eos_token_ids: tuple[int, ...], room: Room
 ) -> tuple[MaskRows, dict[int, SluicegateError]]:
-    """What the rows may not draw, and the rows whose matcher threw: those have no mask and must not be sampled.
+    """What the rows may not draw, in masks that lie in `room`, and the rows whose matcher threw: those have no mask and
+    must not be sampled.
 
     Rows of one sequence follow each other, by how far they are ahead; matchers walk along the draft and come back.
     """
     constrained = [i for i, row in enumerate(rows) if row.sequence.matcher is not None]
     if not constrained and not any(row.sequence.sampling.min_tokens for row in rows):
         return MaskRows(), {}
-    bitmask = np.zeros((len(constrained), words_for(vocab_size)), np.int32)
+    bitmask = room(len(constrained), words_for(vocab_size))
     masked: list[int] = []
     free: set[int] = set()
     failures: dict[int, SluicegateError] = {}

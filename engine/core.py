@@ -84,7 +84,7 @@ class EngineCore:
         self.counters = CoreCounters()
         self.turnover = Turnover()
         self._runner = runner
-        self._sampler = Sampler(model.usable_vocab, model.eos_token_ids)
+        self._sampler = Sampler(model.usable_vocab, model.eos_token_ids, model.device)
         self.outbox = outbox
         """Of the thread that steps this core."""
         self._jump_forward = jump_forward
@@ -320,7 +320,7 @@ class EngineCore:
 
     def _fill_masks(self, draws: Seq[DrawRow]) -> Filled:
         began = time.perf_counter()
-        masks, failures = fill_masks(draws, self.model.vocab_size, self.model.eos_token_ids)
+        masks, failures = fill_masks(draws, self.model.vocab_size, self.model.eos_token_ids, self._sampler.room)
         return masks, failures, time.perf_counter() - began
 
     def _advance(self, sequence: Sequence, outcomes: list[Drawn | SluicegateError]) -> None:

@@ -40,6 +40,9 @@ class HostDraws:
                     logits[index].numpy(), tokens, row.prompt_length, rule.repetition, rule.frequency, rule.presence
                 )
 
+    def room(self, rows: int, words: int) -> Bitmask:
+        return np.zeros((rows, words), np.int32)
+
     def refuse(self, logits: Tensor, rows: list[int], bitmask: Bitmask) -> None:
         _refuse(logits.numpy(), np.array(rows, np.int64), bitmask)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence as Seq
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from engine.cuda.staging import to_device
 from engine.masks import Bitmask, apply_bitmask
 from engine.noise import uniform
 from engine.params import DrawRule
@@ -28,35 +28,47 @@ class TorchDraws:
             if row.rule.penalises:
                 _penalise(logits[index], row)
 
+    def room(self, rows: int, words: int) -> Bitmask:
+        """Zeroed masks to be filled and given to `refuse`."""
+        return np.zeros((rows, words), np.int32)
+
     def refuse(self, logits: Tensor, rows: list[int], bitmask: Bitmask) -> None:
         """See `apply_bitmask`."""
         apply_bitmask(logits, rows, bitmask)
 
     def choose(self, logits: Tensor, rows: Seq[DrawRow]) -> tuple[list[float], list[int]]:
         """(largest logit, chosen token) of each row. A NaN anywhere in a row makes its largest logit NaN."""
-        best, argmax = logits.max(-1)
-        largest, tokens = best.tolist(), argmax.tolist()
-        random = [i for i, row in enumerate(rows) if not row.rule.greedy and math.isfinite(largest[i])]
-        if random:
-            chosen = logits if len(random) == len(rows) else logits[random]
-            for i, token in zip(random, _draw(chosen, [rows[i] for i in random]), strict=True):
-                tokens[i] = token
-        return largest, tokens
+        largest, tokens = self.decide(logits, rows).tolist()  # where a device is waited for, once a step
+        return largest, [int(token) for token in tokens]
+
+    def decide(self, logits: Tensor, rows: Seq[DrawRow]) -> Tensor:
+        """[2, R] float64 on the device of `logits`: largest logits and chosen tokens, those of a row without a finite
+        logit without meaning."""
+        largest, tokens = logits.max(-1)
+        random = [i for i, row in enumerate(rows) if not row.rule.greedy]
+        if len(random) == len(rows):
+            tokens = _draw(logits, rows)
+        elif random:
+            places = _numbers(random, logits.device, torch.int64)
+            tokens = tokens.index_copy(0, places, _draw(logits.index_select(0, places), [rows[i] for i in random]))
+        return torch.stack([largest.double(), tokens.double()])
 
 
-def _draw(logits: Tensor, rows: Seq[DrawRow]) -> list[int]:
+def _draw(logits: Tensor, rows: Seq[DrawRow]) -> Tensor:
     rules = [row.rule for row in rows]
     scaled = logits / _column([rule.temperature for rule in rules], logits)
     at = _column([uniform(row.seed, row.position) for row in rows], logits, torch.float64)
-    if not any(rule.is_cut for rule in rules):
-        return _invert(torch.softmax(scaled, -1), at).tolist()
     narrow = [i for i, rule in enumerate(rules) if rule.is_cut]
     wide = [i for i, rule in enumerate(rules) if not rule.is_cut]
+    if not narrow:
+        return _invert(torch.softmax(scaled, -1), at)
+    if not wide:
+        return _draw_cut(scaled, rules, at)
     tokens = torch.empty(len(rows), dtype=torch.int64, device=logits.device)
-    tokens[narrow] = _draw_cut(scaled[narrow], [rules[i] for i in narrow], at[narrow])
-    if wide:
-        tokens[wide] = _invert(torch.softmax(scaled[wide], -1), at[wide])
-    return tokens.tolist()
+    cut, whole = (_numbers(part, logits.device, torch.int64) for part in (narrow, wide))
+    tokens[cut] = _draw_cut(scaled[cut], [rules[i] for i in narrow], at[cut])
+    tokens[whole] = _invert(torch.softmax(scaled[whole], -1), at[whole])
+    return tokens
 
 
 def _draw_cut(scaled: Tensor, rules: Seq[DrawRule], at: Tensor) -> Tensor:
@@ -83,7 +95,11 @@ def _invert(p: Tensor, at: Tensor) -> Tensor:
 
 
 def _column(values: Seq[float], like: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
-    return torch.tensor(values, dtype=dtype, device=like.device).unsqueeze(1)
+    return _numbers(values, like.device, dtype).unsqueeze(1)
+
+
+def _numbers(values: Seq[float], device: torch.device, dtype: torch.dtype) -> Tensor:
+    return to_device(torch.tensor(values, dtype=dtype), device)
 
 
 def _penalise(logits: Tensor, row: DrawRow) -> None:

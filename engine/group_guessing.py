@@ -11,7 +11,6 @@ from collections.abc import Sequence as Seq
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-import numpy as np
 from torch import Tensor
 
 from engine.masks import forbid, words_for
@@ -80,7 +79,7 @@ class GuessSampler:
     def __init__(self, model: LoadedModel) -> None:
         self._vocab = model.vocab_size
         self._eos = model.eos_token_ids
-        self._sampler = Sampler(model.usable_vocab, model.eos_token_ids)
+        self._sampler = Sampler(model.usable_vocab, model.eos_token_ids, model.device)
 
     def grow(self, guesses: list[Guess], logits: Tensor) -> None:
         """`logits` [len(guesses), V] float32 of the next places; overwritten."""
@@ -94,7 +93,7 @@ class GuessSampler:
                 guess.follow_the_grammar()
 
     def _masks(self, guesses: list[Guess]) -> MaskRows:
-        bitmask = np.zeros((len(guesses), words_for(self._vocab)), np.int32)
+        bitmask = self._sampler.room(len(guesses), words_for(self._vocab))
         masked: list[int] = []
         free: set[int] = set()
         for index, guess in enumerate(guesses):

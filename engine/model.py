@@ -210,6 +210,7 @@ def _from_pretrained(where: str, dtype: str | None, device: torch.device) -> tup
 
         serve_bloom(module)
     _refuse_signature(module, where)
+    _quieten(module)
     return config, tokenizer, module.to(device).eval().requires_grad_(False)
 
 
@@ -239,6 +240,18 @@ def _refuse_signature(module: Any, where: str) -> None:
             f"{where!r}: {type(module).__name__}.forward takes no {' and no '.join(missing)}, "
             "so sequences cannot share a flattened step; choose a model with explicit positions"
         )
+
+
+def _quieten(module: Any) -> None:
+    """Keep code of `transformers` from looking for padding in every step, which a flattened step has none of: the host
+    would wait for the device in the middle of it, and no graph could be captured."""
+    for part in module.modules():
+        if hasattr(part, "warn_if_padding_and_no_attention_mask"):
+            part.warn_if_padding_and_no_attention_mask = _say_nothing
+
+
+def _say_nothing(*_: Any, **__: Any) -> None:
+    """Stands in for a method that only warns."""
 
 
 def _folder(where: str) -> Path:

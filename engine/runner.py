@@ -17,6 +17,7 @@ from engine.attention import AttentionStep, InPlaceLayout, Stretch
 from engine.beside import Span
 from engine.cpu import Decoder, decoder_for
 from engine.cuda.choice import MakeLayout, choose_attention
+from engine.cuda.staging import to_device
 from engine.kv import KVPool
 from engine.model import LoadedModel, raw_logits
 from engine.scheduler import Batch, Row
@@ -250,7 +251,7 @@ class Runner:
             self.pool.copy(copies)
 
     def _upload(self, values: I64) -> Tensor:
-        return torch.from_numpy(values).to(self._model.device)
+        return to_device(torch.from_numpy(values), self._model.device)
 
 
 def _alive(method: weakref.WeakMethod[Any]) -> Any:

@@ -15,6 +15,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -56,7 +57,9 @@ class MaskRows:
 
 
 class Draws(Protocol):
-    """The three parts that differ by device; `TorchDraws` says what each does."""
+    """The parts that differ by device; `TorchDraws` says what each does."""
+
+    def room(self, rows: int, words: int) -> Bitmask: ...
 
     def penalise(self, logits: Tensor, rows: Seq[DrawRow]) -> None: ...
 
@@ -71,18 +74,21 @@ Outcome = Drawn | GenerationFailed
 class Sampler:
     """Stateless but for what is constant for a model: columns from `usable_vocab` on are padding, never sampled."""
 
-    def __init__(self, usable_vocab: int, eos_token_ids: Seq[int] = ()) -> None:
+    def __init__(self, usable_vocab: int, eos_token_ids: Seq[int] = (), device: torch.device | None = None) -> None:
+        """`device` of the logits; None = the CPU."""
         self._usable = usable_vocab
         self._eos = list(eos_token_ids)
-        self._torch = TorchDraws()
-        self._host = HostDraws()
-        self._host.warm_up()
+        self._draws = draws_on(device or torch.device("cpu"))
+
+    def room(self, rows: int, words: int) -> Bitmask:
+        """Zeroed masks [rows, words] int32, where this device reads them from best."""
+        return self._draws.room(rows, words)
 
     def draw(self, logits: Tensor, rows: Seq[DrawRow], masks: MaskRows) -> list[Outcome]:
         """One outcome per row of `logits` [R, V] float32, which is overwritten. Rows that cannot be sampled (no finite
         logit is left, or a constrained row without a mask) fail alone."""
         raw = _RawLogprobs(logits, rows)
-        draws = self._host if logits.device.type == "cpu" else self._torch
+        draws = self._draws
         plain = all(row.sequence.rule.is_plain for row in rows)
         if not plain:
             draws.penalise(logits, rows)
@@ -100,7 +106,7 @@ class Sampler:
     ) -> tuple[Tensor, Tensor, dict[int, GenerationFailed]]:
         """For beam search: (logprobs after penalties, bias, masks and bad words; the model's own) [R, V], and the rows
         that cannot be scored. Penalties change logprobs here, not logits, as `transformers` has it."""
-        draws = self._host if logits.device.type == "cpu" else self._torch
+        draws = self._draws
         raw = torch.log_softmax(logits, -1)
         scores = raw.clone()
         draws.penalise(scores, rows)
@@ -118,6 +124,18 @@ class Sampler:
             logits[row, self._eos] = _FORBIDDEN
         if masks.masked:
             draws.refuse(logits, masks.masked, masks.bitmask)
+
+
+def draws_on(device: torch.device) -> Draws:
+    if device.type == "cpu":
+        host = HostDraws()
+        host.warm_up()
+        return host
+    if device.type == "cuda" and find_spec("triton") is not None:
+        from engine.cuda.draws import CudaDraws
+
+        return CudaDraws(device)
+    return TorchDraws()
 
 
 def _check(index: int, row: DrawRow, best: float, masks: MaskRows) -> GenerationFailed | None:

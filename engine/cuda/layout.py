@@ -12,6 +12,7 @@ from torch import Tensor
 
 from engine.attention import Stretch
 from engine.cuda.attend import Tiles, attend_paged, store, tokens_a_tile
+from engine.cuda.staging import to_device
 from engine.kv import KVPool
 
 I64 = npt.NDArray[np.int64]
@@ -118,8 +119,4 @@ def tile(stretches: Seq[Stretch], longest_short: int, tokens: int) -> tuple[I64,
 
 
 def upload(numbers: npt.NDArray[Any], device: torch.device) -> Tensor:
-    """To the device, without waiting for it."""
-    found = torch.from_numpy(numbers)
-    if device.type == "cuda":
-        found = found.pin_memory()
-    return found.to(device, non_blocking=True)
+    return to_device(torch.from_numpy(numbers), device)

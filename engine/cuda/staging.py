@@ -38,3 +38,10 @@ class Staging:
             self._read = self._read or torch.cuda.Event()
             self._read.record()
         return target[:size]
+
+
+def to_device(made: Tensor, device: torch.device) -> Tensor:
+    """A few numbers of the host, on the device without waiting for it; torch keeps them until they were read."""
+    if device.type == "cuda":
+        made = made.pin_memory()
+    return made.to(device, non_blocking=True)

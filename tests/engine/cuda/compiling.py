@@ -11,7 +11,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from engine.cuda import attention_kernels
+from engine.cuda import attention_kernels, mask_kernels
 
 
 def compiled(
@@ -59,11 +59,13 @@ def attention(
 def main() -> None:
     merging = {"tiles": "*i64", "out": "*bf16", "sums": "*fp32", "norms": "*fp32", "heads": "i32", "window": "i32"}
     sizes = {"KEYS": 64, "VALUE_DIM": 128, "VALUE_WIDE": 128, "SPLITS": 16, "SPAN": 128}
+    masks = {"logits": "*fp32", "masks": "*i32", "logits_stride": "i32", "words": "i32", "vocab": "i32"}
     found = {
         "single token": attention("bf16", 128, 4, 1),
         "single token, capability 8.0": attention("bf16", 128, 4, 1, capability=80),
         "single token, int8": attention("bf16", 128, 4, 1, small=True),
         "chunk": attention("bf16", 128, 4, 32),
+        "masks": compiled(mask_kernels.refuse_tokens, masks, {"COLUMNS": 1024}, capability=90, warps=4),
         "merge": compiled(attention_kernels.merge_splits, merging, sizes, capability=90, warps=4),
     }
     print(json.dumps(found))

@@ -1,0 +1,79 @@
+"""Nothing of a step stays behind on the CPU: on torch's `meta` device, whose tensors have shapes and no numbers, an
+operation that mixes devices fails as it would on a GPU, and so does every look at a number."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from engine import LoadedModel
+from engine.attention import Stretch
+from engine.draws import TorchDraws
+from engine.narrowing import keep_typical, refuse_bad_words
+from engine.runner import Runner, StepInputs
+from engine.sampler import MaskRows, Sampler, _add_bias
+from engine.sequence import DrawRow
+from tests.engine.conftest import MakeModel
+from tests.engine.rows import a_row
+
+META = torch.device("meta")
+V = 80
+
+
+def rows() -> list[DrawRow]:
+    """Greedy, drawn, cut, penalised, biased, typical, with a bad word."""
+    asked: list[dict[str, Any]] = [
+        {},
+        {"temperature": 0.7},
+        {"temperature": 0.7, "top_k": 5, "top_p": 0.9, "min_p": 0.1},
+        {"temperature": 1.0, "repetition_penalty": 1.3, "frequency_penalty": 0.5, "logit_bias": {3: 2.0}},
+        {"temperature": 1.0, "typical_p": 0.6},
+    ]
+    return [a_row([1, 2, 3], prompt_length=2, vocab_size=V, seed=i, **fields) for i, fields in enumerate(asked)]
+
+
+def test_every_part_of_sampling_stays_on_its_device() -> None:
+    draws, asked, logits = TorchDraws(), rows(), torch.zeros(5, V, device=META)
+    draws.penalise(logits, asked)
+    _add_bias(logits, asked)
+    sampler = Sampler(V - 2, (5,), META)
+    sampler._refuse(draws, logits, MaskRows([0, 3], np.zeros((2, 3), np.int32), unending=[1]))
+    refuse_bad_words(logits, asked)
+    keep_typical(logits, asked)
+    decided = draws.decide(logits, asked)
+    assert (decided.device.type, decided.shape) == ("meta", (2, 5))
+    for some in (asked[:1], asked[1:2], asked[2:3]):
+        assert draws.decide(logits[: len(some)], some).device.type == "meta"
+
+
+def test_the_only_number_that_a_draw_looks_at_is_its_result() -> None:
+    """On a GPU the host waits once a step."""
+    logits = torch.zeros(5, V, device=META)
+    with pytest.raises((NotImplementedError, RuntimeError), match="meta"):
+        Sampler(V, (), META).draw(logits, rows(), MaskRows())
+
+
+@pytest.mark.parametrize("family", ["llama", "gemma2", "qwen3", "phi", "gpt2", "bloom"])
+@torch.inference_mode()
+def test_a_forward_pass_stays_on_its_device(family: str, tiny: MakeModel) -> None:
+    """Single tokens, a draft and a chunk in one step."""
+    model = _on_meta(tiny(family))
+    runner = Runner(model, 16, 4, attention="reference")
+    stretches = [Stretch(5, 1, np.array([0, 1])), Stretch(2, 3, np.array([2, 3])), Stretch(0, 9, np.array([4, 5, 6]))]
+    positions = np.concatenate([np.arange(s.start, s.end) for s in stretches])
+    slots = np.concatenate([s.table[np.arange(s.start, s.end) // 4] * 4 for s in stretches])
+    found = runner._run(StepInputs(positions % 7, positions, slots, np.array([0, 3, 12]), stretches))
+    assert (found.device.type, found.shape) == ("meta", (3, model.vocab_size))
+    runner.copy([(0, 7)])
+    runner.scrub([3])
+
+
+def _on_meta(model: LoadedModel) -> LoadedModel:
+    names = [field.name for field in fields(model) if field.init]
+    values = {name: getattr(model, name) for name in names}
+    return LoadedModel(**values | {"module": copy.deepcopy(model.module).to(META), "device": META})
