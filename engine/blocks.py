@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from hashlib import blake2b
+from typing import Protocol
 
 import numpy as np
 
@@ -37,11 +38,35 @@ class PrefixCounters:
     found: int = 0
 
 
+@dataclass(slots=True)
+class SpillCounters:
+    """In blocks."""
+
+    saved: int = 0
+    restored: int = 0
+    lost: int = 0
+    """Not written, or not read back as written."""
+
+
+class SpillLike(Protocol):
+    """Where evicted blocks go, and come back from. See `engine.spill.Spill`."""
+
+    counters: SpillCounters
+
+    @property
+    def kept_bytes(self) -> int: ...
+    def save(self, index: int, digest: Digest, tokens: tuple[int, ...]) -> None: ...
+    def has(self, digest: Digest, tokens: Seq[int]) -> bool: ...
+    def load(self, index: int, digest: Digest) -> bool: ...
+    def drop(self, digest: Digest) -> None: ...
+
+
 class BlockPool:
     """`num_blocks` blocks of `block_size` positions. Used by the engine thread alone."""
 
-    def __init__(self, num_blocks: int, block_size: int, *, reuse: bool = True) -> None:
+    def __init__(self, num_blocks: int, block_size: int, *, reuse: bool = True, spill: SpillLike | None = None) -> None:
         self.num_blocks = num_blocks
+        self.spill = spill
         self.block_size = block_size
         self.counters = PrefixCounters()
         self._reuse = reuse
@@ -105,6 +130,17 @@ class BlockPool:
             found.append(index)
         return found
 
+    def restore(self, digests: Seq[Digest], tokens: Seq[int], start: int) -> list[int]:
+        """Hold and return the blocks with which a beginning goes on after its first `start`, as far as they are in the
+        pool or were spilled and there are free ones to put them into. Contents are there when this returns."""
+        found: list[int] = []
+        for at in range(start, len(digests) if self.spill is not None else start):
+            cut = self._cut(tokens, at)
+            if not (here := self.match(digests[at : at + 1], cut) or self._load(digests[at], cut)):
+                break
+            found += here
+        return found
+
     def publish(self, index: int, digest: Digest, tokens: Seq[int]) -> None:
         """Offer a held block, now full and computed, for reuse. The first block of a name keeps it."""
         if self._reuse and digest not in self._named:
@@ -117,6 +153,8 @@ class BlockPool:
         which they are. A block that others share is theirs to judge."""
         own = [index for index in blocks if self._blocks[index].holders == 1]
         for index in own:
+            if self.spill is not None and (digest := self._blocks[index].digest) is not None:
+                self.spill.drop(digest)
             self._unname(self._blocks[index])
         return own
 
@@ -127,6 +165,17 @@ class BlockPool:
         self._idle.pop(index, None)
         self._blocks[index].holders += 1
 
+    def _load(self, digest: Digest, cut: tuple[int, ...]) -> list[int]:
+        if self.spill is None or not self.free_count or not self.spill.has(digest, cut):
+            return []
+        index = self._take_one()
+        # Taking a block may have spilled another, and that may have pushed out the one that is looked for.
+        if self.spill.has(digest, cut) and self.spill.load(index, digest):
+            self.publish(index, digest, cut)
+            return [index]
+        self.release([index])
+        return []
+
     def _take_one(self) -> int:
         index = self._free.pop() if self._free else self._evict()
         self._blocks[index].holders = 1
@@ -134,7 +183,10 @@ class BlockPool:
 
     def _evict(self) -> int:
         index, _ = self._idle.popitem(last=False)
-        self._unname(self._blocks[index])
+        block = self._blocks[index]
+        if self.spill is not None and block.digest is not None:
+            self.spill.save(index, block.digest, block.tokens)
+        self._unname(block)
         return index
 
     def _unname(self, block: _Block) -> None:

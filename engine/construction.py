@@ -20,6 +20,7 @@ from engine.progress import LoadProgress, OnProgress
 from engine.runner import Runner
 from engine.scheduler import Scheduler
 from engine.settings import EngineSettings, ModelSettings, WeightsKind, thread_count
+from engine.spill import Spill
 from plugins import ModelLoadError
 
 CPU_CACHE_BYTES = 512 << 20
@@ -71,11 +72,12 @@ def make_core(model: LoadedModel, settings: EngineSettings, outbox: Outbox) -> E
     if settings.kv != "full" and model.module.config.model_type == "bloom":
         raise ModelLoadError(f"{model.name!r} keeps positions in its keys, which rounding would blur: set kv to 'full'")
     num_blocks = settings.num_blocks or _blocks_within(settings, model)
-    pool = BlockPool(num_blocks, settings.block_size, reuse=settings.prefix_caching)
     with fitting(f"the KV cache of {model.name!r} ({num_blocks} blocks)"):
         runner = _runner(model, settings, num_blocks)
         drafter = _group_drafter(model, settings, num_blocks, runner) if settings.draft_tokens else None
         runner.warm_up_graphs()
+    spill = Spill(runner.pool, settings.spill_bytes, settings.spill_path) if settings.spill_bytes else None
+    pool = BlockPool(num_blocks, settings.block_size, reuse=settings.prefix_caching, spill=spill)
     return EngineCore(
         model,
         runner,

@@ -88,14 +88,35 @@ class KVPool:
     def scrub(self, blocks: Seq[int]) -> None:
         """Zero these blocks: a NaN left behind would reach the next holder even through masked positions."""
         index = torch.tensor(list(blocks), dtype=torch.int64, device=self.keys[0].device)
-        for tensor in (*self.keys, *self.values, *self.key_scales, *self.value_scales):
+        for tensor in self._tensors():
             tensor.index_fill_(0, index, 0)
 
     def copy(self, copies: Seq[tuple[int, int]]) -> None:
         """Blocks (from, to), whole; no block is both."""
         sources, targets = (torch.tensor(side, device=self.keys[0].device) for side in zip(*copies, strict=True))
-        for tensor in (*self.keys, *self.values, *self.key_scales, *self.value_scales):
+        for tensor in self._tensors():
             tensor.index_copy_(0, targets, tensor.index_select(0, sources))
+
+    @property
+    def block_bytes(self) -> int:
+        return sum(tensor[0].nbytes for tensor in self._tensors())
+
+    def read_block(self, index: int) -> bytes:
+        """Everything that block `index` holds, of all layers."""
+        parts = [tensor[index].flatten().view(torch.uint8) for tensor in self._tensors()]
+        return bytes(torch.cat(parts).cpu().numpy())
+
+    def write_block(self, index: int, data: bytes) -> None:
+        """What `read_block` gave for a block of a pool of the same shape."""
+        at, whole = 0, torch.frombuffer(bytearray(data), dtype=torch.uint8)
+        for tensor in self._tensors():
+            target = tensor[index]
+            target.copy_(whole[at : at + target.nbytes].view(target.dtype).view(target.shape))
+            at += target.nbytes
+
+    def _tensors(self) -> list[Tensor]:
+        """Scales first: what has four bytes a number begins at a multiple of four."""
+        return [*self.key_scales, *self.value_scales, *self.keys, *self.values]
 
     def gather(self, layer: int, table: Tensor) -> tuple[Tensor, Tensor]:
         """K and V [B, H_kv, N * block_size, D] of the blocks in `table` [B, N] int64."""

@@ -237,6 +237,7 @@ class Scheduler:
         if needed - len(sequence.blocks) + len(self.running) > self.pool.free_count:
             self._give_up_blocks(sequence)
             return False
+        sequence.hold(self.pool.restore(digests, sequence.tokens, len(sequence.blocks)))
         return True
 
     def _start(self, sequence: Sequence) -> None:

@@ -103,6 +103,11 @@ class EngineSettings:
     threads: int | None = None
     """Threads of a forward pass; None = one for tiny models, else all cores but one, left to the event loop."""
     prefix_caching: bool = True
+    spill_bytes: int = 0
+    """For each model: evicted blocks of the prefix cache go to a file of at most this size, and come back from there;
+    0 = they are forgotten."""
+    spill_path: str | None = None
+    """The folder that the file is made in; None = it is in memory, beside a device's."""
     jump_forward: bool = True
     """Append tokens that a grammar forces without sampling them."""
     draft_tokens: int = 6
@@ -149,6 +154,10 @@ class EngineSettings:
             )
         if not 0 < self.device_memory <= 1:
             raise ConfigurationError(f"engine: device_memory is {self.device_memory}; give a share above 0, at most 1")
+        if self.spill_bytes < 0 or (self.spill_bytes and not self.prefix_caching):
+            raise ConfigurationError(
+                f"engine: spill_bytes is {self.spill_bytes}; give bytes, with prefix_caching on, or 0 to keep none"
+            )
         if self.slowdown != 0 and self.slowdown <= 1:
             raise ConfigurationError(f"engine: slowdown is {self.slowdown}; give more than 1, or 0 for no limit")
         if self.watchdog_s is not None and self.watchdog_s <= 0:

@@ -1,0 +1,109 @@
+"""Getting an evicted block of the prefix cache back from a file, beside computing it again.
+
+    python -m benchmarks.spill [--models bundled,llama-60m,llama-0.5b] [--folder /tmp]
+
+A prompt of 512 tokens is computed, its blocks are saved and read back: from the page cache, and from the disk after the
+system was told to forget the file (cold). Milliseconds a block of 16 tokens, the least of several rounds: CPU time of
+the whole process for all but the cold reads, which wait.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.common import machine
+from benchmarks.shapes import folder_of
+from engine import load_model
+from engine.kv import KVPool
+from engine.runner import Runner
+from engine.spill import WAITING, Spill
+
+TOKENS, SIZE = 512, 16
+COLUMNS = ("KB a block", "computed again", "saved", "restored", "restored cold", "gain", "gain cold")
+
+
+def main() -> None:
+    args = _arguments()
+    print(f"# {machine()}\n# milliseconds a block of {SIZE} tokens\n")
+    print("| model | M parameters | " + " | ".join(COLUMNS) + " |\n|---|--:|" + "--:|" * len(COLUMNS))
+    found = {}
+    for name in args.models.split(","):
+        row = found[name] = _measure(name, args)
+        cells = " | ".join(f"{row[column]:.3g}" for column in ("parameters", *COLUMNS))
+        print(f"| {name} | {cells} |", flush=True)
+    if args.json:
+        print(json.dumps(found))
+
+
+def _arguments() -> argparse.Namespace:
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--models", "--data", default="bundled,llama-60m", help="shapes, folders, or `bundled`")
+    made.add_argument("--folder", default="/var/tmp", help="where the file lies; on a real disk for the cold reads")
+    made.add_argument("--kv", default="full")
+    made.add_argument("--limit", type=int, default=5, help="rounds")
+    made.add_argument("--json", action="store_true", help="print one JSON object as the last line")
+    return made.parse_args()
+
+
+@torch.inference_mode()
+def _measure(name: str, args: argparse.Namespace) -> dict[str, float]:
+    model = load_model(folder_of(name))
+    blocks = TOKENS // SIZE
+    runner = Runner(model, blocks, SIZE, kv=args.kv)
+    ids = np.random.default_rng(0).integers(0, 250, TOKENS)
+    whole = _least(args.limit, lambda: runner.score(ids, TOKENS), time.process_time)
+    rounds = [_round(runner.pool, blocks, args.folder) for _ in range(args.limit)]
+    saved, warm, cold = (min(one[at] for one in rounds) for at in range(3))
+    again = 1000 * whole / blocks
+    return {
+        "parameters": model.parameter_count / 1e6,
+        "KB a block": runner.pool.block_bytes / 1024,
+        "computed again": again,
+        "saved": saved,
+        "restored": warm,
+        "restored cold": cold,
+        "gain": again / warm,
+        "gain cold": again / cold,
+    }
+
+
+def _round(pool: KVPool, blocks: int, folder: str) -> tuple[float, float, float]:
+    spill = Spill(pool, 2 * blocks * pool.block_bytes, folder)
+    names = [bytes([at]) * 16 for at in range(min(blocks, WAITING))]
+
+    def save() -> None:
+        for at, name in enumerate(names):
+            spill.save(at, name, (at,))
+        spill._writer.submit(lambda: None).result()
+
+    def load() -> None:
+        for at, name in enumerate(names):
+            assert spill.load(at, name)
+
+    saved = _least(1, save, time.process_time)
+    warm = _least(3, load, time.process_time)
+    os.fsync(spill._file.fileno())
+    os.posix_fadvise(spill._file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    cold = _least(1, load, time.perf_counter)
+    return tuple(1000 * seconds / len(names) for seconds in (saved, warm, cold))  # type: ignore[return-value]
+
+
+def _least(rounds: int, act: Callable[[], Any], clock: Callable[[], float]) -> float:
+    found = []
+    for _ in range(rounds):
+        began = clock()
+        act()
+        found.append(clock() - began)
+    return min(found)
+
+
+if __name__ == "__main__":
+    main()
