@@ -38,12 +38,14 @@ audit: $(VENV)/.installed
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check pip-audit
 	$(VENV)/bin/pip-audit --skip-editable
 
-# The clients that tests/clients drives and `make test` does not install, in an environment of their own.
-clients: .venv-clients/.installed
+# The clients that tests/clients drives and `make test` does not install, in environments of their own: one for each set whose
+# versions of openai go together. pip is renewed first, since older ones take many minutes to find that out.
+clients: .venv-clients/.installed .venv-clients-litellm/.installed
 
-.venv-clients/.installed: tests/clients/requirements.txt
-	$(or $(shell command -v $(PYTHON)),python3) -m venv .venv-clients
-	.venv-clients/bin/pip install --quiet --disable-pip-version-check -r tests/clients/requirements.txt
+.venv-%/.installed: tests/clients/requirements-%.txt
+	$(or $(shell command -v $(PYTHON)),python3) -m venv .venv-$*
+	.venv-$*/bin/pip install --quiet --disable-pip-version-check --upgrade pip
+	.venv-$*/bin/pip install --quiet --disable-pip-version-check -r $<
 	touch $@
 
 train-model: $(VENV)/.installed-test

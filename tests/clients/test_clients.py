@@ -1,7 +1,7 @@
 """The clients that people use, with the versions of today: structured output, tools, streams and errors each.
 
-Each script runs in the first Python that has its client: this one, `.venv-clients` (made by `make clients`), or the one
-that `SLUICEGATE_CLIENTS_PYTHON` names.
+Each script runs in the first Python that has its client: this one, those of `make clients` (`.venv-clients` and
+`.venv-clients-litellm`), or the one that `SLUICEGATE_CLIENTS_PYTHON` names.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ def scripted() -> Iterator[TestApp]:
 def python_with(module: str) -> str:
     """Skips the test where no Python has `module`."""
     named = os.environ.get("SLUICEGATE_CLIENTS_PYTHON")
-    for python in (sys.executable, *([named] if named else []), str(ROOT / ".venv-clients" / "bin" / "python")):
+    made = [str(folder / "bin" / "python") for folder in sorted(ROOT.glob(".venv-clients*"))]
+    for python in (sys.executable, *([named] if named else []), *made):
         if Path(python).exists() and _imports(python, module):
             return python
     pytest.skip(f"{module} is not installed; `make clients` installs the clients that are too heavy for `make test`")

@@ -1,0 +1,167 @@
+"""One door for all: what a key may use is the same whichever way it asks, and however much it asks for at once."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.testing import TestApp
+from tests.gateway.accounts.test_limits import PRICES, app, key
+from tests.gateway.test_socket import answer as answer_over_socket
+from tests.gateway.test_socket import open_socket
+
+HEADERS = {"authorization": "Bearer secret-a"}
+TURN = [{"role": "user", "content": "hi"}]
+CHAT = "/v1/chat/completions"
+Door = Callable[[TestApp], str]
+"""Asks once; "ok", or the code of the error."""
+
+
+def over_http(path: str, **body: Any) -> Door:
+    def ask(gateway: TestApp) -> str:
+        answer = gateway.client.post(path, json={"model": "scripted", **body}, headers=HEADERS)
+        return "ok" if answer.status_code == 200 else str(answer.json()["error"]["code"])
+
+    return ask
+
+
+def over_a_socket(gateway: TestApp) -> str:
+    with open_socket(gateway.url, **HEADERS) as socket:
+        last = answer_over_socket(socket, {"model": "scripted", "messages": TURN, "max_tokens": 10})[-1]
+    return str(last["error"]["code"]) if "error" in last else "ok"
+
+
+def in_a_batch(gateway: TestApp) -> str:
+    """A line that meets a limit waits; it counts as refused where it has not run soon."""
+    body = {"model": "scripted", "messages": TURN, "max_tokens": 10}
+    batch = begin_batch(gateway, [body])
+    deadline = time.monotonic() + 1.5
+    while time.monotonic() < deadline:
+        found = gateway.client.get(f"/v1/batches/{batch}", headers=HEADERS).json()
+        if found["status"] == "completed":
+            return "ok"
+        time.sleep(0.02)
+    gateway.client.post(f"/v1/batches/{batch}/cancel", headers=HEADERS)
+    return "later"
+
+
+def begin_batch(gateway: TestApp, bodies: list[dict[str, Any]]) -> str:
+    rows = [
+        json.dumps({"custom_id": str(i), "method": "POST", "url": CHAT, "body": body}) for i, body in enumerate(bodies)
+    ]
+    form: Any = {"files": {"file": ("in.jsonl", "\n".join(rows).encode())}, "data": {"purpose": "batch"}}
+    file = gateway.client.post("/v1/files", headers=HEADERS, **form).json()
+    asked = {"input_file_id": file["id"], "endpoint": CHAT, "completion_window": "24h"}
+    return str(gateway.client.post("/v1/batches", json=asked, headers=HEADERS).json()["id"])
+
+
+DOORS: dict[str, Door] = {
+    "chat": over_http(CHAT, messages=TURN, max_tokens=10),
+    "stream": over_http(CHAT, messages=TURN, max_tokens=10, stream=True),
+    "responses": over_http("/v1/responses", input="hi", max_output_tokens=10),
+    "messages": over_http("/v1/messages", messages=TURN, max_tokens=10),
+    "completions": over_http("/v1/completions", prompt="hi", max_tokens=10),
+    "moderations": over_http("/v1/moderations", input="hi"),
+    "socket": over_a_socket,
+    "batch": in_a_batch,
+}
+GENERATING = [name for name in DOORS if name != "moderations"]
+MANY: dict[str, dict[str, Any]] = {
+    "n": {"n": 4},
+    "best_of": {"best_of": 4},
+    "beams": {"use_beam_search": True, "best_of": 4},
+}
+
+
+def limited(folder: Path, limits: dict[str, Any], **more: Any) -> TestApp:
+    settings = {"batches": {"path": str(folder)}}
+    return app(key("a", limits=limits), accounts={"prices": PRICES}, settings=settings, **more)
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_requests_a_minute_hold_at_every_door(tmp_path: Path, door: str) -> None:
+    with limited(tmp_path, {"requests_per_minute": 3}) as gateway:
+        found = [DOORS[door](gateway) for _ in range(4)]
+    assert found == ["ok", "ok", "ok", "later" if door == "batch" else "rate_limit_exceeded"]
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_what_one_door_used_is_gone_for_all(tmp_path: Path, door: str) -> None:
+    """After one request through it, chat finds its requests and its tokens gone."""
+    limits = {"requests_per_minute": 100, "tokens_per_minute": 10_000}
+    with limited(tmp_path, limits, script=["word "] * 10) as gateway:
+        assert DOORS[door](gateway) == "ok"
+        gateway.wait_for_outcomes(1)
+        told = gateway.client.get("/v1/models", headers=HEADERS).headers
+        assert told["x-ratelimit-remaining-requests"] == "99"
+        used = 10_000 - int(told["x-ratelimit-remaining-tokens"])
+        [outcome] = gateway.outcomes
+        assert used == outcome.usage.prompt_tokens + outcome.usage.completion_tokens
+        assert used > 0 or door == "moderations"  # which reads nothing into a model
+
+
+@pytest.mark.parametrize("door", GENERATING)
+def test_concurrency_holds_while_another_door_is_used(tmp_path: Path, door: str) -> None:
+    with limited(tmp_path, {"concurrency": 1}, delay_s=0.4) as gateway, ThreadPoolExecutor(1) as pool:
+        running = pool.submit(DOORS[door], gateway)
+        while not gateway.model.generations:
+            time.sleep(0.005)
+        assert DOORS["chat"](gateway) == "rate_limit_exceeded"
+        assert running.result(20) == "ok"
+        gateway.wait_for_outcomes(2)
+        assert DOORS["chat"](gateway) == "ok"
+
+
+@pytest.mark.parametrize("door", GENERATING)
+def test_a_budget_holds_at_every_door(tmp_path: Path, door: str) -> None:
+    """Some are served, then none at any door, and what was spent never passes the budget."""
+    with limited(tmp_path, {"budget_day": 0.00035}, script=["word "] * 10) as gateway:
+        if door == "batch":
+            begin_batch(gateway, [{"model": "scripted", "messages": TURN, "max_tokens": 10}] * 12)
+            gateway.wait_for_outcomes(5)
+        else:
+            found = [DOORS[door](gateway) for _ in range(12)]
+            assert (found[0], found[-1]) == ("ok", "insufficient_quota")
+        assert DOORS["chat"](gateway) == "insufficient_quota"
+        spent = sum(1000 * o.usage.prompt_tokens + 2000 * o.usage.completion_tokens for o in gateway.outcomes)
+        assert 0 < spent <= 350_000
+
+
+@pytest.mark.parametrize("many", MANY)
+@pytest.mark.parametrize("limits", [{"tokens_per_minute": 100}, {"budget_day": 0.0004}], ids=["tokens", "budget"])
+def test_choices_that_are_generated_count_given_or_not(tmp_path: Path, many: str, limits: dict[str, Any]) -> None:
+    """Four of thirty tokens are too many where one is not."""
+    with limited(tmp_path, limits) as gateway:
+        body = {"messages": TURN, "max_tokens": 30}
+        assert over_http(CHAT, **body, **MANY[many])(gateway) in ("request_exceeds_limit", "insufficient_quota")
+        assert over_http(CHAT, **body)(gateway) == "ok"
+
+
+@pytest.mark.parametrize(
+    "limits", [{"requests_per_minute": 3}, {"concurrency": 3}, {"tokens_per_minute": 100}], ids=str
+)
+def test_every_prompt_of_a_completion_counts(tmp_path: Path, limits: dict[str, Any]) -> None:
+    with limited(tmp_path, limits, delay_s=0.05) as gateway:
+        four = over_http("/v1/completions", prompt=["a", "b", "c", "d"], max_tokens=30)
+        assert four(gateway) == "rate_limit_exceeded"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"sluicegate": {"context": [{"text": "word " * 300}]}},
+        {"tools": [{"type": "function", "function": {"name": "f", "description": "word " * 300}}]},
+    ],
+    ids=["documents", "tools"],
+)
+def test_whatever_the_prompt_is_made_of_counts_against_a_budget(tmp_path: Path, more: dict[str, Any]) -> None:
+    with limited(tmp_path, {"budget_day": 0.0009}) as gateway:
+        body = {"messages": TURN, "max_tokens": 10}
+        assert over_http(CHAT, **body, **more)(gateway) == "insufficient_quota"
+        assert over_http(CHAT, **body)(gateway) == "ok"

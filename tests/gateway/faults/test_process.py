@@ -1,0 +1,184 @@
+"""`sluicegate serve` as a process: what becomes of its work when it is told to stop, and when it is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+CHAT = "/v1/chat/completions"
+KEY = {"authorization": "Bearer k"}
+TURN = [{"role": "user", "content": "Tell me a story."}]
+START_S = 120.0
+
+
+@dataclass
+class Process:
+    """One that is started again on the same port, books and files."""
+
+    folder: Path
+    port: int
+    running: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "gateway.cli", "serve", "--config", str(self.folder / "gateway.toml")]
+        here = str(Path(__file__).parents[3])
+        self.running = subprocess.Popen(command, stdout=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": here})
+        deadline = time.monotonic() + START_S
+        while not self._ready():
+            assert self.running.poll() is None, "the gateway ended while it started"
+            assert time.monotonic() < deadline, "the gateway was not ready in time"
+            time.sleep(0.05)
+
+    def end(self, number: signal.Signals) -> int:
+        assert self.running is not None
+        self.running.send_signal(number)
+        return self.running.wait(60)
+
+    def _ready(self) -> bool:
+        try:
+            return httpx.get(f"{self.url}/readyz").status_code == 200
+        except httpx.TransportError:
+            return False
+
+    def usage(self) -> dict[str, Any]:
+        command = [sys.executable, "-m", "gateway.cli", "keys", "usage", "--format", "json", "--by", "key_id"]
+        environ = {**os.environ, "SLUICEGATE_ACCOUNTS__PATH": str(self.folder / "accounts.db")}
+        [row] = json.loads(subprocess.run(command, env=environ, capture_output=True, text=True, check=True).stdout)
+        return dict(row)
+
+
+@contextmanager
+def process(folder: Path, more: str = "") -> Iterator[Process]:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        found = Process(folder, int(free.getsockname()[1]))
+    (folder / "batches").mkdir()
+    (folder / "gateway.toml").write_text(
+        f'[server]\nport = {found.port}\nlog_level = "error"\n{more}\n'
+        f'[accounts]\npath = "{folder / "accounts.db"}"\nflush_s = 0.2\n[[keys]]\nid = "a"\nkey = "k"\n'
+        f'[batches]\npath = "{folder / "batches"}"\nconcurrency = 2\n',
+        "utf-8",
+    )
+    try:
+        found.start()
+        yield found
+    finally:
+        if found.running is not None and found.running.poll() is None:
+            found.running.kill()
+            found.running.wait(10)
+
+
+def events(lines: list[str]) -> list[dict[str, Any]]:
+    return [json.loads(line[6:]) for line in lines if line.startswith("data: {")]
+
+
+def test_on_sigterm_open_streams_end_whole_and_the_status_is_zero(tmp_path: Path) -> None:
+    """Nobody new is taken meanwhile, and the books have what the stream used."""
+    body = {"model": "bundled", "messages": TURN, "max_tokens": 300, "ignore_eos": True, "stream": True}
+    asked = {**body, "stream_options": {"include_usage": True}}
+    with process(tmp_path) as gateway:
+        with httpx.stream("POST", gateway.url + CHAT, json=asked, headers=KEY, timeout=60) as answer:
+            coming = answer.iter_lines()
+            lines = [next(coming) for _ in range(8)]
+            assert gateway.running is not None
+            gateway.running.send_signal(signal.SIGTERM)
+            time.sleep(0.3)
+            try:
+                refused = httpx.post(gateway.url + CHAT, json=body, headers=KEY).status_code
+            except httpx.TransportError:
+                refused = 0
+            lines += coming
+        assert refused in (0, 503)
+        assert lines[-2:] == ["data: [DONE]", ""]
+        told = events(lines)
+        assert [c["finish_reason"] for event in told for c in event["choices"] if c["finish_reason"]] == ["length"]
+        assert gateway.running.wait(30) == 0
+        assert gateway.usage()["completion_tokens"] == told[-1]["usage"]["completion_tokens"] == 300
+
+
+def test_a_stream_that_outlasts_the_drain_does_not_look_whole(tmp_path: Path) -> None:
+    """Its client gets no end mark; what was generated is charged, and the status is still zero."""
+    slow = {"model": "bundled", "messages": TURN, "max_tokens": 900, "ignore_eos": True, "stream": True, "n": 8}
+    with process(tmp_path, "drain_s = 1") as gateway:
+        lines: list[str] = []
+        try:
+            with httpx.stream("POST", gateway.url + CHAT, json=slow, headers=KEY, timeout=60) as answer:
+                coming = answer.iter_lines()
+                lines += [next(coming) for _ in range(8)]
+                assert gateway.running is not None
+                gateway.running.send_signal(signal.SIGTERM)
+                lines += coming
+        except httpx.RemoteProtocolError:
+            lines.append("cut")
+        whole = sum(c["finish_reason"] == "length" for e in events(lines) for c in e.get("choices", ())) == 8
+        assert whole or lines[-1] == "cut" or any("error" in event for event in events(lines))
+        assert gateway.running is not None
+        assert gateway.running.wait(30) == 0
+        assert gateway.usage()["requests"] == 1
+
+
+def test_a_batch_goes_on_after_kill_9_and_answers_every_line_once(tmp_path: Path) -> None:
+    """Killed twice on the way; nothing that was accepted is missing in the books either."""
+    lines = [
+        {"model": "bundled", "messages": [{"role": "user", "content": f"City {i}?"}], "max_tokens": 40, "seed": i}
+        for i in range(60)
+    ]
+    lines[7] = {**lines[7], "model": "nope"}
+    with process(tmp_path) as gateway, httpx.Client(base_url=gateway.url, headers=KEY, timeout=60) as client:
+        batch = begun(client, lines)
+        for enough in (5, 25):
+            until(client, batch, lambda found, n=enough: found["request_counts"]["completed"] >= n)
+            gateway.end(signal.SIGKILL)
+            gateway.start()
+        found = until(client, batch, lambda found: found["status"] == "completed")
+        assert found["request_counts"] == {"total": 60, "completed": 59, "failed": 1}
+        answered = Counter[str]()
+        for file_id in (found["output_file_id"], found["error_file_id"]):
+            rows = client.get(f"/v1/files/{file_id}/content").text.splitlines()
+            answered.update(json.loads(row)["custom_id"] for row in rows)
+        assert answered == Counter({f"line-{i}": 1 for i in range(60)})
+        assert gateway.end(signal.SIGTERM) == 0
+        booked = gateway.usage()
+        assert booked["completion_tokens"] >= found["usage"]["output_tokens"] > 0
+        assert booked["prompt_tokens"] >= found["usage"]["input_tokens"] > 0
+        assert booked["requests"] >= 59
+
+
+def begun(client: httpx.Client, bodies: list[dict[str, Any]]) -> str:
+    rows = [
+        json.dumps({"custom_id": f"line-{i}", "method": "POST", "url": CHAT, "body": body})
+        for i, body in enumerate(bodies)
+    ]
+    sent = {"file": ("in.jsonl", "\n".join(rows).encode())}
+    file = client.post("/v1/files", files=sent, data={"purpose": "batch"}).json()["id"]
+    asked = {"input_file_id": file, "endpoint": CHAT, "completion_window": "24h"}
+    return str(client.post("/v1/batches", json=asked).json()["id"])
+
+
+def until(client: httpx.Client, batch: str, condition: Any, limit_s: float = 120) -> dict[str, Any]:
+    deadline = time.monotonic() + limit_s
+    while True:
+        try:
+            found: dict[str, Any] = client.get(f"/v1/batches/{batch}").json()
+            if condition(found):
+                return found
+        except httpx.TransportError:
+            pass
+        assert time.monotonic() < deadline, "the batch did not get there"
+        time.sleep(0.02)
