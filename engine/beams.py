@@ -16,6 +16,9 @@ from torch import Tensor
 
 from plugins import FinishReason, Sampling
 
+Top = tuple[tuple[int, float], ...]
+"""The likeliest tokens at one place, each with the model's own logprob."""
+
 
 @dataclass(frozen=True, slots=True)
 class Branch:
@@ -26,16 +29,19 @@ class Branch:
     score: float
     logprob: float
     """The token's own, of the model itself."""
+    top: Top = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A whole answer. `tokens` [length] and `logprobs` are what was generated, an end-of-sequence token included."""
+    """A whole answer. `tokens` [length], `logprobs` and `tops` are of what was generated, an end-of-sequence token
+    included."""
 
     score: float
     tokens: tuple[int, ...]
     logprobs: tuple[float, ...]
     reason: FinishReason
+    tops: tuple[Top, ...] = ()
 
 
 @dataclass(slots=True)
@@ -45,9 +51,11 @@ class Beam:
     score: float = 0.0
     tokens: tuple[int, ...] = ()
     logprobs: tuple[float, ...] = ()
+    tops: tuple[Top, ...] = ()
 
     def followed_by(self, branch: Branch) -> Beam:
-        return Beam(branch.score, (*self.tokens, branch.token), (*self.logprobs, branch.logprob))
+        tokens, logprobs = (*self.tokens, branch.token), (*self.logprobs, branch.logprob)
+        return Beam(branch.score, tokens, logprobs, (*self.tops, branch.top))
 
 
 Ends = Callable[[int, int], FinishReason | None]
@@ -99,19 +107,26 @@ class BeamGroup:
         keep = min(max(2, 1 + self.end_tokens) * self.width, sums.numel())
         values, places = (found.tolist() for found in sums.flatten().topk(keep))
         vocab = sums.shape[1]
-        own = raw.flatten()[places].tolist()
+        own, tops = raw.flatten()[places].tolist(), self._tops(raw)
         return [
-            Branch(place // vocab, place % vocab, value, logprob)
+            Branch(place // vocab, place % vocab, value, logprob, tops[place // vocab])
             for value, place, logprob in zip(values, places, own, strict=True)
             if value > float("-inf")
         ]
+
+    def _tops(self, raw: Tensor) -> list[Top]:
+        """Of every beam, where alternatives were asked for."""
+        if not self.sampling.logprobs:
+            return [()] * len(raw)
+        values, tokens = raw.topk(min(self.sampling.logprobs, raw.shape[1]))
+        return [tuple(zip(*row, strict=True)) for row in zip(tokens.tolist(), values.tolist(), strict=True)]
 
     def _finish(self, branch: Branch, reason: FinishReason) -> None:
         whole = self.beams[branch.parent].followed_by(branch)
         if self.sampling.early_stopping is True and len(self.finished) >= self.width:
             return
         score = branch.score / len(whole.tokens) ** self.sampling.length_penalty
-        self.finished.append(Finished(score, whole.tokens, whole.logprobs, reason))
+        self.finished.append(Finished(score, whole.tokens, whole.logprobs, reason, whole.tops))
         self.finished.sort(key=lambda one: -one.score)
         del self.finished[self.width :]
 

@@ -118,7 +118,6 @@ def check_choices(job: Job) -> None:
     _check("diversity_penalty", asked.diversity_penalty, asked.diversity_penalty >= 0, "a number >= 0")
     _check("length_penalty", asked.length_penalty, abs(asked.length_penalty) <= 10, "a number between -10 and 10")
     _check("early_stopping", asked.early_stopping, asked.early_stopping in (True, False, "never"), "a bool or 'never'")
-    _check("logprobs", asked.logprobs, not asked.logprobs, "none or 0 with beam search: only chosen tokens have one")
 
 
 def _check_lengths(sampling: Sampling) -> None:

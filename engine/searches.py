@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.beam_search import BeamSearch
-from engine.beams import BeamGroup, Finished
+from engine.beams import BeamGroup, Finished, Top
 from engine.delivery import LiveGeneration
 from engine.model import LoadedModel
 from engine.output import ChoiceText
@@ -54,10 +54,11 @@ class Searches:
     def _piece(self, sequence: Sequence, index: int, answer: Finished) -> Piece:
         asked, stopped = sequence.sampling, False
         output = ChoiceText(index, self._model.detokenizer.stream(), StopWatch(asked.stop))
-        for count, (token, logprob) in enumerate(zip(answer.tokens, answer.logprobs, strict=True), start=1):
+        places = zip(answer.tokens, answer.logprobs, answer.tops, strict=True)
+        for count, (token, logprob, top) in enumerate(places, start=1):
             if token in self._model.eos_token_ids and not asked.ignore_eos:
                 break
-            described = self._describe(token, logprob) if asked.logprobs is not None else None
+            described = self._describe(token, logprob, top) if asked.logprobs is not None else None
             stopped = output.feed(token, described, may_stop=count >= asked.min_tokens)
         return output.last_piece(answer.reason, stopped=stopped)
 
@@ -65,6 +66,7 @@ class Searches:
         text = self._model.tokenizer.decode(generated, skip_special_tokens=True)
         return any(stop in text for stop in stops)
 
-    def _describe(self, token: int, logprob: float) -> TokenLogprob:
+    def _describe(self, token: int, logprob: float, top: Top) -> TokenLogprob:
         text, data = self._model.detokenizer.token_text, self._model.detokenizer.token_bytes
-        return TokenLogprob(token, text(token), data(token), logprob)
+        others = tuple((other, text(other), data(other), value) for other, value in top)
+        return TokenLogprob(token, text(token), data(token), logprob, others)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from tests.engine.conftest import MakeModel
 from tests.engine.driving import (
     Result,
     ScriptedGrammar,
+    ScriptedMatcher,
     a_job,
     collect,
     logprobs_by_transformers,
@@ -195,6 +196,103 @@ async def test_stop_strings_and_logprobs_of_beams(model: LoadedModel, tiny_folde
     assert stop not in stopped.text[0]
 
 
+async def test_alternatives_of_beams_are_the_models_own(model: LoadedModel, tiny_folder: Folder) -> None:
+    """Top logprobs of every place of every answer, whatever branches the beams came by, before penalties and masks."""
+    prompt = prompts([9])[0]
+    fields = {**BEAM, "ignore_eos": True, "max_tokens": 6, "repetition_penalty": 1.3}
+    async with serving(model, max_batch_size=8) as engine:
+        plain = (await run(engine, a_job(model, prompt, **fields, best_of=5, n=3)))[0]
+        result = (await run(engine, a_job(model, prompt, **fields, best_of=5, n=3, logprobs=4)))[0]
+    assert result.tokens == plain.tokens
+    for tokens, entries in zip(result.tokens, result.logprobs, strict=True):
+        values = logprobs_by_transformers(tiny_folder("llama"), prompt + tokens)[len(prompt) - 1 :]
+        for at, entry in enumerate(entries):
+            top, ids = values[at].topk(4)
+            assert (entry.token_id, [one[0] for one in entry.top]) == (tokens[at], ids.tolist())
+            assert torch.allclose(torch.tensor([one[3] for one in entry.top]), top, atol=1e-4)
+
+
+class Loose:
+    """A language with many texts of many lengths: what may follow depends on the last token, and a text of `least`
+    tokens or more may end, by an end-of-sequence token only."""
+
+    def __init__(self, least: int = 2) -> None:
+        self.least = least
+
+    def allowed(self, tokens: Sequence[int]) -> list[int]:
+        last = tokens[-1] if tokens else 7
+        found = [(37 * last + 11 * step) % 250 for step in range(1, 9)]
+        return found + [EOS] * (len(tokens) >= self.least)
+
+    def matcher(self) -> LooseMatcher:
+        return LooseMatcher(self)
+
+
+class LooseMatcher(ScriptedMatcher):
+    def __init__(self, of: Loose) -> None:
+        super().__init__(ScriptedGrammar([], EOS))
+        self._language = of
+
+    def _allowed(self) -> set[int]:
+        return set(self._language.allowed(self.accepted))
+
+    @property
+    def can_stop(self) -> bool:
+        return EOS in self._allowed()
+
+    @property
+    def is_finished(self) -> bool:
+        return self.accepted[-1:] == [EOS]
+
+
+@pytest.mark.parametrize(
+    ("width", "n", "penalty", "early"),
+    [(4, 2, 1.0, False), (3, 3, 0.0, True), (4, 4, -1.0, "never"), (4, 2, 2.0, "never"), (5, 1, 1.5, True)],
+)
+async def test_under_a_grammar_lengths_and_ends_are_judged_as_transformers_does(
+    width: int, n: int, penalty: float, early: bool | str, model: LoadedModel, tiny_folder: Folder
+) -> None:
+    """Compared with `generate`, which is told at each place what the same language allows: texts of different lengths
+    compete, and searches stop early or not."""
+    language, asked = Loose(), prompts((0, 3, 9, 16))[1:]
+    expected = [
+        beams_by_transformers(
+            tiny_folder("llama"),
+            prompt,
+            n,
+            num_beams=width,
+            length_penalty=penalty,
+            early_stopping=early,
+            max_new_tokens=10,
+            prefix_allowed_tokens_fn=lambda _, ids, skip=len(prompt): language.allowed(ids[skip:].tolist()),
+        )
+        for prompt in asked
+    ]
+    fields = {**BEAM, "n": n, "best_of": width, "length_penalty": penalty, "early_stopping": early, "grammar": language}
+    jobs = [a_job(model, prompt, **fields) for prompt in asked]
+    for settings in ({"max_batch_size": 32}, {"max_batch_size": 3, "max_batch_tokens": 7, "num_blocks": 14}):
+        async with serving(model, **settings) as engine:
+            found = [result.tokens for result in await run(engine, *jobs)]
+            assert nothing_is_left(engine)
+        assert [[[t for t in tokens if t != EOS] for tokens in one] for one in found] == expected
+
+
+async def test_diverse_groups_under_a_grammar_keep_to_it(model: LoadedModel) -> None:
+    """Each group's texts are in the language, groups differ, and a penalty of nothing makes them all alike."""
+    language, prompt = Loose(least=99), prompts([9])[0]
+    fields = {**BEAM, "max_tokens": 6, "n": 3, "best_of": 3, "grammar": language, "length_penalty": 0.0}
+    found = {}
+    for penalty in (0.0, 50.0):
+        async with serving(model, max_batch_size=8) as engine:
+            job = a_job(model, prompt, **fields, beam_groups=3, diversity_penalty=penalty)
+            found[penalty] = (await run(engine, job))[0].tokens
+        for tokens in found[penalty]:
+            assert all(token in language.allowed(tokens[:at]) for at, token in enumerate(tokens))
+    assert len({tuple(tokens) for tokens in found[0.0]}) == 1
+    assert len({tokens[0] for tokens in found[50.0]}) == 3
+    assert len({tuple(tokens) for tokens in found[50.0]}) == 3
+
+
 async def test_the_best_of_several_draws_are_given(model: LoadedModel) -> None:
     """As if all had been asked for with logprobs, and ranked by hand."""
 
@@ -217,7 +315,7 @@ async def test_the_best_of_several_draws_are_given(model: LoadedModel) -> None:
         ({"n": 3, "best_of": 2}, r"best_of is 2.*from n \(3\)"),
         ({"use_beam_search": True, "n": 4, "beam_groups": 3}, "beam_groups is 3.*divisor"),
         ({"beam_groups": 2}, "beam_groups.*use_beam_search"),
-        ({"use_beam_search": True, "logprobs": 3}, "logprobs is 3"),
+        ({"use_beam_search": True, "close_on_length": True}, "close_on_length is True"),
         ({"use_beam_search": True, "early_stopping": "soon"}, "early_stopping"),
     ],
 )

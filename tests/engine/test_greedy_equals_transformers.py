@@ -41,7 +41,7 @@ async def test_every_way_of_batching_gives_the_answer_of_transformers(
     assert (alone, mixed, again, chunked, scarce) == (expected,) * 5
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", [*FAMILIES, *OTHERS])
 async def test_logprobs_are_those_of_the_model(family: str, tiny: MakeModel, tiny_folder: Folder) -> None:
     """Chosen and top logprobs equal the log-softmax of a plain forward pass within 1e-4, also when sampling is hot."""
     model, prompt = tiny(family), prompts([21])[0]

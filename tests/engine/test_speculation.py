@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from engine.drafting import Pace, PromptLookup, draft
 from tests.engine.conftest import MakeModel
-from tests.engine.driving import ScriptedGrammar, a_job, prompts, run, serving
-from tests.engine.tiny_models import EOS
+from tests.engine.driving import ScriptedGrammar, a_job, greedy_by_transformers, prompts, run, serving
+from tests.engine.tiny_models import EOS, FAMILIES, OTHERS
 
 TOKENS = 30
 
@@ -71,6 +73,23 @@ async def test_right_wrong_and_mixed_guesses_give_the_same_answer(
     if lies == 0.0 and kind != "stopped":
         assert stats["steps_total"] < 0.6 * steps
         assert stats["tokens_accepted_total"] > 0.9 * stats["tokens_drafted_total"]
+
+
+@pytest.mark.parametrize("family", [*FAMILIES, *OTHERS])
+async def test_every_architecture_confirms_guesses(
+    family: str, tiny: MakeModel, tiny_folder: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Right guesses and wrong ones among others' prompts: what `transformers` answers comes, in fewer steps."""
+    model, asked = tiny(family), prompts([3, 11, 26])
+    expected = [greedy_by_transformers(tiny_folder(family), prompt, TOKENS) for prompt in asked]
+    known = {tuple(prompt): [*answer, EOS] for prompt, answer in zip(asked, expected, strict=True)}
+    jobs = [a_job(model, prompt, max_tokens=TOKENS) for prompt in asked]
+    monkeypatch.setattr("engine.core.PromptLookup", lambda: Scripted(known, lies=0.3))
+    async with serving(model, draft_tokens=5, drafts_per_step=64, max_batch_tokens=20) as engine:
+        found = [result.tokens[0] for result in await run(engine, *jobs)]
+        stats = engine.stats()
+    assert found == expected
+    assert 0 < stats["tokens_accepted_total"] < stats["tokens_drafted_total"]
 
 
 @pytest.mark.parametrize("lies", [0.0, 0.5])
