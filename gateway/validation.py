@@ -90,17 +90,25 @@ class Validator:
         return self._schema_complaint(constraint.value, value)
 
     def _schema_complaint(self, schema: Any, value: Any) -> str | None:
+        """The specification leaves open whether `format` asserts; what is valid in one of both readings is valid."""
         try:
             error = next(self._validator(schema).iter_errors(value), None)
+            if error is None or (
+                '"format"' in json.dumps(schema) and self._validator(schema, formats=True).is_valid(value)
+            ):
+                return None
         except (jsonschema_rs.ValidationError, ValueError) as failure:
             return f"the schema cannot be checked: {failure}"
-        return None if error is None else f"{error.message} (at {list(error.instance_path)})"
+        return f"{error.message} (at {list(error.instance_path)})"
 
-    def _validator(self, schema: Any) -> Any:
-        key = json.dumps(schema, separators=(",", ":"))
+    def _validator(self, schema: Any, formats: bool | None = None) -> Any:
+        """`formats`: whether they assert; None: as is usual in the schema's draft."""
+        key = json.dumps([schema, formats], separators=(",", ":"))
         found = self._compiled.get(key)
         if found is None:
-            found = self._compiled[key] = jsonschema_rs.validator_for(schema, registry=self._known)
+            found = self._compiled[key] = jsonschema_rs.validator_for(
+                schema, registry=self._known, validate_formats=formats
+            )
             if len(self._compiled) > self._capacity:
                 self._compiled.popitem(last=False)
         self._compiled.move_to_end(key)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from grammar.automata import CharDfa, utf8
 from grammar.gather import Guard
@@ -12,6 +13,9 @@ from grammar.lexemes import DfaLexeme
 from grammar.options import GrammarOptions
 from grammar.threads import Choice, Continuation, InLexeme, Thread
 from plugins.errors import InvalidGrammar
+
+if TYPE_CHECKING:
+    from grammar.objects import ObjectState
 
 # Where pretty-printers break lines. Both ends are bounded so that a weak model cannot spin on blanks.
 _FLEXIBLE_BLOCK = r" |\r?\n(?: {0,64}|\t{1,32})"
@@ -36,10 +40,14 @@ class Then(Continuation):
 
 
 class MemberDone(Then):
-    """After a member of an object: its frame goes on or closes."""
+    """After a member of an object: its frame, which is in `state`, goes on or closes."""
 
-    __slots__ = ()
+    __slots__ = ("state",)
     in_frame = False
+
+    def __init__(self, state: ObjectState) -> None:
+        super().__init__(state.between)
+        self.state = state
 
 
 class Layout:

@@ -291,7 +291,7 @@ class ObjectState:
 
     def member_done(self) -> Continuation:
         if self.done is None:
-            self.done = MemberDone(self.between)
+            self.done = MemberDone(self)
         return self.done
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from grammar.arrays import ArrayState, ItemDone
 from grammar.completion.words import ShortWords, Word
+from grammar.frames import MemberDone
 from grammar.objects import Free, Named, ObjectState
 from grammar.schema.containers import Conj, conj
 from grammar.starts import Start
@@ -19,8 +20,6 @@ _END = End()
 _GUESS = 20
 _DEEPEST = 30
 """Questions inside questions; what lies deeper is guessed too."""
-_UNMET = 12
-"""For a demand that some property has still to meet."""
 _LIKELY = 6
 """Names looked at where any of many may come: required ones, then short ones."""
 
@@ -68,6 +67,8 @@ class Costs:
             return least
         if follow.in_frame:
             return self._guarded(self._steps, follow, lambda: min(map(self.thread, follow.after(0)), default=NEVER))
+        if isinstance(follow, MemberDone):
+            return self._rest(follow.state)
         if isinstance(follow, ItemDone):
             return 1 if follow.state.may_close() else 1 + self.items(follow.state)
         return 0 if follow.is_end else 1
@@ -134,12 +135,26 @@ class Costs:
         plan = state.plan
         missing = [i for i, needed in enumerate(plan.required) if needed and not _given(state, i)]
         cost = 1 + sum(self._member(state, i) for i in missing)
-        cost += _UNMET * (plan.some - state.met.bit_count())
+        cost += sum(self._demand(state, k) for k in range(plan.some) if not state.met >> k & 1)
         short = plan.low - state.count - len(missing) if plan.counts else 0
         return cost + (short * self._cheapest(state) if short > 0 else 0)
 
     def _member(self, state: ObjectState, index: int) -> int:
         return len(state.plan.names[index]) + 4 + self.value(state.values, state.plan.values[index])
+
+    def _demand(self, state: ObjectState, k: int) -> int:
+        """A member that meets demand `k` of the plan."""
+        plan = state.plan
+        listed = [(plan.claims[i], len(name) + 4) for i, name in enumerate(plan.names) if not _given(state, i)]
+        return min(
+            (
+                size + self.value(state.values, terms)
+                for claims, size in [*listed, *((claims, 8) for claims in plan.free_claims)]
+                for hits, terms in claims
+                if hits >> k & 1
+            ),
+            default=NEVER,
+        )
 
     def _cheapest(self, state: ObjectState) -> int:
         """A member that is not required, as cheap as any."""
@@ -153,13 +168,16 @@ class Costs:
     def items(self, state: ArrayState) -> int:
         """From before an item to the closing bracket."""
         plan = state.plan
-        hits = [max(wanted.low - hit, 0) for hit, wanted in zip(state.hits, plan.contains, strict=True)]
-        count = max(plan.low - state.index, *hits, 1) if hits else max(plan.low - state.index, 1)
+        count = max(plan.low - state.index, 1)
         first = range(state.index, min(state.index + count, len(plan.prefix)))
         cost = sum(self.value(state.values, plan.prefix[i]) for i in first)
         if plan.rest is not None and count > len(first):
-            extra = tuple(wanted.term for wanted, hit in zip(plan.contains, hits, strict=True) if hit)
-            cost += (count - len(first)) * self.value(state.values, conj((*plan.rest, *extra)))
+            cost += (count - len(first)) * self.value(state.values, plan.rest)
+        for wanted, hit in zip(plan.contains, state.hits, strict=True):
+            if hit < wanted.low:
+                places = [*plan.prefix[state.index :], *([] if plan.rest is None else [plan.rest])]
+                each = min((self.value(state.values, conj((*terms, wanted.term))) for terms in places), default=NEVER)
+                cost += (wanted.low - hit) * (1 + each)
         return cost + count
 
 

@@ -16,7 +16,7 @@ from grammar.threads import AT_END, Choice, InLexeme, Thread
 from grammar.vocabulary import Vocabulary
 
 _MOST_TRIES = 2_000
-_MOST_VALUES = 200
+_MOST_VALUES = 1_000
 _OPENERS = (b"{", b"[")
 _MOST_BYTES = 100_000
 _SECOND_KEY = re.compile(rb',[ \t\r\n]*"(?:[^"\\]|\\.)*"')
@@ -54,12 +54,12 @@ class _Node(NamedTuple):
     config: Config
     place: Place | None
     text: bytes
-    ways: Iterator[bytes]
+    ways: Iterator[tuple[Config, bytes]]
 
 
 def _search(configs: Configs, config: Config, tape: Tape | None, costs: Costs, watch: Watch | None) -> bytes | None:
     """Depth first along the cheapest ways; every step is a real one, so guards are asked."""
-    stack = [_Node(config, tape.place() if tape is not None else None, b"", iter(_ways(config, costs)))]
+    stack = [_Node(config, tape.place() if tape is not None else None, b"", iter(_ways(configs, config, costs)))]
     for _ in range(_MOST_TRIES):
         if not stack:
             return None
@@ -72,12 +72,13 @@ def _search(configs: Configs, config: Config, tape: Tape | None, costs: Costs, w
             continue
         if tape is not None and node.place is not None:
             _go_back(tape, node.place, node.text, stack[0].place)
-        after, _ = configs.take(node.config, way, tape)
-        if after is not None and watch is not None and not watch.is_clear(node.text + way):
+        reading, text = way
+        after, _ = configs.take(reading, text, tape)
+        if after is not None and watch is not None and not watch.is_clear(node.text + text):
             after = None
         if after is not None:
             place = tape.place() if tape is not None else None
-            stack.append(_Node(after, place, node.text + way, iter(_ways(after, costs))))
+            stack.append(_Node(after, place, node.text + text, iter(_ways(configs, after, costs))))
     return None
 
 
@@ -89,14 +90,16 @@ def _go_back(tape: Tape, place: Place, text: bytes, first: Place | None) -> None
     tape.restore(place)
 
 
-def _ways(config: Config, costs: Costs) -> list[bytes]:
-    """Texts to go on with, the cheapest first; each leads to the next decision."""
-    found: dict[bytes, int] = {}
-    for thread in config.threads:
+def _ways(configs: Configs, config: Config, costs: Costs) -> list[tuple[Config, bytes]]:
+    """Texts to go on with, each up to the next decision and in the one reading it is so cheap in, cheapest first."""
+    found: dict[tuple[bytes, int], int] = {}
+    for k, thread in enumerate(config.threads):
         for cost, way in _of_thread(thread, costs):
-            if way and cost < found.get(way, NEVER):
-                found[way] = cost
-    return sorted(found, key=lambda way: (found[way], way))
+            if way and cost < found.get((way, k), NEVER):
+                found[way, k] = cost
+    ordered = sorted(found, key=lambda each: (found[each], each))
+    readings = [configs.intern((thread,)) for thread in config.threads]
+    return [(readings[k], way) for way, k in ordered]
 
 
 def _of_thread(thread: Thread, costs: Costs) -> Iterator[tuple[int, bytes]]:

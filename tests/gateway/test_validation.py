@@ -22,3 +22,11 @@ def test_any_other_document_is_refused_before_anything_is_generated() -> None:
     request = make_request(constraint=Constraint("json_schema", {"$ref": "http://a.example/x"}))
     with pytest.raises(InvalidGrammar, match="never fetched"):
         Validator().prepare(request)
+
+
+def test_a_format_under_not_may_be_read_as_an_assertion() -> None:
+    schema = {"type": "string", "not": {"format": "date"}}
+    request, judge = make_request(constraint=Constraint("json_schema", schema)), Validator()
+    assert judge.complaint(request, Answer(0, '"x"', "stop")) is None
+    assert judge.complaint(request, Answer(0, '"2020-01-01"', "stop"))
+    assert judge.complaint(request, Answer(0, "1", "stop"))
