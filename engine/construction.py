@@ -9,7 +9,7 @@ import torch
 from engine.beside import Adapter, load_beside
 from engine.blocks import BlockPool
 from engine.core import EngineCore
-from engine.cuda.memory import cache_bytes, fitting, memory_of, refuse_too_small
+from engine.cuda.memory import cache_bytes, fitting, memory_of, refuse_too_small, using
 from engine.delivery import Outbox
 from engine.draft_model import ModelDrafter
 from engine.guesser import GroupDrafter, Speculation
@@ -72,7 +72,7 @@ def make_core(model: LoadedModel, settings: EngineSettings, outbox: Outbox) -> E
     if settings.kv != "full" and model.module.config.model_type == "bloom":
         raise ModelLoadError(f"{model.name!r} keeps positions in its keys, which rounding would blur: set kv to 'full'")
     num_blocks = settings.num_blocks or _blocks_within(settings, model)
-    with fitting(f"the KV cache of {model.name!r} ({num_blocks} blocks)"):
+    with using(model.device), fitting(f"the KV cache of {model.name!r} ({num_blocks} blocks)"):
         runner = _runner(model, settings, num_blocks)
         drafter = _group_drafter(model, settings, num_blocks, runner) if settings.draft_tokens else None
         runner.warm_up_graphs()

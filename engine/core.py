@@ -16,7 +16,7 @@ from engine.beam_search import BeamSearch
 from engine.beside import Adapter
 from engine.closing import closer_for
 from engine.constraints import Filled, MasksAhead, fill_masks, note_masks
-from engine.cuda.memory import release_cached
+from engine.cuda.memory import release_cached, using
 from engine.deadlines import Deadlines
 from engine.delivery import LiveGeneration, Outbox, as_failure
 from engine.drafting import PromptLookup
@@ -85,6 +85,8 @@ class EngineCore:
         self.turnover = Turnover()
         self._runner = runner
         self._sampler = Sampler(model.usable_vocab, model.eos_token_ids, model.device)
+        self._is_asynchronous = model.device.type == "cuda"
+        """A forward pass returns before it is computed; its time shows where the draws are waited for."""
         self.outbox = outbox
         """Of the thread that steps this core."""
         self._jump_forward = jump_forward
@@ -102,6 +104,10 @@ class EngineCore:
     @torch.inference_mode()
     def step(self) -> None:
         """Compute one batch and deliver what it brought. A request that breaks fails alone."""
+        with using(self.model.device):
+            self._step()
+
+    def _step(self) -> None:
         began = time.perf_counter()
         self._expire()
         if self._pacer is not None:
@@ -116,6 +122,8 @@ class EngineCore:
         self.scheduler.computed(batch)
         if rows:
             self._try_sampling(rows, logits, filled)
+            if self._is_asynchronous:
+                self._guesser.note_step(time.perf_counter() - began)
             self._guesser.improve([row.sequence for row in rows])
         if not self.has_work:
             self._guesser.release()
@@ -220,7 +228,8 @@ class EngineCore:
             return self._run_alone(batch)
         finally:
             self.counters.forward_s += (took := time.perf_counter() - began)
-            self._guesser.note_step(took)
+            if not self._is_asynchronous:
+                self._guesser.note_step(took)
 
     def _run_alone(self, batch: Batch) -> tuple[list[Row], Tensor]:
         """Find the culprit: every row in a pass of its own."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import NamedTuple
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, NamedTuple
 
 import torch
 
@@ -57,6 +57,11 @@ def refuse_too_small(name: str, budget: int, block_bytes: int, memory: DeviceMem
             f"free, and a block takes {block_bytes / 1e9:.3f} GB beside the reserve; raise device_memory, choose a "
             "smaller model or kv = 'int8', or, with several models on the device, give each its kv_cache_bytes"
         )
+
+
+def using(device: torch.device) -> AbstractContextManager[Any]:
+    """Kernels of ours are launched on the current device, wherever their tensors are: within this it is `device`."""
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
 @contextmanager

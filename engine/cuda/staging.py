@@ -42,6 +42,6 @@ class Staging:
 
 def to_device(made: Tensor, device: torch.device) -> Tensor:
     """A few numbers of the host, on the device without waiting for it; torch keeps them until they were read."""
-    if device.type == "cuda":
+    if device.type == "cuda" and made.numel():
         made = made.pin_memory()
     return made.to(device, non_blocking=True)
