@@ -39,7 +39,7 @@ class HeadDrafter:
         if not ready:
             return
         states = [hidden for guess in ready if (hidden := guess.sequence.hidden) is not None]
-        inner = self._heads(torch.stack(states))  # [R, k, d]
+        inner = self._heads(torch.stack(states).float())  # [R, k, d]
         place = {id(guess): at for at, guess in enumerate(ready)}
         while live := [guess for guess in ready if not guess.over and 1 <= _head(guess) <= self._heads.count]:
             picked = torch.stack([inner[place[id(guess)], _head(guess) - 1] for guess in live])
