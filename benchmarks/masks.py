@@ -1,18 +1,24 @@
 """Masks of JSON schemas: how long they take, and whether valid instances get through and invalid ones do not.
 
     python -m benchmarks.masks [--data FILE] [--tokenizer RANKS] [--limit N] [--order any] [--again] [--json]
+    python -m benchmarks.masks --blocklist PHRASES [--limit N] [--json]
 
 FILE: lines of JSON (perhaps gzipped), each `{"id", "schema", "tests": [{"valid", "data"}]}`. RANKS: a tiktoken rank
 file or the folder of a `transformers` tokenizer. Instances are written as `json.dumps` writes them and tokenised; for
 every token the mask is filled (TBM), looked at and the token accepted. TTFM = compile + new matcher + first mask. Times
 are CPU time of this process; the garbage collector is off while they are taken. With `--again` every schema is compiled
-and followed a second time, as for a second request, and these times are told apart.
+and followed a second time, as for a second request, and these times are told apart. With `--blocklist` every schema is
+followed with and without so many blocked phrases, one right after the other and each for the second time, and the two
+are compared. The phrases begin with words of the instances, so that texts are often inside one, and end with words that
+nobody uses, so that none is refused.
 """
 
 from __future__ import annotations
 
 import gc
 import json
+import random
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -109,6 +115,51 @@ class Run:
         }
 
 
+def phrases(records: list[dict[str, Any]], count: int) -> tuple[str, ...]:
+    """Word of the data, invented word; each first word at most a few times, as in a list that somebody made."""
+    texts = (json.dumps(test["data"], ensure_ascii=False) for record in records for test in record["tests"])
+    words = sorted({word.lower() for text in texts for word in re.findall(r"[^\W\d_]{3,12}", text)})
+    pick = random.Random(1)
+    pick.shuffle(words)
+    ends = [f"{pick.choice(_ONSETS)}{pick.choice(_CODAS)}{pick.choice(_ONSETS)}um" for _ in range(count)]
+    return tuple(f"{words[i % len(words)]} {end}" for i, end in enumerate(ends))
+
+
+_ONSETS = ("qu", "zw", "vl", "gn", "sph", "wr", "tz", "kv")
+_CODAS = ("orb", "ixt", "umb", "elz", "akr", "ynd", "oft", "usk")
+
+
+def blocked(records: list[dict[str, Any]], vocabulary: Vocabulary, encode: Encode, count: int) -> dict[str, Any]:
+    """Masks with and without a blocklist."""
+    listed = phrases(records, count)
+    options = {"without": GrammarOptions(), "with": GrammarOptions(blocklist=listed)}
+    began = time.process_time()
+    compile_json_schema(True, vocabulary, options=options["with"]).matcher()
+    prepared_s = time.process_time() - began
+    runs = {name: Run(vocabulary, encode, given) for name, given in options.items()}
+    first = {name: Run(vocabulary, encode, given) for name, given in options.items()}
+    for number, record in enumerate(records):
+        order = list(runs) if number % 2 else list(runs)[::-1]
+        for each in (first, runs):
+            for name in order:
+                gc.collect()
+                gc.disable()
+                each[name].schema(record)
+                gc.enable()
+    found: dict[str, Any] = {"phrases": count, "worked out in_s": round(prepared_s, 2)}
+    for title, each in (("masks", runs), ("first masks", first)):
+        mean = {name: sum(run.masks_s) / len(run.masks_s) * 1e6 for name, run in each.items()}
+        found[title] = {
+            **{
+                f"{name}, us": {key: round(1e6 * v, 1) for key, v in quantiles(run.masks_s)}
+                for name, run in each.items()
+            },
+            "slower by": f"{100 * (mean['with'] / mean['without'] - 1):.1f} %",
+        }
+    found["accepted with and without"] = [dict(sorted(run.counts.items())) for run in runs.values()]
+    return found
+
+
 def quantiles(values: list[float]) -> Iterator[tuple[str, float]]:
     if not values:
         return
@@ -124,11 +175,18 @@ def main() -> None:
     parser.add_argument("--tokenizer", type=Path, default=common.DATA / "llama3" / "tokenizer.model")
     parser.add_argument("--order", default="schema", choices=["schema", "required_first", "any"])
     parser.add_argument("--again", action="store_true", help="measure a second request with each schema apart")
+    parser.add_argument(
+        "--blocklist", type=int, default=0, metavar="PHRASES", help="compare with so many blocked phrases"
+    )
     given = parser.parse_args()
     began = time.process_time()
     vocabulary, encode = load(given.tokenizer)
     vocabulary.warm()
     ready_s = time.process_time() - began
+    if given.blocklist:
+        records = common.records(given.data, given.limit)
+        _print({"machine": common.machine(), **blocked(records, vocabulary, encode, given.blocklist)}, given.json)
+        return
     options = GrammarOptions(property_order=given.order)
     run, second = Run(vocabulary, encode, options), Run(vocabulary, encode, options)
     for record in common.records(given.data, given.limit):
@@ -140,7 +198,11 @@ def main() -> None:
     result = {"machine": common.machine(), "ready_s": round(ready_s, 2), **run.summary()}
     if given.again:
         result["second request"] = {name: second.summary()[name] for name in ("ttfm_ms", "tbm_us")}
-    if given.json:
+    _print(result, given.json)
+
+
+def _print(result: dict[str, Any], as_json: bool) -> None:
+    if as_json:
         print(json.dumps(result))
         return
     for name, value in result.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from grammar.config import Config, Configs
 from grammar.literals import Literals
@@ -15,8 +15,9 @@ _MOST_BYTES = 256
 _MOST_TEXT = 20_000
 
 
-def forced_text(configs: Configs, config: Config, tape: Tape | None) -> bytes:
-    """The bytes that must come next, as far as they are sure and in their usual spelling.
+def forced_text(configs: Configs, config: Config, tape: Tape | None) -> tuple[bytes, set[int]]:
+    """The bytes that must come next, as far as they are sure and in their usual spelling, and those that may follow
+    them, or more.
 
     A known string may always be spelled with escapes too; these spell the same text and are no choice. Stops
     wherever the text may end or a guard must be asked.
@@ -31,7 +32,7 @@ def forced_text(configs: Configs, config: Config, tape: Tape | None) -> bytes:
             break
         found.append(byte)
         config = after
-    return bytes(found)
+    return bytes(found), {byte for thread in config.threads for byte in thread.firsts()}
 
 
 def _only_byte(threads: Iterable[Thread]) -> int | None:
@@ -62,20 +63,52 @@ def _usual_bytes(thread: Thread) -> set[int]:
     return many
 
 
-def canonical_tokens(vocabulary: Vocabulary, tokens: list[int], forced: bytes) -> list[int]:
-    """What the tokenizer writes for `forced` after the text of `tokens`, without the last token, which what follows
-    might still change; [] where `tokens` are not what the tokenizer would have written themselves."""
-    if vocabulary.encode is None or len(forced) < 2:
+def canonical_tokens(vocabulary: Vocabulary, tokens: list[int], forced: bytes, following: set[int]) -> list[int]:
+    """What the tokenizer writes for `forced` after the text of `tokens`, as far as that is the same whatever comes
+    next; `following`: bytes that may. [] where `tokens` are not what the tokenizer would have written themselves.
+
+    Where the tokenizer ends a token, it has written what stands before as if nothing followed: so do BPE and unigram
+    models. So all that can happen is that a token begins at some place in `forced` and goes on past its end, or that
+    one ends with it, and what all of these cases begin with is sure.
+    """
+    if vocabulary.encode is None or not forced:
         return []
     before = b"".join(vocabulary.words[token] for token in tokens)
     if len(before) > _MOST_TEXT:
         return []
+    sure: list[int] | None = None
+    for size in _cuts(vocabulary, forced, following):
+        spelled = _spelled(vocabulary, before + forced[:size])
+        if spelled is None or spelled[: len(tokens)] != tokens:
+            return []
+        added = spelled[len(tokens) :]
+        sure = added if sure is None else sure[: _alike(sure, added)]
+        if not sure:
+            return []
+    assert sure is not None
+    text = b"".join(vocabulary.words[token] for token in sure if token < len(vocabulary.words))
+    return sure if all(vocabulary.words[token] for token in sure) and forced.startswith(text) else []
+
+
+def _cuts(vocabulary: Vocabulary, forced: bytes, following: set[int]) -> Iterator[int]:
+    """Where in `forced` a token may begin that ends after it, from its beginning on; and its end."""
+    trie = vocabulary.trie
+    for begin in range(max(0, len(forced) - vocabulary.longest + 1), len(forced)):
+        node = trie.find(forced[begin:])
+        if node >= 0 and any(trie.child(node, byte) >= 0 for byte in following):
+            yield begin
+    yield len(forced)
+
+
+def _spelled(vocabulary: Vocabulary, text: bytes) -> list[int] | None:
+    """None where the text breaks off inside a character, whose parts nothing is known of."""
+    assert vocabulary.encode is not None
     try:
-        spelled = vocabulary.encode((before + forced).decode())
+        return vocabulary.encode(text.decode())
     except UnicodeDecodeError:
-        return []
-    added = spelled[len(tokens) : -1]
-    text = b"".join(vocabulary.words[token] for token in added if token < len(vocabulary.words))
-    if spelled[: len(tokens)] != tokens or not all(vocabulary.words[token] for token in added):
-        return []
-    return added if forced.startswith(text) else []
+        return None
+
+
+def _alike(left: list[int], right: list[int]) -> int:
+    """How many tokens both begin with."""
+    return next((i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))

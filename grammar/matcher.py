@@ -230,18 +230,18 @@ class Matcher:
     def forced_tokens(self) -> list[int]:
         """Tokens of the text that must come next, as the tokenizer itself would write them; often [].
 
-        Offered only while everything before is canonical too, and never the last token, whose canonical form may hang
-        on what follows. Known strings are forced in their usual spelling: an escape would spell the same text.
+        Offered only while everything before is canonical too, and only as far as the tokenizer would write them
+        whatever follows. Known strings are forced in their usual spelling: an escape would spell the same text.
         """
         if self._finished:
             return []
         place = self._tape.place() if self._tape is not None else None
-        text = forced_text(self._configs, self._at, self._tape)
+        text, following = forced_text(self._configs, self._at, self._tape)
         if self._tape is not None and place is not None:
             self._tape.restore(place)
         if self._watch is not None and not self._watch.is_clear(text):
             return []
-        return canonical_tokens(self._grammar.vocabulary, [past[3] for past in self._past], text) if text else []
+        return canonical_tokens(self._grammar.vocabulary, [past[3] for past in self._past], text, following)
 
     def shortest_completion(self) -> Completion | None:
         """A text that finishes what was begun, as short as could be found, and the tokens to accept for it; None where

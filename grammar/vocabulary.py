@@ -200,7 +200,7 @@ class Vocabulary:
         """Tokens that spell a proper beginning of `text`."""
         numbers = self._by_spelling
         found: list[int] = []
-        for size in range(1, min(len(text), self._longest + 1)):
+        for size in range(1, min(len(text), self.longest + 1)):
             tokens = numbers.get(text[:size])
             if tokens is not None:
                 found += tokens
@@ -214,7 +214,8 @@ class Vocabulary:
         return found
 
     @cached_property
-    def _longest(self) -> int:
+    def longest(self) -> int:
+        """Bytes of the longest token."""
         return max((len(word) for word in self.words), default=0)
 
     @cached_property

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import random
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from grammar import GrammarOptions, Vocabulary, compile_choices, compile_json_schema
+import engine
+from engine.prompt import render_chat
+from grammar import CompiledGrammar, GrammarOptions, Vocabulary, compile_choices, compile_json_schema
 from tests.grammar.grammar_checks import allowed
 from tests.grammar.test_vocabulary import bpe
 
@@ -60,3 +68,121 @@ def test_asking_changes_nothing(tokenizer: Any) -> None:
     before = allowed(matcher, vocabulary)
     assert matcher.forced_tokens() == matcher.forced_tokens() != []
     assert allowed(matcher, vocabulary) == before
+
+
+BUNDLED = Path(engine.__file__).parent / "bundled"
+LISTS = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string"},
+        "active": {"type": "boolean"},
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "inner": {
+            "type": "object",
+            "properties": {"tags": {"type": "array", "items": {"type": "object"}}},
+            "required": ["tags"],
+        },
+    },
+    "required": ["name", "active", "tags", "inner"],
+    "additionalProperties": False,
+}
+_texts = st.text('ab :,[]{}é0"\\', max_size=4)
+INSTANCES = st.builds(
+    lambda name, active, tags, inner: {"name": name, "active": active, "tags": tags, "inner": {"tags": inner}},
+    _texts,
+    st.booleans(),
+    st.lists(_texts, max_size=2),
+    st.lists(st.just({}), max_size=2),
+)
+
+
+@pytest.fixture(scope="module")
+def bundled() -> Any:
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(BUNDLED)
+
+
+@pytest.fixture(scope="module")
+def vocabulary(bundled: Any) -> Vocabulary:
+    return Vocabulary.from_tokenizer(bundled, 1024)
+
+
+@settings(max_examples=60, deadline=None)
+@given(instance=INSTANCES, compact=st.booleans())
+def test_what_is_forced_begins_the_tokenization_of_every_text_that_can_follow(
+    bundled: Any, vocabulary: Vocabulary, instance: dict[str, Any], compact: bool
+) -> None:
+    """Found with the bundled model: `:[` was forced before `"`, where its tokenizer writes `:["` as one token, and the
+    model, led where it never was, went on with nonsense."""
+    options = GrammarOptions(whitespace="compact" if compact else "flexible")
+    matcher = compile_json_schema(LISTS, vocabulary, options=options).matcher()
+    separators = (",", ":") if compact else None
+    canonical = bundled.encode(
+        json.dumps(instance, ensure_ascii=False, separators=separators), add_special_tokens=False
+    )
+    for at, token in enumerate(canonical):
+        forced = matcher.forced_tokens()
+        assert forced == canonical[at : at + len(forced)]
+        matcher.accept(token)
+    assert matcher.can_stop
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_other_byte_was_possible_but_an_escape_of_the_same_text(vocabulary: Vocabulary, seed: int) -> None:
+    """Along random answers, byte by byte through everything that is forced."""
+    pick = random.Random(seed)
+    singles = {word: token for token, word in enumerate(vocabulary.words) if len(word) == 1}
+    matcher = compile_json_schema(LISTS, vocabulary, options=GrammarOptions(whitespace="compact")).matcher()
+    seen = 0
+    for _ in range(60):
+        forced = b"".join(vocabulary.words[token] for token in matcher.forced_tokens())
+        fork = matcher.fork()
+        for byte in forced:
+            possible = {token for token in allowed(fork, vocabulary) if token in singles.values()}
+            assert possible - {singles[b"\\"]} == {singles[bytes([byte])]}
+            fork.accept(singles[bytes([byte])])
+            seen += 1
+        if matcher.is_finished:
+            break
+        matcher.accept(pick.choice(sorted(allowed(matcher, vocabulary))))
+    assert seen
+
+
+@pytest.mark.parametrize("schema", [SCHEMA, LISTS], ids=["constants", "lists"])
+def test_a_model_writes_the_same_with_forced_tokens_and_without(
+    bundled: Any, vocabulary: Vocabulary, schema: dict[str, Any]
+) -> None:
+    """Greedy decoding under the masks by the bundled model, which writes as its tokenizer does."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_pretrained(BUNDLED).eval()
+    compiled = compile_json_schema(schema, vocabulary, options=GrammarOptions(whitespace="compact"))
+    for prompt in ("Maria Lopez, aged 34, is a customer in Paris.", "Tom Reed (45) asked about parcels and letters."):
+        text = render_chat(bundled, [{"role": "user", "content": prompt}], schema=schema)
+        with torch.no_grad():
+            drawn, _ = greedy(model, compiled, bundled.encode(text), jump=False)
+            jumped, forced = greedy(model, compiled, bundled.encode(text), jump=True)
+        assert jumped == drawn
+        assert forced > 5
+
+
+def greedy(model: Any, compiled: CompiledGrammar, prompt: list[int], *, jump: bool) -> tuple[list[int], int]:
+    """What is written, and how many tokens of it were forced."""
+    import torch
+
+    vocabulary, matcher = compiled.vocabulary, compiled.matcher()
+    written: list[int] = []
+    forced_in_all = 0
+    while len(written) < 60 and not matcher.is_finished:
+        tokens = matcher.forced_tokens() if jump else []
+        forced_in_all += len(tokens)
+        if not tokens:
+            logits = model(torch.tensor([prompt + written])).logits[0, -1].numpy()
+            among = np.array(sorted(allowed(matcher, vocabulary)))
+            tokens = [int(among[logits[among].argmax()])]
+        for token in tokens:
+            matcher.accept(token)
+        written += tokens
+    return written, forced_in_all

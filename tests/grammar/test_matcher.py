@@ -11,10 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import grammar
+from benchmarks import common
 from grammar import GrammarOptions, TokenRejected, compile_choices, compile_json_schema, compile_regex
 from tests.grammar.grammar_checks import allowed, byte_vocabulary, walk
 from tests.reference.mask_by_trial import mask_by_trial
 
+MASKBENCH = common.DATA / "maskbench.jsonl.gz"
 SCHEMAS = [
     {
         "type": "object",
@@ -98,6 +100,36 @@ def test_rolling_back_gives_bit_identical_masks(schema: dict, seed: int, back: i
     assert np.array_equal(row, rows[len(tokens) - back])
     for token in tokens[len(tokens) - back :]:
         matcher.accept(token)
+
+
+@pytest.mark.skipif(not MASKBENCH.exists(), reason=f"no data at {MASKBENCH}")
+def test_rolling_back_gives_bit_identical_masks_under_real_schemas() -> None:
+    """Random walks, with random steps back and forks that wander off on the way."""
+    vocabulary, pick = byte_vocabulary(), random.Random(7)
+    for record in common.records(MASKBENCH, 40):
+        try:
+            matcher = compile_json_schema(record["schema"], vocabulary).matcher()
+        except grammar.GrammarError:
+            continue
+        rows: list[bytes] = []  # by the number of tokens before them
+        here = 0
+        for _ in range(60):
+            row = np.zeros(vocabulary.row_words, np.int32)
+            matcher.fill_mask(row)
+            rows[here + 1 :] = []
+            rows[here:] = [row.tobytes()]
+            tokens = sorted(allowed(matcher, vocabulary))
+            if tokens and not matcher.is_finished and pick.random() < 0.8:
+                matcher.accept(pick.choice(tokens))
+                here += 1
+                continue
+            back = pick.randrange(here + 1)
+            here -= back
+            fork = matcher.fork()
+            for each in (matcher, fork):
+                each.rollback(back)
+                each.fill_mask(row)
+                assert row.tobytes() == rows[here], record["id"]
 
 
 def test_a_fork_goes_its_own_way() -> None:

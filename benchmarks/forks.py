@@ -1,0 +1,59 @@
+"""What it costs to fork a matcher, in time and in bytes, by how many tokens it has accepted.
+
+python -m benchmarks.forks [--tokenizer RANKS] [--json]
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import time
+import tracemalloc
+from pathlib import Path
+
+from benchmarks import common
+from benchmarks.masks import load
+from grammar import Matcher, compile_json_schema
+
+_FORKS = 2_000
+
+
+def main() -> None:
+    parser = common.parser(__doc__, "llama3", 0)
+    parser.add_argument("--tokenizer", type=Path, default=common.DATA / "llama3" / "tokenizer.model")
+    given = parser.parse_args()
+    vocabulary, encode = load(given.tokenizer)
+    tokens = encode(json.dumps([{"name": f"item {i}", "price": i / 4, "tags": ["a", "b"]} for i in range(400)]))
+    matcher = compile_json_schema(True, vocabulary).matcher()
+    found = []
+    for number, token in enumerate(tokens):
+        if number in (0, 10, 100, 1_000, 4_000):
+            found.append({"tokens": number, **_cost(matcher)})
+        matcher.accept(token)
+    result = {"machine": common.machine(), "forks": found}
+    if given.json:
+        print(json.dumps(result))
+        return
+    print(result["machine"])
+    for row in found:
+        print(f"after {row['tokens']:5} tokens: {row['us']:8.2f} us, {row['bytes']:8} bytes a fork")
+
+
+def _cost(matcher: Matcher) -> dict[str, float]:
+    matcher.fork()
+    gc.collect()
+    gc.disable()
+    began = time.process_time()
+    for _ in range(_FORKS):
+        matcher.fork()
+    took = time.process_time() - began
+    gc.enable()
+    tracemalloc.start()
+    kept = [matcher.fork() for _ in range(50)]
+    size = tracemalloc.get_traced_memory()[0] // len(kept)
+    tracemalloc.stop()
+    return {"us": round(took / _FORKS * 1e6, 2), "bytes": size}
+
+
+if __name__ == "__main__":
+    main()
