@@ -11,8 +11,8 @@ from grammar.gather import Guard
 from grammar.guards import DistinctItem
 from grammar.lexemes import QUOTE, Words
 from grammar.literals import literals
-from grammar.schema.containers import Conj, conj, negated
-from grammar.threads import Choice, Continuation, InLexeme, Thread
+from grammar.schema.containers import Conj, Literal, conj, negated
+from grammar.threads import Choice, Continuation, InLexeme, Run, Thread
 
 if TYPE_CHECKING:
     from grammar.schema.containers import Contains
@@ -37,6 +37,10 @@ class ArrayPlan:
     contains: tuple[Contains, ...]
     check: Guard | None
     members: tuple[tuple[bool, str], ...] | None = None
+    tight: bool = False
+    """Items must be unique, and some value, once given, cannot be begun again and become another: it is excluded."""
+    fixed: bool = False
+    """Among those values are strings."""
 
     def at(self, index: int) -> Conj | None:
         return self.prefix[index] if index < len(self.prefix) else self.rest
@@ -49,6 +53,7 @@ class ArrayPlan:
 
 
 Hits = tuple[int, ...]
+Used = int | frozenset[Literal]
 _MOST = 20_000
 """Situations looked at for a way to the end; an array that has more is taken to have one."""
 
@@ -127,12 +132,12 @@ class Counting:
 
 class ArrayState:
     """An open array between items. `index`: items so far, cut off at the plan's horizon; `hits`: items counted by each
-    `contains`; `used`: bit set over `plan.members`."""
+    `contains`; `used`: bit set over `plan.members`, or, where the plan is tight, what items must not be any more."""
 
     __slots__ = ("_after", "_before", "done", "follow", "hits", "index", "plan", "used", "values")
 
     def __init__(
-        self, values: Values, plan: ArrayPlan, index: int, hits: tuple[int, ...], used: int, follow: Continuation
+        self, values: Values, plan: ArrayPlan, index: int, hits: tuple[int, ...], used: Used, follow: Continuation
     ) -> None:
         self.values = values
         self.plan = plan
@@ -143,6 +148,14 @@ class ArrayState:
         self.done: dict[tuple[int, ...], Continuation] = {}
         self._before: tuple[Thread, ...] | None = None
         self._after: tuple[Thread, ...] | None = None
+
+    def without(self, item: Any) -> ArrayState:
+        """The same place where `item` has been given."""
+        given = self.values.excluded(self.plan, item)
+        if given is None:
+            return self
+        used = self.used | {given} if isinstance(self.used, frozenset) else frozenset({given})
+        return self.values.array_state(self.plan, self.index, self.hits, used, self.follow)
 
     def may_close(self) -> bool:
         plan = self.plan
@@ -156,7 +169,9 @@ class ArrayState:
             return False
         if plan.contains:
             return bool(self.values.counting(plan).moves(self.index, self.hits))
-        return (plan.high is None or self.index < plan.high) and plan.at(self.index) is not None
+        if (plan.high is not None and self.index >= plan.high) or plan.at(self.index) is None:
+            return False
+        return not plan.tight or not self.used or self.values.satisfiable(self._terms())
 
     def opened(self) -> tuple[Thread, ...]:
         """After `[`."""
@@ -175,28 +190,34 @@ class ArrayState:
             threads: tuple[Thread, ...] = ()
             if self.may_go_on():
                 threads = (Choice({_COMMA: Then(lambda: layout.optional(layout.block, Then(self.items)))}),)
-            self._after = (*threads, *self._closing())
+            self._after = (*threads, *self._closing(() if self.plan.check is None else threads))
         return self._after
 
-    def _closing(self) -> tuple[Thread, ...]:
+    def _closing(self, instead: tuple[Thread, ...] = ()) -> tuple[Thread, ...]:
+        """`instead`: what else may come after blanks, where a check may refuse the bracket."""
         if not self.may_close():
             return ()
-        return (*self._close(), *self.values.layout.before_close(Then(self._close)))
+        return (*self._close(), *self.values.layout.before_close(Then(lambda: (*instead, *self._close()))))
 
     def _close(self) -> tuple[Thread, ...]:
         return tuple(closing(_BRACKET, self.plan.check, follow) for follow in self.follow.branches)
 
     # --- items ---
 
+    def _terms(self) -> Conj:
+        terms = self.plan.at(self.index)
+        assert terms is not None
+        if not isinstance(self.used, frozenset):
+            return terms
+        return conj((*terms, *map(negated, sorted(self.used, key=lambda value: value.json))))
+
     def items(self) -> tuple[Thread, ...]:
         """At the first byte of the next item."""
         plan = self.plan
         if plan.members is not None:
             return self._members(plan.members)
-        terms = plan.at(self.index)
-        assert terms is not None
         if not plan.contains:
-            return (self.values.start(terms, self._done((), ())),)
+            return (self.values.start(self._terms(), self._done((), ())),)
         moves = self.values.counting(plan).moves(self.index, self.hits)
         return tuple([self.values.start(facts, self._done(hit, hits)) for hit, facts, hits in moves])
 
@@ -205,11 +226,13 @@ class ArrayState:
         if found is None:
             plan = self.plan
             after = self.values.array_state(plan, min(self.index + 1, plan.horizon), hits, self.used, self.follow)
-            found = self.done[hit] = ItemDone(after, DistinctItem() if plan.unique else None)
+            found = self.done[hit] = ItemDone(after, DistinctItem(plan.fixed) if plan.unique else None)
         return found
 
     def _members(self, members: tuple[tuple[bool, str], ...]) -> tuple[Thread, ...]:
-        left = [i for i in range(len(members)) if not self.used >> i & 1]
+        assert isinstance(self.used, int)
+        used = self.used
+        left = [i for i in range(len(members)) if not used >> i & 1]
         words = [i for i in left if members[i][0]]
         others = [i for i in left if not members[i][0]]
         threads: list[Thread] = []
@@ -224,7 +247,8 @@ class ArrayState:
 
 
 class ItemDone(Continuation):
-    """After an item; `guard` asks whether it is new where items must be unique."""
+    """After an item; `guard` asks whether it is new where items must be unique. `state` knows of it but where the plan
+    is tight: then the text is asked what the item was."""
 
     __slots__ = ("state",)
 
@@ -234,6 +258,14 @@ class ItemDone(Continuation):
 
     def after(self, outcome: int) -> tuple[Thread, ...]:
         return self.state.between()
+
+    def finish(self, outcome: int, run: Run, end_offset: int) -> tuple[Thread, ...]:
+        threads = super().finish(outcome, run, end_offset)
+        if not threads or not self.state.plan.tight:
+            return threads
+        assert run.tape is not None
+        item = run.tape.items(len(run.tape.text) - end_offset)[-1]
+        return self.state.without(item).between()
 
 
 class Taken(Continuation):
@@ -248,6 +280,7 @@ class Taken(Continuation):
 
     def after(self, outcome: int) -> tuple[Thread, ...]:
         state = self.state
+        assert isinstance(state.used, int)
         return state.values.array_state(
             state.plan,
             min(state.index + 1, state.plan.horizon),

@@ -40,7 +40,11 @@ class DistinctKey:
 
 
 class DistinctItem:
-    """`uniqueItems`: the item that ends differs from all before it."""
+    """`uniqueItems`: the item that ends differs from all before it. `tried`: what comes next hangs on the string that
+    ends too, so every token that ends it has to be tried."""
+
+    def __init__(self, tried: bool = False) -> None:
+        self.tried = tried
 
     def allows(self, tape: Tape, end: int) -> bool:
         items = tape.items(end)
@@ -48,7 +52,7 @@ class DistinctItem:
         return all(canonical(item) != last for item in items)
 
     def refused(self, tape: Tape) -> frozenset[str] | None:
-        if tape.mode == 2 or tape.open is None:
+        if self.tried or tape.mode == 2 or tape.open is None:
             return None
         end = tape.string[0] if tape.mode else len(tape.text)
         before = bytes(tape.text[tape.open.start : end]).rstrip(b" \t\r\n,")

@@ -82,7 +82,7 @@ def _within_doubles() -> ByteDfa:
 def spellings(value: Fraction, only_plain: bool = False) -> list[bytes]:
     """The usual JSON spellings of a constant: `1`, `1.0`; `0.001`, `1e-3`, `1e-03`. Not trailing zeros without end."""
     look()
-    plain = _decimal(value)
+    plain = numbers.plain_text(value)
     if only_plain:
         return [plain.encode()]
     found = {plain}
@@ -94,15 +94,6 @@ def spellings(value: Fraction, only_plain: bool = False) -> list[bytes]:
     if value and (len(plain) > 5 or abs(value) >= 1000 or value.denominator > 1):
         found |= _exponent_forms(value, digits)
     return sorted(text.encode() for text in found)
-
-
-def _decimal(value: Fraction) -> str:
-    places = 0
-    while (value * 10**places).denominator != 1:
-        places += 1
-    digits = str(abs(int(value * 10**places))).rjust(places + 1, "0")
-    text = digits if not places else f"{digits[:-places]}.{digits[-places:]}"
-    return "-" + text if value < 0 else text
 
 
 def _exponent_forms(value: Fraction, digits: str) -> set[str]:

@@ -228,7 +228,9 @@ class ObjectState:
             if self._has_names():
                 threads = (Choice({_COMMA: Then(lambda: layout.optional(layout.block, Then(self.name_threads)))}),)
             if self.may_close():
-                threads = (*threads, *self._close(), *layout.before_close(Then(self._close)))
+                instead = () if self.plan.check is None else threads  # where the check refuses the bracket
+                ending = Then(lambda: (*instead, *self._close()))
+                threads = (*threads, *self._close(), *layout.before_close(ending))
             self._after = threads
         return self._after
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
-from grammar.arrays import ArrayPlan, ArrayState, Counting
+from grammar.arrays import ArrayPlan, ArrayState, Counting, Used
 from grammar.automata.budget import look
 from grammar.frames import Layout
 from grammar.gather import Guard
@@ -19,10 +19,12 @@ from grammar.objects import Claims, ObjectPlan, ObjectState, ordered_names
 from grammar.options import GrammarOptions
 from grammar.schema import numbers, strings
 from grammar.schema.checks import Checks
-from grammar.schema.containers import Array, Conj, Fact, Object, Term, conj
+from grammar.schema.constants import json_text
+from grammar.schema.containers import Array, Conj, Fact, Literal, Object, Term, conj
 from grammar.schema.document import Document
 from grammar.schema.domain import Domain
 from grammar.schema.meaning import Circular, Meaning
+from grammar.schema.numbers import Numbers
 from grammar.schema.strings import Strings, StringSet
 from grammar.shapes import Shape, together
 from grammar.starts import Hole, Start
@@ -131,7 +133,7 @@ class Values:
         return found
 
     def array_state(
-        self, plan: ArrayPlan, index: int, hits: tuple[int, ...], used: int, follow: Continuation
+        self, plan: ArrayPlan, index: int, hits: tuple[int, ...], used: Used, follow: Continuation
     ) -> ArrayState:
         key = (plan, index, hits, used, follow)
         found: ArrayState | None = self._states.get(key)
@@ -362,12 +364,40 @@ class Values:
             high = len(members) if high is None else min(high, len(members))
             if low > high:
                 return None
+        items = [*prefix, *([] if rest is None else [rest])]
+        told = spec.unique and not spec.contains and members is None
+        fixed = told and not all(map(self._can_grow, items))
         plan = ArrayPlan(
-            tuple(prefix), rest, spec.low, high, spec.unique, spec.contains, self._check(spec.checks), members
+            tuple(prefix),
+            rest,
+            spec.low,
+            high,
+            spec.unique,
+            spec.contains,
+            self._check(spec.checks),
+            members,
+            fixed or (told and any(map(self._is_tight, items))),
+            fixed,
         )
         if plan.contains and not Counting(plan, self.satisfiable).can_end(0, (0,) * len(plan.contains)):
             return None
         return plan
+
+    def _is_tight(self, terms: Conj) -> bool:
+        """Some number or word, once begun again, may be unable to become another one."""
+        domain = self.domain(terms)
+        return domain.null or bool(domain.booleans) or any(part != Numbers() for part in domain.numbers)
+
+    def _can_grow(self, terms: Conj) -> bool:
+        return all(map(strings.can_grow, self.domain(terms).strings))
+
+    def excluded(self, plan: ArrayPlan, item: Any) -> Literal | None:
+        """`item` as what later items of a tight plan must not be; None where they can always become another one."""
+        if isinstance(item, list | dict):
+            return None
+        if isinstance(item, str) and not plan.fixed:
+            return None
+        return Literal(json_text(item))
 
     def counting(self, plan: ArrayPlan) -> Counting:
         found = self._counting.get(plan)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -202,8 +203,26 @@ def _automaton_of(part: Numbers) -> ByteDfa:
     for other in sorted(part.not_steps):
         found = byte_difference(found, number_dfa(integer=other == 1, multiple_of=None if other == 1 else other))
     if part.minus:
-        found = byte_difference(found, _of_values(sorted(part.minus)))
+        found = byte_difference(found, _plain_spellings(part.minus))
     return found
+
+
+def plain_text(value: Fraction) -> str:
+    """Of a decimal fraction, without an exponent."""
+    places = 0
+    while (value * 10**places).denominator != 1:
+        places += 1
+    digits = str(abs(int(value * 10**places))).rjust(places + 1, "0")
+    text = digits if not places else f"{digits[:-places]}.{digits[-places:]}"
+    return "-" + text if value < 0 else text
+
+
+def _plain_spellings(values: frozenset[Fraction]) -> ByteDfa:
+    """All spellings of `values` that have no exponent: zeros may follow behind the point."""
+    texts = [re.escape(plain_text(value)) for value in sorted(values)]
+    ways = [text + (r"0*" if "." in text else r"(\.0+)?") for text in texts]
+    zero = [r"-0(\.0+)?"] if 0 in values else []
+    return utf8(CharDfa.from_pattern("|".join(ways + zero), dialect="python", anchored=True))
 
 
 @lru_cache(maxsize=1)

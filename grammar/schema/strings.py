@@ -199,5 +199,16 @@ def finite_words(parts: StringSet) -> frozenset[str] | None:
     return found
 
 
+def can_grow(part: Strings) -> bool:
+    """Every string of the set begins another one of it."""
+    part = part.reduced
+    if part.words is not None or part.high is not None:
+        return part.words == frozenset()
+    if part.dfa is None:
+        return True
+    table = part.dfa.table
+    return all(row for row, accepts in zip(table.rows, table.accepting, strict=True) if accepts)
+
+
 def contains(parts: StringSet, text: str) -> bool:
     return any(part.has(text) for part in parts)

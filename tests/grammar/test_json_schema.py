@@ -8,7 +8,7 @@ import pytest
 
 import grammar
 from grammar import GrammarLimit, InvalidGrammar, Unsatisfiable, UnsupportedGrammar, compile_json_schema
-from tests.grammar.grammar_checks import accepts, allowed, byte_vocabulary, check_schema
+from tests.grammar.grammar_checks import accepts, allowed, byte_vocabulary, check_schema, walk
 
 
 def test_type_allows_just_the_named_types() -> None:
@@ -162,6 +162,28 @@ def test_unique_items_compares_values_not_spellings() -> None:
     check_schema({"type": "array", "uniqueItems": True}, [], [[1, 1], ["a", "a"], [{"a": 1, "b": 2}, {"b": 2, "a": 1}]])
     check_schema({"uniqueItems": True}, ["[1,1.5]"], ["[1,1.0]", r'["a","\u0061"]', "[[1],[1.0]]"], raw=True)
     check_schema({"items": {"enum": ["a", "b", 1]}, "uniqueItems": True}, [["a", 1, "b"]], [["a", "a"], [1, 1]])
+
+
+@pytest.mark.parametrize(
+    ("items", "values"),
+    [
+        ({"type": "integer"}, [0, 1, 10, -5]),
+        ({"type": "integer", "minimum": 0, "maximum": 255}, [0, 2, 200, 255]),
+        ({"type": "number", "maximum": 5}, [0, 0.5, 3, 5]),
+        ({"type": "string", "format": "date"}, ["2020-01-01", "2020-01-02"]),
+        ({"type": ["string", "null"]}, ["a", None, "ab"]),
+        ({"type": "string", "maxLength": 2}, ["a", "ab", ""]),
+        ({}, [0, True, None, "a", [0], {"a": 0}]),
+    ],
+)
+def test_unique_items_are_not_begun_again_where_they_could_only_be_the_same(
+    items: object, values: list[object]
+) -> None:
+    """After `[0, 0` there was no way on: every spelling of an integer that begins with 0 is 0."""
+    schema = {"type": "array", "uniqueItems": True, "items": items}
+    compiled = check_schema(schema, [values, values[::-1]], [[*values, value] for value in values])
+    for seed in range(6):
+        walk(compiled, seed)
 
 
 def test_contains_counts_items() -> None:
