@@ -172,10 +172,18 @@ def _merged(module: Any, adapter: str | None) -> str:
 
 
 def _shrink(module: Any, weights: WeightsKind, where: str) -> None:
-    if module.device.type != "cpu" or module.dtype != torch.float32:
+    if module.device.type == "cuda" and find_spec("triton") is not None:
+        from engine.cuda.small_layers import refusal, shrink
+
+        if reason := refusal(weights, module.device, module.dtype):
+            raise ModelLoadError(f"{where!r}: {reason}; serve it with other weights, such as 'full'")
+        shrink(module, weights)
+        return
+    if weights == "fp8" or module.device.type != "cpu" or module.dtype != torch.float32:
         raise ModelLoadError(
-            f"{where!r} is in {module.dtype} on {module.device}; weights = {weights!r} is for float32 on a CPU: "
-            "leave out dtype and device, or serve it with weights = 'full'"
+            f"{where!r} is in {module.dtype} on {module.device}; weights = {weights!r} is for "
+            + ("CUDA devices: " if weights == "fp8" else "float32 on a CPU, or half precision on CUDA with triton: ")
+            + "take 'int8', leave out dtype and device, or serve it with weights = 'full'"
         )
     shrink_module(module, EIGHT if weights == "int8" else FOUR)
 

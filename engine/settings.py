@@ -12,7 +12,7 @@ from plugins import ConfigurationError
 
 AttentionKind = Literal["auto", "reference", "triton"]
 ForwardKind = Literal["auto", "transformers"]
-WeightsKind = Literal["full", "int8", "int4"]
+WeightsKind = Literal["full", "int8", "int4", "fp8"]
 KVKind = Literal["full", "int8"]
 
 
@@ -126,7 +126,7 @@ class EngineSettings:
     watchdog_s: float | None = 120.0
     """A step that takes longer is given up: its requests fail, a new engine thread goes on. None = wait forever."""
     weights: WeightsKind = "full"
-    """Of every model, on CPUs: as the checkpoint has them, or rounded at load to 8 or 4 bits."""
+    """Of every model: as the checkpoint has them, or rounded at load to 8 or 4 bits; fp8 on CUDA devices alone."""
     kv: KVKind = "full"
     """What the KV cache keeps: the model's own numbers, or int8 with a scale for each head of each position."""
     drain_s: float = 10.0
@@ -165,7 +165,7 @@ class EngineSettings:
         for name, kind in _KINDS:
             if (found := getattr(self, name)) not in get_args(kind):
                 kinds = ", ".join(get_args(kind))
-                hint = "; fp8 needs a GPU kernel that is not there, use int8" if found == "fp8" else ""
+                hint = "; there is no fp8 for the cache, use int8" if found == "fp8" else ""
                 raise ConfigurationError(f"engine: {name} is {found!r}; it must be one of {kinds}{hint}")
         if not self.models:
             raise ConfigurationError("engine: models is empty; name at least one, such as {path = 'bundled'}")

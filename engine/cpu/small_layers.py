@@ -80,7 +80,8 @@ def weight_bytes(module: Any) -> int:
 def weight_count(module: Any) -> int:
     small = {id(p.packed): p.packed for p in module.modules() if isinstance(p, SmallLinear | SmallEmbedding)}
     whole: int = sum(parameter.numel() for parameter in module.parameters())
-    return whole + sum(packed.n * packed.k for packed in small.values())
+    elsewhere = sum(getattr(part, "rounded_count", 0) for part in module.modules())  # those of a CUDA device
+    return whole + elsewhere + sum(packed.n * packed.k for packed in small.values())
 
 
 def _product(rows: Tensor, packed: Packed, out: Tensor) -> None:

@@ -127,8 +127,10 @@ def test_memory_is_what_was_asked_for(tmp_path: Path) -> None:
 def test_what_cannot_be_rounded_is_refused_with_the_reason(tiny_folder: Folder, tmp_path: Path) -> None:
     with pytest.raises(ModelLoadError, match="weights = 'int8' is for float32 on a CPU"):
         load_model(tiny_folder("llama"), dtype="bfloat16", weights="int8")
-    with pytest.raises(ConfigurationError, match=r"weights is 'fp8'.*use int8"):
-        Engine(EngineSettings(weights="fp8"))  # type: ignore[arg-type]
+    with pytest.raises(ModelLoadError, match=r"weights = 'fp8' is for CUDA devices: take 'int8'"):
+        load_model(tiny_folder("llama"), weights="fp8")
+    with pytest.raises(ConfigurationError, match=r"kv is 'fp8'.*use int8"):
+        Engine(EngineSettings(kv="fp8"))  # type: ignore[arg-type]
     folder = save_tiny(tmp_path)
     config = json.loads((folder / "config.json").read_text())
     config["quantization_config"] = {"quant_method": "gptq", "bits": 4, "group_size": 128}

@@ -11,18 +11,18 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from engine.cuda import attention_kernels, mask_kernels
+from engine.cuda import attention_kernels, mask_kernels, weight_kernels
 
 
 def compiled(
     kernel: Any, types: dict[str, str], constants: dict[str, Any], *, capability: int, warps: int, stages: int = 3
 ) -> dict[str, Any]:
-    """`types`: of the arguments that are no constants. Pointers and strides are taken for multiples of 16, as they are
-    where tensors are whole."""
+    """`types`: of the arguments that are no constants. Pointers, strides and widths are taken for multiples
+    of 16, as they are where tensors are whole."""
     even = {
         (at,): [["tt.divisibility", 16]]
         for at, (name, kind) in enumerate(types.items())
-        if kind[0] == "*" or "_stride" in name
+        if kind[0] == "*" or name in ("width", "columns") or "_stride" in name
     }
     source = ASTSource(kernel, types | dict.fromkeys(constants, "constexpr"), constants, even)
     options = {"num_warps": warps, "num_stages": stages}
@@ -60,11 +60,35 @@ def main() -> None:
     merging = {"tiles": "*i64", "out": "*bf16", "sums": "*fp32", "norms": "*fp32", "heads": "i32", "window": "i32"}
     sizes = {"KEYS": 64, "VALUE_DIM": 128, "VALUE_WIDE": 128, "SPLITS": 16, "SPAN": 128}
     masks = {"logits": "*fp32", "masks": "*i32", "logits_stride": "i32", "words": "i32", "vocab": "i32"}
+    rounded = {
+        "x": "*bf16", "data": "*i8", "scales": "*fp32", "out": "*bf16",
+        "rows": "i32", "columns": "i32", "width": "i32", "x_stride": "i32",
+    }  # fmt: skip
+    tile = {"ROWS": 16, "COLUMNS": 32, "STEP": 256, "WIDEN": False}
     found = {
         "single token": attention("bf16", 128, 4, 1),
         "single token, capability 8.0": attention("bf16", 128, 4, 1, capability=80),
         "single token, int8": attention("bf16", 128, 4, 1, small=True),
         "chunk": attention("bf16", 128, 4, 32),
+        "int8 weights": compiled(
+            weight_kernels.multiply_small, rounded, tile | {"GROUP": 0}, capability=90, warps=4, stages=4
+        ),
+        "fp8 weights": compiled(
+            weight_kernels.multiply_small,
+            rounded | {"data": "*fp8e4nv"},
+            tile | {"GROUP": 0},
+            capability=90,
+            warps=4,
+            stages=4,
+        ),
+        "int4 weights": compiled(
+            weight_kernels.multiply_small,
+            rounded | {"data": "*u8"},
+            tile | {"GROUP": 128},
+            capability=90,
+            warps=4,
+            stages=4,
+        ),
         "masks": compiled(mask_kernels.refuse_tokens, masks, {"COLUMNS": 1024}, capability=90, warps=4),
         "merge": compiled(attention_kernels.merge_splits, merging, sizes, capability=90, warps=4),
     }

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 @pytest.mark.slow
 def test_kernels_compile_for_gpus_with_tensor_cores_and_wide_copies() -> None:
-    """Attention multiplies in tensor cores, and keys come 16 bytes at a time beside the arithmetic."""
+    """Products are tensor cores'; keys and rounded weights come 16 bytes at a time, beside the arithmetic."""
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     command = [sys.executable, "-m", "tests.engine.cuda.compiling"]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
@@ -25,7 +25,7 @@ def test_kernels_compile_for_gpus_with_tensor_cores_and_wide_copies() -> None:
     found = json.loads(done.stdout.splitlines()[-1])
     for name, facts in found.items():
         assert facts["bytes"] > 0, name
-        if "token" in name or name == "chunk":
+        if name not in ("merge", "masks"):
             assert facts["tensor_cores"], (name, facts)
             assert facts["wide_async_copies"] > 0, (name, facts)
             assert facts["shared"] <= 160 << 10, "more than an A100's multiprocessor has"
