@@ -82,7 +82,8 @@ async def _round(engine: Engine, names: list[str], args: argparse.Namespace) -> 
     ]
     began = time.process_time()
     await asyncio.gather(*[_drain(engine, job) for job in jobs])
-    return 1000 * (time.process_time() - began) / (args.c * args.output_len)
+    tokens: int = args.c * args.output_len
+    return 1000 * (time.process_time() - began) / tokens
 
 
 async def _drain(engine: Engine, job: Job) -> None:

@@ -1,0 +1,215 @@
+"""Random traffic through a whole core on a tiny pool: every request ends, nobody's answer changes, no block leaks.
+
+What `test_scheduler` shows with a model that is a memory, here with a real one: several choices, beams, grammars,
+adapters, cancellations, deadlines, guesses, and blocks that are spilled and come back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from engine import EngineSettings, LiveGeneration, LoadedModel
+from engine.beside import Adapter, load_beside
+from engine.construction import make_core
+from engine.core import EngineCore, Submission
+from engine.delivery import Outbox
+from engine.params import draw_rule
+from engine.spill import Spill
+from plugins import DeadlineExceeded, Job
+from tests.engine.conftest import MakeModel
+from tests.engine.driving import Result, ScriptedGrammar, a_job, collect
+from tests.engine.lora import TARGETS, write_adapter
+from tests.engine.tiny_models import EOS
+
+SIZE, BUDGET, BLOCK, BLOCKS = 4, 14, 4, 16
+KINDS: dict[str, dict[str, Any]] = {
+    "greedy": {},
+    "drawn": {"temperature": 1.2, "seed": 3},
+    "several": {"temperature": 0.9, "seed": 5, "n": 3},
+    "beams": {"use_beam_search": True, "best_of": 3, "n": 2},
+    "groups": {"use_beam_search": True, "best_of": 4, "n": 2, "beam_groups": 2, "diversity_penalty": 0.5},
+    "grammar": {"grammar": ScriptedGrammar([{5}, {6, 7, 8}, {9}, {10}, {11, 12}], EOS, forced=True)},
+}
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """One request. `leaves`: after so many steps it is cancelled; `late`: its deadline is over when it comes."""
+
+    step: int
+    kind: str
+    prompt: int
+    length: int
+    tokens: int
+    tenant: str
+    priority: int
+    adapted: bool
+    leaves: int | None
+    late: bool
+
+    @property
+    def question(self) -> tuple[Any, ...]:
+        """What its answer depends on, and nothing else."""
+        return self.kind, self.prompt, self.length, self.tokens, self.adapted
+
+    def job(self, model: LoadedModel) -> Job:
+        ids = [(7 * self.prompt + at // 7 * (self.prompt + 1)) % 250 for at in range(self.length)]
+        fields = {"max_tokens": self.tokens, "tenant": self.tenant, "priority": self.priority, **KINDS[self.kind]}
+        return a_job(model, ids, **fields)
+
+
+arrivals = st.lists(
+    st.builds(
+        Arrival,
+        step=st.integers(0, 30),
+        kind=st.sampled_from(sorted(KINDS)),
+        prompt=st.integers(0, 2),
+        length=st.sampled_from([1, 9, 16, 27]),
+        tokens=st.sampled_from([1, 6, 11]),
+        tenant=st.sampled_from("ab"),
+        priority=st.sampled_from([0, 0, 10]),
+        adapted=st.booleans(),
+        leaves=st.none() | st.integers(0, 9),
+        late=st.sampled_from([False] * 7 + [True]),
+    ),
+    min_size=1,
+    max_size=9,
+)
+
+
+@dataclass
+class House:
+    """A core without a thread: it steps when it is told to."""
+
+    model: LoadedModel
+    adapter: Adapter
+    options: dict[str, Any]
+    outbox: Outbox = field(default_factory=Outbox)
+
+    def __post_init__(self) -> None:
+        calm = {"max_batch_size": SIZE, "max_batch_tokens": BUDGET, "block_size": BLOCK, "num_blocks": BLOCKS}
+        self.core: EngineCore = make_core(self.model, EngineSettings(**{**calm, **self.options}), self.outbox)
+
+    def submit(self, arrival: Arrival) -> LiveGeneration:
+        job = arrival.job(self.model)
+        generation = LiveGeneration(job, self.core.cancel)
+        rule = draw_rule(job.sampling, default_temperature=1.0, vocab_size=self.model.vocab_size)
+        longest = min(BLOCK * BLOCKS, arrival.length + arrival.tokens)
+        deadline = time.monotonic() - 1 if arrival.late else None
+        adapter = self.adapter if arrival.adapted else None
+        self.core.submit(Submission(generation, rule, job.sampling.seed or 0, longest, deadline, adapter))
+        return generation
+
+    async def step(self) -> None:
+        if self.core.has_work:
+            self.core.step()
+        self.outbox.flush()
+        await asyncio.sleep(0)
+
+    async def finish(self, generation: LiveGeneration) -> Result:
+        while not generation.is_over:
+            await self.step()
+        return await collect(generation)
+
+
+class Answers:
+    """What each question is answered alone, with room for everything; asked once."""
+
+    def __init__(self, house: Callable[..., House]) -> None:
+        self._house = house
+        self._known: dict[tuple[Any, ...], list[list[int]]] = {}
+
+    async def of(self, arrival: Arrival) -> list[list[int]]:
+        if arrival.question not in self._known:
+            calm = self._house(num_blocks=80, max_batch_size=8, max_batch_tokens=64, draft_tokens=0)
+            alone = replace(arrival, leaves=None, late=False)
+            self._known[arrival.question] = (await calm.finish(calm.submit(alone))).tokens
+        return self._known[arrival.question]
+
+
+@pytest.fixture(scope="module")
+def house(tiny: MakeModel, tiny_folder: Callable[..., Path], tmp_path_factory: Any) -> Callable[..., House]:
+    folder = write_adapter(tmp_path_factory.mktemp("a") / "a", tiny_folder("llama"), TARGETS["llama"])
+    adapter = load_beside(tiny("llama"), str(folder), "adapted")
+    return lambda **options: House(tiny("llama"), adapter, options)
+
+
+@pytest.fixture(scope="module")
+def answers(house: Callable[..., House]) -> Answers:
+    return Answers(house)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(coming=arrivals, spill_blocks=st.sampled_from([0, 5, 200]), guesses=st.sampled_from([0, 4]))
+def test_random_traffic_ends_as_each_request_alone(
+    coming: list[Arrival], spill_blocks: int, guesses: int, house: Callable[..., House], answers: Answers
+) -> None:
+    asyncio.run(_random_traffic(coming, spill_blocks, guesses, house, answers))
+
+
+async def _random_traffic(
+    coming: list[Arrival], spill_blocks: int, guesses: int, house: Callable[..., House], answers: Answers
+) -> None:
+    kept = spill_blocks * BLOCK * house().model.kv_bytes_per_token
+    here = house(spill_bytes=kept, draft_tokens=guesses)
+    running: list[tuple[Arrival, LiveGeneration]] = []
+    for step in range(1500):
+        running += [(arrival, here.submit(arrival)) for arrival in coming if arrival.step == step]
+        for arrival, generation in running:
+            if arrival.leaves is not None and step == arrival.step + arrival.leaves:
+                generation.cancel()
+        await here.step()
+        if step > 40 and all(generation.is_over for _, generation in running):
+            break
+    pool, scheduler = here.core.scheduler.pool, here.core.scheduler
+    assert all(generation.is_over for _, generation in running), "someone was left waiting"
+    assert (scheduler.waiting_count, scheduler.running, here.core.has_work) == (0, [], False)
+    assert pool.free_count == BLOCKS
+    assert not isinstance(pool.spill, Spill) or pool.spill.kept_bytes <= kept
+    for arrival, generation in running:
+        await _check(arrival, generation, answers)
+
+
+async def _check(arrival: Arrival, generation: LiveGeneration, answers: Answers) -> None:
+    expected = await answers.of(arrival)
+    try:
+        found = await collect(generation)
+    except DeadlineExceeded:
+        assert arrival.late
+        return
+    for tokens, right, reason in zip(found.tokens, expected, found.reasons, strict=True):
+        assert reason is not None
+        if reason == "cancelled":
+            assert arrival.leaves is not None
+            assert tokens == right[: len(tokens)]
+        else:
+            assert tokens == right
+
+
+async def test_a_batch_request_is_answered_though_others_never_stop_coming(house: Callable[..., House]) -> None:
+    """Interactive requests of every kind keep a queue; the one of low priority among them, with beams, is reached."""
+    here = house(spill_bytes=1 << 20)
+    patient = Arrival(0, "beams", 0, 27, 11, "a", 10, False, None, False)
+    waiting = here.submit(patient)
+    others: list[LiveGeneration] = []
+    for step in range(3000):
+        if waiting.is_over:
+            break
+        if here.core.scheduler.waiting_count < 5:
+            kind = sorted(KINDS)[step % len(KINDS)]
+            others.append(here.submit(Arrival(step, kind, step % 3, 16, 6, "b", 0, step % 2 == 0, None, False)))
+        await here.step()
+    assert waiting.is_over
+    assert (await collect(waiting)).reasons != ["cancelled"] * 2
+    for generation in others:
+        await here.finish(generation)
+    assert here.core.scheduler.pool.free_count == BLOCKS
