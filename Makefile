@@ -39,8 +39,8 @@ audit: $(VENV)/.installed
 	$(VENV)/bin/pip-audit --skip-editable
 
 # The clients that tests/clients drives and `make test` does not install, in environments of their own: one for each set whose
-# versions of openai go together. pip is renewed first, since older ones take many minutes to find that out.
-clients: .venv-clients/.installed .venv-clients-litellm/.installed
+# newest versions want the same openai. In one environment pip would take old versions of all, after half an hour.
+clients: .venv-clients/.installed .venv-clients-instructor/.installed .venv-clients-litellm/.installed
 
 .venv-%/.installed: tests/clients/requirements-%.txt
 	$(or $(shell command -v $(PYTHON)),python3) -m venv .venv-$*

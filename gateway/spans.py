@@ -106,6 +106,11 @@ class Spans:
             timeline=self._timeline(exchange),
             holds=exchange.moderation.holds if exchange.moderation else (),
             content=self._capture(exchange) if self._capture else None,
+            template=exchange.request.parts.version if exchange.request.parts is not None else "",
+            rails=_rails(exchange),
+            rails_version=(exchange.pinned.fingerprint[:12] + exchange.policy.fingerprint[:4])
+            if exchange.stages
+            else "",
             policy=exchange.policy.name,
             not_enforced=tuple(exchange.unenforced),
             review=exchange.review["id"] if exchange.review else None,
@@ -117,6 +122,14 @@ class Spans:
         if line is None or not line.steps or (self._capture and not exchange.withholds_tokens):
             return line
         return dataclasses.replace(line, steps=[])
+
+
+def _rails(exchange: Exchange) -> tuple[str, ...]:
+    """Of a request that came far enough to meet any."""
+    return (
+        *[f"screen {line.stage}" for line in exchange.decisions if line.slot == "screen"],
+        *[f"moderate {name}" for name, _ in exchange.rails],
+    )
 
 
 def _asked(request: Request) -> Asked:

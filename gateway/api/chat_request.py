@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from gateway.api.bodies import Parsed, read_body
 from gateway.api.fields import (
@@ -70,10 +70,13 @@ class ChatMessage(Wire):
 
 
 class ResponseFormat(Wire):
-    """With `structural_tag`, the other fields are those of the tag itself."""
+    """With `structural_tag`, the other fields are those of the tag itself; `schema` beside `json_object` is how other
+    servers, and clients that were written for them, spell a schema."""
 
+    model_config = ConfigDict(populate_by_name=True)
     type: Literal["text", "json_object", "json_schema", "structural_tag"]
     json_schema: JsonSchemaFormat | None = None
+    schema_: dict[str, Any] | bool | None = Field(default=None, alias="schema")
 
     @model_validator(mode="after")
     def _has_schema(self) -> ResponseFormat:
@@ -81,6 +84,8 @@ class ResponseFormat(Wire):
             raise ValueError("`json_schema` is required when `type` is 'json_schema'")
         if self.type != "json_schema" and self.json_schema is not None:
             raise ValueError(f"`json_schema` is given, but `type` is {self.type!r}; make it 'json_schema'")
+        if self.type != "json_object" and self.schema_ is not None:
+            raise ValueError(f"`schema` stands beside 'json_object' or inside `json_schema`, not beside {self.type!r}")
         return self
 
     @property
@@ -182,9 +187,11 @@ def constraint_of(asked: ResponseFormat | None, wire: SharedFields) -> Constrain
     if asked is None or asked.type == "text":
         return None
     options = wire.sluicegate.grammar
+    if asked.type == "json_object" and asked.schema_ is not None:
+        return Constraint("json_schema", asked.schema_, options=options)
     if asked.type == "json_object":
         return Constraint("json_object", options=options)
     if asked.type == "structural_tag":
-        return Constraint("structural_tag", asked.model_dump(exclude={"json_schema"}), options=options)
+        return Constraint("structural_tag", asked.model_dump(exclude={"json_schema", "schema_"}), options=options)
     assert asked.json_schema is not None
     return Constraint("json_schema", asked.json_schema.schema_, asked.json_schema.name, options)

@@ -66,6 +66,11 @@ class Finished:
     content: Content | None = None
     version: str = ""
     """Of the model."""
+    template: str = ""
+    """Of the prompt, with its version; "" where there is none."""
+    rails: tuple[str, ...] = ()
+    """That it met, as `slot name`."""
+    rails_version: str = ""
     policy: str = ""
     not_enforced: tuple[str, ...] = ()
     """Rails that did not act, and why."""

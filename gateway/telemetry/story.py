@@ -84,6 +84,13 @@ def _response(done: Finished) -> dict[str, Value]:
         semconv.USAGE_CACHE_READ_INPUT_TOKENS: done.usage.cached_tokens,
         semconv.RESPONSE_FINISH_REASONS: done.finish_reasons,
     }
+    versions = {
+        semconv.MODEL_VERSION: done.version,
+        semconv.TEMPLATE_VERSION: done.template,
+        semconv.RAILS: done.rails,
+        semconv.RAILS_VERSION: done.rails_version,
+    }
+    told |= {name: value for name, value in versions.items() if value}
     if done.not_enforced:
         told[semconv.NOT_ENFORCED] = done.not_enforced
     if done.review is not None:

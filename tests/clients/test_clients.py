@@ -1,7 +1,7 @@
 """The clients that people use, with the versions of today: structured output, tools, streams and errors each.
 
-Each script runs in the first Python that has its client: this one, those of `make clients` (`.venv-clients` and
-`.venv-clients-litellm`), or the one that `SLUICEGATE_CLIENTS_PYTHON` names.
+Each script runs in the first Python that has its client: this one, those of `make clients` (`.venv-clients*`), or the
+one that `SLUICEGATE_CLIENTS_PYTHON` names.
 """
 
 from __future__ import annotations

@@ -275,6 +275,15 @@ def test_what_changes_no_answer_is_told(app: TestApp, path: str, fields: dict[st
     assert answer.headers["x-sluicegate-ignored"] == ",".join(told)
 
 
+def test_a_schema_beside_json_object_is_enforced(gateway: RunningGateway) -> None:
+    """As some clients spell it; elsewhere in `response_format` it is refused."""
+    asked = {**BODIES[CHAT], "model": "bundled", "response_format": {"type": "json_object", "schema": SCHEMA}}
+    told = httpx.post(gateway.url + CHAT, json=asked, timeout=60).json()
+    assert json.loads(told["choices"][0]["message"]["content"]) == {"a": 1}
+    for wrong in ({"type": "text", "schema": SCHEMA}, {**STRUCTURED[CHAT]["response_format"], "schema": SCHEMA}):
+        assert httpx.post(gateway.url + CHAT, json={**asked, "response_format": wrong}).status_code == 400
+
+
 @pytest.mark.parametrize("path", DIALECTS)
 def test_a_stream_tells_it_too(app: TestApp, path: str) -> None:
     answer = app.client.post(path, json={**BODIES[path], "stream": True, "flavour": "salt"})

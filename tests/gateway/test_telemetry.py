@@ -128,6 +128,28 @@ def test_content_is_in_a_trace_only_where_asked_for_and_only_after_the_rails(
     assert all(b"ada@lovelace" not in sent for sent in collector.bodies)
 
 
+def test_a_trace_says_which_versions_made_the_answer(collector: Collector) -> None:
+    """Template, model and rails: another text of the template, or another setting of a rail, is another version."""
+    endpoint = f"http://127.0.0.1:{collector.server_port}"
+    body = {**BODY, "sluicegate": {"template": "t@2", "cache": False}}
+    for system, phrase in (("Be brief.", "one"), ("Be kind.", "one"), ("Be kind.", "two")):
+        overrides = {
+            "prompts": {"templates": {"t@2": {"system": system}}},
+            "pipeline": {"screen": ["secrets"], "moderate": ["blocklist"]},
+            "stages": {"moderate": {"blocklist": {"phrases": [phrase], "action": "block"}}},
+        }
+        with running(overrides, environ={"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint}) as gateway:
+            assert httpx.post(f"{gateway.url}/v1/chat/completions", json=body).status_code == 200
+            version = gateway.house.models["bundled"].version
+    told = [attributes(span) for span in spans_of(collector) if span.name == "chat bundled"]
+    assert [one[semconv.MODEL_VERSION] for one in told] == [version] * 3
+    assert [value.string_value for value in told[0][semconv.RAILS].values] == ["screen secrets", "moderate blocklist"]
+    first, second, third = ((one[semconv.TEMPLATE_VERSION], one[semconv.RAILS_VERSION]) for one in told)
+    assert first[0].startswith("t@2")
+    assert first[0] != second[0] == third[0]
+    assert first[1] == second[1] != third[1]
+
+
 def test_a_sampler_that_never_samples_exports_nothing(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
     environ = {
         "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{collector.server_port}",

@@ -13,6 +13,8 @@ from gateway.testing import Reply, TestApp
 from gateway.upstream.breaker import Breaker
 from gateway.upstream.settings import UpstreamSettings, is_public
 from plugins import ConfigurationError
+from tests.gateway.conftest import RunningGateway
+from tests.gateway.test_tools import PERSON
 from tests.gateway.upstream.servers import (
     END,
     Act,
@@ -255,6 +257,64 @@ def test_tools_are_passed_on_and_their_arguments_judged() -> None:
         assert choice["message"]["tool_calls"][0]["function"] == {"name": "look", "arguments": GOOD}
     with running(ScriptedServer(call(BAD))) as url, gateway(url) as app:
         assert app.client.post("/v1/chat/completions", json=body).status_code == 500
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_second_gateway_calls_tools_for_the_first(request: pytest.FixtureRequest, stream: bool) -> None:
+    """What it took apart comes as calls, not as text: id, name, and arguments in pieces that satisfy the schema."""
+    said = "Extract the fields.\n\nMy name is Clara Winther and I live in Aarhus."
+    body = {"messages": [{"role": "user", "content": said}], "tools": [PERSON], "tool_choice": "required"}
+    bundled: RunningGateway = request.getfixturevalue("gateway")
+    with gateway(f"{bundled.url}/v1", model="bundled") as app:
+        asked = {**body, "model": "far", "temperature": 0, "max_tokens": 100 + stream, "stream": stream}
+        answer = app.client.post("/v1/chat/completions", json=asked)
+        assert answer.status_code == 200, answer.text
+        name, arguments, reason, text = called_in(answer.text) if stream else called(answer.json())
+        assert (name, reason, text) == ("save_person", "tool_calls", "")
+        assert json.loads(arguments) == {"name": "Clara Winther", "city": "Aarhus"}
+        [outcome] = app.wait_for_outcomes(1)
+        assert outcome.usage.completion_tokens > 0
+
+
+def called(body: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    """Name and arguments of the one call, how the choice ended, and its text."""
+    [choice] = body["choices"]
+    [call] = choice["message"]["tool_calls"]
+    function = call["function"]
+    return function["name"], function["arguments"], choice["finish_reason"], choice["message"]["content"] or ""
+
+
+def called_in(stream: str) -> tuple[str, str, str, str]:
+    events = [json.loads(line[6:]) for line in stream.splitlines() if line.startswith("data: {")]
+    choices = [choice for one in events for choice in one["choices"]]
+    calls = [call for choice in choices for call in choice["delta"].get("tool_calls", ())]
+    assert {call["index"] for call in calls} == {0}
+    assert len([call for call in calls if call.get("id")]) == 1
+    functions = [call["function"] for call in calls]
+    assert len([f for f in functions if f["arguments"]]) > 1
+    name = "".join(f.get("name", "") for f in functions)
+    reasons = [choice["finish_reason"] for choice in choices if choice["finish_reason"]]
+    text = "".join(choice["delta"].get("content") or "" for choice in choices)
+    return name, "".join(f["arguments"] for f in functions), "".join(reasons), text
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"typical_p": 0.5}, "typical_p"),
+        ({"bad_words": ["x"]}, "bad_words"),
+        ({"use_beam_search": True}, "use_beam_search"),
+        ({"best_of": 3}, "best_of"),
+        ({"reasoning_effort": "high"}, "sluicegate.reasoning"),
+        ({**AS_JSON, "sluicegate": {"on_length": "close"}}, "sluicegate.on_length"),
+    ],
+)
+def test_what_the_other_server_does_not_know_is_refused(fields: dict[str, Any], param: str) -> None:
+    server = ScriptedServer(says(GOOD))
+    with running(server) as url, gateway(url, dialect="openai") as app:
+        refused = asked(app, stream=False, **fields)
+        assert (refused.status, error(refused)["param"]) == (400, param)
+    assert not server.bodies
 
 
 def test_it_serves_beside_another_generator() -> None:
