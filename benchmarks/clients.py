@@ -1,7 +1,7 @@
 """Clients that leave, and clients that only wait: how soon the engine stops, and what an idle stream costs.
 
 python -m benchmarks.clients --limit 40            # streams that are left half way, with the bundled model
-python -m benchmarks.clients --idle 2000           # streams of which nothing comes, with a scripted model
+python -m benchmarks.clients --idle 10000          # streams of which nothing comes, with a scripted model
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import asyncio
 import json
 import resource
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -18,13 +20,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
 import uvicorn
 
 from benchmarks.common import machine
+from benchmarks.idle_clients import allow_files, opened
 from gateway import House
 from gateway.config import load
-from gateway.server import _uvicorn_config
+from gateway.server import _uvicorn_config, settle_memory
 from gateway.testing import TestApp
 
 BODY: dict[str, Any] = {"messages": [{"role": "user", "content": "Tell me a long story."}], "stream": True}
@@ -65,42 +67,50 @@ def leaving(limit: int) -> dict[str, float]:
 
 
 def idle(count: int) -> dict[str, float]:
-    """Streams that stay open and silent: memory of one, and how long another request takes meanwhile."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 2 * count + 1000), hard))
+    """Streams that stay open and silent, of clients in another process: memory of one at the gateway, and how long
+    other requests take meanwhile, beside what they took before."""
+    allow_files(count + 1000)
     app = TestApp(script=["x"], delay_s=3600)
     with serving(app.house) as port:
+        alone = waits_ms(port)
         before = rss_kb()
-        connections = [opened(port, {**BODY, "model": "scripted"}) for _ in range(count)]
+        command = [sys.executable, "-m", "benchmarks.idle_clients", str(port), str(count)]
+        clients = subprocess.Popen(command, stdin=subprocess.PIPE)
         while len(app.model.generations) < count:
             time.sleep(0.02)
         each = (rss_kb() - before) / count
-        started = time.perf_counter()
-        httpx.get(f"http://127.0.0.1:{port}/v1/models").raise_for_status()
-        waited = (time.perf_counter() - started) * 1e3
-        for connection in connections:
-            connection.close()
+        meanwhile = waits_ms(port)
+        clients.communicate()
         closed = time.perf_counter()
         while len(app.outcomes) < count:
             time.sleep(0.02)
         return {
             "streams": float(count),
             "memory_of_one_kb": each,
-            "another_request_ms": waited,
+            "alone_ms_p50": alone[len(alone) // 2],
+            "alone_ms_max": alone[-1],
+            "meanwhile_ms_p50": meanwhile[len(meanwhile) // 2],
+            "meanwhile_ms_p99": meanwhile[int(len(meanwhile) * 0.99)],
+            "meanwhile_ms_max": meanwhile[-1],
             "all_given_back_s": time.perf_counter() - closed,
         }
 
 
-def opened(port: int, body: dict[str, Any]) -> socket.socket:
-    data = json.dumps(body).encode()
-    connection = socket.create_connection(("127.0.0.1", port))
-    head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {len(data)}\r\n\r\n"
-    connection.sendall(head.encode() + data)
-    return connection
+def waits_ms(port: int, count: int = 400, pause_s: float = 0.05) -> list[float]:
+    """What one request after the other took, sorted; long enough for every stream to have had its comment lines."""
+    took = []
+    for _ in range(count):
+        began = time.perf_counter()
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            connection.sendall(b"GET /v1/models HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+            while connection.recv(65536):
+                pass
+        took.append((time.perf_counter() - began) * 1e3)
+        time.sleep(pause_s)
+    return sorted(took)
 
 
 def rss_kb() -> float:
-    """Both ends of every connection are in this process: the clients' sockets count as well."""
     pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
     return pages * resource.getpagesize() / 1024
 
@@ -115,6 +125,7 @@ def serving(house: House) -> Iterator[int]:
         if house.failure is not None:
             raise house.failure
         time.sleep(0.02)
+    settle_memory()
     try:
         yield int(listener.getsockname()[1])
     finally:

@@ -1,0 +1,37 @@
+"""Clients that only wait, in a process of their own: `python -m benchmarks.idle_clients PORT COUNT` opens so many
+streams and closes them all when its input ends. `benchmarks.clients --idle` runs it."""
+
+from __future__ import annotations
+
+import json
+import resource
+import socket
+import sys
+
+
+def main() -> None:
+    port, count = int(sys.argv[1]), int(sys.argv[2])
+    allow_files(count + 100)
+    body = {"model": "scripted", "messages": [{"role": "user", "content": "Tell me a story."}], "stream": True}
+    connections = [opened(port, body) for _ in range(count)]
+    sys.stdin.read()
+    for connection in connections:
+        connection.close()
+
+
+def opened(port: int, body: dict[str, object]) -> socket.socket:
+    data = json.dumps(body).encode()
+    connection = socket.create_connection(("127.0.0.1", port))
+    head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {len(data)}\r\n\r\n"
+    connection.sendall(head.encode() + data)
+    return connection
+
+
+def allow_files(count: int) -> None:
+    """As many open files as the system lets this process have, up to `count`."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (count if hard == resource.RLIM_INFINITY else min(hard, count), hard))
+
+
+if __name__ == "__main__":
+    main()
