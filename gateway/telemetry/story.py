@@ -84,7 +84,7 @@ def _response(done: Finished) -> dict[str, Value]:
         semconv.USAGE_CACHE_READ_INPUT_TOKENS: done.usage.cached_tokens,
         semconv.RESPONSE_FINISH_REASONS: done.finish_reasons,
     }
-    versions = {
+    versions: dict[str, Value] = {
         semconv.MODEL_VERSION: done.version,
         semconv.TEMPLATE_VERSION: done.template,
         semconv.RAILS: done.rails,

@@ -26,7 +26,7 @@ def post(gateway: RunningGateway, body: dict[str, Any]) -> httpx.Response:
 
 
 def test_who_comes_back_when_told_is_admitted() -> None:
-    """Two places, eight long answers: newcomers get a 503 that names the seconds, and after as many a place is found."""
+    """Two places, eight long answers: newcomers get a 503 that names the seconds; after as many there is a place."""
     engine = {"max_batch_size": 2}
     overrides = {"server": {"shed_s": SHED_S}, "stages": {"generate": {"engine": engine}}}
     with running(overrides) as gateway, ThreadPoolExecutor(8) as pool:
