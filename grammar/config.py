@@ -88,7 +88,8 @@ class Configs:
             if len(distinct) > self.thread_limit:
                 raise GrammarLimit(
                     f"one text has more than {self.thread_limit} readings at once; make the branches of anyOf and "
-                    "oneOf easier to tell apart, or raise limits.threads"
+                    "oneOf easier to tell apart, or raise limits.threads",
+                    pointer=next(filter(None, map(_place, distinct.values())), ""),
                 )
             found = self._known[key] = Config(tuple(distinct.values()))
         return found
@@ -205,6 +206,13 @@ def _merged(starts: list[Start]) -> list[Start]:
         source = group[0].source
         found.append(group[0] if len(group) == 1 else source.start(group[0].terms, source.many(tuple(follows))))
     return found
+
+
+def _place(thread: Thread) -> str:
+    """Pointer to a schema that `thread` reads, where it knows of one."""
+    if isinstance(thread, InLexeme):
+        return thread.follow.place()
+    return thread.source.place(thread.terms) if isinstance(thread, Start) else ""
 
 
 def _key(thread: Thread) -> Any:

@@ -49,6 +49,9 @@ class MemberDone(Then):
         super().__init__(state.between)
         self.state = state
 
+    def place(self) -> str:
+        return next(filter(None, map(self.state.values.place, self.state.plan.values)), "")
+
 
 class Layout:
     """Whitespace of one grammar. `block`: after `{ [ ,` and before `} ]`; `colon`: after `:`."""

@@ -15,6 +15,10 @@ from grammar.schema.numbers import Numbers, NumberSet
 from grammar.schema.strings import Strings, StringSet
 from plugins.errors import GrammarLimit
 
+_LOOK_EVERY = 64
+"""Constants between two looks at the clock."""
+_LISTED = 2_000
+"""Constants of a list from which on they are spelled without exponents."""
 _SPELLED = 2_000
 
 
@@ -63,7 +67,11 @@ def number_lexemes(parts: NumberSet) -> tuple[Lexeme, ...]:
     found: list[Lexeme] = []
     for part in listed:
         assert part.values is not None
-        words = [(spelling, 0) for value in sorted(part.values) for spelling in spellings(value, part.plain)]
+        words: list[tuple[bytes, int]] = []
+        for k, value in enumerate(sorted(part.values)):
+            if not k % _LOOK_EVERY:
+                look()
+            words.extend((spelling, 0) for spelling in spellings(value, part.plain, len(part.values) > _LISTED))
         if words:
             found.append(Words(words))
     if others:
@@ -79,9 +87,9 @@ def _within_doubles() -> ByteDfa:
     return utf8(CharDfa.from_pattern(r"[-+.0-9]+([eE][+-]?0*(\d{1,2}|[12]\d\d|30[0-7]))?", anchored=True))
 
 
-def spellings(value: Fraction, only_plain: bool = False) -> list[bytes]:
-    """The usual JSON spellings of a constant: `1`, `1.0`; `0.001`, `1e-3`, `1e-03`. Not trailing zeros without end."""
-    look()
+def spellings(value: Fraction, only_plain: bool = False, few: bool = False) -> list[bytes]:
+    """The usual JSON spellings of a constant: `1`, `1.0`; unless `few`: `0.001`, `1e-3`, `1e-03`. Not trailing zeros
+    without end."""
     plain = numbers.plain_text(value)
     if only_plain:
         return [plain.encode()]
@@ -91,19 +99,20 @@ def spellings(value: Fraction, only_plain: bool = False) -> list[bytes]:
     if value == 0:
         found |= {"-0", "-0.0"}
     digits = plain.lstrip("-").replace(".", "").strip("0") or "0"
-    if value and (len(plain) > 5 or abs(value) >= 1000 or value.denominator > 1):
+    if value and not few and (len(plain) > 5 or abs(value) >= 1000 or value.denominator > 1):
         found |= _exponent_forms(value, digits)
     return sorted(text.encode() for text in found)
 
 
 def _exponent_forms(value: Fraction, digits: str) -> set[str]:
     sign = "-" if value < 0 else ""
-    power = 0
     size = abs(value)
-    while size >= 10:
-        size, power = size / 10, power + 1
-    while size < 1:
-        size, power = size * 10, power - 1
+    if size >= 1:
+        power = len(str(int(size))) - 1
+    else:
+        power = 0
+        while size < 1:
+            size, power = size * 10, power - 1
     heads = [digits if len(digits) == 1 else f"{digits[0]}.{digits[1:]}"]
     if len(digits) == 1:
         heads.append(digits + ".0")

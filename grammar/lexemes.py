@@ -13,10 +13,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from grammar.automata import ByteDfa, residual_digests
+from grammar.automata.budget import look
 from grammar.trie import I32
 
 QUOTE = 0x22
 BACKSLASH = 0x5C
+_LOOK_EVERY = 1_000
+"""Words of a list between two looks at the clock."""
 _NAMED = 100
 """Larger automata share by their whole language only: naming each residual language would take longer than it saves."""
 State = Any
@@ -195,6 +198,8 @@ class Words:
         self.start = WordNode(0, len(words), 0)
         self.heads = frozenset(word[0] for word in self.words if word)
         for k, (word, number) in enumerate(words):
+            if not k % _LOOK_EVERY:
+                look()
             node = self.start
             for at, byte in enumerate(word):
                 below = node.below.get(byte)

@@ -328,6 +328,9 @@ class Named(Continuation):
         super().__init__()
         self.state = state
 
+    def place(self) -> str:
+        return next(filter(None, map(self.state.values.place, self.state.plan.values)), "")
+
     def after(self, outcome: int) -> tuple[Thread, ...]:
         return tuple([thread for entry in self.state.entries_of(outcome) for thread in entry.after(0)])
 
@@ -351,6 +354,9 @@ class Free(Continuation):
     def __init__(self, state: ObjectState, index: int) -> None:
         super().__init__(state.plan.distinct)
         self.entries = state.entries_of(-1 - index)
+
+    def place(self) -> str:
+        return next((entry.state.values.place(entry.terms) for entry in self.entries), "")
 
     def after(self, outcome: int) -> tuple[Thread, ...]:
         return tuple([thread for entry in self.entries for thread in entry.after(0)])

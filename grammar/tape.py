@@ -110,11 +110,13 @@ class Tape:
 
     def items(self, end: int) -> list[Any]:
         """Items of the innermost open array, the last one ending before offset `end`."""
-        if end < len(self.text) and self.text[end] in b"]}":
+        after = self.text[end] if end < len(self.text) else 0
+        if after in b"]}":
             start = self.closed[0]  # a number ends with the bracket that closes its array, or with a wrong one
         else:
-            assert self.open is not None
-            start = self.open.start
+            around = self.open.outer if after in b"{[" and self.open is not None else self.open
+            assert around is not None
+            start = around.start
         items: list[Any] = json.loads(bytes(self.text[start:end]) + b"]")
         return items
 

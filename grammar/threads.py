@@ -63,6 +63,10 @@ class Continuation:
             return ()
         return self.after(outcome)
 
+    def place(self) -> str:
+        """Pointer to the schema of what ends here or comes next, for messages; "" where this cannot tell."""
+        return ""
+
     def least(self, words: Callable[[Any, Any], Any]) -> int | None:
         """Bytes to the end at least, where this can tell; `words`: short ends of a lexeme's state."""
         return None

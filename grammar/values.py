@@ -149,14 +149,26 @@ class Values:
 
     # --- meaning ---
 
+    def place(self, terms: Conj) -> str:
+        """Pointer to the first schema among `terms`, for messages."""
+        return next((fact.node.pointer for fact in terms if isinstance(fact, Term)), "")
+
     def domain(self, terms: Conj) -> Domain:
         look()
         try:
             found = self.meaning.of_conj(terms)
+            kinds, most = max(len(found.objects), len(found.arrays)), self.options.limits.threads
+            if kinds > most:
+                raise GrammarLimit(
+                    f"a value has {kinds} kinds of objects or of arrays (anyOf, oneOf), of which at most {most} are "
+                    "followed at the same time: split the schema, or raise limits.threads",
+                    pointer=self.place(terms),
+                )
             return found if self.blocklist is None else replace(found, strings=self._unblocked(found.strings))
         except Circular:
-            pointer = next((fact.node.pointer for fact in terms if hasattr(fact, "node")), "")
-            raise InvalidGrammar("this schema refers to itself without a value in between", pointer=pointer) from None
+            raise InvalidGrammar(
+                "this schema refers to itself without a value in between", pointer=self.place(terms)
+            ) from None
 
     def _unblocked(self, parts: StringSet) -> StringSet:
         """Without what the blocklist takes out of known lists; what it takes out of all others, masks never offer."""
@@ -208,7 +220,7 @@ class Values:
 
     def why_not(self, terms: Conj) -> str:
         """Pointer to a required part that has no value, as deep as it can be followed."""
-        pointer = next((fact.node.pointer for fact in terms if isinstance(fact, Term)), "")
+        pointer = self.place(terms)
         try:
             for spec in self.domain(terms).objects:
                 for name in spec.required:

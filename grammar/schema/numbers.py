@@ -209,6 +209,8 @@ def _automaton_of(part: Numbers) -> ByteDfa:
 
 def plain_text(value: Fraction) -> str:
     """Of a decimal fraction, without an exponent."""
+    if value.denominator == 1:
+        return str(value.numerator)
     places = 0
     while (value * 10**places).denominator != 1:
         places += 1

@@ -12,13 +12,14 @@ from grammar import (
     GrammarLimit,
     GrammarLimits,
     GrammarOptions,
+    TokenRejected,
     compile_json_schema,
     compile_lark,
     compile_regex,
     compile_structural_tags,
 )
 from grammar.automata.budget import within
-from tests.grammar.grammar_checks import accepts, byte_vocabulary, check_schema
+from tests.grammar.grammar_checks import accepts, allowed, byte_vocabulary, check_schema
 
 SLOW = {"enum 100,000 numbers", "anyOf 10,000", "lark 100 kB", "pattern 200 kB", "pattern many lookaheads"}
 
@@ -45,6 +46,25 @@ def test_one_deadline_holds_for_a_whole_compilation(options: Any) -> None:
             compile_it()
 
 
+def test_more_kinds_of_objects_than_are_followed_are_refused_with_their_place() -> None:
+    kinds = [{"type": "object", "required": [f"p{i}"]} for i in range(30)]
+    schema = {"type": "object", "properties": {"a": {"anyOf": kinds}}}
+    limits = GrammarOptions(limits=GrammarLimits(threads=20))
+    with pytest.raises(GrammarLimit, match="30 kinds") as refused:
+        compile_json_schema(schema, byte_vocabulary(), options=limits)
+    assert refused.value.pointer == "/properties/a"
+
+
+def test_too_many_readings_on_the_way_are_an_error_with_a_place() -> None:
+    deep = {"anyOf": [{"items": {"anyOf": [{"maximum": i}, {"minimum": -i}]}, "maxItems": i} for i in range(1, 30)]}
+    compiled = compile_json_schema(
+        {"properties": {"a": deep}}, byte_vocabulary(), options=GrammarOptions(limits=GrammarLimits(threads=31))
+    )
+    with pytest.raises(GrammarLimit, match="readings") as refused:
+        accepts(compiled, '{"a": [1, 1]}', 1)
+    assert (refused.value.pointer or "").startswith("/properties/a")
+
+
 def test_the_deadline_ends_with_the_compilation() -> None:
     with within(0.0):
         pass
@@ -66,6 +86,19 @@ def test_numbers_that_must_not_be_integers_are_none_in_any_spelling() -> None:
         schema, valid=["0.5", "-1.25"], invalid=["0e-57", "10e-1", "1.5e1", "0.0", "-0e-1", "1.50e1"], raw=True
     )
     check_schema({"type": "number", "not": {"const": 1}}, valid=["2"], invalid=["1", "1.0", "10e-1", "1e0"], raw=True)
+
+
+def test_a_number_among_unique_items_may_be_tried_with_any_byte_behind_it() -> None:
+    """Found by fuzzing: `{` behind it was a `JSONDecodeError`."""
+    compiled = compile_json_schema({"type": "array", "uniqueItems": True}, byte_vocabulary())
+    for byte in range(256):
+        matcher = compiled.matcher()
+        for begun in b"[5":
+            matcher.accept(begun)
+        try:
+            matcher.accept(byte)
+        except TokenRejected:
+            assert byte not in allowed(matcher, byte_vocabulary())
 
 
 def test_constants_evaluate_nothing() -> None:
