@@ -77,7 +77,10 @@ class Guesser:
             sequence.by_group = False
             if sequence.state is State.RUNNING and sequence.search is None:
                 longest, promise = self._worth(sequence, cost)
-                if promise > sequence.pace.rate * len(sequence.draft):
+                looked_up = sequence.pace.rate * len(sequence.draft)
+                # What was looked up is free: tokens for the time of a step and its guesses, beside tokens for a step.
+                price = 1 + cost * longest if sequence.draft else 1.0
+                if (1 + promise) / price > 1 + looked_up:
                     wanted.append((sequence, longest))
         if wanted:
             for (sequence, _), found in zip(wanted, self._guess(wanted), strict=True):
