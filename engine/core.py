@@ -16,6 +16,7 @@ from engine.beam_search import BeamSearch
 from engine.beside import Adapter
 from engine.closing import closer_for
 from engine.constraints import Filled, MasksAhead, fill_masks, note_masks
+from engine.counters import CoreCounters
 from engine.cuda.memory import release_cached, using
 from engine.deadlines import Deadlines
 from engine.delivery import LiveGeneration, Outbox, as_failure
@@ -33,23 +34,8 @@ from engine.searches import Searches
 from engine.sequence import DrawRow, Sequence, State
 from engine.stopping import StopWatch
 from engine.turnover import Turnover
-from plugins import DeadlineExceeded, FinishReason, Job, Piece, SluicegateError, TokenLogprob, TokenStep
-
-
-@dataclass(slots=True)
-class CoreCounters:
-    """Totals since the start. `step_s` and `forward_s` are seconds; their difference is the engine's own overhead."""
-
-    steps: int = 0
-    step_s: float = 0.0
-    forward_s: float = 0.0
-    tokens: int = 0
-    forced_tokens: int = 0
-    drafted: int = 0
-    accepted: int = 0
-    rows: int = 0
-    masks: int = 0
-    mask_s: float = 0.0
+from engine.writing import Writer
+from plugins import DeadlineExceeded, FinishReason, Job, Piece, SluicegateError
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +75,8 @@ class EngineCore:
         """A forward pass returns before it is computed; its time shows where the draws are waited for."""
         self.outbox = outbox
         """Of the thread that steps this core."""
-        self._jump_forward = jump_forward
         self._guesser = Guesser(speculation or Speculation(), scheduler, group_drafter)
+        self._writer = Writer(model, self.counters, self._guesser, jump_forward=jump_forward)
         self._deadlines = Deadlines()
         self._searches = Searches(model)
         self._masks_ahead = MasksAhead(self._fill_masks)
@@ -127,6 +113,7 @@ class EngineCore:
             self._guesser.improve([row.sequence for row in rows])
         if not self.has_work:
             self._guesser.release()
+            self._sampler.release()
         self.counters.steps += 1
         self.counters.rows += len(batch.rows)
         self.counters.step_s += time.perf_counter() - began
@@ -209,7 +196,7 @@ class EngineCore:
 
     def _open(self, sequence: Sequence) -> None:
         """What a grammar forces from the first byte on is there before anything was computed."""
-        self._conclude(sequence, self._jump(sequence))
+        self._conclude(sequence, self._writer.jump(sequence))
 
     def _release_followers(self, leader: Sequence) -> None:
         """The other choices of a prompt start when the first has computed it: they find its blocks."""
@@ -333,113 +320,27 @@ class EngineCore:
         return masks, failures, time.perf_counter() - began
 
     def _advance(self, sequence: Sequence, outcomes: list[Drawn | SluicegateError]) -> None:
-        """Append what was drawn, as long as the draft was right; what was drawn after a wrong guess means nothing."""
-        draft, right, reason = sequence.draft, 0, None
-        sequence.draft = []
-        while reason is None and right < len(outcomes):
-            drawn = outcomes[right]
-            if not isinstance(drawn, Drawn):
-                raise drawn
-            before = len(sequence.tokens)
-            sequence.hidden_row, sequence.hidden_length = right, before
-            reason = self._close(sequence, drawn.token_id)
-            if reason is not None:
-                break
-            self._note(sequence, drawn.token_id, drawn, right)
-            reason = self._append(sequence, drawn.token_id, self._describe(sequence, drawn)) or self._jump(sequence)
-            new = sequence.tokens[before:]
-            matched = _common(new, draft[right:]) if draft else 0
-            right += matched
-            if matched < len(new):
-                break
-        sequence.computed += right
-        sequence.refused.clear()
-        if draft:
-            self._guesser.record(sequence, len(draft), right)
-            self.counters.drafted += len(draft)
-            self.counters.accepted += right
-            sequence.timeline.drafted += len(draft)
-            sequence.timeline.accepted += right
+        reason = self._writer.take(sequence, outcomes)
+        if sequence.refused:
+            sequence.refused.clear()
         self._conclude(sequence, reason)
-        self._release_followers(sequence)
-
-    def _append(self, sequence: Sequence, token: int, logprob: TokenLogprob | None) -> FinishReason | None:
-        """One more token: matcher, text and limits; why the sequence ends with it, if it does."""
-        if sequence.matcher is not None:
-            sequence.matcher.accept(token)
-        sequence.tokens.append(token)
-        sequence.owner.completion_tokens += 1
-        self.counters.tokens += 1
-        if token in self.model.eos_token_ids and not sequence.sampling.ignore_eos:
-            return "stop"
-        may_stop = sequence.generated >= sequence.sampling.min_tokens
-        if sequence.output.feed(token, logprob, may_stop=may_stop):
-            sequence.stopped = True
-            return "stop"
-        if sequence.matcher is not None and sequence.matcher.is_finished:
-            return "stop"
-        return "length" if len(sequence.tokens) >= sequence.max_length else None
-
-    def _close(self, sequence: Sequence, token: int) -> FinishReason | None:
-        """Write the shortest end instead of `token`, where after that no valid end would fit."""
-        if sequence.closer is None:
-            return None
-        way = sequence.closer.instead_of(token, sequence.max_length - len(sequence.tokens) - 1)
-        if way is None:
-            return None
-        for forced in way:
-            self._note(sequence, forced)
-            self._append(sequence, forced, None)
-        sequence.closed = bool(way)
-        return "stop" if way else "length"
-
-    def _jump(self, sequence: Sequence) -> FinishReason | None:
-        """Append the tokens the grammar leaves no choice about; they are computed together with the next step.
-
-        Not where logprobs are asked for: a forced token's logprob is known only after its own forward pass. Not where
-        words are forbidden: only sampling looks for them.
-        """
-        if sequence.matcher is None or not self._jumps(sequence):
-            return None
-        for token in sequence.matcher.forced_tokens():
-            self.counters.forced_tokens += 1
-            self._note(sequence, token)
-            if reason := self._append(sequence, token, None):
-                return reason
-        if sequence.closer is not None:
-            sequence.closer.moved()
-        return None
-
-    def _jumps(self, sequence: Sequence) -> bool:
-        return self._jump_forward and sequence.rule.logprobs is None and not sequence.rule.bad_words
-
-    def _describe(self, sequence: Sequence, drawn: Drawn) -> TokenLogprob | None:
-        if drawn.logprob is None or sequence.rule.logprobs is None:
-            return None
-        text, data = self.model.detokenizer.token_text, self.model.detokenizer.token_bytes
-        top = tuple((token, text(token), data(token), logprob) for token, logprob in drawn.top)
-        return TokenLogprob(drawn.token_id, text(drawn.token_id), data(drawn.token_id), drawn.logprob, top)
-
-    def _note(self, sequence: Sequence, token: int, drawn: Drawn | None = None, ahead: int = 0) -> None:
-        """The timeline's line about a token; nothing drawn = the grammar forced it."""
-        timeline, step = sequence.timeline, None
-        if timeline.explain:
-            text, now = self.model.detokenizer.token_text(token), time.perf_counter()
-            share, logprob = (None, None) if drawn is None else (sequence.refused.get(ahead), drawn.logprob)
-            step = TokenStep(sequence.output.index, token, text, now, drawn is None, share, logprob)
-        timeline.count(step, forced=drawn is None)
+        if self._followers:
+            self._release_followers(sequence)
 
     # --- ends --------------------------------------------------------------------------------------------------
 
     def _conclude(self, sequence: Sequence, reason: FinishReason | None) -> None:
         """Deliver what became final; end the sequence if there is a reason to."""
-        sequence.owner.cached_tokens = max(sequence.owner.cached_tokens, sequence.cached_tokens or 0)
+        owner = sequence.owner
+        if sequence.cached_tokens and sequence.cached_tokens > owner.cached_tokens:
+            owner.cached_tokens = sequence.cached_tokens
         if reason is not None:
             self._end(sequence, reason)
             return
         if piece := sequence.output.piece():
-            self.outbox.add(sequence.owner, piece)
-        sequence.draft = self._guesser.look_up(sequence, jumped=self._jumps(sequence))
+            self.outbox.add(owner, piece)
+        if sequence.drafter is not None:
+            sequence.draft = self._guesser.look_up(sequence, jumped=self._writer.jumps(sequence))
 
     def _end(self, sequence: Sequence, reason: FinishReason) -> None:
         if sequence.state is not State.ENDED:
@@ -492,8 +393,3 @@ class EngineCore:
 
 def _draws(rows: Seq[Row]) -> list[DrawRow]:
     return [DrawRow(row.sequence, ahead) for row in rows for ahead in range(row.drafted + 1)]
-
-
-def _common(left: list[int], right: list[int]) -> int:
-    """Length of the common beginning."""
-    return next((at for at, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))

@@ -35,6 +35,7 @@ class Detokenizer:
             i for i, token in getattr(tokenizer, "added_tokens_decoder", {}).items() if token.special
         )
         self._bytes: dict[int, bytes] = {}
+        self._texts: dict[int, str | None] = {}
 
     def stream(self) -> TextStream:
         return _WindowStream(self) if self._to_bytes is None else _ByteStream(self, self._strip)
@@ -48,6 +49,20 @@ class Detokenizer:
 
     def token_text(self, token_id: int) -> str:
         return self.token_bytes(token_id).decode("utf-8", "replace")
+
+    def whole_text(self, token_id: int) -> str | None:
+        """What the token adds to a text that ends with a whole code point; None where it ends within one."""
+        try:
+            return self._texts[token_id]
+        except KeyError:
+            found = self._texts[token_id] = self._whole_text(token_id)
+            return found
+
+    def _whole_text(self, token_id: int) -> str | None:
+        try:
+            return "" if self.is_hidden(token_id) else self.token_bytes(token_id).decode("utf-8")
+        except UnicodeDecodeError:
+            return None
 
     def is_hidden(self, token_id: int) -> bool:
         """A special token: it never shows in text."""
@@ -73,11 +88,17 @@ class _ByteStream:
         self._of = detokenizer
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._strip = strip
+        self._is_whole = True
+        """The text ends with a whole code point: the decoder holds nothing."""
 
     def feed(self, token_id: int) -> str:
+        if self._is_whole and (text := self._of.whole_text(token_id)) is not None:
+            return self._stripped(text) if self._strip else text
         if self._of.is_hidden(token_id):
             return ""
-        return self._stripped(self._decoder.decode(self._of.token_bytes(token_id)))
+        text = self._stripped(self._decoder.decode(self._of.token_bytes(token_id)))
+        self._is_whole = not self._decoder.getstate()[0]
+        return text
 
     def close(self) -> str:
         return self._stripped(self._decoder.decode(b"", final=True))

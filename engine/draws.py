@@ -53,6 +53,9 @@ class TorchDraws:
             tokens = tokens.index_copy(0, places, _draw(logits.index_select(0, places), [rows[i] for i in random]))
         return torch.stack([largest.double(), tokens.double()])
 
+    def release(self) -> None:
+        """Nothing runs any more: hold on to no row. There is nothing held here."""
+
 
 def _draw(logits: Tensor, rows: Seq[DrawRow]) -> Tensor:
     rules = [row.rule for row in rows]

@@ -20,4 +20,9 @@ def seed_of_choice(seed: int, index: int) -> int:
 
 def uniform(seed: int, position: int) -> float:
     """In [0, 1), 53 bits."""
-    return (mix(mix(seed & _MASK) ^ mix(position)) >> 11) / (1 << 53)
+    return (mix(mixed_seed(seed) ^ mix(position)) >> 11) / (1 << 53)
+
+
+def mixed_seed(seed: int) -> int:
+    """What all numbers of a sequence have in common, in 64 bits."""
+    return mix(seed & _MASK)

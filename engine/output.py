@@ -29,11 +29,20 @@ class ChoiceText:
         self._held: deque[_Placed] = deque()
         self._decoded = 0
         self._released = 0
-        self._ready: list[str] = []
+        self._text: list[str] = []
+        self._ids: list[int] = []
+        self._logprobs: list[TokenLogprob] = []
 
     def feed(self, token_id: int, logprob: TokenLogprob | None, *, may_stop: bool = True) -> bool:
         """Take a token; True if a stop string is now complete (text from its beginning on is dropped)."""
         text = self._stream.feed(token_id)
+        if self._watch.is_idle:  # nothing can be held: most requests, at every token
+            self._ids.append(token_id)
+            if logprob is not None:
+                self._logprobs.append(logprob)
+            if text:
+                self._text.append(text)
+            return False
         self._held.append(_Placed(token_id, logprob, self._decoded, self._decoded + len(text)))
         self._decoded += len(text)
         ready, stopped = self._watch.feed(text) if may_stop else (self._watch.close() + text, False)
@@ -42,10 +51,9 @@ class ChoiceText:
 
     def piece(self) -> Piece | None:
         """What became final since the last piece, if anything did."""
-        placed = []
         while self._held and self._held[0].end <= self._released:
-            placed.append(self._held.popleft())
-        return self._piece(placed, None) if placed or self._ready else None
+            self._let_go(self._held.popleft())
+        return self._piece(None) if self._ids or self._text else None
 
     def last_piece(self, reason: FinishReason, *, stopped: bool, closed: bool = False) -> Piece:
         """The piece that ends the choice. After a stop string only the tokens that reach into the text before it."""
@@ -53,15 +61,24 @@ class ChoiceText:
             tail = self._stream.close()
             ready, found = self._watch.feed(tail)
             self._release(ready + ("" if found else self._watch.close()))
-        placed = [token for token in self._held if not stopped or token.begin < self._released]
-        return self._piece(placed, reason, closed=closed)
+        for placed in self._held:
+            if not stopped or placed.begin < self._released:
+                self._let_go(placed)
+        return self._piece(reason, closed=closed)
 
     def _release(self, text: str) -> None:
         self._released += len(text)
         if text:
-            self._ready.append(text)
+            self._text.append(text)
 
-    def _piece(self, placed: list[_Placed], reason: FinishReason | None, *, closed: bool = False) -> Piece:
-        text, self._ready = "".join(self._ready), []
-        logprobs = tuple([token.logprob for token in placed if token.logprob is not None])
-        return Piece(self.index, text, tuple([token.token_id for token in placed]), logprobs, reason, closed=closed)
+    def _let_go(self, placed: _Placed) -> None:
+        self._ids.append(placed.token_id)
+        if placed.logprob is not None:
+            self._logprobs.append(placed.logprob)
+
+    def _piece(self, reason: FinishReason | None, *, closed: bool = False) -> Piece:
+        text, ids, logprobs = self._text, self._ids, self._logprobs
+        self._text, self._ids = [], []
+        if logprobs:
+            self._logprobs = []
+        return Piece(self.index, "".join(text), tuple(ids), tuple(logprobs), reason, closed=closed)

@@ -26,7 +26,7 @@ from engine.draw_kernels import HostDraws
 from engine.draws import TorchDraws
 from engine.masks import Bitmask
 from engine.narrowing import keep_typical, refuse_bad_words
-from engine.sequence import DrawRow
+from engine.sequence import DrawRow, Kept
 from plugins import GenerationFailed
 
 _FORBIDDEN = float("-inf")
@@ -67,18 +67,39 @@ class Draws(Protocol):
 
     def choose(self, logits: Tensor, rows: Seq[DrawRow]) -> tuple[list[float], list[int]]: ...
 
+    def release(self) -> None: ...
+
 
 Outcome = Drawn | GenerationFailed
 
 
+class _Wishes(NamedTuple):
+    """What the sequences of a step's rows ask for."""
+
+    plain: bool
+    """None of them has a penalty, a bias or words that are barred."""
+    reported: list[int]
+    """Rows that report logprobs."""
+    constrained: bool
+
+
+def _wishes(rows: Seq[DrawRow]) -> _Wishes:
+    return _Wishes(
+        all(row.sequence.rule.is_plain for row in rows),
+        [i for i, row in enumerate(rows) if row.rule.logprobs is not None or row.is_explained],
+        any(row.is_constrained for row in rows),
+    )
+
+
 class Sampler:
-    """Stateless but for what is constant for a model: columns from `usable_vocab` on are padding, never sampled."""
+    """For one model: columns from `usable_vocab` on are padding, never sampled. Not for several threads."""
 
     def __init__(self, usable_vocab: int, eos_token_ids: Seq[int] = (), device: torch.device | None = None) -> None:
         """`device` of the logits; None = the CPU."""
         self._usable = usable_vocab
         self._eos = list(eos_token_ids)
         self._draws = draws_on(device or torch.device("cpu"))
+        self._wishes = Kept(_wishes)
 
     def room(self, rows: int, words: int) -> Bitmask:
         """Zeroed masks [rows, words] int32, where this device reads them from best."""
@@ -87,18 +108,20 @@ class Sampler:
     def draw(self, logits: Tensor, rows: Seq[DrawRow], masks: MaskRows) -> list[Outcome]:
         """One outcome per row of `logits` [R, V] float32, which is overwritten. Rows that cannot be sampled (no finite
         logit is left, or a constrained row without a mask) fail alone."""
-        raw = _RawLogprobs(logits, rows)
+        wishes = self._wishes.of(rows)
+        raw = _RawLogprobs(logits, rows, wishes.reported)
         draws = self._draws
-        plain = all(row.sequence.rule.is_plain for row in rows)
-        if not plain:
+        if not wishes.plain:
             draws.penalise(logits, rows)
             _add_bias(logits, rows)
         self._refuse(draws, logits, masks)
-        if not plain:
+        if not wishes.plain:
             refuse_bad_words(logits, rows)
             keep_typical(logits, rows)
         best, tokens = draws.choose(logits, rows)
         drawn = raw.of(tokens)
+        if not wishes.constrained and all(map(math.isfinite, best)):
+            return drawn
         return [_check(i, row, best[i], masks) or drawn[i] for i, row in enumerate(rows)]
 
     def score(
@@ -116,6 +139,11 @@ class Sampler:
         best = raw.amax(-1).tolist()
         found = {i: _check(i, row, best[i], masks) for i, row in enumerate(rows)}
         return scores, raw, {i: failure for i, failure in found.items() if failure is not None}
+
+    def release(self) -> None:
+        """Nothing runs any more: hold on to no sequence."""
+        self._wishes.forget()
+        self._draws.release()
 
     def _refuse(self, draws: Draws, logits: Tensor, masks: MaskRows) -> None:
         if self._usable < logits.shape[1]:
@@ -158,9 +186,8 @@ def _add_bias(logits: Tensor, rows: Seq[DrawRow]) -> None:
 class _RawLogprobs:
     """Log-softmax of the rows that report logprobs, taken before the logits are changed."""
 
-    def __init__(self, logits: Tensor, rows: Seq[DrawRow]) -> None:
-        self._count = len(rows)
-        self._rows = [i for i, row in enumerate(rows) if row.rule.logprobs is not None or row.is_explained]
+    def __init__(self, logits: Tensor, rows: Seq[DrawRow], reported: list[int]) -> None:
+        self._rows = reported
         self._wanted = [rows[i].rule.logprobs or 0 for i in self._rows]
         self._values = torch.log_softmax(logits[self._rows], -1) if self._rows else None  # [L, V]
 

@@ -13,15 +13,16 @@ from __future__ import annotations
 
 import time
 from bisect import insort
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from operator import itemgetter
 from typing import NamedTuple
 
 from engine.blocks import BlockPool
 from engine.pacing import SHORT
 from engine.sequence import Sequence, State
 
+_COUNT = itemgetter(2)
 PRIORITY_TURNS = 16
 """Turns of its tenant by which one unit of priority puts a sequence back."""
 
@@ -46,10 +47,11 @@ class Batch:
     """Rows of one step, those with the fewest tokens first."""
 
     rows: list[Row] = field(default_factory=list)
+    sampled: list[Row] = field(init=False)
+    """Those from whose logits a token is drawn."""
 
-    @property
-    def sampled(self) -> list[Row]:
-        return [row for row in self.rows if row.is_last]
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sampled", [row for row in self.rows if row.is_last])
 
 
 @dataclass(slots=True)
@@ -135,17 +137,19 @@ class Scheduler:
         self._yield_to_urgent()
         self._secure_blocks()
         self._prompt_left = self._prompt_share()
-        rows = list(self._share_budget())
-        rows += self._admit(self._max_batch_tokens - sum(row.count for row in rows))
-        rows = list(self._add_drafts(rows, self._max_batch_tokens - sum(row.count for row in rows)))
-        return Batch(sorted(rows, key=lambda row: row.count))
+        rows, budget = self._share_budget()
+        budget = self._admit(rows, budget)
+        rows = self._add_drafts(rows, budget)
+        return Batch(sorted(rows, key=_COUNT))
 
     def computed(self, batch: Batch) -> None:
         """The step was run: what its rows hold is now in the cache, and blocks they filled can be reused."""
         for row in batch.rows:
-            if row.sequence.state is State.RUNNING:
-                row.sequence.computed = row.start + row.count - row.drafted
-                self._publish(row.sequence)
+            sequence = row.sequence
+            if sequence.state is State.RUNNING:
+                sequence.computed = computed = row.start + row.count - row.drafted
+                if computed // self.pool.block_size != sequence.published:
+                    self._publish(sequence)
 
     # --- the five parts of a step, in order --------------------------------------------------------------------
 
@@ -159,28 +163,39 @@ class Scheduler:
 
     def _secure_blocks(self) -> None:
         """Blocks for every pending token of what runs; the last in order pays when there are not enough."""
-        for sequence in list(self.running):
+        size = self.pool.block_size
+        short = [sequence for sequence in self.running if len(sequence.tokens) > size * len(sequence.blocks)]
+        for sequence in short:
             while sequence.state is State.RUNNING and not self._reserve(sequence):
                 self._preempt(self.running[-1])
 
-    def _share_budget(self) -> Iterator[Row]:
-        """Decode rows first: they never wait for a prompt. Then chunks of prompts, in order of service."""
-        budget = self._max_batch_tokens
-        for sequence in sorted(self.running, key=lambda s: s.pending > 1):
-            count = min(sequence.pending, budget)
-            count = self._paced(sequence, count)
-            budget -= count
-            if count:
-                yield Row(sequence, sequence.computed, count)
+    def _share_budget(self) -> tuple[list[Row], int]:
+        """Decode rows first: they never wait for a prompt. Then chunks of prompts, in order of service. Returns what is
+        left of the budget, too."""
+        rows, longer, budget = [], [], self._max_batch_tokens
+        for sequence in self.running:
+            pending = len(sequence.tokens) - sequence.computed
+            if pending > 1:
+                longer.append(sequence)
+            elif pending == 1:  # the budget holds one for each that runs
+                rows.append(Row(sequence, sequence.computed, 1))
+        budget -= len(rows)
+        for sequence in longer:
+            budget = self._take_chunk(rows, sequence, budget)
+        return rows, budget
 
-    def _admit(self, budget: int) -> Iterator[Row]:
+    def _admit(self, rows: list[Row], budget: int) -> int:
         while budget > 0 and (sequence := self._next_waiting()) and self._make_room(sequence):
             heappop(self._heap)
             self._start(sequence)
-            count = self._paced(sequence, min(sequence.pending, budget))
-            budget -= count
-            if count:
-                yield Row(sequence, sequence.computed, count)
+            budget = self._take_chunk(rows, sequence, budget)
+        return budget
+
+    def _take_chunk(self, rows: list[Row], sequence: Sequence, budget: int) -> int:
+        count = self._paced(sequence, min(sequence.pending, budget))
+        if count:
+            rows.append(Row(sequence, sequence.computed, count))
+        return budget - count
 
     def _paced(self, sequence: Sequence, count: int) -> int:
         """Of a prompt that takes more than a step anyway, no more than those who decode can bear; a short one is read
@@ -190,17 +205,16 @@ class Scheduler:
             self._prompt_left -= count
         return count
 
-    def _add_drafts(self, rows: list[Row], budget: int) -> Iterator[Row]:
+    def _add_drafts(self, rows: list[Row], budget: int) -> list[Row]:
         """Drafts take what is left of the budget and of the pool; they never displace anything."""
-        for row in rows:
+        for at, row in enumerate(rows):
             sequence = row.sequence
             if sequence.draft and row.is_last:
                 fitting = sequence.draft[:budget]
                 sequence.draft = fitting if self._reserve(sequence, ahead=len(fitting)) else []
                 budget -= len(sequence.draft)
-                yield Row(sequence, row.start, row.count + len(sequence.draft), len(sequence.draft))
-            else:
-                yield row
+                rows[at] = Row(sequence, row.start, row.count + len(sequence.draft), len(sequence.draft))
+        return rows
 
     def _prompt_share(self) -> int:
         decodes = self.prompt_tokens is not None and any(sequence.pending <= SHORT for sequence in self.running)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -138,7 +140,8 @@ class DrawRow(NamedTuple):
     @property
     def position(self) -> int:
         """Place of the drawn token in the output."""
-        return self.sequence.generated + self.ahead
+        sequence = self.sequence
+        return len(sequence.tokens) - sequence.prompt_length + self.ahead
 
     @property
     def prompt_length(self) -> int:
@@ -159,3 +162,24 @@ class DrawRow(NamedTuple):
     @property
     def may_end(self) -> bool:
         return self.position >= self.sequence.sampling.min_tokens
+
+
+Found = TypeVar("Found")
+
+
+class Kept(Generic[Found]):
+    """What depends on which sequences a step's rows belong to, and on nothing else: made anew only when others run."""
+
+    def __init__(self, make: Callable[[Seq[DrawRow]], Found]) -> None:
+        self._make = make
+        self._sequences: list[Sequence] | None = None
+        self._found: Found | None = None
+
+    def of(self, rows: Seq[DrawRow]) -> Found:
+        sequences = [row.sequence for row in rows]
+        if self._found is None or sequences != self._sequences:
+            self._sequences, self._found = sequences, self._make(rows)
+        return self._found
+
+    def forget(self) -> None:
+        self._sequences = self._found = None

@@ -14,6 +14,8 @@ class StopWatch:
 
     def __init__(self, stops: Sequence[str]) -> None:
         self._stops = tuple(stop for stop in stops if stop)
+        self.is_idle = not self._stops
+        """There is nothing to look for: text goes through as it comes."""
         self._held = ""
 
     def feed(self, text: str) -> tuple[str, bool]:

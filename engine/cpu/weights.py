@@ -12,34 +12,34 @@ from numba.extending import intrinsic
 from engine.cpu.machine import F32, I32, LANES, foreign, load, number, store
 from engine.cpu.products import Loop, fused_multiply_add, spread, sums_of
 
-_VECTOR = ir.VectorType(F32, LANES)
+VECTOR = ir.VectorType(F32, LANES)
 _INDEX = ir.VectorType(I32, LANES)
 LOWEST = -3e38
 """Below every score; finite, so that differences are numbers."""
 
 
-def _all(value: float) -> Any:
-    return ir.Constant(_VECTOR, [value] * LANES)
+def in_all_lanes(value: float) -> Any:
+    return ir.Constant(VECTOR, [value] * LANES)
 
 
 def exponential(builder: Any, x: Any) -> Any:
     """e to the power of each lane, all <= 0; the numbers of `engine.cpu.rows.small_exp`. NaN stays NaN."""
-    floor = foreign(builder, f"llvm.floor.v{LANES}f32", _VECTOR, [_VECTOR])
+    floor = foreign(builder, f"llvm.floor.v{LANES}f32", VECTOR, [VECTOR])
     multiply_add = fused_multiply_add(builder)
 
     def fma(a: Any, b: Any, c: Any) -> Any:
         return builder.call(multiply_add, [a, b, c])
 
-    x = builder.select(builder.fcmp_ordered("<", x, _all(-87.0)), _all(-87.0), x)
-    n = builder.call(floor, [fma(x, _all(1.44269504), _all(0.5))])
-    r = fma(n, _all(2.12194440e-4), fma(n, _all(-0.693359375), x))
-    p = _all(1.9875691500e-4)
+    x = builder.select(builder.fcmp_ordered("<", x, in_all_lanes(-87.0)), in_all_lanes(-87.0), x)
+    n = builder.call(floor, [fma(x, in_all_lanes(1.44269504), in_all_lanes(0.5))])
+    r = fma(n, in_all_lanes(2.12194440e-4), fma(n, in_all_lanes(-0.693359375), x))
+    p = in_all_lanes(1.9875691500e-4)
     for coefficient in (1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1):
-        p = fma(p, r, _all(coefficient))
-    p = builder.fadd(fma(builder.fmul(p, r), r, r), _all(1.0))
+        p = fma(p, r, in_all_lanes(coefficient))
+    p = builder.fadd(fma(builder.fmul(p, r), r, r), in_all_lanes(1.0))
     bias, shift = ir.Constant(_INDEX, [127] * LANES), ir.Constant(_INDEX, [23] * LANES)
     power = builder.shl(builder.add(builder.fptosi(n, _INDEX), bias), shift)
-    return builder.fmul(p, builder.bitcast(power, _VECTOR))
+    return builder.fmul(p, builder.bitcast(power, VECTOR))
 
 
 def _seen(builder: Any, at: Any, begin: Any, stop: Any) -> Any:
@@ -54,7 +54,7 @@ def _seen(builder: Any, at: Any, begin: Any, stop: Any) -> Any:
     return builder.and_(builder.icmp_signed(">=", places, first), builder.icmp_signed("<", places, last))
 
 
-def _largest(builder: Any, vector: Any) -> Any:
+def largest_lane(builder: Any, vector: Any) -> Any:
     width = LANES
     while width > 1:
         width //= 2
@@ -72,15 +72,15 @@ def peak_of(typing_context, scores, count, begin, stop, scaling):  # type: ignor
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         scores, count, begin, stop, scaling = arguments
         factor = spread(builder, scaling)
-        loop = Loop(builder, count, LANES, [_all(LOWEST)])
+        loop = Loop(builder, count, LANES, [in_all_lanes(LOWEST)])
         place = builder.add(scores, builder.mul(loop.index, number(4)))
-        value = builder.fmul(load(builder, place, _VECTOR), factor)
+        value = builder.fmul(load(builder, place, VECTOR), factor)
         store(builder, value, place)
         larger = builder.and_(
             _seen(builder, loop.index, begin, stop), builder.fcmp_ordered(">", value, loop.carried[0])
         )
         loop.close([best := builder.select(larger, value, loop.carried[0])])
-        return _largest(builder, best)
+        return largest_lane(builder, best)
 
     return types.float32(*[types.int64] * 4, types.float32), code
 
@@ -92,10 +92,10 @@ def weigh(typing_context, scores, count, begin, stop, largest):  # type: ignore[
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         scores, count, begin, stop, largest = arguments
         subtrahend = spread(builder, largest)
-        loop = Loop(builder, count, LANES, [_all(0.0)])
+        loop = Loop(builder, count, LANES, [in_all_lanes(0.0)])
         place = builder.add(scores, builder.mul(loop.index, number(4)))
-        weight = exponential(builder, builder.fsub(load(builder, place, _VECTOR), subtrahend))
-        weight = builder.select(_seen(builder, loop.index, begin, stop), weight, _all(0.0))
+        weight = exponential(builder, builder.fsub(load(builder, place, VECTOR), subtrahend))
+        weight = builder.select(_seen(builder, loop.index, begin, stop), weight, in_all_lanes(0.0))
         store(builder, weight, place)
         loop.close([total := builder.fadd(loop.carried[0], weight)])
         found = sums_of(builder, [total])

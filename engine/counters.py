@@ -1,0 +1,21 @@
+"""What a core has done since it was made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class CoreCounters:
+    """Totals since the start. `step_s` and `forward_s` are seconds; their difference is the engine's own overhead."""
+
+    steps: int = 0
+    step_s: float = 0.0
+    forward_s: float = 0.0
+    tokens: int = 0
+    forced_tokens: int = 0
+    drafted: int = 0
+    accepted: int = 0
+    rows: int = 0
+    masks: int = 0
+    mask_s: float = 0.0

@@ -1,0 +1,207 @@
+"""Passes over a row as long as a vocabulary, a register at a time: its largest number, softmax weights, sums between
+two thresholds. Addresses are int64, counts those of float32."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+
+from engine.cpu.machine import F32, I32, LANES, load, number, store
+from engine.cpu.products import Loop, spread, sums_of
+from engine.cpu.rows import floats, small_exp
+from engine.cpu.weights import VECTOR, exponential, in_all_lanes, largest_lane
+
+_BITS = ir.VectorType(ir.IntType(1), LANES)
+_COUNTS = ir.VectorType(I32, LANES)
+_STEP = 4 * LANES
+CHUNK = 512
+"""Numbers between two looks at what was found so far."""
+_FLUSH = 4096
+"""Numbers summed in float32 before the sum is added in float64."""
+SMALLEST = np.float32(1.8e-35)
+"""Weights below this are 0."""
+
+
+@cache
+def _peak(vectors: int) -> Any:
+    """`peak(x, count)`: the largest of `count` numbers, NaN if one of them is; count > 0 is a multiple of `vectors`
+    registers."""
+
+    @intrinsic
+    def peak(typing_context, x, count):  # type: ignore[no-untyped-def]
+        def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            x, count = arguments
+            none = ir.Constant(_BITS, [0] * LANES)
+            loop = Loop(builder, count, LANES * vectors, [in_all_lanes(float("-inf"))] * vectors + [none])
+            bests, broken = loop.carried[:vectors], loop.carried[vectors]
+            place = builder.add(x, builder.mul(loop.index, number(4)))
+            found = []
+            for index, best in enumerate(bests):
+                value = load(builder, builder.add(place, number(4 * LANES * index)), VECTOR)
+                found.append(builder.select(builder.fcmp_ordered(">", value, best), value, best))
+                broken = builder.or_(broken, builder.fcmp_unordered("uno", value, value))
+            loop.close([*found, broken])
+            whole = found[0]
+            for other in found[1:]:
+                whole = builder.select(builder.fcmp_ordered(">", other, whole), other, whole)
+            word = builder.bitcast(broken, ir.IntType(LANES))
+            is_broken = builder.icmp_unsigned("!=", word, ir.Constant(ir.IntType(LANES), 0))
+            return builder.select(is_broken, ir.Constant(F32, float("nan")), largest_lane(builder, whole))
+
+        return types.float32(types.int64, types.int64), code
+
+    return peak
+
+
+@intrinsic
+def _weigh(typing_context, x, count, best, factor, out):  # type: ignore[no-untyped-def]
+    """`out = e^((x - best) * factor)`, 0 where that is below `SMALLEST`; returns their sum. count > 0 is a multiple of
+    LANES."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        x, count, best, factor, out = arguments
+        subtrahend, multiplier = spread(builder, best), spread(builder, factor)
+        loop = Loop(builder, count, LANES, [in_all_lanes(0.0)])
+        at = builder.mul(loop.index, number(4))
+        value = builder.fsub(load(builder, builder.add(x, at), VECTOR), subtrahend)
+        weight = exponential(builder, builder.fmul(value, multiplier))
+        weight = builder.select(
+            builder.fcmp_ordered("<", weight, in_all_lanes(float(SMALLEST))), in_all_lanes(0.0), weight
+        )
+        store(builder, weight, builder.add(out, at))
+        loop.close([total := builder.fadd(loop.carried[0], weight)])
+        return builder.extract_element(sums_of(builder, [total]), ir.Constant(I32, 0))
+
+    return types.float32(types.int64, types.int64, types.float32, types.float32, types.int64), code
+
+
+@cache
+def _sums(bounded: bool) -> Any:
+    """`sums(x, count, low, high, out)`: write two float32 to `out`: the sum of the numbers >= low and, where `bounded`,
+    < high, and how many there are. count > 0 is a multiple of `_STEP`."""
+
+    @intrinsic
+    def sums(typing_context, x, count, low, high, out):  # type: ignore[no-untyped-def]
+        def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            x, count, low, high, out = arguments
+            first, last = spread(builder, low), spread(builder, high)
+            zeros, ones = (ir.Constant(_COUNTS, [value] * LANES) for value in (0, 1))
+            loop = Loop(builder, count, _STEP, [in_all_lanes(0.0)] * 4 + [zeros] * 4)
+            place = builder.add(x, builder.mul(loop.index, number(4)))
+            totals, counts = [], []
+            for index in range(4):
+                value = load(builder, builder.add(place, number(4 * LANES * index)), VECTOR)
+                inside = builder.fcmp_ordered(">=", value, first)
+                if bounded:
+                    inside = builder.and_(inside, builder.fcmp_ordered("<", value, last))
+                total, many = loop.carried[index], loop.carried[4 + index]
+                totals.append(builder.select(inside, builder.fadd(total, value), total))
+                counts.append(builder.select(inside, builder.add(many, ones), many))
+            loop.close([*totals, *counts])
+            total = builder.fadd(builder.fadd(totals[0], totals[1]), builder.fadd(totals[2], totals[3]))
+            many = builder.add(builder.add(counts[0], counts[1]), builder.add(counts[2], counts[3]))
+            for at, vector in enumerate((total, builder.sitofp(many, VECTOR))):
+                value = builder.extract_element(sums_of(builder, [vector]), ir.Constant(I32, 0))
+                store(builder, value, builder.add(out, number(4 * at)))
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64, types.float32, types.float32, types.int64), code
+
+    return sums
+
+
+_peak_4, _peak_1 = _peak(4), _peak(1)
+_above, _within = _sums(False), _sums(True)
+
+
+@njit(nogil=True, cache=True)
+def padded(count):  # type: ignore[no-untyped-def]
+    """Room that a row of `count` weights takes; the last ones are 0."""
+    return (count + _STEP - 1) // _STEP * _STEP
+
+
+@njit(nogil=True, cache=True)
+def _peak_of(x, count):  # type: ignore[no-untyped-def]
+    best, done = np.float32(-np.inf), 0
+    if count >= _STEP:
+        done = count // _STEP * _STEP
+        best = _peak_4(x, done)
+    if count - done >= LANES and best == best:
+        more = (count - done) // LANES * LANES
+        found = _peak_1(x + 4 * done, more)
+        best = best if found <= best else found
+        done += more
+    rest = floats(x + 4 * done, count - done)
+    for value in rest:
+        best = best if value <= best or best != best else value
+    return best
+
+
+@njit(nogil=True, cache=True)
+def largest(x, count):  # type: ignore[no-untyped-def]
+    """(value, first index) of the largest of `count` numbers; (NaN, some index) if one is NaN."""
+    best, where = np.float32(-np.inf), 0
+    for begin in range(0, count, CHUNK):
+        found = _peak_of(x + 4 * begin, min(CHUNK, count - begin))
+        if found != found:
+            return found, begin
+        if found > best:
+            best, where = found, begin
+    row = floats(x, count)
+    while row[where] < best:
+        where += 1
+    return best, where
+
+
+@njit(nogil=True, cache=True)
+def weigh(x, count, best, factor, weights, sums):  # type: ignore[no-untyped-def]
+    """Softmax weights of `count` logits, the largest 1, at address `weights` (room for `padded(count)`); `sums[i]`:
+    their sum in the i-th chunk. Returns the total."""
+    total = 0.0
+    floats(weights, padded(count))[count:] = np.float32(0)
+    for index in range(len(sums)):
+        begin = index * CHUNK
+        size = min(CHUNK, count - begin)
+        whole = size // LANES * LANES
+        found = 0.0
+        if whole:
+            found = np.float64(_weigh(x + 4 * begin, whole, best, factor, weights + 4 * begin))
+        for at in range(begin + whole, begin + size):
+            weight = small_exp((floats(x, count)[at] - best) * factor)
+            weight = np.float32(0) if weight < SMALLEST else weight
+            floats(weights, count)[at] = weight
+            found += weight
+        sums[index] = found
+        total += found
+    return total
+
+
+@njit(nogil=True, cache=True)
+def above(weights, count, low):  # type: ignore[no-untyped-def]
+    """(sum, how many) of the weights from `low` on; `count` is a multiple of what `padded` gives."""
+    found, total, many = np.empty(2, np.float32), 0.0, 0
+    for begin in range(0, count, _FLUSH):
+        _above(weights + 4 * begin, min(_FLUSH, count - begin), low, low, found.ctypes.data)
+        total += found[0]
+        many += int(found[1])
+    return total, many
+
+
+@njit(nogil=True, cache=True)
+def places_within(weights, count, low, high, room):  # type: ignore[no-untyped-def]
+    """The places of the weights in [low, high), of which there are at most `room`, in order."""
+    found, places, many = np.empty(2, np.float32), np.empty(room, np.int64), 0
+    for begin in range(0, count, _STEP):
+        _within(weights + 4 * begin, _STEP, low, high, found.ctypes.data)
+        if found[1] > 0:
+            values = floats(weights + 4 * begin, _STEP)
+            for at in range(_STEP):
+                if low <= values[at] < high:
+                    places[many] = begin + at
+                    many += 1
+    return places[:many]
