@@ -168,9 +168,9 @@ def weigh(x, count, best, factor, weights, sums):  # type: ignore[no-untyped-def
         begin = index * CHUNK
         size = min(CHUNK, count - begin)
         whole = size // LANES * LANES
-        found = 0.0
+        found = np.float64(0)
         if whole:
-            found = np.float64(_weigh(x + 4 * begin, whole, best, factor, weights + 4 * begin))
+            found += _weigh(x + 4 * begin, whole, best, factor, weights + 4 * begin)
         for at in range(begin + whole, begin + size):
             weight = small_exp((floats(x, count)[at] - best) * factor)
             weight = np.float32(0) if weight < SMALLEST else weight

@@ -16,6 +16,7 @@ from engine.masks import apply_bitmask, forbid, words_for
 from engine.noise import seed_of_choice, uniform
 from engine.params import draw_rule
 from engine.sampler import Drawn, MaskRows, Sampler
+from engine.sequence import DrawRow
 from plugins import GenerationFailed, RequestError, Sampling
 from tests.engine.driving import ScriptedGrammar
 from tests.engine.rows import a_row
@@ -273,3 +274,37 @@ def test_the_kernels_choose_what_torch_chooses(vocab: int, spread: float, seed: 
         if one != other and float(left[i, one]) != float(left[i, other])
     ]
     assert len(different) <= 1
+
+
+def sorted_draw(logits: torch.Tensor, row: DrawRow) -> tuple[int, float]:
+    """What the definition says, by sorting in float64: the token, and how near the draw was to a border of two."""
+    rule, x = row.rule, logits.double() / row.rule.temperature
+    weights, order = torch.exp(x - x.max()).sort(descending=True, stable=True)
+    rank = torch.arange(len(weights))
+    weights = weights.where(rank < (rule.top_k or len(weights)), 0)
+    before = weights.cumsum(0) - weights
+    kept = (before < rule.top_p * weights.sum()) & (weights >= rule.min_p) & (weights > 0)
+    kept[0] = True
+    mass = weights.where(kept, 0).cumsum(0)
+    target = uniform(row.seed, row.position) * mass[-1]
+    near = torch.cat([(mass - target).abs(), (before - rule.top_p * weights.sum()).abs()]).min() / mass[-1]
+    return int(order[torch.searchsorted(mass, target, right=True)]), float(near)
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.1, 1.0, 5.0])
+@pytest.mark.parametrize(
+    "rule", [{"top_p": 0.9}, {"top_p": 0.3}, {"top_k": 40}, {"top_k": 5000, "top_p": 0.8}, {"min_p": 0.2}, {}]
+)
+def test_draws_from_a_long_vocabulary_are_those_of_the_sorted_order(spread: float, rule: dict[str, float]) -> None:
+    """From equal logits to peaked ones: whole rows are searched, or what is heavy is copied together."""
+    generator = torch.Generator().manual_seed(3)
+    logits = spread * torch.randn(12, 20_003, generator=generator)
+    rows = [a_row([1, 2], vocab_size=20_003, seed=seed, temperature=0.7, **rule) for seed in range(12)]
+    _, drawn = HostDraws().choose(logits, rows)
+    for token, row, mine in zip(drawn, rows, logits, strict=True):
+        expected, near = sorted_draw(mine, row)
+        if not rule:  # nothing is sorted where nothing is cut: in the order of ids
+            p = torch.softmax(mine.double() / 0.7, 0).cumsum(0)
+            target = uniform(row.seed, row.position)
+            expected, near = int(torch.searchsorted(p, target, right=True)), float((p - target).abs().min())
+        assert token == expected or near < 1e-6
