@@ -234,6 +234,8 @@ class EngineCore:
 
     def _begin_masks(self, batch: Batch) -> None:
         """Have the masks of this step filled while its forward pass runs; beam searches ask for theirs later."""
+        if not any(row.sequence.matcher is not None for row in batch.sampled):
+            return
         if not any(row.sequence.search is not None for row in batch.rows):
             self._masks_ahead.begin(_draws(batch.sampled))
 

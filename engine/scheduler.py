@@ -144,11 +144,11 @@ class Scheduler:
 
     def computed(self, batch: Batch) -> None:
         """The step was run: what its rows hold is now in the cache, and blocks they filled can be reused."""
-        for row in batch.rows:
-            sequence = row.sequence
-            if sequence.state is State.RUNNING:
-                sequence.computed = computed = row.start + row.count - row.drafted
-                if computed // self.pool.block_size != sequence.published:
+        size, running = self.pool.block_size, State.RUNNING
+        for sequence, start, count, drafted in batch.rows:
+            if sequence.state is running:
+                sequence.computed = computed = start + count - drafted
+                if computed // size != sequence.published:
                     self._publish(sequence)
 
     # --- the five parts of a step, in order --------------------------------------------------------------------
