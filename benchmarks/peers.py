@@ -61,9 +61,7 @@ class Reply:
         for _ in range(CHUNKS if self._stream else 0):
             stamp = str(time.monotonic_ns()).encode().translate(LETTERS).decode()
             yield Piece(0, f" t={stamp};")
-        if not self._stream:
-            yield Piece(0, "word " * 64)
-        yield Piece(0, finish_reason="stop")
+        yield Piece(0, "" if self._stream else "word " * 64, finish_reason="stop")
 
     def cancel(self) -> None:
         """Nothing runs."""

@@ -29,7 +29,14 @@ def create_app(settings: Settings, environ: Mapping[str, str] | None = None, hou
         await asyncio.gather(starting, return_exceptions=True)
         await built.close()
 
-    app = FastAPI(title="Sluicegate", version="0.1.0", lifespan=lifespan, docs_url=None, redoc_url=None)
+    app = FastAPI(
+        title="Sluicegate",
+        version="0.1.0",
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        telemetry={"tracing": False, "metrics": False, "logs": False},  # ours say more, for less
+    )
     routes = api_routes(built)
     app.include_router(routes)
     app.include_router(admin_routes(built))

@@ -30,6 +30,7 @@ from plugins import (
     ToolCall,
     Usage,
 )
+from plugins.facts import quick
 
 PLAIN = Shape(None)
 EVERYTHING = Policy()
@@ -39,6 +40,7 @@ if TYPE_CHECKING:  # moderation makes deltas, and an exchange holds its moderati
     from gateway.slots import Stages
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Delta:
     """What leaves the gateway next for one choice; `refusal` only together with `finish_reason`. `opened` begins the

@@ -173,13 +173,20 @@ class Moderation:
     def _pass(self, choice: _Choice, region: _Region, piece: Piece) -> Delta:
         if piece.logprobs:
             region.held.append(_Held(region.fed, region.fed + len(piece.text), piece.logprobs))
-        region.fed += len(piece.text)
+        first, region.fed = region.fed == 0, region.fed + len(piece.text)
         choice.closed = choice.closed or piece.closed
-        steps = [region.window.feed(piece.text)]
-        if piece.finish_reason is not None and steps[0].blocked is None:
-            steps.append(region.window.close())
+        steps = self._steps(region.window, piece, first=first)
         text = "".join([self._take(choice, region, step) for step in steps])
         return self._delta(choice, region, text, steps[-1], piece.finish_reason)
+
+    @staticmethod
+    def _steps(window: HoldbackWindow | JsonWindow, piece: Piece, *, first: bool) -> list[Released]:
+        if piece.finish_reason is None:
+            return [window.feed(piece.text)]
+        if first and isinstance(window, HoldbackWindow):
+            return window.whole(piece.text)
+        fed = window.feed(piece.text)
+        return [fed] if fed.blocked is not None else [fed, window.close()]
 
     def answers(self) -> list[Answer]:
         """The choices as far as they got; one that never ended counts as cancelled."""

@@ -28,6 +28,7 @@ from plugins import Caller, ConfigurationError, Request
 from safety import Conduct, Limits
 
 DEFAULT = "default"
+PLAIN = Conduct()
 RailSlot = Literal["screen", "moderate"]
 SLOTS: tuple[RailSlot, ...] = ("screen", "moderate")
 CLAIMS = ("keys", "tenants", "teams", "models", "routes")
@@ -48,7 +49,8 @@ class Policy:
     fingerprint: str = ""
 
     def conduct(self, slot: RailSlot, rail: str) -> Conduct:
-        return self.conducts.get(slot, {}).get(rail) or Conduct()
+        rails = self.conducts.get(slot)
+        return PLAIN if rails is None else rails.get(rail, PLAIN)
 
     def claimed_by(self, request: Request, caller: Caller, route: str) -> bool:
         """Whether every list that this policy gives has a pattern (`*` for any run of characters) that fits."""

@@ -7,8 +7,7 @@ import asyncio
 import dataclasses
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +30,42 @@ class Note:
     detail: dict[str, Any] = field(default_factory=dict)
 
 
+class Timed:
+    """One stage at work: its `Decision` is kept however it ends. By hand, since there are a dozen to a request."""
+
+    __slots__ = ("_exchange", "_note", "_slot", "_stage", "_started")
+
+    def __init__(self, exchange: Exchange, slot: SlotName, stage: str) -> None:
+        self._exchange, self._slot, self._stage = exchange, slot, stage
+        self._note = Note()
+        self._started = 0.0
+
+    def __enter__(self) -> Note:
+        self._started = time.perf_counter()
+        return self._note
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        note = self._note
+        broke = error is not None and self._broke(error)
+        took, began = time.perf_counter() - self._started, self._started - self._exchange.started_at
+        decision = Decision(self._slot, self._stage, note.outcome, took, note.detail, began)
+        self._exchange.decisions.append(decision)
+        if broke:
+            raise StageFailed(self._slot, self._stage, type(error).__name__) from error
+
+    def _broke(self, error: BaseException) -> bool:
+        """Whether this is a failure of the stage itself: it closes the request."""
+        if isinstance(error, SluicegateError | asyncio.CancelledError):
+            if self._note.outcome == "ok":
+                self._note.outcome = error_code(error)
+            return False
+        if not isinstance(error, Exception):
+            return False
+        self._note.outcome = "failed"
+        log.error("stage %s of slot %s failed", self._stage, self._slot, exc_info=error)
+        return True
+
+
 class Spans:
     """`capture` only where the operator opted in to content."""
 
@@ -49,23 +84,9 @@ class Spans:
         self._live[request.id] = exchange
         return exchange
 
-    @contextmanager
-    def timed(self, exchange: Exchange, slot: SlotName, stage: str) -> Iterator[Note]:
+    def timed(self, exchange: Exchange, slot: SlotName, stage: str) -> Timed:
         """Around one stage. Raises what the stage raised where it is ours, else `StageFailed`."""
-        note = Note()
-        started = time.perf_counter()
-        try:
-            yield note
-        except (SluicegateError, asyncio.CancelledError) as error:
-            note.outcome = error_code(error) if note.outcome == "ok" else note.outcome
-            raise
-        except Exception as error:
-            note.outcome = "failed"
-            log.exception("stage %s of slot %s failed", stage, slot)
-            raise StageFailed(slot, stage, type(error).__name__) from error
-        finally:
-            took, began = time.perf_counter() - started, started - exchange.started_at
-            exchange.decisions.append(Decision(slot, stage, note.outcome, took, note.detail, began))
+        return Timed(exchange, slot, stage)
 
     def delivered(self, exchange: Exchange, decisions: list[Decision], started_s: float) -> None:
         """The generation has ended, and with it the rails' work: their lines, which began together."""

@@ -15,6 +15,7 @@ from typing import Any, Literal, Protocol, get_args, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from plugins.facts import quick
 from plugins.timeline import Timeline
 
 API_VERSION = 1
@@ -43,6 +44,7 @@ class ToolCall:
     arguments: str = ""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Message:
     role: Role
@@ -63,6 +65,7 @@ class Tool:
     parameters: Mapping[str, Any] = field(default_factory=lambda: {"type": "object", "properties": {}})
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class ToolChoice:
     """`required`: at least one call. `names`: the only tools that may be called; None = all of the request's."""
@@ -85,6 +88,7 @@ class Constraint:
     """Options of the compiler by name (`whitespace`, `property_order` ...); an unknown one is refused."""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Sampling:
     """How tokens are drawn. Defaults are those of the OpenAI API, except that `temperature` None = the model's own."""
@@ -124,6 +128,7 @@ class Sampling:
     """A constrained answer that runs out of tokens is brought to its shortest valid end within `max_tokens`."""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Reuse:
     """What a request says about kept answers. `semantic`: whether one to the same question in other words will do
@@ -157,6 +162,7 @@ class Parts:
     """Of the template that was found, with a digest of its text."""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Request:
     """One chat completion as asked for, free of any wire format."""
@@ -220,6 +226,7 @@ class Caller:
     """Paths it may call, `*` at the end for all below; None = all."""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Prompt:
     """What the model will read. `text` was tokenised to `token_ids` with no special tokens added."""
@@ -242,6 +249,7 @@ class TokenLogprob:
     """(token_id, token, bytes, logprob), likeliest first."""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Piece:
     """A step of one choice: text that became final (whole code points), and, on the last one, why it ended."""
@@ -260,6 +268,7 @@ class Piece:
     """On the last piece: what was said last is only the shortest valid end, because no more tokens were left."""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Usage:
     prompt_tokens: int = 0
@@ -278,6 +287,7 @@ class Span:
     replacement: str = "[REDACTED]"
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What a rail says about the text so far.
@@ -296,6 +306,7 @@ class Verdict:
     escalate_at: int | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class ScreenResult:
     """An input rail's verdict on one request. `messages` replaces the request's when the rail redacted."""
@@ -308,6 +319,7 @@ class ScreenResult:
     """Placeholders in `messages`, and the texts that this caller gets back for them in the answer."""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Decision:
     """One line of a request's story: what a stage decided and how long it took."""
@@ -321,6 +333,7 @@ class Decision:
     """Seconds from the request's arrival to its beginning."""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Answer:
     """A finished choice as it left the gateway."""
@@ -336,6 +349,7 @@ class Answer:
     """As on its last `Piece`."""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """A request's end, for recorders. `error` is the code of the typed error, if one was sent."""
@@ -412,6 +426,7 @@ class ServedModel(Protocol):
     """A `transformers` tokenizer."""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Job:
     """One prompt to generate from, `n` choices."""

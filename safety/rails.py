@@ -51,6 +51,10 @@ class MatchSession:
         self._policy = policy
         self._escalated = False
 
+    def clears(self, text: str) -> bool:
+        """There is nothing to say of `text`, if it is the whole of the channel. Reads nothing into the session."""
+        return not find_all(self._scanner.automaton, text)
+
     def feed(self, text: str) -> Verdict:
         matches = self._scanner.feed(text)
         return self._verdict(matches) if matches else Verdict(self._scanner.clear_to)
@@ -96,6 +100,9 @@ class PassSession:
 
     def __init__(self) -> None:
         self._end = 0
+
+    def clears(self, text: str) -> bool:
+        return True
 
     def feed(self, text: str) -> Verdict:
         self._end += len(text)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from plugins.facts import quick
+
 
 @dataclass(frozen=True, slots=True)
 class Redaction:
@@ -16,6 +18,7 @@ class Redaction:
     rail: str
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Released:
     """What a step let out. `blocked` is the reason that ended the stream; `rail` is who said so. `withheld` passed all

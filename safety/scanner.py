@@ -29,7 +29,7 @@ class Scanner:
     """State of one text. `clear_to`: no match that is still to be reported covers a character before it."""
 
     def __init__(self, automaton: Automaton) -> None:
-        self._automaton = automaton
+        self.automaton = automaton
         self._state: State = automaton.start
         self._starts: list[int] = []
         self._found: list[tuple[int, int, int]] = []
@@ -53,20 +53,20 @@ class Scanner:
         return self._settle(self._earliest())
 
     def close(self) -> list[Match]:
-        for event in self._automaton.at_end(self._state):
+        for event in self.automaton.at_end(self._state):
             self._report(self._starts[event.group], self._end, event.rule, event.back)
-        self._starts, self._state = [], self._automaton.start
+        self._starts, self._state = [], self.automaton.start
         return self._settle(self._end)
 
     def search(self, whole: str) -> list[Match]:
         """All matches of a text that comes as a whole. Reads only from where the automaton's prefilter points until
         nothing is live; there, the state depends on the characters just before alone."""
-        assert self._automaton.prefilter is not None
+        assert self.automaton.prefilter is not None
         self._text = whole
-        candidates, at = self._automaton.prefilter.candidates(whole), 0
+        candidates, at = self.automaton.prefilter.candidates(whole), 0
         while (found := candidates.next(at)) is not None:
             start, end = found
-            self._state = self._automaton.idle_after(_visible_before(self._automaton, whole, start))
+            self._state = self.automaton.idle_after(_visible_before(self.automaton, whole, start))
             at = self._read_until_idle(start, end)
         self._end = len(whole)
         return self.close()
@@ -88,9 +88,13 @@ class Scanner:
         for event in action.events:
             end = at + 1 if event.inside else at
             self._report(self._starts[event.group], end, event.rule, event.back)
-        if action.keep is not None:
+        keep = action.keep
+        if keep is not None:
             starts = self._starts
-            self._starts = [starts[i] for i in action.keep]
+            if len(keep) > 1:
+                self._starts = [starts[i] for i in keep]
+            else:  # by far the most frequent; a comprehension would be a call
+                self._starts = [starts[keep[0]]] if keep else []
         for group, limit in action.pins:
             self._starts[group] = self._bounded(self._starts[group], at, limit)
         if action.opened:
@@ -98,8 +102,8 @@ class Scanner:
 
     def _report(self, start: int, end: int, rule: int, back: int) -> None:
         end = self._trimmed(start, end, back)
-        valid = self._automaton.rules[rule].valid
-        fold = self._automaton.fold
+        valid = self.automaton.rules[rule].valid
+        fold = self.automaton.fold
         if valid is None or valid("".join(map(fold, self._text[start - self._base : end - self._base]))):
             self._add(start, end, rule)
 
@@ -119,7 +123,7 @@ class Scanner:
         """`end` moved before `back` symbols and what is invisible before it; marks stay with their character."""
         while end > start + 1:
             char = self._text[end - 1 - self._base]
-            if self._automaton.fold(char):
+            if self.automaton.fold(char):
                 if not back:
                     break
                 back -= 1
@@ -132,7 +136,7 @@ class Scanner:
         """The later of `start` and the place `limit` symbols before `at`."""
         if at - start <= limit:
             return start
-        fold, place = self._automaton.fold, at
+        fold, place = self.automaton.fold, at
         while place > start and limit:
             place -= 1
             limit -= 1 if fold(self._text[place - self._base]) else 0
@@ -165,7 +169,7 @@ class Scanner:
         waiting: list[tuple[int, int, int]] = []
         for start, end, rule in self._found:
             if end <= earliest:
-                settled.append(Match(start, end, self._automaton.rules[rule].label))
+                settled.append(Match(start, end, self.automaton.rules[rule].label))
             else:
                 waiting.append((start, end, rule))
                 earliest = min(earliest, start)

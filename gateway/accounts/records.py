@@ -15,6 +15,7 @@ import orjson
 
 from gateway.config import KeySettings, Limits
 from plugins import Caller, ConfigurationError
+from plugins.facts import quick
 
 NANOS = 1_000_000_000
 """Money is counted in whole billionths of the currency's unit, so that sums are exact."""
@@ -123,6 +124,7 @@ def decode_key(data: bytes | str) -> KeyRecord:
     return KeyRecord(**{name: value for name, value in fields.items() if name in known})
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class UsageKey:
     """What usage is added up by. `day` is YYYY-MM-DD in UTC; empty names = none."""

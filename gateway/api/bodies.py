@@ -12,10 +12,12 @@ from pydantic import BaseModel, ValidationError
 
 from gateway.api.heeding import refuse_strangers
 from plugins import Request, RequestError
+from plugins.facts import quick
 
 M = TypeVar("M", bound=BaseModel)
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Parsed:
     """A `Request`, and what only the wire needs to know of it."""

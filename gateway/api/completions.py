@@ -41,7 +41,7 @@ def add_completions_routes(router: APIRouter, house: House) -> None:
 async def _several(house: House, request: Request, parsed: ParsedCompletions) -> Response:
     """Each prompt is a request of its own, for limits too; the first that fails fails all."""
     house.check_ready()
-    parent, route = parent_context(request.headers), request.url.path
+    parent, route = parent_context(request.headers), request.scope["path"]
 
     async def one(asked: Asked) -> Exchange:
         with in_words_of(parsed):

@@ -75,7 +75,7 @@ def parse_embeddings(body: bytes | Mapping[str, Any], api_key: str | None = None
 
 async def _embedded(house: House, request: Request, asked: Asked) -> tuple[Embeddings, Exchange]:
     """The texts as the input rails left them."""
-    exchange = await house.pipeline.enter(asked, parent_context(request.headers), route=request.url.path)
+    exchange = await house.pipeline.enter(asked, parent_context(request.headers), route=request.scope["path"])
     texts = [message.content for message in exchange.request.messages]
     return await house.pipeline.embed(exchange, texts), exchange
 

@@ -85,7 +85,7 @@ def add_error_handlers(app: FastAPI) -> None:
 
 
 def _body(request: Request, error: SluicegateError) -> bytes:
-    return message_error(error) if request.url.path.startswith("/v1/messages") else error_body(error)
+    return message_error(error) if request.scope["path"].startswith("/v1/messages") else error_body(error)
 
 
 def _http_code(status: int) -> str:

@@ -59,7 +59,7 @@ def add_moderation_routes(router: APIRouter, house: House) -> None:
             cache=False,
         )
         house.check_ready()
-        context, route = parent_context(request.headers), request.url.path
+        context, route = parent_context(request.headers), request.scope["path"]
         try:
             found = await unless_left(request.scope, request.receive, house.pipeline.judge(asked, context, route=route))
         except ClientLeft:

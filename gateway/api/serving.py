@@ -32,7 +32,7 @@ async def served(
     """`whole` renders a finished exchange as JSON; `frames` makes the writer of a stream. Raises `SluicegateError`."""
     house.check_ready()
     scope, receive = request.scope, request.receive
-    context, route = parent_context(request.headers), request.url.path
+    context, route = parent_context(request.headers), scope["path"]
     with in_words_of(parsed):
         try:
             exchange = await unless_left(scope, receive, house.pipeline.open(parsed.request, context, route=route))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from gateway.telemetry.tracing import TraceIds
 from plugins import Caller, Decision, Sampling, Timeline, Usage
+from plugins.facts import quick
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,7 @@ class Content:
     answers: tuple[tuple[str, str], ...]
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Asked:
     """Of the request, what is not content."""
@@ -42,6 +44,7 @@ class Asked:
     """`text` or `json`."""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Finished:
     """One request that has ended. `began_s` is as `time.perf_counter` reads, `began_ns` the same moment in Unix

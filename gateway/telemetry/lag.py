@@ -18,7 +18,7 @@ class LoopLag:
     """Asks to be woken every tenth of a second and notes by how much it was missed."""
 
     def __init__(self, name: str) -> None:
-        self.buckets = Buckets(name, "Seconds by which the event loop woke late.", "loop", BOUNDS_S)
+        self.buckets = Buckets(name, "Seconds by which the event loop woke late.", ("loop",), BOUNDS_S)
         self._recent: deque[float] = deque(maxlen=KEPT)
         self._timer: asyncio.TimerHandle | None = None
 
@@ -41,5 +41,5 @@ class LoopLag:
     def _woken(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
         late = max(0.0, loop.time() - due)
         self._recent.append(late)
-        self.buckets.add("main", (late,))
+        self.buckets.observe(late, "main")
         self.start()

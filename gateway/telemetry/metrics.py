@@ -66,29 +66,28 @@ class Metrics:
             semconv.TOKEN_TIME_BUCKETS_S,
             MODEL,
         )
-        self._gaps = Buckets(
+        self._gaps = self._buckets(
             semconv.METRIC_INTER_TOKEN,
             "Seconds between two released pieces of text.",
-            MODEL,
             semconv.TOKEN_TIME_BUCKETS_S,
+            MODEL,
         )
-        self.registry.register(self._gaps)
-        self._queue = self._histogram(
+        self._queue = self._buckets(
             semconv.METRIC_QUEUE_TIME,
             "Seconds from submission to the first forward pass.",
             semconv.STAGE_BUCKETS_S,
             MODEL,
         )
-        self._prefill = self._histogram(
+        self._prefill = self._buckets(
             semconv.METRIC_PREFILL_TIME, "Seconds from there to the first token.", semconv.STAGE_BUCKETS_S, MODEL
         )
-        self._held = self._histogram(
+        self._held = self._buckets(
             semconv.METRIC_HOLD_TIME,
             "Seconds that text of a request waited for a rail, the longest time of each request.",
             semconv.STAGE_BUCKETS_S,
             MODEL,
         )
-        self._tokens = self._histogram(
+        self._tokens = self._buckets(
             semconv.METRIC_TOKEN_USAGE,
             "Tokens of a request by type.",
             semconv.TOKEN_BUCKETS,
@@ -98,7 +97,7 @@ class Metrics:
         self._cached = self._counter(
             semconv.METRIC_CACHED_TOKENS, "Prompt tokens that the prefix cache saved computing.", MODEL
         )
-        self._stage = self._histogram(
+        self._stage = self._buckets(
             semconv.METRIC_STAGE_DURATION,
             "Seconds spent in a stage of the pipeline.",
             semconv.STAGE_BUCKETS_S,
@@ -137,11 +136,11 @@ class Metrics:
         per_token_s = _per_token(outcome)
         if per_token_s is not None:
             self._child(self._per_token, model).observe(per_token_s, exemplar)
-            self._gaps.add(model, outcome.gaps_s)
+            self._gaps.add(outcome.gaps_s, model)
         met = "true" if self._objectives.met(outcome, per_token_s) else "false"
         self._child(self._goodput, model, met).inc()
-        self._child(self._tokens, model, "input").observe(outcome.usage.prompt_tokens)
-        self._child(self._tokens, model, "output").observe(outcome.usage.completion_tokens)
+        self._tokens.observe(outcome.usage.prompt_tokens, model, "input")
+        self._tokens.observe(outcome.usage.completion_tokens, model, "output")
         self._observe_engine(outcome, model)
         for decision in outcome.decisions:
             self._observe_decision(decision)
@@ -155,17 +154,17 @@ class Metrics:
         if outcome.usage.cached_tokens:
             self._child(self._cached, model).inc(outcome.usage.cached_tokens)
         if outcome.held_s:
-            self._child(self._held, model).observe(outcome.held_s)
+            self._held.observe(outcome.held_s, model)
         line = outcome.timeline
         if line is not None and line.started_s is not None:
-            self._child(self._queue, model).observe(line.started_s - line.queued_s)
+            self._queue.observe(line.started_s - line.queued_s, model)
             if line.first_token_s is not None:
-                self._child(self._prefill, model).observe(line.first_token_s - line.started_s)
+                self._prefill.observe(line.first_token_s - line.started_s, model)
 
     def _observe_decision(self, decision: Decision) -> None:
         of = self._labels.of
         stage = of("stage", decision.stage)
-        self._child(self._stage, decision.slot, stage).observe(decision.duration_s)
+        self._stage.observe(decision.duration_s, decision.slot, stage)
         if decision.slot in ("screen", "moderate"):
             self._child(self._verdicts, stage, of("verdict", decision.outcome)).inc()
             if decision.outcome in STOPPED:
@@ -187,6 +186,11 @@ class Metrics:
 
     def _histogram(self, name: str, documentation: str, buckets: Sequence[float], *labels: str) -> Histogram:
         return Histogram(name, documentation, labels, buckets=buckets, registry=self.registry)
+
+    def _buckets(self, name: str, documentation: str, bounds: Sequence[float], *labels: str) -> Buckets:
+        made = Buckets(name, documentation, labels, bounds)
+        self.registry.register(made)
+        return made
 
 
 def _per_token(outcome: Outcome) -> float | None:

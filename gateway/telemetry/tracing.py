@@ -16,10 +16,12 @@ from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, Decision, ParentBased, Sampler, TraceIdRatioBased
 
 from plugins import ConfigurationError
+from plugins.facts import quick
 
 log = logging.getLogger("sluicegate.tracing")
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class TraceIds:
     """Who a request is to tracing. `parent_id` 0: nobody above it."""

@@ -85,7 +85,7 @@ class UpstreamGeneration:
         ends: list[Piece] = []
         async with contextlib.aclosing(_chunks(self._reply)) as found:
             async for chunk in found:
-                for piece in self._reading.feed(chunk):
+                for piece in self._reading.feed(chunk, whole=not self._reply.is_stream):
                     if piece.finish_reason is None:
                         yield piece
                     else:

@@ -104,8 +104,9 @@ def test_labels_do_not_grow_without_end() -> None:
 
 def test_buckets_count_as_a_histogram_does() -> None:
     """A value on a bound belongs below it."""
-    buckets = Buckets("g", "gaps", "model", (0.1, 0.2))
-    buckets.add("m", [0.05, 0.1, 0.15, 5.0])
+    buckets = Buckets("g", "gaps", ("model",), (0.1, 0.2))
+    buckets.add([0.05, 0.1, 0.15], "m")
+    buckets.observe(5.0, "m")
     [family] = buckets.collect()
     found = {s.labels.get("le", s.name): s.value for s in family.samples}
     assert (found["0.1"], found["0.2"], found["+Inf"]) == (2, 3, 4)

@@ -261,3 +261,79 @@ def test_nothing_leaves_after_a_block() -> None:
     at_work = window(phrases("zebra", action="block"))
     at_work.feed("zebra!")
     assert at_work.feed("more").text == at_work.close().text == ""
+
+
+# --- a text that comes whole ------------------------------------------------------------------------------------------
+
+SECRETS = patterns(card=r"[0-9]{4}-[0-9]{4}", token=r"tok_[a-z]{3,}")
+
+
+class Counted:
+    """A rail of which the sessions say how often they were fed, and what they answer when asked for a whole text."""
+
+    name = "counted"
+
+    def __init__(self, clears: bool | Exception | None = None) -> None:
+        self.fed = 0
+        if clears is not None:
+            self.clears = self._clears
+        self._told = clears
+
+    def open(self, request: Request, caller: Caller, channel: Channel) -> Counted:
+        self._end = 0
+        return self
+
+    def _clears(self, text: str) -> bool:
+        if isinstance(self._told, Exception):
+            raise self._told
+        return bool(self._told)
+
+    def feed(self, text: str) -> Verdict:
+        self.fed += 1
+        self._end += len(text)
+        return Verdict(self._end)
+
+    def close(self) -> Verdict:
+        return Verdict(self._end)
+
+
+@given(
+    st.lists(st.sampled_from(["1234-5678", "tok_", "tok_abc", "zebra", "zeb", " ", "word ", "-", "x"]), max_size=40),
+    st.sampled_from(["redact", "block", "escalate"]),
+)
+def test_a_whole_text_is_judged_as_the_same_text_in_pieces(parts: list[str], action: str) -> None:
+    """What leaves and the verdict are the same, whichever way it is read."""
+    text = "".join(parts)
+    rails = (phrases("zebra", action=action), SECRETS)
+    at_once, by_pieces = window(*rails), window(*rails)
+    found = joined(*at_once.whole(text))
+    steps = [by_pieces.feed(piece) for piece in by_character(text)]
+    assert found == joined(*steps, by_pieces.close())
+    assert at_once.blocked == by_pieces.blocked
+    assert at_once.blocked is not None or at_once.held == by_pieces.held == 0
+
+
+def test_a_rail_that_clears_a_whole_text_does_not_read_it() -> None:
+    rail = Counted(clears=True)
+    assert joined(*window(rail).whole("some text")).text == "some text"
+    assert rail.fed == 0
+
+
+@pytest.mark.parametrize("clears", [None, False, RuntimeError("broken")])
+def test_where_a_rail_cannot_tell_at_once_all_read_it(clears: bool | Exception | None) -> None:
+    sure, unsure = Counted(clears=True), Counted(clears)
+    assert joined(*window(sure, unsure).whole("some text")).text == "some text"
+    assert (sure.fed, unsure.fed) == (1, 1)
+
+
+def test_a_rail_whose_time_is_watched_reads_the_text() -> None:
+    rail = Counted(clears=True)
+    limits = Limits(conducts={"counted": Conduct(budget_s=5.0)})
+    assert joined(*window(rail, limits=limits).whole("some text")).text == "some text"
+    assert rail.fed == 1
+
+
+def test_a_text_longer_than_may_be_held_is_read() -> None:
+    rail = Counted(clears=True)
+    assert joined(*window(rail, limits=Limits(max_hold=4)).whole("some text")).text == "some text"
+    assert rail.fed > 0
