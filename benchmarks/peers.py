@@ -2,8 +2,10 @@
 
 Everything a caller pays for is on: keys, limits with a journal, rails on the way in and out, metrics. Two rows are
 ours: `ours` answers in the process itself (what the gateway costs without any model), `ours-upstream` asks the same
-mock server that LiteLLM asks. The load generator and the mock server are those of `--bench`; LiteLLM runs from an
-environment of its own (`python -m venv V; V/bin/pip install 'litellm[proxy]'`, then `--litellm V/bin/litellm`).
+mock server that the peers ask. The load generator and the mock server are those of `--bench`. LiteLLM runs from an
+environment of its own (`python -m venv V; V/bin/pip install 'litellm[proxy]'`, then `--litellm V/bin/litellm`), Portkey
+from a folder (`npm install @portkey-ai/gateway`, then `--portkey FOLDER/node_modules/@portkey-ai/gateway`). LiteLLM
+checks one master key; Portkey passes requests on and has nothing else to do.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import urllib.request
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from benchmarks.common import machine
 from plugins import Job, Piece, RegistryLike, ServedModel, Usage
@@ -76,6 +79,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bench", type=Path, default=BENCH, help="folder with mock_upstream.py and load.py")
     parser.add_argument("--litellm", type=Path, help="the command `litellm` of its own environment")
+    parser.add_argument("--portkey", type=Path, help="the folder of its package")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--slice", type=float, default=2.0, help="seconds for each target and round")
     parser.add_argument("--serve", choices=("here", "upstream"), help=argparse.SUPPRESS)
@@ -112,6 +116,13 @@ def compare(given: argparse.Namespace) -> None:
         if given.litellm:
             port = started(running, litellm_command(given.litellm, mock), "/health/liveliness")
             targets += ["--target", f"litellm=http://127.0.0.1:{port}/v1,pid={running[-1].pid},key={KEY}"]
+        if given.portkey:
+            command = ["node", str(given.portkey / "build" / "start-server.js"), "--port={port}", "--headless"]
+            port = started(running, command, "/")
+            where = quote(f"http://127.0.0.1:{mock}/v1", safe="")
+            headers = f"header=x-portkey-provider:openai,header=x-portkey-custom-host:{where}"
+            target = f"portkey=http://127.0.0.1:{port}/v1,pid={running[-1].pid},key={KEY},{headers}"
+            targets += ["--target", target]
         load(given, mock, targets)
     finally:
         for process in running:
@@ -155,17 +166,14 @@ def litellm_command(litellm: Path, mock: int) -> list[str]:
 
 def serve(kind: str, port: int, mock: int) -> None:
     """A gateway with everything on."""
-    import asyncio
-
-    import uvicorn
-    import uvloop
-
-    from gateway import House, create_app
+    from gateway import House
     from gateway.config import load as load_settings
+    from gateway.server import serve_house
 
     far = {name: {"url": f"http://127.0.0.1:{mock}/v1", "allow_private": True} for name in NAMES}
     limits = {"requests_per_minute": 10**9, "tokens_per_minute": 10**12, "concurrency": 10_000, "budget_day": 1e6}
     overrides: dict[str, Any] = {
+        "server": {"port": port},
         "keys": [{"id": "bench", "key": KEY, "limits": limits}],
         "accounts": {"path": str(Path(tempfile.mkdtemp()) / "accounts.db"), "prices": {"*": {"input": 1, "output": 2}}},
         "pipeline": {
@@ -181,10 +189,7 @@ def serve(kind: str, port: int, mock: int) -> None:
         },
     }
     settings = load_settings(overrides=overrides)
-    app = create_app(settings, house=House(settings, {}, registers=(register,)))
-    config = uvicorn.Config(app, host="127.0.0.1", port=port, log_config=None, access_log=False, http="httptools")
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(uvicorn.Server(config).serve())
+    serve_house(House(settings, {}, registers=(register,)))
 
 
 if __name__ == "__main__":

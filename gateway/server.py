@@ -67,9 +67,15 @@ def serve(settings: Settings, read_again: Callable[[], Settings] | None = None) 
         stream=sys.stderr,
         format="%(asctime)s %(levelname)s %(name)s %(message)s",
     )
-    sys.setswitchinterval(SWITCH_INTERVAL_S)
     house = House(settings, os.environ)
     house.reloader.source = read_again
+    return serve_house(house)
+
+
+def serve_house(house: House) -> int:
+    """`serve` for a house that is built already; benchmarks put models of their own into it."""
+    settings = house.settings
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     server = Server(_uvicorn_config(settings, house))
     house.is_stopping = lambda: server.should_exit
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

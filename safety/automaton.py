@@ -60,13 +60,15 @@ class State(dict[str, "State"]):
     """Next states by character, filled on demand. One with `actions` is an arrow with something to do: they are run
     and the way goes on from `target`."""
 
-    __slots__ = ("actions", "automaton", "context", "ends", "groups", "slides", "target")
+    __slots__ = ("actions", "automaton", "context", "ends", "groups", "moves", "slides", "target")
 
     def __init__(self, automaton: Automaton, groups: tuple[Group, ...], context: str) -> None:
         super().__init__()
         self.automaton, self.groups, self.context = automaton, groups, context
         self.slides = any(limit is not None for _, limit in groups)
         self.actions: tuple[Action, ...] | None = None
+        self.moves: tuple[tuple[int, ...] | None, int] | None = None
+        """`keep` and `opened` of an arrow that does nothing else, as nearly all do."""
         self.target = self
         self.ends: list[Event] | None = None
 
@@ -107,6 +109,8 @@ class Automaton:
             return at
         arrow = State(self, (), "")
         arrow.actions, arrow.target = tuple(actions), at
+        if len(actions) == 1 and not actions[0].events and not actions[0].pins:
+            arrow.moves = (actions[0].keep, actions[0].opened)
         return arrow
 
     def at_end(self, state: State) -> list[Event]:

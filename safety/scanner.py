@@ -45,8 +45,7 @@ class Scanner:
         for char in piece:
             state = state[char]
             if state.actions is not None:
-                for action in state.actions:
-                    self._run(action, at)
+                self._act(state, at)
                 state = state.target
             at += 1
         self._state, self._end = state, at
@@ -77,24 +76,35 @@ class Scanner:
         while at < len(self._text) and (at < end or state.groups):
             state = state[self._text[at]]
             if state.actions is not None:
-                for action in state.actions:
-                    self._run(action, at)
+                self._act(state, at)
                 state = state.target
             at += 1
         self._state = state
         return at
 
-    def _run(self, action: Action, at: int) -> None:
-        for event in action.events:
-            end = at + 1 if event.inside else at
-            self._report(self._starts[event.group], end, event.rule, event.back)
-        keep = action.keep
+    def _act(self, arrow: State, at: int) -> None:
+        """Same as `_run` of its actions."""
+        if arrow.moves is None:
+            for action in arrow.actions or ():
+                self._run(action, at)
+            return
+        keep, opened = arrow.moves
         if keep is not None:
             starts = self._starts
             if len(keep) > 1:
                 self._starts = [starts[i] for i in keep]
             else:  # by far the most frequent; a comprehension would be a call
                 self._starts = [starts[keep[0]]] if keep else []
+        if opened:
+            self._starts.extend([at] * opened)
+
+    def _run(self, action: Action, at: int) -> None:
+        for event in action.events:
+            end = at + 1 if event.inside else at
+            self._report(self._starts[event.group], end, event.rule, event.back)
+        if action.keep is not None:
+            starts = self._starts
+            self._starts = [starts[i] for i in action.keep]
         for group, limit in action.pins:
             self._starts[group] = self._bounded(self._starts[group], at, limit)
         if action.opened:
