@@ -579,6 +579,9 @@ class RailSession(Protocol):
     """One channel of one choice of one request. `feed` is given consecutive text; offsets in the verdict are absolute.
 
     The law: verdicts, taken together, do not depend on how the text was cut into chunks.
+
+    A session may have `clears(text) -> bool`: there is nothing to say of `text`, if it is the whole of the channel. It
+    leaves the session as it was, and answers True only where `feed` and `close` would neither block, redact nor ask.
     """
 
     def feed(self, text: str) -> Verdict: ...
