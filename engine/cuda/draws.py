@@ -3,6 +3,7 @@ kernel; a step's draws come back by one copy (`engine.draws.TorchDraws.choose`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence as Seq
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,13 @@ import torch
 import triton
 from torch import Tensor
 
+from engine.cuda.draw_kernels import draw_rows
 from engine.cuda.mask_kernels import refuse_tokens
 from engine.cuda.staging import Staging
 from engine.draws import TorchDraws
 from engine.masks import Bitmask
+from engine.noise import uniform
+from engine.sequence import DrawRow
 
 _COLUMNS = 1024
 
@@ -24,7 +28,20 @@ class CudaDraws(TorchDraws):
 
     def __init__(self, device: torch.device) -> None:
         self._staging = Staging(torch.int32, device)
+        self._numbers = Staging(torch.float64, device)
         self._filled: npt.NDArray[Any] = np.zeros((0, 1), np.int32)
+
+    def decide(self, logits: Tensor, rows: Seq[DrawRow]) -> Tensor:
+        """As the twin, by one copy of numbers and one kernel; ties at the end of top-k and top-p are kept together, and
+        what is kept is drawn from in the order of the vocabulary."""
+        room = self._numbers.room(5 * len(rows)).reshape(len(rows), 5)
+        for numbers, row in zip(room, rows, strict=True):
+            numbers[:4] = row.rule.numbers
+            numbers[4] = 0.0 if row.rule.greedy else uniform(row.seed, row.position)
+        out = torch.empty(len(rows), 2, dtype=torch.float64, device=logits.device)
+        sent = self._numbers.send(room.size)
+        draw_rows[(len(rows),)](logits, sent, out, logits.stride(0), logits.shape[1], COLUMNS=_COLUMNS, num_warps=8)
+        return out.T
 
     def room(self, rows: int, words: int) -> Bitmask:
         """Waits until the masks before were copied. A mask lies behind the number of its row: both go by one copy."""

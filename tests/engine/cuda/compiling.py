@@ -11,7 +11,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from engine.cuda import attention_kernels, mask_kernels, weight_kernels
+from engine.cuda import attention_kernels, draw_kernels, mask_kernels, weight_kernels
 
 
 def compiled(
@@ -88,6 +88,13 @@ def main() -> None:
             capability=90,
             warps=4,
             stages=4,
+        ),
+        "draws": compiled(
+            draw_kernels.draw_rows,
+            {"logits": "*fp32", "numbers": "*fp64", "out": "*fp64", "stride": "i32", "vocab": "i32"},
+            {"COLUMNS": 1024},
+            capability=90,
+            warps=8,
         ),
         "masks": compiled(mask_kernels.refuse_tokens, masks, {"COLUMNS": 1024}, capability=90, warps=4),
         "merge": compiled(attention_kernels.merge_splits, merging, sizes, capability=90, warps=4),

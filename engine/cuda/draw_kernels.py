@@ -1,0 +1,118 @@
+"""The Triton kernel that draws a token for each row of logits, without sorting. `engine.draws.TorchDraws` is the twin.
+
+Where top-k or top-p end is a border between two logits. Bits of floats, read as numbers, are in the order of the
+floats; so the border is found digit by digit, 4 bits at a time, by adding up what lies above each of 16 candidates.
+Tokens whose logits are equal to the last one kept are kept too. The draw inverts the cumulative distribution of what is
+kept, in the order of the vocabulary, with sums in float64.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def draw_rows(logits, numbers, out, stride, vocab, COLUMNS: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Grid (rows,). `numbers` [R, 5] float64: temperature (0 = greedy), top_k (0 = all), top_p, min_p, and the draw in
+    [0, 1). `out` [R, 2] float64: the largest logit, NaN if one of the row is, and the token."""
+    row = tl.program_id(0).to(tl.int64)
+    line = logits + row * stride
+    temperature = tl.load(numbers + 5 * row).to(tl.float32)
+    top_k = tl.load(numbers + 5 * row + 1)
+    top_p = tl.load(numbers + 5 * row + 2)
+    min_p = tl.load(numbers + 5 * row + 3).to(tl.float32)
+    drawn = tl.load(numbers + 5 * row + 4)
+    largest = tl.full([], float("-inf"), tl.float32)
+    broken = tl.full([], 0, tl.int32)
+    for at in range(0, vocab, COLUMNS):
+        column = at + tl.arange(0, COLUMNS)
+        x = tl.load(line + column, mask=column < vocab, other=float("-inf"))
+        broken = tl.maximum(broken, tl.max((x != x).to(tl.int32), 0))
+        largest = tl.maximum(largest, tl.max(tl.where(x == x, x, float("-inf")), 0))
+    token = vocab
+    for at in range(0, vocab, COLUMNS):
+        column = at + tl.arange(0, COLUMNS)
+        x = tl.load(line + column, mask=column < vocab, other=float("-inf"))
+        token = tl.minimum(token, tl.min(tl.where((x == largest) & (column < vocab), column, vocab), 0))
+    if (temperature > 0) & (broken == 0) & (largest > float("-inf")):
+        border = tl.full([], 0, tl.int64)
+        if (top_k > 0) & (top_k < vocab):
+            border = find_border(line, vocab, largest, temperature, border, top_k, True, COLUMNS)
+        if top_p < 1:
+            mass = kept_mass(line, vocab, largest, temperature, border, float("-inf"), COLUMNS)
+            border = find_border(line, vocab, largest, temperature, border, top_p * mass, False, COLUMNS)
+        lowest = float("-inf") * tl.full([], 1, tl.float32)
+        if min_p > 0:
+            lowest = largest + temperature * tl.log(min_p)
+        goal = drawn * kept_mass(line, vocab, largest, temperature, border, lowest, COLUMNS)
+        before = tl.full([], 0, tl.float64)
+        chosen = tl.full([], -1, tl.int32)
+        for at in range(0, vocab, COLUMNS):
+            column = at + tl.arange(0, COLUMNS)
+            x = tl.load(line + column, mask=column < vocab, other=float("-inf"))
+            weight = weigh(x, largest, temperature, border, lowest)
+            below = before + tl.cumsum(weight.to(tl.float64), 0)
+            # The first token whose sum passes the goal; as long as none does, the last that could be drawn at all.
+            passing = tl.min(tl.where((weight > 0) & (below > goal), column, vocab), 0)
+            last = tl.max(tl.where(weight > 0, column, -1), 0)
+            if before <= goal:
+                if passing < vocab:
+                    chosen = passing
+                    before = goal + 1
+                else:
+                    chosen = tl.maximum(chosen, last)
+                    before += tl.sum(weight.to(tl.float64), 0)
+        token = tl.where(chosen >= 0, chosen, token)
+    tl.store(out + 2 * row, tl.where(broken > 0, float("nan"), largest).to(tl.float64))
+    tl.store(out + 2 * row + 1, tl.minimum(token, vocab - 1).to(tl.float64))
+
+
+@triton.jit
+def rank(x):  # type: ignore[no-untyped-def]
+    """Whole numbers from 0 in the order of the float32 `x`."""
+    bits = x.to(tl.int32, bitcast=True)
+    return tl.where(bits >= 0, bits, bits ^ 0x7FFFFFFF).to(tl.int64) + 2147483648
+
+
+@triton.jit
+def weigh(x, largest, temperature, border, lowest):  # type: ignore[no-untyped-def]
+    """exp of the logits at a temperature, the largest at 1; 0 below the border, and below the logit `lowest`."""
+    kept = (rank(x) >= border) & (x >= lowest)
+    return tl.where(kept, tl.exp((x - largest) / temperature), 0.0)
+
+
+@triton.jit
+def kept_mass(line, vocab, largest, temperature, border, lowest, COLUMNS: tl.constexpr):  # type: ignore[no-untyped-def]
+    mass = tl.full([], 0, tl.float64)
+    for at in range(0, vocab, COLUMNS):
+        column = at + tl.arange(0, COLUMNS)
+        x = tl.load(line + column, mask=column < vocab, other=float("-inf"))
+        mass += tl.sum(weigh(x, largest, temperature, border, lowest).to(tl.float64), 0)
+    return mass
+
+
+@triton.jit
+def find_border(  # type: ignore[no-untyped-def]
+    line, vocab, largest, temperature, border, goal, COUNT: tl.constexpr, COLUMNS: tl.constexpr
+):  # fmt: skip
+    """The highest rank from which on there are `goal` tokens (COUNT), or the mass `goal`, of those from `border` on."""
+    found = tl.full([], 0, tl.int64)
+    step = tl.full([], 268435456, tl.int64)  # 2 ** 28
+    digits = tl.arange(0, 16).to(tl.int64)
+    for _ in range(0, 8):
+        candidates = found + digits * step  # [16]
+        above = tl.zeros([16], tl.float64)
+        for at in range(0, vocab, COLUMNS):
+            column = at + tl.arange(0, COLUMNS)
+            x = tl.load(line + column, mask=column < vocab, other=float("-inf"))
+            if COUNT:
+                weight = ((column < vocab) & (rank(x) >= border)).to(tl.float32)
+            else:
+                weight = weigh(x, largest, temperature, border, float("-inf"))
+            higher = rank(x)[None, :] >= candidates[:, None]
+            above += tl.sum(tl.where(higher, weight[None, :], 0.0), 1).to(tl.float64)
+        enough = tl.sum((above >= goal).to(tl.int64), 0)
+        found += tl.maximum(enough - 1, 0) * step
+        step = step // 16
+    return tl.maximum(found, border)
