@@ -2,6 +2,9 @@
 
     python -m benchmarks.mixed_load [--model llama-60m] [--long 4000] [-c 8] [--slowdown 1.8]
 
+Beside wall-clock time stands CPU time of the process between two tokens, which others who use the machine disturb less;
+with `--threads 1` it is what a step costs.
+
 `--lengths 1000,4000,16000,32000` is `benchmarks.lengths`: what length itself costs.
 """
 
@@ -47,16 +50,22 @@ def _arguments() -> argparse.Namespace:
     return made.parse_args()
 
 
+_CELLS = (("wall", "alone"), ("wall", "beside"), ("cpu", "alone"), ("cpu", "beside"))
+_Stamp = tuple[float, float]
+"""When a token came: wall-clock and CPU seconds."""
+
+
 async def _mixed(model: LoadedModel, args: argparse.Namespace) -> dict[str, Any]:
-    print("| slowdown | ITL alone p50/p99 ms | ITL beside the prompt p50/p99 ms | p99 ratio | long prompt TTFT s |")
-    print("|---|--:|--:|--:|--:|")
+    print("| slowdown | ITL alone p50/p99 ms | beside the prompt | p99 ratio | CPU alone | beside | ratio | TTFT s |")
+    print("|---|--:|--:|--:|--:|--:|--:|--:|")
     rows = {}
     for name in args.slowdown.split(","):
         row = rows[name] = await _one_setting(model, float(name), args)
-        alone, beside = row["alone_ms"], row["beside_ms"]
-        ratio = row["ratio"] = beside[1] / alone[1]
-        latencies = f"{alone[0]:.1f}/{alone[1]:.1f} | {beside[0]:.1f}/{beside[1]:.1f}"
-        print(f"| {name} | {latencies} | {ratio:.2f} | {row['ttft_s']:.2f} |", flush=True)
+        line = [f"{row[f'{at}_{clock}_ms'][0]:.1f}/{row[f'{at}_{clock}_ms'][1]:.1f}" for clock, at in _CELLS]
+        for clock in ("wall", "cpu"):
+            row[f"{clock}_ratio"] = row[f"beside_{clock}_ms"][1] / row[f"alone_{clock}_ms"][1]
+        line.insert(2, f"{row['wall_ratio']:.2f}")
+        print(f"| {name} | {' | '.join(line)} | {row['cpu_ratio']:.2f} | {row['ttft_s']:.2f} |", flush=True)
     return rows
 
 
@@ -67,7 +76,7 @@ async def _one_setting(model: LoadedModel, slowdown: float, args: argparse.Names
     )
     engine = Engine(settings, [model])
     await engine.start()
-    stamps: list[list[float]] = [[] for _ in range(args.c)]
+    stamps: list[list[_Stamp]] = [[] for _ in range(args.c)]
     decoding = [asyncio.create_task(_decode(engine, model, seed, stamps[seed])) for seed in range(args.c)]
     ttft_s = 0.0
     for _ in range(2):  # the first teaches the pacer what a prompt's token costs
@@ -78,18 +87,21 @@ async def _one_setting(model: LoadedModel, slowdown: float, args: argparse.Names
         await _first_token(engine, model, args.long)
         ended = time.perf_counter()
         ttft_s = ended - began
-        before = [
-            b - a for mine, mark in zip(stamps, marks, strict=True) for a, b in pairwise(mine[mark:]) if b < began
-        ]
-        beside = [b - a for mine in stamps for a, b in pairwise(mine) if began < b < ended]
+        gaps = [pair for mine, mark in zip(stamps, marks, strict=True) for pair in pairwise(mine[mark:])]
+        alone = [gap for gap in gaps if gap[1][0] < began]
+        beside = [gap for gap in gaps if began < gap[1][0] < ended]
     for task in decoding:
         task.cancel()
     await asyncio.gather(*decoding, return_exceptions=True)
     await engine.close()
-    return {"alone_ms": _quantiles(before), "beside_ms": _quantiles(beside), "ttft_s": ttft_s}
+    found: dict[str, Any] = {"ttft_s": ttft_s}
+    for name, pairs in (("alone", alone), ("beside", beside)):
+        for at, clock in enumerate(("wall", "cpu")):
+            found[f"{name}_{clock}_ms"] = _quantiles([after[at] - before[at] for before, after in pairs])
+    return found
 
 
-async def _reach(stamps: list[list[float]], counts: list[int]) -> None:
+async def _reach(stamps: list[list[_Stamp]], counts: list[int]) -> None:
     """Until every sequence has as many tokens."""
     for mine, count in zip(stamps, counts, strict=True):
         for _ in range(60_000):
@@ -98,10 +110,10 @@ async def _reach(stamps: list[list[float]], counts: list[int]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def _decode(engine: Engine, model: LoadedModel, seed: int, stamps: list[float]) -> None:
+async def _decode(engine: Engine, model: LoadedModel, seed: int, stamps: list[_Stamp]) -> None:
     sampling = Sampling(temperature=0.0, max_tokens=2800, ignore_eos=True)
     async for piece in await engine.generate(Job(f"d{seed}", model.name, prompt_of(model, seed, 64), sampling)):
-        stamps += [time.perf_counter()] * len(piece.token_ids)
+        stamps += [(time.perf_counter(), time.process_time())] * len(piece.token_ids)
 
 
 async def _first_token(engine: Engine, model: LoadedModel, length: int) -> None:
