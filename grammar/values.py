@@ -62,6 +62,7 @@ class Values:
         self._asking: set[Conj] = set()
         self._assumed = False
         self._terms: dict[Conj, Conj] = {}
+        self._unblocked_domains: dict[Conj, Domain] = {}
         self._states: dict[Any, Any] = {}
         self._shapes: dict[Any, Shape | None] = {}
 
@@ -91,7 +92,7 @@ class Values:
 
     def renewed(self) -> Values:
         """Forget all frames; those in use live on with their matchers."""
-        self._terms, self._states, self._shapes = {}, {}, {}
+        self._terms, self._states, self._shapes, self._unblocked_domains = {}, {}, {}, {}
         return self
 
     def start(self, terms: Conj, follow: Continuation) -> Start:
@@ -164,11 +165,18 @@ class Values:
                     "followed at the same time: split the schema, or raise limits.threads",
                     pointer=self.place(terms),
                 )
-            return found if self.blocklist is None else replace(found, strings=self._unblocked(found.strings))
+            return found if self.blocklist is None else self._unblocked_domain(terms, found)
         except Circular:
             raise InvalidGrammar(
                 "this schema refers to itself without a value in between", pointer=self.place(terms)
             ) from None
+
+    def _unblocked_domain(self, terms: Conj, found: Domain) -> Domain:
+        """`found`, the domain of `terms`, without blocked strings."""
+        known = self._unblocked_domains.get(terms)
+        if known is None:
+            known = self._unblocked_domains[terms] = replace(found, strings=self._unblocked(found.strings))
+        return known
 
     def _unblocked(self, parts: StringSet) -> StringSet:
         """Without what the blocklist takes out of known lists; what it takes out of all others, masks never offer."""

@@ -9,11 +9,12 @@ import numpy as np
 
 from grammar import kernels
 from grammar.blocked.blocklist import Blocklist
+from grammar.blocked.fold import OTHER, SPACE, WORD
 from grammar.blocked.patterns import Allowed, lexeme_of
 from grammar.blocked.phrases import Refused, Spelled
 from grammar.blocked.reading import Reader, Standing, closing_quote, decoded
 from grammar.trie import I32
-from grammar.vocabulary import Vocabulary
+from grammar.vocabulary import BACKSLASH, Vocabulary
 from plugins.contract import Mask
 
 
@@ -28,7 +29,10 @@ class Screen:
         self._allowed = Allowed(pattern, vocabulary) if pattern is not None else None
         self._outside, self._later = self._by_trial() if json else (_NONE, _NONE)
         self._struck: dict[tuple[int, int], I32] = {}
-        self._verdicts: dict[tuple[Standing, int], bool] = {}
+        self._verdicts: dict[tuple[Standing, bytes], bool] = {}
+        self._escaped: dict[tuple[Standing, int], Standing] = {}
+        if json:
+            self._look_past_escapes()
 
     def _by_trial(self) -> tuple[I32, I32]:
         """Tokens with a blocked string of their own: from outside strings, and after the end of one."""
@@ -42,6 +46,15 @@ class Screen:
             if end >= 0 and self.reader.after(self.reader.start, word[end + 1 :]).found:
                 later.append(token)
         return np.array(outside, np.int32), np.array(later, np.int32)
+
+    def _look_past_escapes(self) -> None:
+        """After a backslash a third of the vocabulary may come, and all of it is tried. After most texts the escape
+        leads to the same few standings; they are tried here, or the first backslash of a text would take 30 ms."""
+        for before in (SPACE, OTHER, WORD):
+            at = self.reader.opened._replace(before=before, begun=BACKSLASH)
+            for token, word in enumerate(self.vocabulary.words):
+                if word and word[0] in _ESCAPES:
+                    self._verdict(at, token)
 
     def blocks(self, at: Standing, word: bytes) -> bool:
         return self.reader.after(at, word).found
@@ -58,7 +71,8 @@ class Screen:
             struck = self._struck.get((phrase, before))
             if struck is None:
                 struck = self._remember(phrase, before)
-            kernels.clear_bits(row, struck)
+            if struck.size:
+                kernels.clear_bits(row, struck)
             if self._allowed is not None:
                 np.bitwise_and(row, self._allowed.row(pattern), out=row)
 
@@ -76,16 +90,29 @@ class Screen:
         kernels.clear_bits(row, np.array(struck, np.int32))
 
     def _verdict(self, at: Standing, token: int) -> bool:
-        known = self._verdicts.get((at, token))
+        words = self.vocabulary.words
+        word = words[token] if token < len(words) else b""
+        if at.begun == BACKSLASH and word and word[0] in _ESCAPES:
+            at, word = self._past_escape(at, word[0]), word[1:]
+        if not word:
+            return at.found
+        known = self._verdicts.get((at, word))
         if known is None:
             if len(self._verdicts) > 200_000:
                 self._verdicts.clear()
-            words = self.vocabulary.words
-            word = words[token] if token < len(words) else b""
-            known = self._verdicts[at, token] = bool(word) and self.blocks(at, word)
+            known = self._verdicts[at, word] = self.blocks(at, word)
+        return known
+
+    def _past_escape(self, at: Standing, letter: int) -> Standing:
+        known = self._escaped.get((at, letter))
+        if known is None:
+            if len(self._escaped) > 20_000:
+                self._escaped.clear()
+            known = self._escaped[at, letter] = self.reader.after(at, bytes([letter]))
         return known
 
 
+_ESCAPES = frozenset(b'"\\/bfnrt')
 _KEPT = 4_000
 _NONE = np.empty(0, np.int32)
 
