@@ -54,10 +54,13 @@ ERRORS = {
     "401": "no key, or one that nobody knows",
     "403": "this key may not",
     "404": "no such thing",
+    "408": "the body did not come in time",
     "413": "too large",
     "429": "too often; `Retry-After` says when again",
     "500": "the gateway failed on this request",
+    "502": "the server behind this model failed",
     "503": "not ready, or overloaded; `Retry-After` says when again",
+    "504": "past the `deadline_s` of the request",
 }
 
 

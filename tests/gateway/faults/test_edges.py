@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import resource
 import socket
 import ssl
 import threading
@@ -104,10 +106,34 @@ LENGTH = b"content-length: %d" % len(BODY)
         head(b"transfer-encoding: chunked") + b"zz\r\n",
         head(b"x: a\x00b", LENGTH) + BODY,
         b"GET / HTTP/1.1\nhost: x\n bad\n\n",
+        head(b"content-length: 0\r\n folded: 1", LENGTH) + BODY,
+        head(b"transfer-encoding: x\r\n chunked") + b"0\r\n\r\n",
+        head(b"transfer-encoding: chunked", b"transfer-encoding: identity") + b"0\r\n\r\n" + BODY,
+        head(b"transfer-encoding: chunked") + b"1;a=\nb\r\n{\r\n0\r\n\r\n",
+        head(b"content-length: 0x10") + BODY,
+        head(b"x\xe9y: 1\r\nhost : evil", LENGTH) + BODY,
         b"\x16\x03\x01\x02\x00\x01\x00\x01",
         b"NONSENSE\r\n\r\n",
     ],
-    ids=["both", "two lengths", "te identity", "blank", "negative", "plus", "chunk", "nul", "bare lf", "tls", "noise"],
+    ids=[
+        "both",
+        "two lengths",
+        "te identity",
+        "blank",
+        "negative",
+        "plus",
+        "chunk",
+        "nul",
+        "bare lf",
+        "tls",
+        "noise",
+        "folded length",
+        "folded te",
+        "two te",
+        "chunk extension",
+        "hex",
+        "blank host",
+    ],
 )
 def test_ambiguous_requests_are_refused_and_the_connection_closed(gateway: Served, request_bytes: bytes) -> None:
     """Whoever stands in front might read them otherwise: nothing of the kind is ever served."""
@@ -173,6 +199,45 @@ def test_malformed_json_is_a_400(gateway: Served, body: bytes) -> None:
     answer = httpx.post(gateway.url + CHAT, content=body)
     assert answer.status_code == 400
     assert answer.json()["error"]["type"] == "invalid_request_error"
+
+
+def test_a_body_that_grows_past_the_limit_is_cut_off_and_not_kept() -> None:
+    """Sent in chunks, so that nothing says how much is coming: 413, and memory is of the limit, not of the body."""
+    limit, chunk = 1 << 20, b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
+    with served({"max_body_bytes": limit}) as gateway:
+        before = rss_bytes()
+        with socket.create_connection(("127.0.0.1", gateway.port), timeout=5) as connection:
+            connection.sendall(head(b"transfer-encoding: chunked"))
+            with contextlib.suppress(ConnectionError, TimeoutError):  # closed while it was still sending
+                for _ in range(2000):
+                    connection.sendall(chunk)
+            with contextlib.suppress(ConnectionError):
+                answer = _all(connection)
+                assert answer == b"" or answer.startswith(b"HTTP/1.1 413")
+        assert rss_bytes() - before < 30 * limit
+        assert gateway.still_serves()
+
+
+def rss_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text("ascii").split()[1]) * resource.getpagesize()
+
+
+def test_half_open_connections_hold_nobody_up() -> None:
+    """Two hundred that said their piece and shut their side down, and two hundred that said half of it: each is
+    answered or dropped, and others are served meanwhile."""
+    with served({"head_s": 0.5, "body_s": 0.5}) as gateway:
+        whole, half = head(LENGTH) + BODY, head(LENGTH) + BODY[:10]
+        connections = [socket.create_connection(("127.0.0.1", gateway.port), timeout=10) for _ in range(400)]
+        for i, connection in enumerate(connections):
+            connection.sendall(whole if i % 2 else half)
+            connection.shutdown(socket.SHUT_WR)
+        assert gateway.still_serves()
+        ends = [connection.recv(12) for connection in connections]
+        assert set(ends[::2]) <= {b"", b"HTTP/1.1 400", b"HTTP/1.1 408"}
+        assert set(ends[1::2]) <= {b"", b"HTTP/1.1 200"}
+        for connection in connections:
+            connection.close()
+        assert gateway.still_serves()
 
 
 def test_a_deep_schema_is_a_400(gateway: Served) -> None:
