@@ -70,6 +70,7 @@ class Run:
         instances = [
             (test["valid"], self.encode(json.dumps(test["data"], ensure_ascii=False))) for test in record["tests"]
         ]
+        self.counts["with instances"] += bool(instances)
         began = time.process_time()
         try:
             grammar = compile_json_schema(record["schema"], self.vocabulary, options=self.options)
@@ -80,9 +81,12 @@ class Run:
             return
         self.first_s.append(time.process_time() - began)
         self.counts["compiled"] += 1
+        right = bool(instances)
         for valid, tokens in instances:
             accepted = self._follow(grammar.matcher(), tokens)
+            right = right and accepted == valid
             self.counts[f"{'valid' if valid else 'invalid'} {'accepted' if accepted else 'refused'}"] += 1
+        self.counts["judged right"] += right
 
     def _follow(self, matcher: Matcher, tokens: list[int]) -> bool:
         row, times = self.row, self.masks_s
