@@ -1,17 +1,20 @@
 """A transport that sends what is written in one turn of the event loop with as few system calls as delay nothing.
 
 The head of an answer waits for what follows it. The first bytes of a turn leave at once; what is written after them
-in the same turn was all there already, so that it leaves together when the turn is over.
+in the same turn was all there already, so that it leaves together: when the turn is over, or has lasted too long.
 """
 
 from __future__ import annotations
 
 import asyncio
+from time import monotonic
 from typing import Any
 
 HEAD = b"HTTP/1.1 "
 MOST = 65_536
 """Bytes that may wait; past them flow control must see what is written."""
+PATIENCE_S = 0.0005
+"""How long they may wait while the turn goes on: a turn that makes a whole stream must not keep its beginning."""
 
 
 class Corked:
@@ -22,6 +25,7 @@ class Corked:
         self._call_soon = loop.call_soon
         self._waiting: list[bytes] = []
         self._size = 0
+        self._since = 0.0
         self._turn = False
         """Something was written in this turn."""
         self._headed = False
@@ -41,9 +45,12 @@ class Corked:
             self._headed = True
             self._waiting.append(data)
             return
+        now = monotonic()
+        if not self._waiting:
+            self._since = now
         self._waiting.append(data)
         self._size += len(data)
-        if self._headed or self._size > MOST:
+        if self._headed or self._size > MOST or now - self._since > PATIENCE_S:
             self.flush()
 
     def flush(self) -> None:
