@@ -45,7 +45,7 @@ def inverted(kept: dict[int, float], drawn: float) -> tuple[int, float]:
     return max(kept), 0.0
 
 
-@settings(max_examples=20, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(max_examples=10, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(
     st.sampled_from([40, 1024, 1500]),
     st.sampled_from([0.3, 1.0, 4.0]),
@@ -79,8 +79,8 @@ def uniform_of(row: DrawRow) -> float:
 
 
 def test_it_draws_as_often_as_is_likely() -> None:
-    """A hundred and fifty rows of one distribution, cut at half of its mass."""
-    logits = torch.tensor([0.0, 2.0, 1.0, 1.9, -1.0, 0.5], device=DEVICE).repeat(150, 1)
+    """Sixty rows of one distribution, cut at half of its mass."""
+    logits = torch.tensor([0.0, 2.0, 1.0, 1.9, -1.0, 0.5], device=DEVICE).repeat(60, 1)
     rows = [a_row([1], vocab_size=6, temperature=1.0, top_p=0.6, seed=i) for i in range(len(logits))]
     _, tokens = CudaDraws(DEVICE).choose(logits, rows)
     kept = kept_slowly(logits[0].tolist(), 1.0, 0, 0.6, 0.0)

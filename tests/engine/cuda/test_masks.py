@@ -80,8 +80,8 @@ async def test_a_whole_engine_with_the_kernels_answers_as_it_does_without(tiny: 
                 engine._fleet.cores[0]._sampler._draws = CudaDraws(DEVICE)
             grammar = ScriptedGrammar([{3, 4, 5}, {6, 7}, {8}], eos=model.eos_token_ids[0])
             jobs = [
-                a_job(model, list(range(20, 34)), max_tokens=3, ignore_eos=True),
-                a_job(model, [1, 2, 3, 1, 2, 3, 1, 2], max_tokens=3, ignore_eos=True, temperature=0.8, seed=3),
+                a_job(model, list(range(20, 34)), max_tokens=2, ignore_eos=True),
+                a_job(model, [1, 2, 3, 1, 2, 3, 1, 2], max_tokens=2, ignore_eos=True, temperature=0.8, seed=3),
                 a_job(model, [9, 8], grammar=grammar),
             ]
             answers.append([result.tokens for result in await run(engine, *jobs)])

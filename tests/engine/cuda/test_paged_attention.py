@@ -82,7 +82,7 @@ class Case:
         return Case(self.pool, [self.stretches[at]], self.slots[here], *tensors)
 
 
-@settings(max_examples=24, deadline=None, phases=PHASES)
+@settings(max_examples=12, deadline=None, phases=PHASES)
 @given(
     st.lists(st.tuples(st.integers(0, 30), st.integers(1, 14)), min_size=1, max_size=4),
     st.sampled_from(SHAPES),
@@ -136,7 +136,7 @@ def test_storing_is_what_the_pool_does_and_slots_below_zero_keep_nothing(small: 
             assert torch.equal(left, right), name
 
 
-@settings(max_examples=6, deadline=None, phases=PHASES)
+@settings(max_examples=4, deadline=None, phases=PHASES)
 @given(
     st.lists(st.tuples(st.integers(0, 60), st.integers(1, 12)), min_size=2, max_size=5),
     st.sampled_from([None, 5]),
