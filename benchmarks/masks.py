@@ -115,7 +115,6 @@ class Run:
         return {
             "classes": vocabulary.classes.bytes,
             "rests": vocabulary.rests.bytes,
-            "masks by shape": vocabulary.shapes.kept.bytes,
         }
 
 

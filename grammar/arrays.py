@@ -11,8 +11,11 @@ from grammar.gather import Guard
 from grammar.guards import DistinctItem
 from grammar.lexemes import QUOTE, Words
 from grammar.literals import literals
+from grammar.places import HERE, Place
+from grammar.reach import Reach
 from grammar.schema.containers import Conj, Literal, conj, negated
 from grammar.threads import Choice, Continuation, InLexeme, Run, Thread
+from grammar.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from grammar.schema.containers import Contains
@@ -202,6 +205,40 @@ class ArrayState:
     def _close(self) -> tuple[Thread, ...]:
         return tuple(closing(_BRACKET, self.plan.check, follow) for follow in self.follow.branches)
 
+    # --- what can be read, told from the facts; None where threads tell it ---
+
+    def opened_reach(self, at: Place, vocabulary: Vocabulary) -> Reach | None:
+        """After `[`, at `at`."""
+        items = self._items_read(at, vocabulary)
+        return None if items is None else self._or_closed(HERE | items, vocabulary)
+
+    def between_reach(self, vocabulary: Vocabulary) -> Reach | None:
+        """After an item."""
+        comma = vocabulary.places.by_path.get(b",")
+        if comma is None or not self.may_go_on():
+            return self._or_closed(HERE, vocabulary)
+        items = self._items_read(comma, vocabulary)
+        return None if items is None else self._or_closed(HERE | comma.lift(HERE | items), vocabulary)
+
+    def _items_read(self, at: Place, vocabulary: Vocabulary) -> int | None:
+        """Perhaps blanks, and an item; None where something follows it inside a token, or a guard is asked."""
+        if not self.may_go_on():
+            return 0
+        plan, layout, places = self.plan, self.values.layout, vocabulary.places
+        if plan.members is not None or plan.contains:
+            return None
+        value = self.values.value_reach(self._terms(), at, vocabulary)
+        ends = layout.delayed(layout.block, value.ends, places) & (at.domain if plan.unique else at.forks)
+        return None if value.doubtful or ends else layout.spaced(layout.block, value.read | value.ends, places)
+
+    def _or_closed(self, read: int, vocabulary: Vocabulary) -> Reach | None:
+        if not self.may_close():
+            return Reach(read)
+        if self.plan.check is not None:
+            return None
+        closed = self.values.layout.close_reach(_BRACKET, self.follow, vocabulary)
+        return closed._replace(read=closed.read | read)
+
     # --- items ---
 
     def _terms(self) -> Conj:
@@ -251,6 +288,7 @@ class ItemDone(Continuation):
     is tight: then the text is asked what the item was."""
 
     __slots__ = ("state",)
+    by_outcome = False
 
     def __init__(self, state: ArrayState, guard: Guard | None) -> None:
         super().__init__(guard)
@@ -258,6 +296,12 @@ class ItemDone(Continuation):
 
     def after(self, outcome: int) -> tuple[Thread, ...]:
         return self.state.between()
+
+    def outer(self) -> Continuation:
+        return self.state.follow
+
+    def _find(self, outcome: int, at: Place, vocabulary: Vocabulary) -> Reach:
+        return self.state.between_reach(vocabulary) or super()._find(outcome, at, vocabulary)
 
     def finish(self, outcome: int, run: Run, end_offset: int) -> tuple[Thread, ...]:
         threads = super().finish(outcome, run, end_offset)

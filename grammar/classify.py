@@ -8,7 +8,7 @@ vocabulary costs about as much as looking the answer up.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -163,12 +163,25 @@ def _joined(inside: list[I32], ended: dict[int, _Ended]) -> RootClass:
     return RootClass(None, join(inside), endings)
 
 
-class Rest(NamedTuple):
-    """What is left of one word: tokens that stay inside, and those that end it, if there are any. `number`: its own."""
+class Rest:
+    """What is left of one word: tokens that stay inside, and those that end it, if there are any."""
 
-    number: int
-    ids: list[int]
-    ending: Ending | None
+    __slots__ = ("_ending", "_endings", "ids")
+
+    def __init__(self, ids: I32, ending: Ending | None) -> None:
+        self.ids = ids
+        self._ending = ending
+        self._endings: dict[int, Ending] = {}
+
+    def ending(self, outcome: int) -> Ending | None:
+        """Those that end it, for a list in which this is its outcome; the same object each time."""
+        some = self._ending
+        if some is None:
+            return None
+        found = self._endings.get(outcome)
+        if found is None:
+            found = self._endings[outcome] = Ending(outcome, some.closers, some.numbers, some.tokens)
+        return found
 
 
 def rests(vocabulary: Vocabulary, lexeme: Any, state: State, most: int) -> list[tuple[int, Rest]] | None:
@@ -186,34 +199,29 @@ def rests(vocabulary: Vocabulary, lexeme: Any, state: State, most: int) -> list[
         rest: Rest | None = known.get(key)
         if rest is None:
             rest = _of_rest(vocabulary, *key)
-            known.put(key, rest, 50 * len(rest.ids) + len(key[1]))
+            known.put(key, rest, rest.ids.nbytes + len(key[1]))
         found.append((word, rest))
     return found
 
 
 def _put_together(lexeme: Any, rests: list[tuple[int, Rest]]) -> RootClass:
-    inside: list[int] = []
-    ended: dict[int, _Ended] = {}
+    endings = []
     for word, rest in rests:
-        inside += rest.ids
-        if rest.ending is not None:
-            end = ended.setdefault(lexeme.outcome_of(word), _Ended())
-            end.closers.append(rest.ending.closers)
-            end.numbers.append(rest.ending.numbers)
-            end.tokens.append(rest.ending.tokens)
-    return _joined([np.array(inside, np.int32)], ended)
+        ending = rest.ending(lexeme.outcome_of(word))
+        if ending is not None:
+            endings.append(ending)
+    return RootClass(None, join([rest.ids for _, rest in rests]), tuple(endings))
 
 
 def _of_rest(vocabulary: Vocabulary, is_string: bool, rest: bytes) -> Rest:
     """One word alone; its outcome is 0."""
-    number = vocabulary.shapes.fresh()
     if is_string and BACKSLASH not in rest:
         lead = chr(rest[0])
         closing = vocabulary.closings.get(rest)
         if lead.isalnum() and lead.isascii() and rest[0] not in vocabulary.escapes.children:
             escaped, alone = vocabulary.escape_of(lead)
             if alone:
-                return Rest(number, vocabulary.beginnings(rest) + escaped.tolist(), closing)
+                return Rest(np.array(vocabulary.beginnings(rest) + escaped.tolist(), np.int32), closing)
     inside: list[I32] = []
     ended: dict[int, _Ended] = {}
     lexeme = Literals([(rest, 0)]) if is_string else Words([(rest, 0)])
@@ -221,7 +229,7 @@ def _of_rest(vocabulary: Vocabulary, is_string: bool, rest: bytes) -> Rest:
     if is_string:
         _escaped(vocabulary, lexeme, lexeme.start, inside, ended)
     found = _joined(inside, ended)
-    return Rest(number, found.ids.tolist(), found.endings[0] if found.endings else None)
+    return Rest(found.ids, found.endings[0] if found.endings else None)
 
 
 class _Ended:

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from grammar import shapes
 from grammar.gather import Gather, Guard, join
 from grammar.starts import Start
 from grammar.tape import Tape
@@ -149,34 +148,6 @@ class Configs:
         return found
 
     def _mask(self, config: Config) -> Mask:
-        """Worked out, or taken from a configuration of the same shape, perhaps of another grammar."""
-        shape = None
-        if self.beyond is None:
-            shape = shapes.together(config.threads, self.vocabulary.places, self.vocabulary)
-        if shape is None:
-            return self._gathered(config)
-        name, guards, _ = shape
-        kept = self.vocabulary.shapes.kept
-        key = ("mask", config.can_stop, name, shapes.pattern(guards))
-        known: tuple[Mask, list[tuple[int, ...]]] | None = kept.get(key)
-        if known is None:
-            made = self._gathered(config)
-            doubts = [doubt._replace(guards=()) for doubt in made.doubts]
-            size = made.ids.nbytes + sum(doubt.ids.nbytes for doubt in doubts)
-            kept.put(
-                key, (made._replace(doubts=tuple(doubts)), shapes.places([d.guards for d in made.doubts], guards)), size
-            )
-            return made
-        mask, asked = known
-        if not asked:
-            return mask
-        doubts = [
-            doubt._replace(guards=tuple([guards[place] for place in places]))
-            for doubt, places in zip(mask.doubts, asked, strict=True)
-        ]
-        return mask._replace(doubts=tuple(doubts))
-
-    def _gathered(self, config: Config) -> Mask:
         gather = Gather(self.vocabulary)
         for thread in config.threads:
             thread.root(gather)

@@ -11,7 +11,10 @@ from grammar.gather import Guard
 from grammar.guards import all_of
 from grammar.lexemes import DfaLexeme
 from grammar.options import GrammarOptions
+from grammar.places import Place, Places
+from grammar.reach import OVER, Reach, after_byte, behind, joined, of_scalar, outside, under
 from grammar.threads import Choice, Continuation, InLexeme, Thread
+from grammar.vocabulary import Vocabulary
 from plugins.errors import InvalidGrammar
 
 if TYPE_CHECKING:
@@ -44,6 +47,8 @@ class MemberDone(Then):
 
     __slots__ = ("state",)
     in_frame = False
+    outward = True
+    by_outcome = False
 
     def __init__(self, state: ObjectState) -> None:
         super().__init__(state.between)
@@ -51,6 +56,12 @@ class MemberDone(Then):
 
     def place(self) -> str:
         return next(filter(None, map(self.state.values.place, self.state.plan.values)), "")
+
+    def outer(self) -> Continuation:
+        return self.state.follow
+
+    def _find(self, outcome: int, at: Place, vocabulary: Vocabulary) -> Reach:
+        return self.state.between_reach(vocabulary) or super()._find(outcome, at, vocabulary)
 
 
 class Layout:
@@ -68,6 +79,30 @@ class Layout:
     def before_close(self, close: Then) -> tuple[Thread, ...]:
         """Whitespace, not empty, and then the closing bracket."""
         return () if self.block is None else (InLexeme(self.block, self.block.start, close),)
+
+    def spaced(self, lexeme: DfaLexeme | None, found: int, places: Places) -> int:
+        """What can be read where `found` can be, perhaps after whitespace."""
+        return found if lexeme is None else of_scalar(lexeme, places)[0] | self.delayed(lexeme, found, places)
+
+    def delayed(self, lexeme: DfaLexeme | None, found: int, places: Places) -> int:
+        """`found`, and `found` after whitespace."""
+        return found if lexeme is None else found | places.behind(of_scalar(lexeme, places)[1], found)
+
+    def close_reach(self, byte: int, follow: Continuation, vocabulary: Vocabulary) -> Reach:
+        """Perhaps whitespace, and then the closing bracket."""
+        places = vocabulary.places
+        bracket = places.root.below(byte)
+        if bracket is None:
+            return OVER
+        parts = []
+        for branch in follow.branches:
+            after = outside(branch, bracket, vocabulary)
+            parts.append(under(branch.guard, after_byte(bracket, after)))
+        found = parts[0] if len(parts) == 1 else joined(parts)
+        if self.block is None:
+            return found
+        read, ends = of_scalar(self.block, places)
+        return joined([found, Reach(read), behind(places, ends, found)])
 
 
 @lru_cache(maxsize=64)

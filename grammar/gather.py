@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from grammar.trie import I32
 
 if TYPE_CHECKING:
-    from grammar.seams import Ending
+    from grammar.reach import Reach
+    from grammar.seams import Ways
     from grammar.tape import Tape
-    from grammar.threads import Thread
     from grammar.vocabulary import Vocabulary
 
 _NONE = np.empty(0, np.int32)
@@ -49,42 +49,15 @@ class Gather:
             else:
                 self.sure.append(ids)
 
-    def add_remainders(self, viable: Viable, ending: Ending, in_string: bool) -> None:
-        """Those tokens of `ending` that go on as `viable` says."""
-        if viable.sure is not None:
-            self.add(ending.tokens[viable.sure[ending.numbers]])
-        outer = self.guards
-        for guards, direct, flags in viable.doubtful:
-            self.guards = (*outer, *guards)
+    def add_ways(self, reach: Reach, ways: Ways, in_string: bool) -> None:
+        """Those tokens of `ways` that lead where `reach` says."""
+        self.add(ways.taken(reach.read))
+        outer = self.guards, self.direct
+        for guards, direct, read, _ in reach.doubtful:
+            self.guards = (*outer[0], *guards)
             self.direct = direct and not in_string
-            self.add(ending.tokens[flags[ending.numbers]])
-        self.guards = outer
-        self.direct = False
-
-
-class Viable(NamedTuple):
-    """Remainders that some threads can read: `sure` bool[remainders] (None: none can), `doubtful` by guards."""
-
-    sure: Any
-    doubtful: list[tuple[tuple[Guard, ...], bool, Any]]
-
-    @classmethod
-    def of(cls, threads: tuple[Thread, ...], vocabulary: Vocabulary) -> Viable:
-        gather = Gather(vocabulary)
-        for thread in threads:
-            thread.walk(vocabulary.remainders, gather)
-        return cls(
-            _flags(gather.sure, vocabulary),
-            [(guards, direct, _flags(ids, vocabulary)) for (guards, direct), ids in gather.doubtful.items()],
-        )
-
-
-def _flags(numbers: list[I32], vocabulary: Vocabulary) -> Any:
-    if not numbers:
-        return None
-    flags = np.zeros(vocabulary.remainder_count, np.bool_)
-    flags[join(numbers)] = True
-    return flags
+            self.add(ways.taken(read))
+        self.guards, self.direct = outer
 
 
 def join(parts: list[I32]) -> I32:

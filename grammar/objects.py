@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from grammar.frames import MemberDone, Then, closing
-from grammar.gather import Guard, Viable
+from grammar.gather import Guard
 from grammar.guards import DistinctKey
 from grammar.lexemes import QUOTE, Lexeme
-from grammar.literals import Literals, sorted_spellings
+from grammar.literals import Literals, plain, sorted_spellings
+from grammar.places import HERE, Place, Places
+from grammar.reach import Reach, of_scalar, of_word
 from grammar.schema.containers import Conj
-from grammar.shapes import Shape
 from grammar.threads import Choice, Continuation, InLexeme, Thread
-from grammar.trie import Branch
 from grammar.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ class ObjectPlan:
     """
     claims: tuple[Claims, ...] = ()
     free_claims: tuple[Claims, ...] = ()
+    _read: dict[Places, list[tuple[int, int]]] = field(default_factory=dict)
 
     @cached_property
     def ends(self) -> Ends:
@@ -64,6 +65,13 @@ class ObjectPlan:
     def spelled(self) -> list[tuple[bytes, int]]:
         """Usual spellings of the names, sorted, with their indices."""
         return sorted_spellings(self.names)
+
+    def names_read(self, places: Places) -> list[tuple[int, int]]:
+        """What each listed name reads from its opening quote on, and where it ends."""
+        found = self._read.get(places)
+        if found is None:
+            found = self._read[places] = [of_word(plain(name) + b'"', places) for name in self.names]
+        return found
 
     @cached_property
     def distinct(self) -> DistinctKey:
@@ -119,6 +127,7 @@ class ObjectState:
         "_before",
         "_names",
         "_offered",
+        "_read",
         "at",
         "count",
         "done",
@@ -144,6 +153,7 @@ class ObjectState:
         self._after: tuple[Thread, ...] | None = None
         self._names: tuple[Thread, ...] | None = None
         self._offered: list[int] | None = None
+        self._read: tuple[int, int] | None = None
 
     # --- what may come next ---
 
@@ -291,6 +301,64 @@ class ObjectState:
             found = self.entries[index, way] = Entry(self, terms)
         return found
 
+    # --- what can be read, told from the facts; None where threads tell it: names end inside a token, guards are asked
+
+    def opened_reach(self, at: Place, vocabulary: Vocabulary) -> Reach | None:
+        """After `{`, at `at`."""
+        names = self._names_read(at, vocabulary)
+        return None if names is None else self._or_closed(HERE | names, vocabulary)
+
+    def between_reach(self, vocabulary: Vocabulary) -> Reach | None:
+        """After a member."""
+        comma = vocabulary.places.by_path.get(b",")
+        if comma is None or not self._has_names():
+            return self._or_closed(HERE, vocabulary)
+        names = self._names_read(comma, vocabulary)
+        return None if names is None else self._or_closed(HERE | comma.lift(HERE | names), vocabulary)
+
+    def entry_reach(self, index: int, at: Place, vocabulary: Vocabulary) -> Reach | None:
+        """After name `index` (-1 - k: a free name of kind k): `:`, perhaps blanks, the value, and on."""
+        plan, values, places = self.plan, self.values, vocabulary.places
+        colon = places.by_path.get(b":")
+        if plan.some or colon is None or at is not places.root:
+            return None
+        value = values.value_reach(plan.values[index] if index >= 0 else plan.free[-1 - index][1], at, vocabulary)
+        after = (self.after_listed(index) if index >= 0 else self.after_free()).between_reach(vocabulary)
+        if after is None or value.doubtful or after.doubtful or after.ends:
+            return None
+        layout = values.layout
+        read = value.read | places.behind(value.ends, after.read)
+        return Reach(HERE | colon.lift(HERE | layout.spaced(layout.colon, read, places)))
+
+    def _names_read(self, at: Place, vocabulary: Vocabulary) -> int | None:
+        """Perhaps blanks, and a name."""
+        if not self._has_names():
+            return 0
+        plan, layout, places = self.plan, self.values.layout, vocabulary.places
+        if self._read is None:
+            read = ends = 0
+            known = plan.names_read(places)
+            for i in self.offered():
+                read |= known[i][0]
+                ends |= known[i][1]
+            for lexeme, _ in plan.free if self.offers_free() else ():
+                inside, over = of_scalar(lexeme, places)
+                read |= inside
+                ends |= over
+            self._read = read, ends
+        read, ends = self._read
+        if plan.some or (ends and layout.delayed(layout.block, ends, places) & at.domain):
+            return None
+        return layout.spaced(layout.block, read, places)
+
+    def _or_closed(self, read: int, vocabulary: Vocabulary) -> Reach | None:
+        if not self.may_close():
+            return Reach(read)
+        if self.plan.check is not None:
+            return None
+        closed = self.values.layout.close_reach(_BRACE, self.follow, vocabulary)
+        return closed._replace(read=closed.read | read)
+
     def member_done(self) -> Continuation:
         if self.done is None:
             self.done = MemberDone(self)
@@ -322,7 +390,6 @@ class Named(Continuation):
     """After a listed name; the outcome is its index."""
 
     __slots__ = ("state",)
-    after_name = True
 
     def __init__(self, state: ObjectState) -> None:
         super().__init__()
@@ -334,26 +401,23 @@ class Named(Continuation):
     def after(self, outcome: int) -> tuple[Thread, ...]:
         return tuple([thread for entry in self.state.entries_of(outcome) for thread in entry.after(0)])
 
-    def viable(self, outcome: int, vocabulary: Vocabulary) -> Viable:
-        entries = self.state.entries_of(outcome)
-        return entries[0].viable(0, vocabulary) if len(entries) == 1 else super().viable(outcome, vocabulary)
-
-    def shape(self, outcome: int, branch: Branch, vocabulary: Vocabulary) -> Shape | None:
-        entries = self.state.entries_of(outcome)
-        return (
-            entries[0].shape(0, branch, vocabulary) if len(entries) == 1 else super().shape(outcome, branch, vocabulary)
-        )
+    def _find(self, outcome: int, at: Place, vocabulary: Vocabulary) -> Reach:
+        return self.state.entry_reach(outcome, at, vocabulary) or super()._find(outcome, at, vocabulary)
 
 
 class Free(Continuation):
     """After a name that is not listed, of the plan's kind `index`."""
 
-    __slots__ = ("entries",)
-    after_name = True
+    __slots__ = ("index", "state")
 
     def __init__(self, state: ObjectState, index: int) -> None:
         super().__init__(state.plan.distinct)
-        self.entries = state.entries_of(-1 - index)
+        self.state = state
+        self.index = index
+
+    @property
+    def entries(self) -> list[Entry]:
+        return self.state.entries_of(-1 - self.index)
 
     def place(self) -> str:
         return next((entry.state.values.place(entry.terms) for entry in self.entries), "")
@@ -361,15 +425,8 @@ class Free(Continuation):
     def after(self, outcome: int) -> tuple[Thread, ...]:
         return tuple([thread for entry in self.entries for thread in entry.after(0)])
 
-    def viable(self, outcome: int, vocabulary: Vocabulary) -> Viable:
-        entries = self.entries
-        return entries[0].viable(0, vocabulary) if len(entries) == 1 else super().viable(outcome, vocabulary)
-
-    def shape(self, outcome: int, branch: Branch, vocabulary: Vocabulary) -> Shape | None:
-        entries = self.entries
-        return (
-            entries[0].shape(0, branch, vocabulary) if len(entries) == 1 else super().shape(outcome, branch, vocabulary)
-        )
+    def _find(self, outcome: int, at: Place, vocabulary: Vocabulary) -> Reach:
+        return self.state.entry_reach(-1 - self.index, at, vocabulary) or super()._find(outcome, at, vocabulary)
 
 
 def ordered_names(listed: tuple[str, ...], required: frozenset[str], order: str) -> tuple[str, ...]:

@@ -58,11 +58,12 @@ def restore(vocabulary: Vocabulary, folder: Folder) -> bool:
         trie = _trie(arrays, "trie", vocabulary)
         slices = tuple(_slice(arrays, i, text, vocabulary) for i, text in enumerate(automata()))
         remainders = _words(arrays)
-        classes = list(_classes(arrays, vocabulary, len(remainders)))
+        places = vocabulary.places_of(remainders)
+        classes = list(_classes(arrays, vocabulary, len(places.all)))
     except (Unusable, KeyError, IndexError, TypeError) as error:
         folder.discard(name, f"does not fit its vocabulary ({error})")
         return False
-    vocabulary.restore(trie, slices, remainders)
+    vocabulary.restore(trie, slices, remainders, places)
     for key, found in classes:
         classify.keep(vocabulary, key, found)
     return True
@@ -181,7 +182,7 @@ def _plain(found: RootClass) -> bool:
     return len(found.endings) < 2 and all(ending.outcome == 0 for ending in found.endings)
 
 
-def _classes(arrays: Arrays, vocabulary: Vocabulary, remainders: int) -> Iterable[tuple[Any, RootClass]]:
+def _classes(arrays: Arrays, vocabulary: Vocabulary, places: int) -> Iterable[tuple[Any, RootClass]]:
     number = _array(arrays, "classes.number", np.int32)
     quoted, ends, has_row = (
         _array(arrays, f"classes.{name}", np.bool_, number.size).tolist() for name in ("quoted", "ends", "has_row")
@@ -192,7 +193,7 @@ def _classes(arrays: Arrays, vocabulary: Vocabulary, remainders: int) -> Iterabl
     parts = {}
     for name, most in (("ids", vocabulary.size), *((part, vocabulary.size) for part in _ENDING)):
         found = _array(arrays, f"classes.{name}", np.int32)
-        _within(name, found, 0, remainders if name == "numbers" else most)
+        _within(name, found, 0, places if name == "numbers" else most)
         parts[name] = _split(found, _array(arrays, f"classes.{name}.sizes", np.int32, number.size))
     for i, state in enumerate(number.tolist()):
         digest = digests[16 * i : 16 * i + 16]

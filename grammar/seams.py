@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import threading
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,6 +15,8 @@ _LEXEMES = re.compile(
     rb"(?:" + _STRING + rb"\\?|-|t|tr|tru|f|fa|fal|fals|n|nu|nul)?",
     re.DOTALL,
 )
+_NONE = np.empty(0, np.int32)
+_MOST = 200
 _SECOND_KEY = re.compile(rb',[ \t\r\n]*"(?:[^"\\]|\\.)*"')
 
 
@@ -28,18 +29,45 @@ def plausible(text: bytes) -> bool:
     return _LEXEMES.fullmatch(text) is not None and _SECOND_KEY.search(text) is None
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """Tokens that end a lexeme with one `outcome`.
+class Ways:
+    """Tokens by the places that they lead to: token `tokens[k]` spells the text of place `numbers[k]`, see `places`."""
 
-    `closers`: those that end with it. `numbers[k]`, `tokens[k]`: token k goes on after the lexeme, spelling remainder
-    `numbers[k]` of the vocabulary.
-    """
+    __slots__ = ("_all", "_known", "numbers", "tokens")
 
-    outcome: int
-    closers: I32
-    numbers: I32
-    tokens: I32
+    def __init__(self, numbers: I32, tokens: I32) -> None:
+        self.numbers = numbers
+        self.tokens = tokens
+        self._all: int | None = None
+        self._known: dict[int, I32] = {}
+
+    def taken(self, found: int) -> I32:
+        """Those that lead to one of the places of `found`."""
+        if self._all is None:
+            flags = np.zeros(int(self.numbers.max(initial=0)) + 1, np.bool_)
+            flags[self.numbers] = True
+            self._all = int.from_bytes(np.packbits(flags, bitorder="little").tobytes(), "little")
+        found &= self._all
+        if not found:
+            return _NONE
+        known = self._known.get(found)
+        if known is None:
+            if len(self._known) >= _MOST:
+                self._known.clear()
+            size = int(self.numbers.max()) // 8 + 1
+            bits = np.unpackbits(np.frombuffer(found.to_bytes(size, "little"), np.uint8), bitorder="little")
+            known = self._known[found] = self.tokens[bits[self.numbers] != 0]
+        return known
+
+
+class Ending(Ways):
+    """Tokens that end a lexeme with one `outcome`. `closers`: those that end with it; the others go on after it."""
+
+    __slots__ = ("closers", "outcome")
+
+    def __init__(self, outcome: int, closers: I32, numbers: I32, tokens: I32) -> None:
+        super().__init__(numbers, tokens)
+        self.outcome = outcome
+        self.closers = closers
 
 
 class Scratch:

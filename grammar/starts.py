@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Protocol
 
-from grammar import shapes
+from grammar import reach
 from grammar.gather import Gather
-from grammar.shapes import Shape
-from grammar.threads import AT_END, Continuation, Many, Run, Thread
+from grammar.lexemes import Lexeme
+from grammar.places import Place
+from grammar.reach import Reach
+from grammar.threads import AT_END, Continuation, InLexeme, Many, Run, Thread
 from grammar.trie import Branch
 from grammar.vocabulary import Vocabulary
 
@@ -17,14 +19,13 @@ class Start:
     """Before the first byte of a value that satisfies `terms`. Readings that differ only in `follow` are put together
     by `Configs.intern`, so that alternatives do not multiply as values nest."""
 
-    __slots__ = ("_shapes", "_threads", "follow", "source", "terms")
+    __slots__ = ("_threads", "follow", "source", "terms")
 
     def __init__(self, source: ValueSource, terms: Any, follow: Continuation) -> None:
         self.source = source
         self.terms = terms
         self.follow = follow
         self._threads: tuple[Thread, ...] | None = None
-        self._shapes: dict[Branch, Shape | None] = {}
 
     def threads(self) -> tuple[Thread, ...]:
         if self._threads is None:
@@ -38,27 +39,18 @@ class Start:
         return found
 
     def root(self, gather: Gather) -> None:
-        for thread in self.threads():
-            thread.root(gather)
+        vocabulary = gather.vocabulary
+        gather.add_ways(self.reach(vocabulary.places.root, vocabulary), vocabulary.structural, False)
+        for lexeme in self.source.numbers(self.terms):
+            InLexeme(lexeme, lexeme.start, self.follow).root(gather)
 
     def walk(self, branch: Branch, gather: Gather) -> None:
         for thread in self.threads():
             thread.walk(branch, gather)
 
-    def shape(self, branch: Branch, vocabulary: Vocabulary) -> Shape | None:
-        if branch is vocabulary.after_colon:
-            branch = vocabulary.places
-        if branch not in self._shapes:
-            self._shapes[branch] = self._shape(branch, vocabulary)
-        return self._shapes[branch]
-
-    def _shape(self, branch: Branch, vocabulary: Vocabulary) -> Shape | None:
-        follow = self.follow
-        if follow.guard is None and len(follow.branches) == 1 and type(follow) is not Hole:
-            shape = self.source.value_shape(self.terms, branch, vocabulary)
-            if shape is not None:
-                return shapes.filled(shape, follow, vocabulary)
-        return shapes.together(self.threads(), branch, vocabulary)
+    def reach(self, at: Place, vocabulary: Vocabulary) -> Reach:
+        value = self.source.value_reach(self.terms, at, vocabulary)
+        return reach.followed(value, self.follow, 0, at, vocabulary)
 
     def firsts(self) -> Iterable[int]:
         return range(256)
@@ -72,8 +64,8 @@ class Hole(Continuation):
     def after(self, outcome: int) -> tuple[Thread, ...]:
         return (AT_END,)
 
-    def shape(self, outcome: int, branch: Branch, vocabulary: Vocabulary) -> Shape | None:
-        return vocabulary.shapes.name(("hole", branch)), (), (branch,)
+    def reach(self, outcome: int, at: Place, vocabulary: Vocabulary) -> Reach:
+        return reach.HOLE
 
 
 class ValueSource(Protocol):
@@ -81,7 +73,9 @@ class ValueSource(Protocol):
 
     def value(self, terms: Any, follow: Continuation) -> tuple[Thread, ...]: ...
 
-    def value_shape(self, terms: Any, branch: Branch, vocabulary: Vocabulary) -> Shape | None: ...
+    def value_reach(self, terms: Any, at: Place, vocabulary: Vocabulary) -> Reach: ...
+
+    def numbers(self, terms: Any) -> tuple[Lexeme, ...]: ...
 
     def start(self, terms: Any, follow: Continuation) -> Start: ...
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
-from grammar import classify, shapes
-from grammar.gather import Gather, Guard, Viable
-from grammar.lexemes import Lexeme, State
-from grammar.shapes import Shape
+from grammar import classify, reach
+from grammar.gather import Gather, Guard
+from grammar.lexemes import QUOTE, Lexeme, State
+from grammar.places import Place
+from grammar.reach import Reach
 from grammar.tape import Tape
 from grammar.trie import Branch
 from grammar.vocabulary import Vocabulary
@@ -38,18 +39,20 @@ class Run:
 class Continuation:
     """What comes after a lexeme or a value. `guard`: asked first."""
 
-    __slots__ = ("_asked", "_shapes", "_viable", "branches", "guard")
+    __slots__ = ("_asked", "_reach", "branches", "guard")
     is_end = False
-    after_name = False
+    outward = False
+    """What follows leads out of the innermost bracket, or into its next member: asking for all of it has an end."""
+    by_outcome = True
+    """What follows hangs on the outcome, or may do so."""
     in_frame = False
     """The way to the end of the innermost bracket or tag leads through what follows."""
 
     def __init__(self, guard: Guard | None = None) -> None:
         self.guard = guard
         self.branches: tuple[Continuation, ...] = (self,)
-        self._viable: dict[int, Viable] = {}
-        self._shapes: dict[tuple[int, Branch], Shape | None] = {}
-        self._asked: Branch | None = None
+        self._reach: dict[int, Reach] = {}
+        self._asked: int | None = None
 
     def after(self, outcome: int) -> tuple[Thread, ...]:
         raise NotImplementedError
@@ -71,31 +74,40 @@ class Continuation:
         """Bytes to the end at least, where this can tell; `words`: short ends of a lexeme's state."""
         return None
 
-    def viable(self, outcome: int, vocabulary: Vocabulary) -> Viable:
-        """Which remainders of the vocabulary this continuation can read."""
-        found = self._viable.get(outcome)
-        if found is None:
-            shape = self.shape(outcome, vocabulary.places, vocabulary)
-            found = self._viable[outcome] = vocabulary.shapes.viable(
-                shape, lambda: Viable.of(self.after(outcome), vocabulary)
-            )
+    def reach(self, outcome: int, at: Place, vocabulary: Vocabulary) -> Reach:
+        """What can be read after `outcome`, as `Thread.reach` tells it; remembered for the root of all places."""
+        if not self.by_outcome:
+            outcome = 0
+        known = self._reach.get(outcome)
+        if known is not None:
+            return known
+        if at is not vocabulary.places.root:
+            return self._find(outcome, at, vocabulary)
+        if self._asked == outcome:
+            return reach.joined([reach.by_walk(thread, vocabulary) for thread in self.after(outcome)])
+        outer, self._asked = self._asked, outcome
+        try:
+            found = self._reach[outcome] = self._find(outcome, at, vocabulary)
+        finally:
+            self._asked = outer
         return found
 
-    def shape(self, outcome: int, branch: Branch, vocabulary: Vocabulary) -> Shape | None:
-        """See `Thread.shape`; None also while this very question is being answered further out."""
-        key = (outcome, branch)
-        known = self._shapes
-        if key in known:
-            return known[key]
-        known[key] = None
-        self._asked = branch
-        found = known[key] = shapes.together(self.after(outcome), branch, vocabulary)
-        self._asked = None
-        return found
+    def outer(self) -> Continuation | None:
+        """What surrounds the innermost bracket, if it is known to be this kind of thing."""
+        return None
 
-    def is_asked(self, branch: Branch) -> bool:
-        """`shape` is being answered for `branch`."""
-        return self._asked is branch
+    def is_known(self) -> bool:
+        """`reach` is answered for outcome 0, or being answered."""
+        return 0 in self._reach or self._asked == 0
+
+    def is_asked(self, outcome: int) -> bool:
+        """`reach` is being answered for all places, perhaps further out on the stack of calls."""
+        if not self.by_outcome:
+            outcome = 0
+        return self._asked == outcome and outcome not in self._reach
+
+    def _find(self, outcome: int, at: Place, vocabulary: Vocabulary) -> Reach:
+        return reach.of_threads(self.after(outcome), at, vocabulary)
 
 
 _BRACKETS = frozenset(b"{}[]")
@@ -136,9 +148,8 @@ class Thread(Protocol):
     def walk(self, branch: Branch, gather: Gather) -> None:
         """Collect the subtree of `branch`, without `branch` itself."""
 
-    def shape(self, branch: Branch, vocabulary: Vocabulary) -> Shape | None:
-        """What `walk` would collect, by name: equal shapes collect the same, with their guards in the same places.
-        None: it has to be walked. `branch` is one of `vocabulary.places`; where it is its root, the same for `root`."""
+    def reach(self, at: Place, vocabulary: Vocabulary) -> Reach:
+        """What `walk` would collect of all places. Below `at` the answer must be right; it may hold more."""
 
     def firsts(self) -> Iterable[int]:
         """Bytes that `step` may accept; a superset is allowed."""
@@ -202,8 +213,9 @@ class InLexeme:
                 gather.direct = self.lexeme.is_string
                 gather.add(ending.closers)
                 if ending.numbers.size:
-                    viable = follow.viable(ending.outcome, gather.vocabulary)
-                    gather.add_remainders(viable, ending, self.lexeme.is_string)
+                    places = gather.vocabulary.places
+                    after = follow.reach(ending.outcome, places.root, gather.vocabulary)
+                    gather.add_ways(after, ending, self.lexeme.is_string)
                 gather.direct = False
             if ended is not None:
                 for thread in follow.after(ended):
@@ -251,8 +263,10 @@ class InLexeme:
             gather.guards = outer
             gather.direct = before
 
-    def shape(self, branch: Branch, vocabulary: Vocabulary) -> Shape | None:
-        return shapes.of_lexeme(self, branch, vocabulary)
+    def reach(self, at: Place, vocabulary: Vocabulary) -> Reach:
+        if self.lexeme.general:
+            return reach.by_walk(self, vocabulary)
+        return reach.of_lexeme(self.lexeme, self.follow, at, vocabulary)
 
     def firsts(self) -> Iterable[int]:
         if self.lexeme.outcome(self.state) is not None:
@@ -286,7 +300,8 @@ class Choice:
         return self.go(byte) if byte in self.moves else ()
 
     def root(self, gather: Gather) -> None:
-        self.walk(gather.vocabulary.structural, gather)
+        vocabulary = gather.vocabulary
+        gather.add_ways(self.reach(vocabulary.places.root, vocabulary), vocabulary.structural, False)
 
     def walk(self, branch: Branch, gather: Gather) -> None:
         children, guards = branch.children, self.guards
@@ -307,14 +322,24 @@ class Choice:
                     thread.walk(below, gather)
             gather.guards = outer
 
-    def shape(self, branch: Branch, vocabulary: Vocabulary) -> Shape | None:
-        return shapes.of_choice(self, branch, vocabulary)
+    def reach(self, at: Place, vocabulary: Vocabulary) -> Reach:
+        parts = [reach.OVER]
+        root = vocabulary.places.root
+        for byte, move in self.moves.items():
+            if byte == QUOTE:  # strings are told from before it on
+                found = self._after(move, byte, at, vocabulary)
+            else:
+                first, below = root.below(byte), at.below(byte)
+                if first is None or below is None:
+                    continue
+                found = reach.after_byte(first, self._after(move, byte, below, vocabulary))
+            parts.append(reach.under(self.guards.get(byte), found) if self.guards is not None else found)
+        return reach.joined(parts)
 
-    def shape_after(self, byte: int, below: Branch, vocabulary: Vocabulary) -> Shape | None:
-        move = self.moves[byte]
-        if isinstance(move, Continuation):
-            return move.shape(0, below, vocabulary)
-        return shapes.together(self.go(byte), below, vocabulary)
+    def _after(self, move: Move, byte: int, at: Place, vocabulary: Vocabulary) -> Reach:
+        if not isinstance(move, Continuation):
+            return reach.of_threads(self.go(byte), at, vocabulary)
+        return move.reach(0, at, vocabulary) if move.in_frame else reach.outside(move, at, vocabulary)
 
     def firsts(self) -> Iterable[int]:
         return self.moves
@@ -334,8 +359,8 @@ class AtEnd:
     def walk(self, branch: Branch, gather: Gather) -> None:
         pass
 
-    def shape(self, branch: Branch, vocabulary: Vocabulary) -> Shape | None:
-        return shapes.NOTHING
+    def reach(self, at: Place, vocabulary: Vocabulary) -> Reach:
+        return reach.OVER
 
     def firsts(self) -> Iterable[int]:
         return ()

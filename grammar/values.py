@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -17,6 +17,8 @@ from grammar.lexemes import QUOTE, Lexeme
 from grammar.members import member_terms, surely_has_value
 from grammar.objects import Claims, ObjectPlan, ObjectState, ordered_names
 from grammar.options import GrammarOptions
+from grammar.places import HERE, Place
+from grammar.reach import Reach, after_byte, joined, of_scalar, of_threads
 from grammar.schema import numbers, strings
 from grammar.schema.checks import Checks
 from grammar.schema.constants import json_text
@@ -26,10 +28,8 @@ from grammar.schema.domain import Domain
 from grammar.schema.meaning import Circular, Meaning
 from grammar.schema.numbers import Numbers
 from grammar.schema.strings import Strings, StringSet
-from grammar.shapes import Shape, together
 from grammar.starts import Hole, Start
 from grammar.threads import Choice, Continuation, InLexeme, Many, Thread
-from grammar.trie import Branch
 from grammar.vocabulary import Vocabulary
 from plugins.errors import GrammarLimit, InvalidGrammar
 
@@ -40,6 +40,8 @@ _HOLE = Hole()
 _ANY_OBJECT = ((), (Object(),))
 _ANY_ARRAY = ((), (Array(),))
 _PATTERNS = 6
+_NESTED = 8
+"""Values within values that are told for all places at once; deeper ones for the place at hand, which ends sooner."""
 _FEW_MEMBERS = 64
 
 
@@ -64,7 +66,8 @@ class Values:
         self._terms: dict[Conj, Conj] = {}
         self._unblocked_domains: dict[Conj, Domain] = {}
         self._states: dict[Any, Any] = {}
-        self._shapes: dict[Any, Shape | None] = {}
+        self._reaches: dict[int, tuple[Conj, Reach]] = {}
+        self._looking: set[int] = set()
 
     # --- threads ---
 
@@ -92,7 +95,7 @@ class Values:
 
     def renewed(self) -> Values:
         """Forget all frames; those in use live on with their matchers."""
-        self._terms, self._states, self._shapes, self._unblocked_domains = {}, {}, {}, {}
+        self._terms, self._states, self._reaches, self._unblocked_domains = {}, {}, {}, {}
         return self
 
     def start(self, terms: Conj, follow: Continuation) -> Start:
@@ -104,20 +107,57 @@ class Values:
             found = self._keep(key, Start(self, terms, follow))
         return found
 
-    def value_shape(self, terms: Conj, branch: Branch, vocabulary: Vocabulary) -> Shape | None:
-        """Shape of the start of a value, with holes for what follows it; None also where guards are met, which
-        belong to this very place. What says nothing about the inside of objects and arrays is shared by all schemas."""
-        domain = self.domain(terms)
-        known: dict[Any, Shape | None] = self._shapes
-        key: Any = (id(terms), branch)
-        if domain.objects in _ANY_OBJECT and domain.arrays in _ANY_ARRAY:
-            known, key = vocabulary.shapes.leaves, (domain, self.options, branch)
-        if key not in known:
-            if len(known) >= _STATES:
-                known.clear()
-            shape = together(self.value(terms, _HOLE), branch, vocabulary)
-            known[key] = None if shape is None or shape[1] else shape
-        return known[key]
+    def value_reach(self, terms: Conj, at: Place, vocabulary: Vocabulary) -> Reach:
+        """What the start of a value can read, with what follows it left open."""
+        known, key = self._reaches, id(terms)
+        found = known.get(key)
+        if found is not None:
+            return found[1]
+        if key in self._looking or len(self._looking) > _NESTED:
+            return self._value_reach(terms, at, vocabulary)
+        self._looking.add(key)
+        try:
+            reach = self._value_reach(terms, vocabulary.places.root, vocabulary)
+        finally:
+            self._looking.discard(key)
+        if len(known) >= _STATES:
+            known.clear()
+        known[key] = terms, reach  # as long as `terms` is kept, nothing else has its id
+        return reach
+
+    def _value_reach(self, terms: Conj, at: Place, vocabulary: Vocabulary) -> Reach:
+        domain, places = self.domain(terms), vocabulary.places
+        read, ends = HERE, 0
+        words = word_lexeme(domain.null, domain.booleans)
+        scalars = (*string_lexemes(domain.strings), *number_lexemes(domain.numbers), *((words,) if words else ()))
+        for lexeme in scalars:
+            inside, over = of_scalar(lexeme, places)
+            read |= inside
+            ends |= over
+        parts = [Reach(read, ends)]
+        for byte, opened in ((0x7B, self._objects_reach), (0x5B, self._arrays_reach)):
+            first, place = places.root.below(byte), at.below(byte)
+            if first is not None and place is not None:
+                parts += [after_byte(first, found) for found in opened(domain, place, vocabulary)]
+        return parts[0] if len(parts) == 1 else joined(parts)
+
+    def _objects_reach(self, domain: Domain, at: Place, vocabulary: Vocabulary) -> Iterator[Reach]:
+        for spec in domain.objects:
+            plan = self.object_plan(spec)
+            if plan is not None:
+                state = self.object_state(plan, 0, 0, _HOLE)
+                yield state.opened_reach(at, vocabulary) or of_threads(state.opened(), at, vocabulary)
+
+    def _arrays_reach(self, domain: Domain, at: Place, vocabulary: Vocabulary) -> Iterator[Reach]:
+        for spec in domain.arrays:
+            plan = self.array_plan(spec)
+            if plan is not None:
+                state = self.array_state(plan, 0, (0,) * len(plan.contains), 0, _HOLE)
+                yield state.opened_reach(at, vocabulary) or of_threads(state.opened(), at, vocabulary)
+
+    def numbers(self, terms: Conj) -> tuple[Lexeme, ...]:
+        """Lexemes of the numbers that satisfy `terms`."""
+        return number_lexemes(self.domain(terms).numbers)
 
     def many(self, branches: tuple[Continuation, ...]) -> Many:
         key = frozenset(branches)

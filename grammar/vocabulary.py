@@ -16,9 +16,9 @@ import numpy as np
 
 from grammar import kernels
 from grammar.literals import escapes_of
+from grammar.places import Places
 from grammar.remembered import Remembered
-from grammar.seams import Ending, Scratch, plausible
-from grammar.shapes import Shapes
+from grammar.seams import Ending, Scratch, Ways, plausible
 from grammar.slices import Slice, make_slices
 from grammar.spelling import token_bytes
 from grammar.trie import I32, Branch, FlatTrie, build_branches, build_flat
@@ -31,7 +31,6 @@ _NO_IDS = np.empty(0, np.int32)
 CLASSES_BYTES = 128 << 20
 """A dense class takes 16 kB of a 128,000 token vocabulary."""
 RESTS_BYTES = 32 << 20
-_COLON = 0x3A
 QUOTE, BACKSLASH = b'"', b"\\"
 _FIRST_BYTES = frozenset(b'{}[],:"tfn')
 
@@ -79,7 +78,6 @@ class Vocabulary:
         """Lexeme states classified so far, see `classify`; shared by all grammars of this vocabulary."""
         self.rests = Remembered(RESTS_BYTES)
         """The same for what is left of single words."""
-        self.shapes = Shapes()
         self.screens: dict[Any, Any] = {}
         """Blocklists worked out against this vocabulary, see `blocked`."""
         self.lock = threading.Lock()
@@ -139,13 +137,21 @@ class Vocabulary:
         return build_flat(self.words)
 
     @cached_property
-    def structural(self) -> Branch:
+    def places(self) -> Places:
+        """Every way on in JSON that some token spells from somewhere."""
+        return self.places_of(self._remainders)
+
+    @cached_property
+    def structural(self) -> Ways:
         """Tokens that can stand where JSON expects punctuation, a literal or a string's opening quote."""
-        return build_branches(
-            (word, token)
-            for token, word in enumerate(self.words)
-            if word and word[0] in _FIRST_BYTES and plausible(word)
-        )
+        numbers = [self.places.by_path[word].number for word in self._structural.values()]
+        return Ways(np.array(numbers, np.int32), np.array(list(self._structural), np.int32))
+
+    @cached_property
+    def _structural(self) -> dict[int, bytes]:
+        return {
+            token: word for token, word in enumerate(self.words) if word and word[0] in _FIRST_BYTES and plausible(word)
+        }
 
     @cached_property
     def escapes(self) -> Branch:
@@ -243,48 +249,27 @@ class Vocabulary:
     def scratch(self) -> Scratch:
         return Scratch(self.size, self.trie.size)
 
-    def restore(self, trie: FlatTrie, slices: tuple[Slice, ...], remainders: list[bytes]) -> None:
+    def restore(self, trie: FlatTrie, slices: tuple[Slice, ...], remainders: list[bytes], places: Places) -> None:
         """Take these instead of working them out; see `prepared`, which makes sure that they are the same."""
-        self.__dict__.update(
-            trie=trie, slices=slices, _remainder_numbers={word: number for number, word in enumerate(remainders)}
-        )
+        self.__dict__.update(trie=trie, slices=slices, _remainders=frozenset(remainders), places=places)
 
     @property
     def remainder_words(self) -> list[bytes]:
-        """By remainder number."""
-        return list(self._remainder_numbers)
+        """What tokens can spell after the end of a lexeme they began inside, in order."""
+        return sorted(self._remainders)
+
+    def places_of(self, remainders: Iterable[bytes]) -> Places:
+        return Places({*remainders, *self._structural.values()})
+
+    @cached_property
+    def _remainders(self) -> frozenset[bytes]:
+        rests = {word[seam.start() :] for word in self.words for seam in _SEAMS.finditer(word, 1)}
+        return frozenset(rest for rest in rests if plausible(rest))
 
     @cached_property
     def _remainder_numbers(self) -> dict[bytes, int]:
-        numbers: dict[bytes, int] = {}
-        for word in self.words:
-            for seam in _SEAMS.finditer(word, 1):
-                rest = word[seam.start() :]
-                if rest not in numbers and plausible(rest):
-                    numbers[rest] = len(numbers)
-        return numbers
-
-    @cached_property
-    def remainders(self) -> Branch:
-        """What tokens can spell after the end of a lexeme they began inside; `ids` are remainder numbers."""
-        return build_branches(self._remainder_numbers.items())
-
-    @cached_property
-    def places(self) -> Branch:
-        """Every way on in JSON that some token spells from somewhere: what shapes are told from, see `shapes`."""
-        words = {word for word in self.words if word and word[0] in _FIRST_BYTES and plausible(word)}
-        words |= self._remainder_numbers.keys()
-        words |= {word[1:] for word in self._remainder_numbers if len(word) > 1 and word[0] == _COLON}
-        return build_branches((word, number) for number, word in enumerate(sorted(words)))
-
-    @cached_property
-    def after_colon(self) -> Branch | None:
-        """Its place after a name and a colon; what can be read there, can be read at the root of `places`."""
-        return self.places.children.get(_COLON)
-
-    @property
-    def remainder_count(self) -> int:
-        return len(self._remainder_numbers)
+        """Their places."""
+        return {rest: self.places.by_path[rest].number for rest in self._remainders}
 
     def remainder_number(self, rest: bytes) -> int | None:
         """None where no JSON text goes on with `rest`."""
@@ -336,11 +321,11 @@ class Vocabulary:
             self.trie,
             self.structural,
             self.escapes,
-            self.remainders,
             self.places,
             self.closing,
             self.quoted,
             self.closings,
             self._by_spelling,
+            self.longest,
         )
         return self

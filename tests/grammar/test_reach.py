@@ -1,4 +1,4 @@
-"""Masks taken from a configuration of the same shape are those that would have been gathered."""
+"""What can be read, told from facts, is what a walk over all places finds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 
 from grammar import GrammarOptions, compile_json_schema
+from grammar.places import Places, numbers
+from grammar.reach import Reach, by_walk
 from grammar.remembered import Remembered
+from grammar.threads import InLexeme
 from tests.grammar.grammar_checks import byte_vocabulary
 
 SCHEMAS: list[Any] = [
@@ -31,21 +34,33 @@ SCHEMAS: list[Any] = [
 ]
 
 
+def read(found: Reach, places: Places) -> dict[Any, set[bytes]]:
+    """Texts by guards."""
+    texts: dict[Any, set[bytes]] = {}
+    for guards, bits in [((), found.read), *((guards, bits) for guards, _, bits, _ in found.doubtful)]:
+        spelled = {places.all[n].path for n in numbers(bits) if places.all[n].ids is not None}
+        texts.setdefault(tuple(map(type, guards)), set()).update(spelled)
+    return {guards: some for guards, some in texts.items() if some}
+
+
 @pytest.mark.parametrize("order", ["schema", "any"])
 @pytest.mark.parametrize("schema", SCHEMAS)
-def test_a_shared_mask_is_the_one_that_would_be_gathered(schema: Any, order: Any) -> None:
+def test_what_can_be_read_is_what_a_walk_finds(schema: Any, order: Any) -> None:
     vocabulary = byte_vocabulary()
+    places = vocabulary.places
     grammar = compile_json_schema(schema, vocabulary, options=GrammarOptions(property_order=order))
-    row = np.zeros(vocabulary.row_words, np.int32)
+    row, compared = np.zeros(vocabulary.row_words, np.int32), 0
     for seed in range(4):
         pick, matcher = random.Random(seed), grammar.matcher()
         for _ in range(60):
-            shared, gathered = matcher._configs._mask(matcher._at), matcher._configs._gathered(matcher._at)
-            assert np.array_equal(shared.base, gathered.base)
-            assert set(shared.ids.tolist()) == set(gathered.ids.tolist())
-            assert [(d.guards, d.direct, set(d.ids.tolist())) for d in shared.doubts] == [
-                (d.guards, d.direct, set(d.ids.tolist())) for d in gathered.doubts
-            ]
+            for thread in matcher._at.threads:
+                if not isinstance(thread, InLexeme):
+                    assert read(thread.reach(places.root, vocabulary), places) == read(
+                        by_walk(thread, vocabulary), places
+                    )
+                    compared += 1
+                elif thread.state == thread.lexeme.start or thread.lexeme.outcome(thread.state) is None:
+                    pass
             matcher.fill_mask(row)
             allowed = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")).tolist()
             if matcher.is_finished or not allowed:
@@ -54,6 +69,7 @@ def test_a_shared_mask_is_the_one_that_would_be_gathered(schema: Any, order: Any
             if token in vocabulary.eos_token_ids:
                 break
             matcher.accept(token)
+    assert compared
 
 
 def test_what_is_remembered_is_bounded_in_bytes_and_the_oldest_goes_first() -> None:
