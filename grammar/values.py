@@ -319,14 +319,14 @@ class Values:
         free: list[tuple[Lexeme, Conj]] = []
         free_claims: list[Claims] = []
         refused = frozenset(listed) | spec.absent
-        for language, terms in self._classes(spec, patterns):
+        for language, terms in self._classes(spec, patterns, refused):
             if strings.is_empty(language) or not self.satisfiable(terms):
                 continue
             few = strings.finite_words(language)
             if few is None:
                 lexemes = string_lexemes(language)
                 free.extend((lexeme, terms) for lexeme in lexemes)
-                free_claims.extend([self._claims(spec, terms, partial(_overlap, language))] * len(lexemes))
+                free_claims.extend([self._claims(spec, terms, partial(_overlap, language, refused))] * len(lexemes))
             else:
                 more = sorted(few - refused)
                 if self.blocklist is not None:
@@ -366,8 +366,10 @@ class Values:
                 raise GrammarLimit("what some property must satisfy multiplies to too many ways")
         return tuple((hits, facts) for facts, hits in found.items())
 
-    def _classes(self, spec: Object, patterns: tuple[str, ...]) -> list[tuple[StringSet, Conj]]:
-        """Names that are not listed, by which patterns they match."""
+    def _classes(
+        self, spec: Object, patterns: tuple[str, ...], refused: frozenset[str]
+    ) -> list[tuple[StringSet, Conj]]:
+        """Names that are not listed, by which patterns they match; the class of a `refused` one does not matter."""
         classes: list[tuple[StringSet, tuple[str, ...]]] = [(spec.names, ())]
         for text in patterns:
             match: StringSet = (Strings(dfa=self.meaning.pattern(text, "/patternProperties")),)
@@ -381,7 +383,10 @@ class Values:
             if len(split) > 2**_PATTERNS:
                 raise GrammarLimit(f"patternProperties overlap in more than {2**_PATTERNS} ways")
             classes = split
-        for language in dict.fromkeys(language for some in spec.some for language, _ in some.ways):
+        asked = dict.fromkeys(strings.beyond(language, refused) for some in spec.some for language, _ in some.ways)
+        for language in asked:
+            if language == strings.EVERY or strings.is_empty(language):
+                continue  # no free name is told from another by it
             other = strings.complement(language)
             cuts = [(strings.intersect(names, side), texts) for names, texts in classes for side in (language, other)]
             classes = [(names, texts) for names, texts in cuts if not strings.is_empty(names)]
@@ -489,8 +494,8 @@ def _joined(groups: Any) -> tuple[Thread, ...]:
     return tuple(thread for group in groups for thread in group)
 
 
-def _overlap(names: StringSet, language: StringSet) -> bool:
-    return not strings.is_empty(strings.intersect(names, language))
+def _overlap(names: StringSet, refused: frozenset[str], language: StringSet) -> bool:
+    return not strings.is_empty(strings.intersect(names, strings.beyond(language, refused)))
 
 
 def _has(name: str, language: StringSet) -> bool:

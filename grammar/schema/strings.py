@@ -6,7 +6,7 @@ an automaton over characters.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Final
 
@@ -180,6 +180,18 @@ def _complement_one(part: Strings) -> StringSet:
     if part.minus:
         found.append(Strings(words=part.minus))
     return simplified(tuple(found))
+
+
+def beyond(parts: StringSet, known: frozenset[str]) -> StringSet:
+    """A simpler set that differs at most in strings of `known`, for whoever asks about others only."""
+    return simplified(
+        tuple(
+            replace(part, minus=part.minus - known)
+            if part.words is None
+            else Strings(words=frozenset(word for word in part.words if part.has(word)) - known)
+            for part in parts
+        )
+    )
 
 
 def is_empty(parts: StringSet) -> bool:

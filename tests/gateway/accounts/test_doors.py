@@ -124,11 +124,12 @@ def test_a_budget_holds_at_every_door(tmp_path: Path, door: str) -> None:
     with limited(tmp_path, {"budget_day": 0.00035}, script=["word "] * 10) as gateway:
         if door == "batch":
             begin_batch(gateway, [{"model": "scripted", "messages": TURN, "max_tokens": 10}] * 12)
-            gateway.wait_for_outcomes(5)
+            gateway.wait_for_outcomes(3)
+            door = "chat"  # between two lines there may be room for a last one
         else:
-            found = [DOORS[door](gateway) for _ in range(12)]
-            assert (found[0], found[-1]) == ("ok", "insufficient_quota")
-        assert DOORS["chat"](gateway) == "insufficient_quota"
+            assert DOORS[door](gateway) == "ok"
+        found = [DOORS[door](gateway) for _ in range(12)]
+        assert found[-1] == DOORS["chat"](gateway) == "insufficient_quota"
         spent = sum(1000 * o.usage.prompt_tokens + 2000 * o.usage.completion_tokens for o in gateway.outcomes)
         assert 0 < spent <= 350_000
 
