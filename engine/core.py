@@ -102,6 +102,8 @@ class EngineCore:
         assert batch.rows or not self.has_work, "there is work, but the scheduler found nothing to run"
         if not batch.rows:
             return
+        # Told before anything is drawn: a row that was the last of its sequence is not once a token was appended.
+        prompts = [row.count for row in batch.rows if row.count > SHORT or not row.is_last]
         self._begin_masks(batch)
         rows, logits = self._run(batch)
         filled = self._masks_ahead.take()
@@ -118,7 +120,6 @@ class EngineCore:
         self.counters.rows += len(batch.rows)
         self.counters.step_s += time.perf_counter() - began
         if self._pacer is not None:
-            prompts = [row.count for row in batch.rows if row.count > SHORT or not row.is_last]
             self._pacer.record(len(batch.rows) - len(prompts), sum(prompts), time.perf_counter() - began)
 
     def give_up_device(self) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 SHORT = 16
 """Pending tokens up to which a sequence counts as decoding: drafts and forced tokens are not a prompt."""
-_FEWEST = 8
+_FEWEST = 16
+"""Fewer cost a step as much: the products and the attention of a chunk take this many rows at a time."""
 _WEIGHT = 0.15
 """Of the newest step in the means."""
 
@@ -22,7 +23,7 @@ class Pacer:
     def prompt_tokens(self) -> int:
         """Of the next step, if it also decodes. Few as long as nothing is known; always enough to advance."""
         if self._plain_s is None or self._token_s is None:
-            return min(self._most, 2 * _FEWEST)
+            return min(self._most, _FEWEST)
         room = int((self._slowdown - 1) * self._plain_s / self._token_s) // _FEWEST * _FEWEST
         return max(_FEWEST, min(self._most, room))
 

@@ -19,9 +19,9 @@ def learned(slowdown: float, plain_s: float, token_s: float) -> Pacer:
     return pacer
 
 
-@pytest.mark.parametrize(("slowdown", "tokens"), [(2.0, 40), (1.5, 16), (1.01, 8), (100.0, 512)])
+@pytest.mark.parametrize(("slowdown", "tokens"), [(2.0, 32), (1.5, 16), (1.01, 16), (100.0, 512)])
 def test_a_step_takes_as_much_of_a_prompt_as_the_slowdown_allows(slowdown: float, tokens: int) -> None:
-    """With 10 ms for a plain step and 0.25 ms for a prompt's token: whole eights, 8 at least, the budget at most."""
+    """With 10 ms for a plain step and 0.25 ms for a prompt's token: whole sixteens, one at least, the budget at most."""
     assert learned(slowdown, 0.010, 0.00025).prompt_tokens == tokens
 
 
@@ -52,6 +52,23 @@ async def test_prompts_are_read_whole_where_nobody_decodes_and_in_pieces_beside_
             assert alone == answers[-1][1]
     assert answers[0] == answers[1]
     assert counted[0] < counted[1]
+
+
+async def test_the_pace_is_learned_from_steps_that_others_decode_in(tiny: MakeModel) -> None:
+    model = tiny("llama")
+    short = a_job(model, prompts([3])[0], max_tokens=30, ignore_eos=True)
+    first, second = (a_job(model, prompt, max_tokens=40, ignore_eos=True) for prompt in prompts([120, 121]))
+    counted = []
+    for slowdown in (1.01, 1e6):
+        async with serving(
+            model, slowdown=slowdown, max_batch_tokens=64, draft_tokens=0, prefix_caching=False
+        ) as engine:
+            await run(engine, short)
+            await run(engine, short, first)
+            before = engine.stats()["steps_total"]
+            await run(engine, short, second)
+            counted.append(engine.stats()["steps_total"] - before)
+    assert counted[1] < counted[0]
 
 
 async def test_a_prompt_of_one_step_is_read_at_once_beside_others(tiny: MakeModel) -> None:
