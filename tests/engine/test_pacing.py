@@ -21,7 +21,7 @@ def learned(slowdown: float, plain_s: float, token_s: float) -> Pacer:
 
 @pytest.mark.parametrize(("slowdown", "tokens"), [(2.0, 32), (1.5, 16), (1.01, 16), (100.0, 512)])
 def test_a_step_takes_as_much_of_a_prompt_as_the_slowdown_allows(slowdown: float, tokens: int) -> None:
-    """With 10 ms for a plain step and 0.25 ms for a prompt's token: whole sixteens, one at least, the budget at most."""
+    """10 ms for a plain step, 0.25 ms for a prompt's token: whole sixteens, one at least, at most the budget."""
     assert learned(slowdown, 0.010, 0.00025).prompt_tokens == tokens
 
 
