@@ -229,8 +229,9 @@ def test_half_open_connections_hold_nobody_up() -> None:
         whole, half = head(LENGTH) + BODY, head(LENGTH) + BODY[:10]
         connections = [socket.create_connection(("127.0.0.1", gateway.port), timeout=10) for _ in range(400)]
         for i, connection in enumerate(connections):
-            connection.sendall(whole if i % 2 else half)
-            connection.shutdown(socket.SHUT_WR)
+            with contextlib.suppress(OSError):  # dropped by now, on a slow machine
+                connection.sendall(whole if i % 2 else half)
+                connection.shutdown(socket.SHUT_WR)
         assert gateway.still_serves()
         ends = [connection.recv(12) for connection in connections]
         assert set(ends[::2]) <= {b"", b"HTTP/1.1 400", b"HTTP/1.1 408"}
