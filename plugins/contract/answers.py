@@ -1,0 +1,128 @@
+"""What comes out: pieces while it is generated, whole answers and their cost, and how the request went."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from plugins.contract.names import Channel, FinishReason, SlotName
+from plugins.contract.requests import Caller, Request, ToolCall
+from plugins.facts import quick
+from plugins.timeline import Timeline
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    token_id: int
+    token: str
+    data: bytes
+    """The token's exact bytes (a token may hold part of a code point)."""
+    logprob: float
+    top: tuple[tuple[int, str, bytes, float], ...] = ()
+    """(token_id, token, bytes, logprob), likeliest first."""
+
+
+@quick
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A step of one choice: text that became final (whole code points), and, on the last one, why it ended."""
+
+    index: int
+    text: str = ""
+    token_ids: tuple[int, ...] = ()
+    logprobs: tuple[TokenLogprob, ...] = ()
+    finish_reason: FinishReason | None = None
+    channel: Channel = "content"
+    call: int = 0
+    """Which call of its choice, where the channel is `tool_arguments`."""
+    tool: str | None = None
+    """Name of the tool, on the first piece of a call."""
+    closed: bool = False
+    """On the last piece: what was said last is only the shortest valid end, because no more tokens were left."""
+
+
+@quick
+@dataclass(frozen=True, slots=True)
+class Usage:
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+    """Prompt tokens whose KV blocks were reused."""
+
+
+@quick
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A finished choice as it left the gateway."""
+
+    index: int
+    text: str
+    finish_reason: FinishReason
+    logprobs: tuple[TokenLogprob, ...] = ()
+    refusal: str | None = None
+    reasoning: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    closed: bool = False
+    """As on its last `Piece`."""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheKey:
+    """Everything an answer depends on. `digest` is the SHA-256 hex of the canonical request within the scope."""
+
+    tenant: str
+    model: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Embeddings:
+    """`vectors` float32 [n, d], each of length 1; `tokens`: how many the model read for each text."""
+
+    vectors: npt.NDArray[np.float32]
+    tokens: tuple[int, ...]
+
+
+@quick
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One line of a request's story: what a stage decided and how long it took."""
+
+    slot: SlotName
+    stage: str
+    outcome: str
+    duration_s: float
+    detail: Mapping[str, Any] = field(default_factory=dict)
+    began_s: float = 0.0
+    """Seconds from the request's arrival to its beginning."""
+
+
+@quick
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A request's end, for recorders. `error` is the code of the typed error, if one was sent."""
+
+    request: Request
+    caller: Caller
+    model: str
+    answers: tuple[Answer, ...]
+    usage: Usage
+    decisions: tuple[Decision, ...]
+    duration_s: float
+    time_to_first_chunk_s: float | None = None
+    error: str | None = None
+    cached: bool = False
+    saved: Usage = Usage()
+    """What a kept answer had cost to make."""
+    timeline: Timeline | None = None
+    """When the parts of the generation happened, where the generator says so."""
+    gaps_s: tuple[float, ...] = ()
+    """Seconds between two texts that left."""
+    held_s: float = 0.0
+    """The longest that text waited for a rail."""
+    trace_id: str = ""
+    """32 hex digits; "" where the trace is not exported."""

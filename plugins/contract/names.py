@@ -1,0 +1,21 @@
+"""The words by which slots and facts are told apart, and the type of a token mask."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+API_VERSION = 1
+"""Raised when a Protocol changes shape; a plug-in that names another version is refused with both numbers."""
+
+SlotName = Literal["admit", "screen", "route", "assemble", "recall", "constrain", "generate", "moderate", "record"]
+SLOTS: tuple[SlotName, ...] = get_args(SlotName)
+
+Role = Literal["system", "developer", "user", "assistant", "tool"]
+Channel = Literal["content", "reasoning", "tool_arguments"]
+FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "cancelled", "error"]
+ConstraintKind = Literal["json_schema", "json_object", "regex", "choice", "lark", "structural_tag", "text"]
+Mask = npt.NDArray[np.int32]
+"""Token bitmask, int32 [ceil(V/32)]: bit `t % 32` of word `t // 32` is 1 where token `t` is allowed."""

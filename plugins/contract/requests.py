@@ -1,0 +1,210 @@
+"""What a request is: messages, tools, the shape of the answer, how tokens are drawn, and who asks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from plugins.contract.names import ConstraintKind, Role
+from plugins.facts import quick
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """`arguments` is JSON text; in a stream it comes in pieces, and is empty where the call begins."""
+
+    id: str
+    name: str
+    arguments: str = ""
+
+
+@quick
+@dataclass(frozen=True, slots=True)
+class Message:
+    role: Role
+    content: str
+    name: str | None = None
+    tool_calls: tuple[ToolCall, ...] = ()
+    """Of an assistant: what it asked to be called."""
+    tool_call_id: str | None = None
+    """Of a tool: the call that this is the result of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A function that a model may ask the caller to call. `parameters`: the JSON schema of its arguments."""
+
+    name: str
+    description: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=lambda: {"type": "object", "properties": {}})
+
+
+@quick
+@dataclass(frozen=True, slots=True)
+class ToolChoice:
+    """`required`: at least one call. `names`: the only tools that may be called; None = all of the request's."""
+
+    mode: Literal["none", "auto", "required"] = "auto"
+    names: frozenset[str] | None = None
+    parallel: bool = True
+    """More than one call in an answer is allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """What shape the answer must have. `value`: schema dict | None | pattern | sequence of strings | grammar text |
+    structural tag (a dict, see docs/grammar.md)."""
+
+    kind: ConstraintKind
+    value: Any = None
+    name: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the compiler by name (`whitespace`, `property_order` ...); an unknown one is refused."""
+
+
+@quick
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How tokens are drawn. Defaults are those of the OpenAI API, except that `temperature` None = the model's own."""
+
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    frequency_penalty: float = 0.0
+    presence_penalty: float = 0.0
+    seed: int | None = None
+    stop: tuple[str, ...] = ()
+    logprobs: int | None = None
+    """None = none; k >= 0 = the chosen token's logprob and those of the k likeliest tokens."""
+    logit_bias: Mapping[int, float] = field(default_factory=dict)
+    min_tokens: int = 0
+    ignore_eos: bool = False
+    typical_p: float = 1.0
+    """Locally typical sampling: keep this much of the mass, nearest to the expected surprise first; 1 = off."""
+    bad_words: tuple[str, ...] = ()
+    """Never answered, as the tokenizer spells them with and without a space before."""
+    best_of: int | None = None
+    """The `n` best of so many choices, by mean logprob; with beam search, the number of beams. None = `n`."""
+    use_beam_search: bool = False
+    """Search for the likeliest answers instead of drawing; `temperature` and what narrows a draw mean nothing then."""
+    length_penalty: float = 1.0
+    """Beams are ranked by logprob / length ** length_penalty."""
+    early_stopping: bool | Literal["never"] = False
+    """Stop when there are as many finished beams as asked for (true), when a better one is unlikely, or impossible."""
+    beam_groups: int = 1
+    """Beams are searched in so many groups that avoid each other's tokens."""
+    diversity_penalty: float = 0.0
+    """Taken from a token's score for each group before that chose it in the same step."""
+    close_on_length: bool = False
+    """A constrained answer that runs out of tokens is brought to its shortest valid end within `max_tokens`."""
+
+
+@quick
+@dataclass(frozen=True, slots=True)
+class Reuse:
+    """What a request says about kept answers. `semantic`: whether one to the same question in other words will do
+    (None: as the operator set it for the model); `threshold`: the least cosine for that, in (0, 1]; `tags`: names by
+    which the answer can be withdrawn later."""
+
+    semantic: bool | None = None
+    threshold: float | None = None
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """Context that the caller found for the question. `score`: how good, in the caller's own measure."""
+
+    text: str
+    source: str = ""
+    score: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a prompt is made of beside the messages. `template`: `name@version`, or `name` for the newest."""
+
+    template: str = ""
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    documents: tuple[Document, ...] = ()
+    context_tokens: int | None = None
+    """For all documents together; None = as the template or the operator says."""
+    version: str = ""
+    """Of the template that was found, with a digest of its text."""
+
+
+@quick
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One chat completion as asked for, free of any wire format."""
+
+    id: str
+    model: str
+    messages: tuple[Message, ...]
+    sampling: Sampling = Sampling()
+    constraint: Constraint | None = None
+    n: int = 1
+    stream: bool = False
+    user: str | None = None
+    api_key: str | None = field(default=None, repr=False)
+    on_behalf_of: str | None = None
+    """Id of the key that was checked when this was asked for, where it runs later (a batch's); never from the wire."""
+    priority: int = 0
+    """Lower runs first; 0 = interactive, 10 = batch."""
+    deadline_s: float | None = None
+    """Seconds that generating may take, waiting included; past them the request ends with `DeadlineExceeded`."""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    cache: bool = True
+    """False: neither look for a kept answer nor keep this one."""
+    tools: tuple[Tool, ...] = ()
+    tool_choice: ToolChoice = ToolChoice()
+    reasoning: bool = False
+    """The model thinks aloud first, in a channel of its own."""
+    raw: bool = False
+    """The one message is the prompt itself: no chat template is put around it."""
+
+    @property
+    def callable_tools(self) -> tuple[Tool, ...]:
+        """Those that `tool_choice` lets the model call."""
+        choice = self.tool_choice
+        if choice.mode == "none":
+            return ()
+        return tuple(tool for tool in self.tools if choice.names is None or tool.name in choice.names)
+
+    reuse: Reuse = Reuse()
+    parts: Parts | None = None
+    """Template, variables and context documents, where the prompt is to be made of more than the messages."""
+    explain: bool = False
+    """The caller wants to know how the answer came about: what stages decided, and what stood behind each token."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks, as `admit` found out. `tenant` scopes caches and prefix blocks."""
+
+    tenant: str = "anonymous"
+    key_id: str | None = None
+    scopes: frozenset[str] = frozenset()
+    """What the key may do besides asking models; "admin" may do everything under `/admin`."""
+    team: str | None = None
+    models: frozenset[str] | None = None
+    """Names of the models it may ask; None = all."""
+    tools: frozenset[str] | None = None
+    """Names of the tools it may let a model call; None = all."""
+    rails: frozenset[str] = frozenset()
+    """Names of rails without which it is not served."""
+    routes: frozenset[str] | None = None
+    """Paths it may call, `*` at the end for all below; None = all."""
+
+
+@quick
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What the model will read. `text` was tokenised to `token_ids` with no special tokens added."""
+
+    text: str
+    token_ids: tuple[int, ...]

@@ -1,0 +1,84 @@
+"""What rails say: of a request, of a stream so far, and of themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from plugins.contract.names import Channel
+from plugins.contract.requests import Message
+from plugins.facts import quick
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Characters [start, end) of a channel's decoded text, absolute offsets."""
+
+    start: int
+    end: int
+    reason: str
+    replacement: str = "[REDACTED]"
+
+
+@quick
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a rail says about the text so far.
+
+    `clear_to`: absolute offset before which the rail is content with what it has seen and with `redact`; it never
+    decreases and never lies inside a redacted span. `redact`: spans new in this verdict, in order, none before an
+    offset that was already clear. `block`: a reason; nothing at or after `clear_to` may ever be released. `escalate`: a
+    reason; what begins at `escalate_at` (None: at the rail's last `clear_to`) waits for a person, and so does all that
+    follows. The session goes on: what it redacts or blocks behind that place stays redacted or blocked.
+    """
+
+    clear_to: int
+    redact: tuple[Span, ...] = ()
+    block: str | None = None
+    escalate: str | None = None
+    escalate_at: int | None = None
+
+
+@quick
+@dataclass(frozen=True, slots=True)
+class ScreenResult:
+    """An input rail's verdict on one request. `messages` replaces the request's when the rail redacted."""
+
+    action: Literal["pass", "redact", "block", "escalate"] = "pass"
+    reason: str = ""
+    messages: tuple[Message, ...] | None = None
+    score: float | None = None
+    restore: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Placeholders in `messages`, and the texts that this caller gets back for them in the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class RailExample:
+    """A text for trying a rail. `forbidden`: parts of it that must never leave, at every place where they occur;
+    with none the text is harmless and must come out as it went in."""
+
+    text: str
+    forbidden: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RailProperties:
+    """What a rail of slot `screen` or `moderate` says of itself: its optional attribute `properties`.
+
+    `sluicegate plugins check` and `plugins.testing` try whether it is true.
+    """
+
+    version: str = "0"
+    """Of the rail's rules; a new one makes answers that were kept under the old one stale."""
+    look_back: int | None = None
+    """Characters before `clear_to` that still count for what follows; None = the whole text may."""
+    hold_back: int | None = None
+    """Characters that the rail may keep waiting behind the newest one; None = not promised."""
+    budget_s: float | None = None
+    """Seconds that one call may take; None = not promised."""
+    channels: frozenset[Channel] = frozenset(("content", "reasoning", "tool_arguments"))
+    """Channels it looks at; on the others it lets everything through."""
+    failure_mode: Literal["closed", "open"] = "closed"
+    """What the author deems right when the rail itself fails. A wish: only the operator may open a failing rail."""
+    examples: tuple[RailExample, ...] = ()
