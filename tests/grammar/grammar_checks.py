@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from grammar import CompiledGrammar, GrammarOptions, Matcher, TokenRejected, Vocabulary, compile_json_schema
+from tests.reference.mask_by_trial import mask_by_trial
 
 _TEXT = r"""
 {" "} {"a": ": ", ": ," }, }] ]} [] {} [{ }} }, ], ["" "": "a "b": true false null tr ue 12 123 0. .5 1e "," ":" name id
@@ -50,6 +52,27 @@ def allowed(matcher: Matcher, vocabulary: Vocabulary) -> set[int]:
     row = np.zeros(vocabulary.row_words, np.int32)
     matcher.fill_mask(row)
     return set(np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")).tolist())
+
+
+def check_masks(
+    grammar: CompiledGrammar,
+    seed: int,
+    steps: int = 25,
+    choose: Callable[[Matcher, random.Random], int | None] | None = None,
+) -> None:
+    """Along a way that `choose` picks (None: any allowed token), each mask is what trying every token alone says."""
+    vocabulary = grammar.vocabulary
+    matcher, pick = grammar.matcher(), random.Random(seed)
+    row = np.zeros(vocabulary.row_words, np.int32)
+    for _ in range(steps):
+        matcher.fill_mask(row)
+        assert np.array_equal(row, mask_by_trial(matcher, vocabulary))
+        if matcher.is_finished:
+            break
+        token = choose(matcher, pick) if choose else pick.choice(sorted(allowed(matcher, vocabulary)))
+        if token is None:
+            break
+        matcher.accept(token)
 
 
 def tokens_of(text: str, vocabulary: Vocabulary, seed: int = 0) -> list[int]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 
 import lark
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,8 +20,7 @@ from grammar import (
     compile_lark,
 )
 from grammar.tags import compile_structural_tags
-from tests.grammar.grammar_checks import accepts, allowed, byte_vocabulary, tokens_of
-from tests.reference.mask_by_trial import mask_by_trial
+from tests.grammar.grammar_checks import accepts, byte_vocabulary, check_masks, tokens_of
 
 JSON = r"""
 # values, as GBNF's own examples write them
@@ -137,16 +135,8 @@ def parses(parser: lark.Lark, text: str) -> bool:
 
 
 def test_the_mask_equals_trying_every_token() -> None:
-    vocabulary = byte_vocabulary()
-    row = np.zeros(vocabulary.row_words, np.int32)
     for seed in range(4):
-        matcher, pick = compile_lark(JSON, vocabulary).matcher(), random.Random(seed)
-        for _ in range(25):
-            matcher.fill_mask(row)
-            assert np.array_equal(row, mask_by_trial(matcher, vocabulary))
-            if matcher.is_finished:
-                break
-            matcher.accept(pick.choice(sorted(allowed(matcher, vocabulary))))
+        check_masks(compile_lark(JSON, byte_vocabulary()), seed)
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import random
 import re
 from pathlib import Path
 
 import lark
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -22,8 +20,7 @@ from grammar import (
     UnsupportedGrammar,
     compile_lark,
 )
-from tests.grammar.grammar_checks import accepts, allowed, byte_vocabulary, walk
-from tests.reference.mask_by_trial import mask_by_trial
+from tests.grammar.grammar_checks import accepts, byte_vocabulary, check_masks, walk
 
 SUMS = r"""
 start: expr
@@ -79,15 +76,7 @@ def _parses(parser: lark.Lark, text: str) -> bool:
 
 @pytest.mark.parametrize("text", [SUMS, LISTS, EMPTY, VALUES])
 def test_the_mask_equals_trying_every_token(text: str) -> None:
-    vocabulary = byte_vocabulary()
-    matcher, pick = compile_lark(text, vocabulary).matcher(), random.Random(3)
-    row = np.zeros(vocabulary.row_words, np.int32)
-    for _ in range(25):
-        matcher.fill_mask(row)
-        assert np.array_equal(row, mask_by_trial(matcher, vocabulary))
-        if matcher.is_finished:
-            break
-        matcher.accept(pick.choice(sorted(allowed(matcher, vocabulary))))
+    check_masks(compile_lark(text, byte_vocabulary()), seed=3)
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 import grammar
 from benchmarks import common
 from grammar import GrammarOptions, TokenRejected, compile_choices, compile_json_schema, compile_regex
-from tests.grammar.grammar_checks import allowed, byte_vocabulary, walk
-from tests.reference.mask_by_trial import mask_by_trial
+from tests.grammar.grammar_checks import allowed, byte_vocabulary, check_masks, walk
 
 MASKBENCH = common.DATA / "maskbench.jsonl.gz"
 SCHEMAS = [
@@ -53,18 +52,9 @@ SCHEMAS = [
 @pytest.mark.parametrize("order", ["schema", "any"])
 def test_the_mask_equals_trying_every_token(schema: dict[str, object], order: str) -> None:
     """Along random answers, at every step, for every token of the vocabulary."""
-    vocabulary = byte_vocabulary()
-    compiled = compile_json_schema(schema, vocabulary, options=GrammarOptions(property_order=order))  # type: ignore[arg-type]
-    row = np.zeros(vocabulary.row_words, np.int32)
+    compiled = compile_json_schema(schema, byte_vocabulary(), options=GrammarOptions(property_order=order))  # type: ignore[arg-type]
     for seed in range(2):
-        pick, matcher = random.Random(seed), compiled.matcher()
-        for _ in range(25):
-            matcher.fill_mask(row)
-            assert np.array_equal(row, mask_by_trial(matcher, vocabulary))
-            tokens = sorted(allowed(matcher, vocabulary))
-            if matcher.is_finished:
-                break
-            matcher.accept(pick.choice(tokens))
+        check_masks(compiled, seed)
 
 
 @settings(max_examples=60, deadline=None)

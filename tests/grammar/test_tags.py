@@ -21,9 +21,8 @@ from grammar import (
     Vocabulary,
     compile_structural_tags,
 )
-from tests.grammar.grammar_checks import accepts, allowed, byte_vocabulary
+from tests.grammar.grammar_checks import accepts, allowed, byte_vocabulary, check_masks
 from tests.grammar.test_vocabulary import bpe
-from tests.reference.mask_by_trial import mask_by_trial
 
 WEATHER = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 CLOCK = {"type": "object", "properties": {"zone": {"enum": ["UTC", "CET"]}}, "required": ["zone"]}
@@ -182,15 +181,8 @@ TREES = [
 @pytest.mark.parametrize("value", TREES, ids=range(len(TREES)))
 def test_the_mask_equals_trying_every_token(value: dict[str, Any]) -> None:
     compiled = compile_structural_tags(value, vocabulary())
-    row = np.zeros(vocabulary().row_words, np.int32)
     for seed in range(4):
-        matcher, pick = compiled.matcher(), random.Random(seed)
-        for _ in range(40):
-            matcher.fill_mask(row)
-            assert np.array_equal(row, mask_by_trial(matcher, vocabulary()))
-            if matcher.is_finished:
-                break
-            matcher.accept(_inclined(matcher, pick))
+        check_masks(compiled, seed, 40, _inclined)
 
 
 def _inclined(matcher: Matcher, pick: random.Random) -> int:

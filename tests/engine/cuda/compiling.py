@@ -56,39 +56,27 @@ def attention(
     return compiled(attention_kernels.attend_tiles, types, constants, capability=capability, warps=warps)
 
 
+def weights(data: str, *, group: int) -> dict[str, Any]:
+    types = {
+        "x": "*bf16", "data": data, "scales": "*fp32", "out": "*bf16",
+        "rows": "i32", "columns": "i32", "width": "i32", "x_stride": "i32",
+    }  # fmt: skip
+    constants = {"ROWS": 16, "COLUMNS": 32, "STEP": 256, "WIDEN": False, "GROUP": group}
+    return compiled(weight_kernels.multiply_small, types, constants, capability=90, warps=4, stages=4)
+
+
 def main() -> None:
     merging = {"tiles": "*i64", "out": "*bf16", "sums": "*fp32", "norms": "*fp32", "heads": "i32", "window": "i32"}
     sizes = {"KEYS": 64, "VALUE_DIM": 128, "VALUE_WIDE": 128, "SPLITS": 16, "SPAN": 128}
     masks = {"logits": "*fp32", "masks": "*i32", "logits_stride": "i32", "words": "i32", "vocab": "i32"}
-    rounded = {
-        "x": "*bf16", "data": "*i8", "scales": "*fp32", "out": "*bf16",
-        "rows": "i32", "columns": "i32", "width": "i32", "x_stride": "i32",
-    }  # fmt: skip
-    tile = {"ROWS": 16, "COLUMNS": 32, "STEP": 256, "WIDEN": False}
     found = {
         "single token": attention("bf16", 128, 4, 1),
         "single token, capability 8.0": attention("bf16", 128, 4, 1, capability=80),
         "single token, int8": attention("bf16", 128, 4, 1, small=True),
         "chunk": attention("bf16", 128, 4, 32),
-        "int8 weights": compiled(
-            weight_kernels.multiply_small, rounded, tile | {"GROUP": 0}, capability=90, warps=4, stages=4
-        ),
-        "fp8 weights": compiled(
-            weight_kernels.multiply_small,
-            rounded | {"data": "*fp8e4nv"},
-            tile | {"GROUP": 0},
-            capability=90,
-            warps=4,
-            stages=4,
-        ),
-        "int4 weights": compiled(
-            weight_kernels.multiply_small,
-            rounded | {"data": "*u8"},
-            tile | {"GROUP": 128},
-            capability=90,
-            warps=4,
-            stages=4,
-        ),
+        "int8 weights": weights("*i8", group=0),
+        "fp8 weights": weights("*fp8e4nv", group=0),
+        "int4 weights": weights("*u8", group=128),
         "draws": compiled(
             draw_kernels.draw_rows,
             {"logits": "*fp32", "numbers": "*fp64", "out": "*fp64", "stride": "i32", "vocab": "i32"},
