@@ -34,7 +34,7 @@ import torch
 from benchmarks.common import machine
 from benchmarks.device_models import SHAPES, Ceilings, make_model, seconds
 from engine import EngineSettings, LiveGeneration, LoadedModel
-from engine.attention import Stretch
+from engine.attention import Scoring, Stretch
 from engine.construction import make_core
 from engine.core import EngineCore, Submission
 from engine.cuda.memory import usable_device
@@ -228,7 +228,7 @@ def _attention_shares(
 
         def work(layout: TritonLayout = layout, query: Any = query, key: Any = key, value: Any = value) -> None:
             for layer, of in enumerate(model.layers):
-                layout.attend(layer, query, key, value, scaling=None, window=of.window, softcap=None)
+                layout.attend(layer, query, key, value, Scoring(window=of.window))
 
         layer_s = seconds(work, model.device, repeats=10 if model.device.type == "cuda" else 1) / len(model.layers)
         read = batch * args.context * model.kv_bytes_per_token / len(model.layers)

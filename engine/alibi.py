@@ -14,7 +14,7 @@ from torch import Tensor
 from transformers import BloomForCausalLM, BloomModel
 from transformers.modeling_outputs import BaseModelOutputWithPast
 
-from engine.attention import AttentionStep
+from engine.attention import AttentionStep, Scoring
 
 _DIGIT = 128
 
@@ -79,7 +79,7 @@ def _attend(attention: Any, layer: int, normed: Tensor, digits: Tensor, paged: A
     slopes = (_slopes(attention.num_heads).to(query) / scaling)[:, None].expand(-1, query.shape[2])  # [H, T]
     query = torch.cat([query, torch.stack([_DIGIT * slopes, slopes], -1)[None]], -1)
     key = torch.cat([key, digits.expand(1, key.shape[1], -1, -1)], -1)
-    out = paged.attend(layer, query, key, value, scaling=scaling, window=None, softcap=None)  # [T, H, D]
+    out = paged.attend(layer, query, key, value, Scoring(scaling))  # [T, H, D]
     mixed: Tensor = attention.dense(out.reshape(1, len(out), -1))
     return mixed
 

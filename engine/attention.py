@@ -22,20 +22,20 @@ from engine.kv import KVPool, LayerShape, attend
 ATTENTION_NAME = "sluicegate_paged"
 
 
+class Scoring(NamedTuple):
+    """How a layer scores what its queries see. None: `scaling` 1 / sqrt(D), every position before, nothing capped."""
+
+    scaling: float | None = None
+    window: int | None = None
+    """Newest positions that a token sees, its own among them."""
+    softcap: float | None = None
+    """Scores are squeezed into (-softcap, softcap)."""
+
+
 class AttentionStep(Protocol):
     """One layer's attention within a step: q [1, H, T, D], k and v [1, H_kv, T, D] -> [T, H, D_v]."""
 
-    def attend(
-        self,
-        layer: int,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        *,
-        scaling: float | None,
-        window: int | None,
-        softcap: float | None,
-    ) -> Tensor: ...
+    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scoring: Scoring) -> Tensor: ...
 
 
 def register_attention() -> None:
@@ -60,7 +60,7 @@ def paged_attention(
 ) -> tuple[Tensor, None]:
     """What model code calls. Other keywords (dropout, position ids ...) mean nothing to inference over our own cache;
     one that would is caught by the comparison at load. Returns ([1, T, H, D_v], no weights)."""
-    out = paged.attend(module.layer_idx, query, key, value, scaling=scaling, window=sliding_window, softcap=softcap)
+    out = paged.attend(module.layer_idx, query, key, value, Scoring(scaling, sliding_window, softcap))
     return out.unsqueeze(0), None
 
 
@@ -96,37 +96,25 @@ class StepLayout:
         self._short_views: dict[int | None, View] = {}
         self._rows: TokenRows | None = None
 
-    def attend(
-        self,
-        layer: int,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        *,
-        scaling: float | None,
-        window: int | None,
-        softcap: float | None,
-    ) -> Tensor:
+    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scoring: Scoring) -> Tensor:
         self._pool.write(layer, self._slots, key, value)
         parts = []
         if self._short:
             rows = query[0, :, : self._short_tokens].transpose(0, 1)  # [R, H, D]
-            parts.append(self.attend_short(layer, rows, scaling, window, softcap))
+            parts.append(self.attend_short(layer, rows, scoring))
         at = self._short_tokens
-        for chunk, view in zip(self._chunks, self._chunk_views(window, query), strict=True):
+        for chunk, view in zip(self._chunks, self._chunk_views(scoring.window, query), strict=True):
             here = slice(at, at := at + chunk.count)
             keys, values = self._seen(layer, view, key[:, :, here], value[:, :, here])
-            out = attend(query[:, :, here], keys, values, view.bias, scaling, softcap)
+            out = attend(query[:, :, here], keys, values, view.bias, scoring.scaling, scoring.softcap)
             parts.append(out[0].transpose(0, 1))
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
-    def attend_short(
-        self, layer: int, query: Tensor, scaling: float | None, window: int | None, softcap: float | None
-    ) -> Tensor:
+    def attend_short(self, layer: int, query: Tensor, scoring: Scoring) -> Tensor:
         """Attention of the tokens [R, H, D] of all short stretches over what the pool holds: [R, H, D_v]."""
-        view = self._short_view(window, query)
+        view = self._short_view(scoring.window, query)
         keys, values = self._pool.gather(layer, view.table)
-        return attend(query.unsqueeze(2), keys, values, view.bias, scaling, softcap).squeeze(2)
+        return attend(query.unsqueeze(2), keys, values, view.bias, scoring.scaling, scoring.softcap).squeeze(2)
 
     # Tables and biases are the same in every layer of a window: made once a step.
 
@@ -150,9 +138,7 @@ class InPlaceLayout(StepLayout):
 
     longest_short = 8
 
-    def attend_short(
-        self, layer: int, query: Tensor, scaling: float | None, window: int | None, softcap: float | None
-    ) -> Tensor:
+    def attend_short(self, layer: int, query: Tensor, scoring: Scoring) -> Tensor:
         rows = self._rows = self._rows or TokenRows.of(self._short)
         out = attend_in_place(
             query.contiguous().numpy(),
@@ -161,9 +147,9 @@ class InPlaceLayout(StepLayout):
             rows.tables,
             rows.starts,
             rows.positions,
-            scaling if scaling is not None else query.shape[-1] ** -0.5,
-            softcap or 0.0,
-            window or 0,
+            scoring.scaling if scoring.scaling is not None else query.shape[-1] ** -0.5,
+            scoring.softcap or 0.0,
+            scoring.window or 0,
         )
         return torch.from_numpy(out)
 
@@ -223,16 +209,6 @@ class ShapeProbe:
     def __init__(self) -> None:
         self.layers: dict[int, LayerShape] = {}
 
-    def attend(
-        self,
-        layer: int,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        *,
-        scaling: float | None,
-        window: int | None,
-        softcap: float | None,
-    ) -> Tensor:
-        self.layers[layer] = LayerShape(key.shape[1], key.shape[-1], value.shape[-1], query.shape[1], window)
-        return attend(query, key, value, None, scaling, softcap)[0].transpose(0, 1)
+    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scoring: Scoring) -> Tensor:
+        self.layers[layer] = LayerShape(key.shape[1], key.shape[-1], value.shape[-1], query.shape[1], scoring.window)
+        return attend(query, key, value, None, scoring.scaling, scoring.softcap)[0].transpose(0, 1)

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from engine.attention import Scoring
 from engine.beside import Adapter
 from engine.delivery import as_failure
 from engine.kv import attend
@@ -151,23 +152,15 @@ class _TextAttention:
     def __init__(self, pieces: list[_Piece]) -> None:
         self._pieces = pieces
 
-    def attend(
-        self,
-        layer: int,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        *,
-        scaling: float | None,
-        window: int | None,
-        softcap: float | None,
-    ) -> Tensor:
+    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scoring: Scoring) -> Tensor:
         parts, at = [], 0
         for piece in self._pieces:
             here = slice(at, at := at + piece.end - piece.start)
             keys, values = piece.extend(layer, key[:, :, here], value[:, :, here])
-            bias = _bias(piece, window, query)
-            parts.append(attend(query[:, :, here], keys, values, bias, scaling, softcap)[0].transpose(0, 1))
+            bias = _bias(piece, scoring.window, query)
+            parts.append(
+                attend(query[:, :, here], keys, values, bias, scoring.scaling, scoring.softcap)[0].transpose(0, 1)
+            )
         return torch.cat(parts)
 
 

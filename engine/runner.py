@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from engine.attention import AttentionStep, InPlaceLayout, Stretch
+from engine.attention import AttentionStep, InPlaceLayout, Scoring, Stretch
 from engine.beside import Span
 from engine.cpu import Decoder, decoder_for
 from engine.cuda.choice import MakeLayout, choose_attention
@@ -198,7 +198,7 @@ class Runner:
         stretch = Stretch(0, 1, np.zeros(1, np.int64))
         layout = InPlaceLayout(self.pool, [stretch], torch.zeros(1, dtype=torch.int64))
         for layer, shape in enumerate(self.pool.layers):
-            layout.attend_short(layer, torch.zeros(1, shape.query_heads, shape.key_dim), None, None, None)
+            layout.attend_short(layer, torch.zeros(1, shape.query_heads, shape.key_dim), Scoring())
 
     @torch.inference_mode()
     def score(self, ids: I64, chunk: int) -> Tensor:

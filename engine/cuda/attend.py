@@ -8,6 +8,7 @@ import torch
 import triton
 from torch import Tensor
 
+from engine.attention import Scoring
 from engine.cuda.attention_kernels import attend_tiles, merge_splits, store_tokens
 from engine.kv import KVPool
 
@@ -44,22 +45,13 @@ def store(pool: KVPool, layer: int, slots: Tensor, key: Tensor, value: Tensor) -
     _store(value, pool.values[layer], pool.value_scales[layer] if pool.is_small else None, slots)
 
 
-def attend_paged(
-    pool: KVPool,
-    layer: int,
-    query: Tensor,
-    tiles: Tiles,
-    out: Tensor,
-    *,
-    scaling: float | None,
-    window: int | None,
-    softcap: float | None,
-) -> None:
+def attend_paged(pool: KVPool, layer: int, query: Tensor, tiles: Tiles, out: Tensor, scoring: Scoring) -> None:
     """Attention of the tokens of `tiles` in `query` [1, H, T, D] over what the pool holds, into `out` [T, H, D_v].
 
     Tiles of single tokens split their keys and are merged; chunks do not need it: there are enough of them.
     """
     shape, dim = pool.layers[layer], query.shape[-1]
+    scaling, window, softcap = scoring
     query = query if query.stride(-1) == 1 else query.contiguous()
     group = shape.query_heads // shape.kv_heads
     splits = SPLITS if tiles.tokens == 1 else 1

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.attention import AttentionStep, StepLayout, Stretch
+from engine.attention import AttentionStep, Scoring, StepLayout, Stretch
 from engine.kv import KVPool
 from engine.settings import AttentionKind
 from plugins import ConfigurationError
@@ -109,9 +109,7 @@ def _difference(pool: KVPool, layer: int, stretches: Seq[Stretch], slots: Tensor
     key = numbers(len(slots), shape.kv_heads, shape.key_dim)
     value = numbers(len(slots), shape.kv_heads, shape.value_dim)
     found, expected = (
-        make(pool, stretches, slots)
-        .attend(layer, query, key, value, scaling=None, window=shape.window, softcap=None)
-        .float()
+        make(pool, stretches, slots).attend(layer, query, key, value, Scoring(window=shape.window)).float()
         for make in (layout, StepLayout)
     )
     return float((found - expected).norm() / expected.norm())

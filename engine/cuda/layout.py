@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from engine.attention import Stretch
+from engine.attention import Scoring, Stretch
 from engine.cuda.attend import Tiles, attend_paged, store, tokens_a_tile
 from engine.cuda.staging import to_device
 from engine.kv import KVPool
@@ -34,38 +34,19 @@ class TritonLayout:
         self._tables = upload(np.concatenate([stretch.table for stretch in stretches]), slots.device)
         self._tiles: dict[int, tuple[Tiles, Tiles]] = {}
 
-    def attend(
-        self,
-        layer: int,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        *,
-        scaling: float | None,
-        window: int | None,
-        softcap: float | None,
-    ) -> Tensor:
+    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scoring: Scoring) -> Tensor:
         store(self._pool, layer, self._slots, key, value)
         out = query.new_empty(query.shape[2], query.shape[1], value.shape[-1])
         short, long = self._tiles_of(tokens_a_tile(query, key.shape[1]))
         if short.count:
-            attend_paged(self._pool, layer, query, short, out, scaling=scaling, window=window, softcap=softcap)
+            attend_paged(self._pool, layer, query, short, out, scoring)
         if long.count:
-            self.attend_long(layer, query, long, out, scaling, window, softcap)
+            self.attend_long(layer, query, long, out, scoring)
         return out
 
-    def attend_long(
-        self,
-        layer: int,
-        query: Tensor,
-        tiles: Tiles,
-        out: Tensor,
-        scaling: float | None,
-        window: int | None,
-        softcap: float | None,
-    ) -> None:
+    def attend_long(self, layer: int, query: Tensor, tiles: Tiles, out: Tensor, scoring: Scoring) -> None:
         """Attention of the tokens of long stretches, the last of the row, into their places of `out` [T, H, D_v]."""
-        attend_paged(self._pool, layer, query, tiles, out, scaling=scaling, window=window, softcap=softcap)
+        attend_paged(self._pool, layer, query, tiles, out, scoring)
 
     def _tiles_of(self, tokens: int) -> tuple[Tiles, Tiles]:
         """The same in all layers that share keys among as many heads: made once a step."""
@@ -86,20 +67,10 @@ class FixedLayout:
         self._tiles = tiles
         self._slots = slots
 
-    def attend(
-        self,
-        layer: int,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        *,
-        scaling: float | None,
-        window: int | None,
-        softcap: float | None,
-    ) -> Tensor:
+    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scoring: Scoring) -> Tensor:
         store(self._pool, layer, self._slots, key, value)
         out = query.new_empty(query.shape[2], query.shape[1], value.shape[-1])
-        attend_paged(self._pool, layer, query, self._tiles, out, scaling=scaling, window=window, softcap=softcap)
+        attend_paged(self._pool, layer, query, self._tiles, out, scoring)
         return out
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.attention import Stretch
+from engine.attention import Scoring, Stretch
 from engine.cuda.attend import Tiles
 from engine.cuda.layout import TritonLayout, upload
 from engine.kv import KVPool
@@ -35,18 +35,9 @@ class VarlenLayout(TritonLayout):
         self._long = [stretch for stretch in stretches if stretch.count > self.longest_short]
         self._pages = _Pages.of(self._long, slots.device) if self._long else None
 
-    def attend_long(
-        self,
-        layer: int,
-        query: Tensor,
-        tiles: Tiles,
-        out: Tensor,
-        scaling: float | None,
-        window: int | None,
-        softcap: float | None,
-    ) -> None:
-        if softcap or self._pages is None:
-            super().attend_long(layer, query, tiles, out, scaling, window, softcap)
+    def attend_long(self, layer: int, query: Tensor, tiles: Tiles, out: Tensor, scoring: Scoring) -> None:
+        if scoring.softcap or self._pages is None:
+            super().attend_long(layer, query, tiles, out, scoring)
             return
         from torch.nn.attention.varlen import varlen_attn
 
@@ -60,8 +51,8 @@ class VarlenLayout(TritonLayout):
             None,
             max(stretch.count for stretch in self._long),
             max(stretch.end for stretch in self._long),
-            scale=scaling,
-            window_size=(window - 1 if window else -1, 0),
+            scale=scoring.scaling,
+            window_size=(scoring.window - 1 if scoring.window else -1, 0),
             enable_gqa=query.shape[1] != pool.keys[layer].shape[2],
             seqused_k=pages.lengths,
             block_table=pages.tables,

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine import load_model
-from engine.attention import InPlaceLayout, StepLayout, Stretch
+from engine.attention import InPlaceLayout, Scoring, StepLayout, Stretch
 from engine.kv import KVPool, LayerShape
 from tests.engine.conftest import MakeModel
 from tests.engine.driving import a_job, prompts, run, serving
@@ -74,7 +74,7 @@ def test_both_layouts_compute_attention(
             token += 1
     for kind in (StepLayout, InPlaceLayout):
         layout = kind(pool, asked, torch.cat(slots))
-        out = layout.attend(0, query, new_k, new_v, scaling=dim**-0.5, window=window, softcap=cap)
+        out = layout.attend(0, query, new_k, new_v, Scoring(dim**-0.5, window, cap))
         assert torch.allclose(out, torch.tensor(expected), atol=1e-5), kind
 
 
@@ -84,7 +84,7 @@ def test_a_nan_in_a_key_is_not_lost_in_the_kernel() -> None:
     layout = InPlaceLayout(pool, [Stretch(2, 1, np.array([0]))], torch.tensor([2]))
     pool.keys[0][0, 1, 0, 3] = float("nan")
     one = torch.ones(1, 1, 1, 8)
-    assert layout.attend(0, one, one, one, scaling=1.0, window=None, softcap=None).isnan().all()
+    assert layout.attend(0, one, one, one, Scoring(1.0)).isnan().all()
 
 
 @pytest.mark.parametrize("family", ["llama", "gemma2"])

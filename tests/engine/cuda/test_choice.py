@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.attention import StepLayout, Stretch
+from engine.attention import Scoring, StepLayout, Stretch
 from engine.cuda import choice as choice_module
 from engine.cuda.choice import choose_attention, trial
 from engine.kv import KVPool, LayerShape, attend
@@ -132,5 +132,5 @@ def test_chunks_go_to_varlen_with_what_it_wants(window: int | None, monkeypatch:
     pool = a_pool(torch.float16, [layer])
     query, key = torch.randn(1, 4, 12, 16).half(), torch.randn(1, 2, 12, 16).half()
     layout = VarlenLayout(pool, [Stretch(0, 12, np.array([0]))], torch.arange(12))
-    layout.attend(0, query, key, key, scaling=None, window=window, softcap=3.0)
+    layout.attend(0, query, key, key, Scoring(window=window, softcap=3.0))
     assert calls == 1

@@ -12,7 +12,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from engine.attention import StepLayout, Stretch
+from engine.attention import Scoring, StepLayout, Stretch
 from engine.kv import KVPool, LayerShape
 
 pytest.importorskip("triton", reason="pip install 'sluicegate[cuda]' brings triton")
@@ -72,7 +72,7 @@ class Case:
 
     def by(self, kind: type[StepLayout] | type[TritonLayout], window: int | None, cap: float | None) -> Tensor:
         layout = kind(self.pool, self.stretches, self.slots)
-        return layout.attend(0, self.query, self.key, self.value, scaling=None, window=window, softcap=cap)
+        return layout.attend(0, self.query, self.key, self.value, Scoring(window=window, softcap=cap))
 
     def alone(self, at: int) -> Case:
         """The stretch `at` by itself, in the same blocks."""
@@ -173,7 +173,7 @@ def test_padding_changes_nothing_and_gives_zeros() -> None:
     before = case.pool.keys[0].clone()
     query, key, value = (torch.cat([t, torch.randn_like(t)], 2) for t in (case.query, case.key, case.value))
     layout = FixedLayout(case.pool, Tiles(numbers, tables), slots)
-    found = layout.attend(0, query, key, value, scaling=None, window=None, softcap=None)
+    found = layout.attend(0, query, key, value, Scoring())
     assert torch.equal(found[:2], expected)
     assert not found[2:].any()
     assert torch.equal(case.pool.keys[0], before)
