@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,12 +16,13 @@ from torch import Tensor
 from engine.adapters import adapter_folder, merge_adapter
 from engine.attention import AttentionStep
 from engine.beside import Beside
-from engine.cpu import EIGHT, FOUR, shrink_module, weight_bytes, weight_count
+from engine.cpu import EIGHT, FOUR, Packed, shrink_module, weight_bytes, weight_count
 from engine.cuda.memory import fitting, usable_device
 from engine.detokenizer import Detokenizer
 from engine.digests import file_digest, folder_digest
 from engine.heads import DraftHeads, load_heads
 from engine.kv import LayerShape
+from engine.packed_checkpoints import Scheme, read_packed, scheme_of
 from engine.probe import refuse_config, usable_context, verify
 from engine.progress import OnProgress, reporting
 from engine.settings import WeightsKind
@@ -133,14 +135,14 @@ def load_model(
     place = usable_device(device, where)
     with fitting(f"{where!r}"):
         with reporting(name, on_progress):
-            config, tokenizer, module = _from_pretrained(where, dtype, place)
+            config, tokenizer, module, known = _from_pretrained(where, dtype, place, keep_four=weights == "int4")
         merged = _merged(module, adapter)
         text_config = config.get_text_config(decoder=True)
         (layers, rowwise), kept = verify(module, text_config, where), str(module.dtype)
     vocab_size = int(module.get_output_embeddings().weight.shape[0])
     heads = load_heads(_folder(where), module)
     if weights != "full":
-        _shrink(module, weights, where)
+        _shrink(module, weights, where, {} if merged else known)
         kept = f"{kept} {weights}"
     digest = folder_digest(_folder(where), kept + merged + file_digest(where))
     return LoadedModel(
@@ -171,7 +173,7 @@ def _merged(module: Any, adapter: str | None) -> str:
     return folder_digest(folder, "adapter")
 
 
-def _shrink(module: Any, weights: WeightsKind, where: str) -> None:
+def _shrink(module: Any, weights: WeightsKind, where: str, known: Mapping[str, Packed]) -> None:
     if module.device.type == "cuda" and find_spec("triton") is not None:
         from engine.cuda.small_layers import refusal, shrink
 
@@ -185,7 +187,7 @@ def _shrink(module: Any, weights: WeightsKind, where: str) -> None:
             + ("CUDA devices: " if weights == "fp8" else "float32 on a CPU, or half precision on CUDA with triton: ")
             + "take 'int8', leave out dtype and device, or serve it with weights = 'full'"
         )
-    shrink_module(module, EIGHT if weights == "int8" else FOUR)
+    shrink_module(module, EIGHT if weights == "int8" else FOUR, known)
 
 
 def _bundled() -> str:
@@ -195,7 +197,10 @@ def _bundled() -> str:
     return str(folder)
 
 
-def _from_pretrained(where: str, dtype: str | None, device: torch.device) -> tuple[Any, Any, Any]:
+def _from_pretrained(
+    where: str, dtype: str | None, device: torch.device, *, keep_four: bool
+) -> tuple[Any, Any, Any, dict[str, Packed]]:
+    """(configuration, tokenizer, model, layers of a quantised checkpoint that have our form of 4 bits)."""
     from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
     place, more = _place(where)
@@ -203,9 +208,12 @@ def _from_pretrained(where: str, dtype: str | None, device: torch.device) -> tup
         config = AutoConfig.from_pretrained(place, **more)
         refuse_config(config, where)
         tokenizer = AutoTokenizer.from_pretrained(place, **more)
-        module = AutoModelForCausalLM.from_pretrained(
-            place, dtype=_dtype(dtype, device), attn_implementation="eager", **more
-        )
+        kind = _dtype(dtype, device)
+        known: dict[str, Packed] = {}
+        if (scheme := scheme_of(config, where)) is not None:
+            module, known = _from_packed(where, config, scheme, kind, keep_four)
+        else:
+            module = AutoModelForCausalLM.from_pretrained(place, dtype=kind, attn_implementation="eager", **more)
     except ModelLoadError:
         raise
     except Exception as error:
@@ -219,7 +227,29 @@ def _from_pretrained(where: str, dtype: str | None, device: torch.device) -> tup
         serve_bloom(module)
     _refuse_signature(module, where)
     _quieten(module)
-    return config, tokenizer, module.to(device).eval().requires_grad_(False)
+    return config, tokenizer, module.to(device).eval().requires_grad_(False), known
+
+
+def _from_packed(where: str, config: Any, scheme: Scheme, dtype: Any, keep_four: bool) -> tuple[Any, dict[str, Packed]]:
+    """A GPTQ or AWQ checkpoint in full precision, through `transformers`' own loading. Raises `ModelLoadError`."""
+    from transformers import AutoModelForCausalLM, GenerationConfig
+
+    folder = _with_weights(where)
+    state, known = read_packed(folder, scheme, where, half=dtype != torch.float32, keep_four=keep_four)
+    del config.quantization_config
+    kind = AutoModelForCausalLM._model_mapping[type(config)]
+    module, found = kind.from_pretrained(
+        None, config=config, state_dict=state, dtype=dtype, attn_implementation="eager", output_loading_info=True
+    )
+    strange = [name for name in found["unexpected_keys"] if not name.endswith("inv_freq")]
+    if wrong := sorted([*found["missing_keys"], *strange]):
+        raise ModelLoadError(
+            f"{where!r} lacks {wrong[0]!r}, or {kind.__name__} has no place for it: it cannot be read without the "
+            "library that wrote it; name the unquantised checkpoint and set weights = 'int8' or 'int4'"
+        )
+    if (folder / "generation_config.json").exists():
+        module.generation_config = GenerationConfig.from_pretrained(folder)
+    return module, known
 
 
 def _place(where: str) -> tuple[str, dict[str, str]]:
@@ -270,6 +300,15 @@ def _folder(where: str) -> Path:
     from transformers.utils import cached_file
 
     return Path(str(cached_file(where, "config.json"))).parent
+
+
+def _with_weights(where: str) -> Path:
+    """The folder of a checkpoint whose weights are there too."""
+    if Path(where).is_dir():
+        return Path(where)
+    from huggingface_hub import snapshot_download
+
+    return Path(snapshot_download(where, allow_patterns=["*.json", "*.safetensors"]))
 
 
 def _eos_token_ids(module: Any, tokenizer: Any) -> tuple[int, ...]:

@@ -18,10 +18,11 @@ from torch import Tensor
 from engine.attention import ATTENTION_NAME, ShapeProbe, StepLayout, Stretch, register_attention
 from engine.beside import noting_rows
 from engine.kv import KVPool, LayerShape
+from engine.packed_checkpoints import scheme_of
 from plugins import ModelLoadError
 
 QUANTISERS = {
-    "gptq": "gptqmodel", "awq": "gptqmodel", "bitsandbytes": "bitsandbytes", "torchao": "torchao", "hqq": "hqq",
+    "bitsandbytes": "bitsandbytes", "torchao": "torchao", "hqq": "hqq",
     "compressed-tensors": "compressed_tensors", "quanto": "optimum_quanto", "fp8": "kernels",
 }  # fmt: skip
 """Methods of `quantization_config`, and the package that `transformers` loads them with."""
@@ -48,18 +49,20 @@ def refuse_config(config: Any, where: str) -> None:
 
 
 def _refuse_quantised(config: Any, where: str) -> None:
-    """Checkpoints quantised by somebody else are `transformers`' and its libraries' to load, where they can."""
+    """Checkpoints quantised by somebody else are read here (GPTQ, AWQ), or `transformers`' and its libraries' to load,
+    where they can."""
     found = getattr(config, "quantization_config", None)
-    if found is None:
+    if found is None or scheme_of(config, where) is not None:
         return
     method = found.get("quant_method") if isinstance(found, dict) else found.quant_method
     name = str(getattr(method, "value", method))
     library = QUANTISERS.get(name)
     if library is None or find_spec(library) is None:
-        needed = f"pip install {library.replace('_', '-')}" if library else f"no library is known for {name}"
+        needed = f"pip install {library.replace('_', '-')}" if library else f"none is known for {name!r}"
         raise ModelLoadError(
-            f"{where!r} is quantised with {name}, and the library that loads it is not installed ({needed}; most of "
-            "them need a GPU). Or name the unquantised checkpoint and set weights = 'int8' or 'int4'"
+            f"{where!r}: quantization_config.quant_method is {name!r}, and the library that loads it is not installed "
+            f"({needed}; most of them need a GPU). Or name the unquantised checkpoint and set weights = 'int8' or "
+            "'int4'"
         )
 
 

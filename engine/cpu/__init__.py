@@ -2,7 +2,7 @@
 
 from engine.cpu.decoder import Decoder, decoder_for
 from engine.cpu.lowrank import MOST_RANK, FactorTable, factor_table
-from engine.cpu.packing import EIGHT, FOUR
+from engine.cpu.packing import EIGHT, FOUR, Packed
 from engine.cpu.small_layers import shrink_module, weight_bytes, weight_count
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "MOST_RANK",
     "Decoder",
     "FactorTable",
+    "Packed",
     "decoder_for",
     "factor_table",
     "shrink_module",

@@ -44,6 +44,27 @@ def unpack(packed: Packed, rows: slice | Tensor = slice(None)) -> Tensor:
     return groups.flatten(-2)[..., : packed.k]
 
 
+def fits_four(group: int) -> bool:
+    """Whether scales for so many inputs each can be kept in 4 bits: as several of ours with the same scale."""
+    return group > 0 and group % GROUP4 == 0
+
+
+def pack_codes(codes: Tensor, scales: Tensor, group: int) -> Packed:
+    """A weight that is rounded already: (`codes` - 8) * scale, codes uint8 [n, k] below 16, `scales` float32
+    [n, k / group]; `fits_four(group)`. Nothing is rounded again."""
+    n, k = codes.shape
+    numbers = torch.nn.functional.pad(codes, (0, padded(k) - k), value=8)
+    kept = torch.zeros(n, padded(k) // GROUP4)
+    kept[:, : k // GROUP4] = scales.repeat_interleave(group // GROUP4, 1)
+    return Packed(FOUR, n, k, _by_halves(numbers), kept)
+
+
+def _by_halves(numbers: Tensor) -> Tensor:
+    """Codes [n, padded k] below 16, two in a byte."""
+    runs = numbers.view(len(numbers), -1, 2, 64)
+    return (runs[:, :, 0] | runs[:, :, 1] << 4).flatten(1).contiguous()
+
+
 def _pack8(weight: Tensor) -> tuple[Tensor, Tensor]:
     """A scale for each output; the largest weight becomes 127."""
     scales = (weight.abs().amax(1) / 127).clamp_min(1e-30)
@@ -65,8 +86,7 @@ def _pack4(weight: Tensor) -> tuple[Tensor, Tensor]:
         error = (groups - _rounded(groups, scale).sub_(8).mul_(scale[..., None])).square_().sum(2)
         better = error < best
         best, scales = torch.where(better, error, best), torch.where(better, scale, scales)
-    numbers = _rounded(groups, scales).to(torch.uint8).view(n, -1, 2, 64)
-    return (numbers[:, :, 0] | numbers[:, :, 1] << 4).flatten(1).contiguous(), scales.contiguous()
+    return _by_halves(_rounded(groups, scales).to(torch.uint8).view(n, -1)), scales.contiguous()
 
 
 def _rounded(groups: Tensor, scales: Tensor) -> Tensor:
@@ -74,4 +94,4 @@ def _rounded(groups: Tensor, scales: Tensor) -> Tensor:
     return numbers
 
 
-__all__ = ["EIGHT", "FOUR", "Packed", "pack", "unpack"]
+__all__ = ["EIGHT", "FOUR", "Packed", "fits_four", "pack", "pack_codes", "unpack"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -52,17 +53,21 @@ class SmallEmbedding(nn.Module):
         return unpack(self.packed, ids)
 
 
-def shrink_module(module: Any, form: int) -> None:
+def shrink_module(module: Any, form: int, known: Mapping[str, Packed] | None = None) -> None:
     """Replace every `nn.Linear` of a decoder in float32 on a CPU, in place. Embeddings and the head take 8 bits at
-    least: they see every token."""
+    least: they see every token. `known`: by name, layers that were rounded already, and are not rounded again."""
     head = module.get_output_embeddings()
     embedding = module.get_input_embeddings()
     tied = head is not None and head.weight is embedding.weight
-    for parent in list(module.modules()):
+    ready = known or {}
+    for path, parent in list(module.named_modules()):
         for name, child in list(parent.named_children()):
             if type(child) is nn.Linear:
                 bias = None if child.bias is None else child.bias.detach()
-                made = SmallLinear(pack(child.weight.detach(), EIGHT if child is head else form), bias)
+                packed = ready.get(f"{path}.{name}") if child is not head else None
+                if packed is None or packed.form != form:
+                    packed = pack(child.weight.detach(), EIGHT if child is head else form)
+                made = SmallLinear(packed, bias)
                 setattr(parent, name, made)
                 if child is head and tied and type(embedding) is nn.Embedding:
                     module.set_input_embeddings(SmallEmbedding(made.packed))

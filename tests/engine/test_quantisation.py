@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -131,12 +130,6 @@ def test_what_cannot_be_rounded_is_refused_with_the_reason(tiny_folder: Folder, 
         load_model(tiny_folder("llama"), weights="fp8")
     with pytest.raises(ConfigurationError, match=r"kv is 'fp8'.*use int8"):
         Engine(EngineSettings(kv="fp8"))  # type: ignore[arg-type]
-    folder = save_tiny(tmp_path)
-    config = json.loads((folder / "config.json").read_text())
-    config["quantization_config"] = {"quant_method": "gptq", "bits": 4, "group_size": 128}
-    (folder / "config.json").write_text(json.dumps(config))
-    with pytest.raises(ModelLoadError, match=r"quantised with gptq.*pip install gptqmodel"):
-        load_model(folder)
 
 
 def test_a_packed_weight_says_its_size() -> None:
