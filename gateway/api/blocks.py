@@ -5,6 +5,7 @@ For wire formats with one choice (`/v1/responses`, `/v1/messages`); what an even
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -30,7 +31,7 @@ class Block:
         return "".join(self.parts)
 
 
-class BlockWriter:
+class BlockWriter(ABC):
     """Knows which block is open. Subclasses write `_opened`, `_grown` and `_closed`."""
 
     def __init__(self) -> None:
@@ -69,14 +70,14 @@ class BlockWriter:
         block, self._open = self._open, None
         return b"" if block is None else self._closed(block)
 
-    def _opened(self, block: Block) -> bytes:
-        raise NotImplementedError
+    @abstractmethod
+    def _opened(self, block: Block) -> bytes: ...
 
-    def _grown(self, block: Block, text: str, logprobs: tuple[TokenLogprob, ...]) -> bytes:
-        raise NotImplementedError
+    @abstractmethod
+    def _grown(self, block: Block, text: str, logprobs: tuple[TokenLogprob, ...]) -> bytes: ...
 
-    def _closed(self, block: Block) -> bytes:
-        raise NotImplementedError
+    @abstractmethod
+    def _closed(self, block: Block) -> bytes: ...
 
 
 def event(name: str, fields: dict[str, Any]) -> bytes:

@@ -6,6 +6,7 @@ say is left to a check of the finished value.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -38,7 +39,7 @@ EVERYTHING = Domain()
 NOTHING = Domain(False, frozenset(), numbers.NOTHING, strings.NOTHING, (), ())
 
 
-class Algebra:
+class Algebra(ABC):
     """Operations with a bound on how many alternatives they may make. `pointer` names the place in errors."""
 
     def __init__(self, limit: int) -> None:
@@ -271,9 +272,9 @@ class Algebra:
             return True
         return any(self.hopeless_member(met, name) for name in met.required)
 
+    @abstractmethod
     def match(self, pattern: str) -> StringSet:
-        """Names that `pattern` matches; overridden where patterns are compiled."""
-        raise NotImplementedError
+        """Names that `pattern` matches."""
 
     def hopeless_member(self, spec: Object, name: str) -> bool:
         """Property `name` of `spec` can surely have no value; overridden where schemas are known."""
