@@ -12,9 +12,9 @@ from gateway.accounts.gate import KeyGate
 from gateway.admin import admin_routes
 from gateway.api import add_docs_page, add_error_handlers, api_routes, describe
 from gateway.api.direct import Direct, endpoints_of
-from gateway.config import Settings
 from gateway.house import House
 from gateway.middleware import BodyLimit, RequestId
+from gateway.settings import Settings
 
 
 def create_app(settings: Settings, environ: Mapping[str, str] | None = None, house: House | None = None) -> FastAPI:

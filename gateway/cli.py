@@ -18,7 +18,7 @@ from gateway.size_command import add_size
 from plugins import ConfigurationError, PluginError
 
 if TYPE_CHECKING:
-    from gateway.config import Settings
+    from gateway.settings import Settings
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -23,7 +23,6 @@ from gateway.accounts.metrics import AccountMetrics
 from gateway.api.chat_answer import completion
 from gateway.api.offline import Offline
 from gateway.batches import Batches
-from gateway.config import Settings
 from gateway.generators import Generators
 from gateway.pipeline import Pipeline
 from gateway.policy import SLOTS as RAIL_SLOTS
@@ -36,6 +35,7 @@ from gateway.review import review_queue
 from gateway.routing import RouteTable, Routing
 from gateway.routing.places import Places
 from gateway.routing.shadow import Shadows
+from gateway.settings import Settings
 from gateway.slots import Stages
 from gateway.spans import Spans
 from gateway.telemetry import Desk, Metrics, semconv

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from plugins import SLOTS, ConfigurationError, PluginError, RailProperties, SlotName
 
 if TYPE_CHECKING:
-    from gateway.config import Settings
+    from gateway.settings import Settings
     from plugins import Registry
     from plugins.registry import Registered
     from plugins.testing import Fault

@@ -11,9 +11,9 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from gateway.config import ServerSettings
 from gateway.corked import Corked
 from gateway.leaving import EXTENSION, Leaving
+from gateway.settings import ServerSettings
 
 
 def guarded_protocol(settings: ServerSettings) -> type[HttpToolsProtocol]:

@@ -20,8 +20,8 @@ from importlib.metadata import entry_points
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from gateway.config import Settings
 from gateway.rails import RailWatch
+from gateway.settings import Settings
 from gateway.slots import Stages
 from plugins import ConfigurationError, Lifecycle, SlotName
 from plugins.registry import GROUP

@@ -21,9 +21,9 @@ import uvicorn
 import uvloop
 
 from gateway.app import create_app
-from gateway.config import ServerSettings, Settings
 from gateway.house import House
 from gateway.protocol import guarded_protocol
+from gateway.settings import ServerSettings, Settings
 from plugins import ConfigurationError
 
 log = logging.getLogger("sluicegate")

@@ -12,7 +12,6 @@ from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callab
 from dataclasses import dataclass, field
 
 from cache import Question, TieredCache
-from gateway.config import PromptSettings
 from gateway.exchange import Delta, Exchange
 from gateway.moderation import Moderation
 from gateway.policy import Policies
@@ -23,6 +22,7 @@ from gateway.regions import Regions
 from gateway.review import ReviewQueue, hold_request
 from gateway.routing.places import Places
 from gateway.screening import Screening
+from gateway.settings import PromptSettings
 from gateway.shape import Shape, shape_of
 from gateway.spans import Spans
 from gateway.upstream.model import is_remote, judged

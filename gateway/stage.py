@@ -8,10 +8,10 @@ from typing import Any
 
 from gateway.accounts import Accounts, Ledger, LimitsStage
 from gateway.assembly import ChatTemplate
-from gateway.config import Settings
 from gateway.keys import ApiKeys
 from gateway.routing import ByName
 from gateway.routing.tiers import Tiers
+from gateway.settings import Settings
 from gateway.telemetry import Metrics, MetricsRecorder
 from gateway.upstream.settings import UpstreamSettings
 from plugins import ConfigurationError, Outcome, RegistryLike

@@ -32,7 +32,7 @@ from gateway.accounts.redis_store import RedisStore
 from gateway.accounts.sqlite_store import SqliteStore
 from gateway.accounts.store import MemoryStore, Store
 from gateway.accounts.totals import Totals
-from gateway.config import AccountSettings, KeySettings, Limits
+from gateway.settings import AccountSettings, KeySettings, Limits
 from plugins import Caller, NotFound, Outcome, RateLimited, Request, RequestError
 
 log = logging.getLogger("sluicegate.accounts")

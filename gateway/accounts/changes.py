@@ -10,7 +10,7 @@ from typing import Any
 
 from gateway.accounts.accounts import Accounts
 from gateway.accounts.records import KeyRecord, digest_of, new_secret
-from gateway.config import Limits
+from gateway.settings import Limits
 from plugins import RequestError
 
 _ID = re.compile(r"[A-Za-z0-9._@-]{1,64}")

@@ -17,7 +17,8 @@ from gateway.accounts.accounts import Accounts
 from gateway.accounts.changes import create, revoke, rotate
 from gateway.accounts.export import DIMENSIONS, as_csv, rows
 from gateway.accounts.records import KeyRecord, day_of, limits_of, moment
-from gateway.config import Limits, load
+from gateway.config import load
+from gateway.settings import Limits
 from plugins import ConfigurationError, RequestError
 
 LISTS = ("scopes", "models", "tools", "routes", "rails")

@@ -23,7 +23,7 @@ from gateway.accounts.meter import USUAL_SECONDS, Need, Standing, Taken
 from gateway.accounts.records import NANOS, day_of
 from gateway.accounts.redis_store import PREFIX
 from gateway.accounts.windows import period_end
-from gateway.config import Limits
+from gateway.settings import Limits
 from plugins import Overloaded, RateLimited, RequestError
 
 SLOT_S = 5

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from gateway.accounts.records import NANOS
 from gateway.accounts.windows import SlidingSum, Spend
-from gateway.config import Limits
+from gateway.settings import Limits
 from plugins import RateLimited, RequestError
 
 USUAL_SECONDS = 2.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gateway.config import PriceSettings
+from gateway.settings import PriceSettings
 from plugins import Usage
 
 EVERY_OTHER = "*"

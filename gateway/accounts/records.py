@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from gateway.config import KeySettings, Limits
+from gateway.settings import KeySettings, Limits
 from plugins import Caller, ConfigurationError
 from plugins.facts import quick
 

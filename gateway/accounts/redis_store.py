@@ -19,7 +19,7 @@ from gateway.accounts.records import (
     limits_of,
 )
 from gateway.accounts.store import Spent, spent_of
-from gateway.config import Limits
+from gateway.settings import Limits
 from plugins import ConfigurationError
 
 PREFIX = "sluicegate:accounts"

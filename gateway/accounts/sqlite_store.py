@@ -21,7 +21,7 @@ from gateway.accounts.records import (
     limits_of,
 )
 from gateway.accounts.store import Spent
-from gateway.config import Limits
+from gateway.settings import Limits
 from plugins import ConfigurationError
 
 BUSY_S = 5.0

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from gateway.accounts.records import KeyRecord, Usage, UsageKey, UsageTable, add_usage
-from gateway.config import Limits
+from gateway.settings import Limits
 
 Spent = Mapping[tuple[str, str], tuple[int, int]]
 """By ("key" | "team", name): billionths spent in the day and in the month that a day lies in."""

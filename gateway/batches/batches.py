@@ -14,7 +14,7 @@ from typing import TypeVar
 from gateway.batches.records import OPEN, BatchRecord, FileRecord
 from gateway.batches.runner import Run, Runner
 from gateway.batches.store import BatchStore
-from gateway.config import BatchSettings
+from gateway.settings import BatchSettings
 from plugins import NotFound, RequestError
 
 log = logging.getLogger("sluicegate.batches")

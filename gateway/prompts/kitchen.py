@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from gateway.config import PromptSettings
 from gateway.prompts.documents import CUT_NOTE, Count, Order, fitting, ordered, text_of
 from gateway.prompts.summary import summariser
 from gateway.prompts.templates import CONTEXT, PLAIN_FRAME, QUESTION, Template, Templates, rendered
+from gateway.settings import PromptSettings
 from gateway.upstream.model import is_remote
 from plugins import Document, Message, Parts, Request, RequestError, ServedModel
 

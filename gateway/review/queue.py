@@ -13,10 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gateway.config import ReviewSettings
 from gateway.exchange import Exchange
 from gateway.review.items import Item, Kind, Report, Status
 from gateway.review.store import ReviewStore
+from gateway.settings import ReviewSettings
 from plugins import ConfigurationError, NotFound, Request, RequestError
 
 log = logging.getLogger("sluicegate.review")

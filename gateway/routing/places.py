@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Mapping
 
-from gateway.config import QueueSettings
+from gateway.settings import QueueSettings
 from plugins import Generator, LoadReporter, Overloaded
 
 USUAL_SECONDS = 2.0

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gateway.config import RouteSettings, RoutingSettings
+from gateway.settings import RouteSettings, RoutingSettings
 from plugins import Caller, ConfigurationError, NotFound, Request, RequestError, ServedModel
 
 KEPT = 20

@@ -16,7 +16,8 @@ from typing import Any
 import httpx
 import pytest
 
-from gateway.config import Settings, load
+from gateway.config import load
+from gateway.settings import Settings
 from gateway.testing import TestApp
 from plugins import PermissionDenied, Verdict
 

@@ -13,7 +13,7 @@ import pytest
 from gateway.accounts import Accounts
 from gateway.accounts.changes import create, revoke
 from gateway.accounts.records import KeyRecord
-from gateway.config import AccountSettings, KeySettings, Limits, PriceSettings
+from gateway.settings import AccountSettings, KeySettings, Limits, PriceSettings
 from plugins import AuthenticationError, ConfigurationError, Overloaded, RateLimited, Request, RequestError, Sampling
 from plugins import Usage as Tokens
 from plugins.testing import make_outcome, make_request

@@ -20,7 +20,7 @@ from gateway.accounts.journal import Journal
 from gateway.accounts.records import NANOS, Usage, UsageKey, decode_key, encode_key
 from gateway.accounts.sqlite_store import SqliteStore
 from gateway.accounts.store import MemoryStore, Store
-from gateway.config import AccountSettings, Limits, PriceSettings
+from gateway.settings import AccountSettings, Limits, PriceSettings
 from plugins import AuthenticationError, Caller, ConfigurationError, RateLimited, Sampling
 from plugins import Usage as Tokens
 from plugins.testing import make_outcome, make_request

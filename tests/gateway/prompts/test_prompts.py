@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from gateway.config import PromptSettings
 from gateway.prompts import Kitchen
 from gateway.prompts.documents import fitting, ordered
 from gateway.prompts.summary import extractive, summariser
+from gateway.settings import PromptSettings
 from gateway.testing import TestApp
 from plugins import ConfigurationError, Document, Job, NotFound, Parts, RequestError
 from plugins.testing import make_request

@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
-from gateway.config import QueueSettings, RoutingSettings, load
+from gateway.config import load
 from gateway.routing.places import Queue
 from gateway.routing.table import RouteTable, chosen
 from gateway.routing.tiers import Tiers
+from gateway.settings import QueueSettings, RoutingSettings
 from gateway.testing import Reply, TestApp
 from plugins import Caller, ConfigurationError, Constraint, GenerationFailed, Job, NotFound, Overloaded
 from plugins.testing import make_request

@@ -1,0 +1,240 @@
+"""What an operator can set, as facts: one dataclass for each table of the configuration, with its defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    host: str = "127.0.0.1"
+    port: int = 8000
+    max_body_bytes: int = 8 * 1024 * 1024
+    heartbeat_s: float = 15.0
+    """A comment line is sent on a stream that was silent for so long, so that proxies keep it open."""
+    drain_s: float = 10.0
+    """How long open requests may go on after SIGTERM."""
+    log_level: str = "info"
+    tls_cert: str = ""
+    """PEM file of the certificate and its chain; with `tls_key` the gateway speaks HTTPS."""
+    tls_key: str = ""
+    tls_client_ca: str = ""
+    """PEM file: only clients with a certificate of this authority are let in."""
+    max_connections: int = 20_000
+    """Further connections get a 503."""
+    max_head_bytes: int = 65_536
+    max_headers: int = 128
+    head_s: float = 15.0
+    """How long the head of a request may take."""
+    body_s: float = 120.0
+    """How long its body may take."""
+    stall_s: float = 60.0
+    """How long a client may take nothing of what was sent before its connection is dropped."""
+    shed_s: float = 0.0
+    """Interactive requests that would wait longer than this for the engine get a 503 instead; 0 = all wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a key, or all keys of a team together, may use; None = as much as they like."""
+
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+    """Prompt and answer together."""
+    concurrency: int | None = None
+    """Requests that run at the same time."""
+    budget_day: float | None = None
+    """Money of one day (UTC), in the currency of the prices."""
+    budget_month: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PriceSettings:
+    """What a million tokens of a model cost."""
+
+    input: float = 0.0
+    output: float = 0.0
+    cached_input: float | None = None
+    """Prompt tokens whose KV blocks were reused; None = as `input`."""
+
+
+@dataclass(frozen=True, slots=True)
+class AccountSettings:
+    """Where keys, usage and shared limits are kept, and what tokens cost."""
+
+    path: str = ""
+    """SQLite file with keys and usage; empty = only `[[keys]]`, and usage is forgotten at the end."""
+    url: str = field(default="", repr=False)
+    """Redis that several gateways share instead: keys, usage, limits."""
+    journal: str = ""
+    """Folder of what is not in the store yet, so that a killed gateway loses nothing; empty = beside `path`."""
+    flush_s: float = 1.0
+    """How often the journal moves into the store, and how soon a key changed elsewhere is heeded."""
+    sync: bool = False
+    """Have the disk confirm every line of the journal; without, a power failure may lose the last `flush_s`."""
+    currency: str = "USD"
+    prices: Mapping[str, PriceSettings] = field(default_factory=dict)
+    """By model; `*` = every other."""
+    teams: Mapping[str, Limits] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class KeySettings:
+    """One API key; exactly one of `sha256` (hex of the key's UTF-8 bytes) and `key` is set."""
+
+    id: str
+    sha256: str = ""
+    key: str = field(default="", repr=False)
+    tenant: str = ""
+    team: str = ""
+    scopes: tuple[str, ...] = ()
+    """`admin` opens everything under `/admin`."""
+    models: tuple[str, ...] = ()
+    """Models this key may ask; none named = all."""
+    tools: tuple[str, ...] = ()
+    """Tools this key may let a model call; none named = all."""
+    routes: tuple[str, ...] = ()
+    """Paths this key may call, `*` at the end for all below; none named = all."""
+    rails: tuple[str, ...] = ()
+    """Rails without which this key is not served."""
+    expires: str = ""
+    """Date or time (ISO 8601, UTC where nothing else is said) from which the key is refused."""
+    limits: Limits = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewSettings:
+    """The queue of what rails want a person to look at."""
+
+    enabled: bool = True
+    """False: what would be escalated is blocked."""
+    path: str = ""
+    """The SQLite file; by default `sluicegate/reviews.sqlite3` in the user's folder for state."""
+    secret: str = field(default="", repr=False)
+    """Hexadecimal, at least 32 bytes: held texts are encrypted under it."""
+    ttl_s: float = 86_400.0
+    """What nobody decided for so long is denied."""
+    keep_s: float = 604_800.0
+    """How long a decided item can be fetched."""
+    max_pending: int = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class RouteSettings:
+    """What one public name stands for."""
+
+    weights: Mapping[str, float] = field(default_factory=dict)
+    """Versions (names of served models) and their shares; empty = the model of that name."""
+    sticky: str = "user"
+    """Who always gets the same version: `user` (of a tenant), `tenant`, or `none`."""
+    fallback: tuple[str, ...] = ()
+    """Models that are asked, in order, where this one is overloaded or fails before anything has left."""
+    shadow: str = ""
+    """A model that gets a copy of some requests; its answers are only recorded."""
+    shadow_share: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSettings:
+    """Places of one model, whoever asks."""
+
+    max_running: int
+    max_waiting: int = 64
+    wait_s: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class RoutingSettings:
+    models: Mapping[str, RouteSettings] = field(default_factory=dict)
+    """By public name."""
+    queues: Mapping[str, QueueSettings] = field(default_factory=dict)
+    """By served model."""
+    state: str = ""
+    """File that keeps changes of weights over a restart; empty = the configuration counts again."""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptSettings:
+    """Templates and context documents."""
+
+    folder: str = ""
+    """Files `NAME@VERSION.toml`."""
+    templates: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By `NAME@VERSION`, as in those files."""
+    order: str = "edges"
+    """Of documents: `edges` (best first and last), `score` (best first), `given`."""
+    context_share: float = 0.5
+    """Share of a model's context that documents get where nobody says more."""
+    summarise: str = ""
+    """Of what does not fit: `extractive`, or `module:function`; empty = left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineSettings:
+    """Which stages run in each slot, in order."""
+
+    admit: tuple[str, ...] = ("api-keys", "limits")
+    screen: tuple[str, ...] = ("secrets",)
+    route: tuple[str, ...] = ("by-name",)
+    assemble: tuple[str, ...] = ("chat-template",)
+    recall: tuple[str, ...] = ("memory",)
+    constrain: tuple[str, ...] = ("grammar",)
+    generate: tuple[str, ...] = ("engine",)
+    moderate: tuple[str, ...] = ("secrets",)
+    record: tuple[str, ...] = ("ledger", "metrics", "log")
+
+
+@dataclass(frozen=True, slots=True)
+class TelemetrySettings:
+    """Where traces and metrics go is said by the standard `OTEL_...` variables."""
+
+    console: bool = True
+    """Serve the page `/console`."""
+    content: bool = False
+    """Put prompts and answers, after the rails, into traces and the console."""
+    recent: int = 500
+    """Finished requests that the console can show."""
+    label_values: int = 100
+    """Values that one label of a metric may have; all others are counted as `other`."""
+    slo_first_s: float = 1.0
+    """A request counts as goodput when its first text left within this,"""
+    slo_token_s: float = 0.1
+    """every further token took no longer than this on average,"""
+    slo_total_s: float = 30.0
+    """and it was whole within this."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSettings:
+    """Files and batches: `/v1/files`, `/v1/batches`."""
+
+    path: str = ""
+    """A folder for what is uploaded and answered; without one both are refused."""
+    concurrency: int = 8
+    """Requests of all batches together that run at a time."""
+    keep_days: int = 30
+    """Files older than this are removed at the next start, unless a batch still reads them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    server: ServerSettings = ServerSettings()
+    pipeline: PipelineSettings = PipelineSettings()
+    keys: tuple[KeySettings, ...] = ()
+    accounts: AccountSettings = AccountSettings()
+    routing: RoutingSettings = RoutingSettings()
+    batches: BatchSettings = BatchSettings()
+    prompts: PromptSettings = PromptSettings()
+    stages: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
+    """Settings of stages by slot and name; each stage checks its own."""
+    telemetry: TelemetrySettings = TelemetrySettings()
+    review: ReviewSettings = ReviewSettings()
+    policies: Mapping[str, Any] = field(default_factory=dict)
+    """Policies by name; `gateway/policy.py` checks them."""
+    policy_file: str = ""
+    """More policies, in a TOML file of their own."""
+
+    def of_stage(self, slot: str, name: str) -> Mapping[str, Any]:
+        return self.stages.get(slot, {}).get(name, {})
