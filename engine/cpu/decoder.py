@@ -12,10 +12,11 @@ from torch import Tensor
 
 from engine.attention import Stretch
 from engine.cpu.lowrank import FactorTable, span_rows
+from engine.cpu.operations import tokens_a_task
 from engine.cpu.paged import scratch_floats
 from engine.cpu.products import PANEL
-from engine.cpu.program import State, tokens_a_task
 from engine.cpu.recipe import Sizes, sizes_of, write_recipe
+from engine.cpu.table import State
 from engine.cpu.team import Team
 from engine.kv import KVPool, LayerShape
 

@@ -8,122 +8,14 @@ marked `WAITS` begins when all before it are done.
 
 from __future__ import annotations
 
-from enum import IntEnum, auto
-
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
-from engine.cpu.lowrank import MOST_RANK, lift, lower
 from engine.cpu.machine import add_to, give_way, read, sleep_on, swap_if, wake_on, write
-from engine.cpu.paged import ROWS, attend_block
-from engine.cpu.products import PANEL, multiply
-from engine.cpu.rows import floats, gate, integers, keep, normalise, turn, unsigned
-from engine.cpu.small_products import EIGHT, GROUP4, WHOLE, multiply4, multiply8, shrink_groups
+from engine.cpu.operations import carry_out, pieces_of
+from engine.cpu.table import COLUMNS, Column, State
 
-I64 = npt.NDArray[np.int64]
-
-
-class State(IntEnum):
-    """Places in the numbers of a step, all int64."""
-
-    RUN = 0
-    """Which step this is; 0 = the helpers go home."""
-    TOKENS = auto()
-    SAMPLED = auto()
-    """Rows whose logits are wanted."""
-    TASKS = auto()
-    """Groups of up to ROWS queries, each of one sequence."""
-    IDS = auto()
-    POSITIONS = auto()
-    SLOTS = auto()
-    WANTED = auto()
-    TASK_LIST = auto()
-    """Address of int64 [TASKS, 4]: first token, tokens, first position, address of the block table."""
-    COSINES = auto()
-    SINES = auto()
-    LOGITS = auto()
-    SCRATCH = auto()
-    SCRATCH_BYTES = auto()
-    SPANS = auto()
-    """Runs of tokens with an adapter."""
-    SPAN_LIST = auto()
-    """Address of int64 [SPANS, 3], see `engine.cpu.lowrank.span_rows`."""
-
-
-class Op(IntEnum):
-    EMBED = 0
-    NORM = auto()
-    LINEAR = auto()
-    GATED = auto()
-    PLACE = auto()
-    ATTEND = auto()
-    SHRINK = auto()
-    """Activations to int8, for products with small weights."""
-    LOWER = auto()
-    """What adapters make of the activations that N layers read."""
-
-
-class Column(IntEnum):
-    """Columns of the table. What an operation does not use is 0; addresses are of float32 unless said otherwise."""
-
-    OP = 0
-    WAITS = auto()
-    COUNT = auto()
-    """The place in the state that says how many rows there are."""
-    X = auto()
-    LDX = auto()
-    OUT = auto()
-    LDO = auto()
-    K = auto()
-    N = auto()
-    W = auto()
-    BIAS = auto()
-    ONTO = auto()
-    W2 = auto()
-    KIND = auto()
-    PICKED = auto()
-    """1 = read the rows that are sampled."""
-    HEADS = auto()
-    KV_HEADS = auto()
-    KEYS = auto()
-    VALUES = auto()
-    KEY_SCALES = auto()
-    VALUE_SCALES = auto()
-    FORM = auto()
-    WINDOW = auto()
-    BLOCK_SIZE = auto()
-    SMALL = auto()
-    """Form of the weights: WHOLE, EIGHT or FOUR; of SHRINK, the group."""
-    SCALES = auto()
-    SCALES2 = auto()
-    XS = auto()
-    """Scales of activations in int8."""
-    LDXS = auto()
-    LOW = auto()
-    """What LOWER made for this product; 0 = no adapter changes it."""
-    LDLOW = auto()
-    FACTORS = auto()
-    """Its row in an adapter's table."""
-    REAL = auto()
-    """First of this operation's places in the table of reals."""
-
-
-COLUMNS = len(Column)
-PIECES = 4
-"""Pieces of an operation for each thread: enough that nobody waits long for the last one."""
-
-_RUN, _TOKENS, _SAMPLED, _TASKS = int(State.RUN), int(State.TOKENS), int(State.SAMPLED), int(State.TASKS)
-_IDS, _POSITIONS, _SLOTS, _WANTED = int(State.IDS), int(State.POSITIONS), int(State.SLOTS), int(State.WANTED)
-_TASK_LIST, _COSINES, _SINES = int(State.TASK_LIST), int(State.COSINES), int(State.SINES)
-_LOGITS, _SCRATCH, _SCRATCH_BYTES = int(State.LOGITS), int(State.SCRATCH), int(State.SCRATCH_BYTES)
-_SPANS, _SPAN_LIST = int(State.SPANS), int(State.SPAN_LIST)
-_EMBED, _NORM, _LINEAR, _GATED, _PLACE, _ATTEND, _SHRINK, _LOWER = (int(op) for op in Op)
-(
-    _OP, _WAITS, _COUNT, _X, _LDX, _OUT, _LDO, _K, _N, _W, _BIAS, _ONTO, _W2, _KIND, _PICKED, _HEADS, _KV_HEADS,
-    _KEYS, _VALUES, _KEY_SCALES, _VALUE_SCALES, _FORM, _WINDOW, _BLOCK_SIZE,
-    _SMALL, _SCALES, _SCALES2, _XS, _LDXS, _LOW, _LDLOW, _FACTORS, _REAL,
-) = (int(column) for column in Column)  # fmt: skip
+_RUN, _WAITS = int(State.RUN), int(Column.WAITS)
 
 
 @njit(nogil=True, cache=True)
@@ -138,7 +30,7 @@ def open_step(table, state, marks, threads):  # type: ignore[no-untyped-def]
         write(_mark(marks, index, 1), number << 32)
         write(_mark(marks, index, 0), number << 32)
     for index in range(len(table)):
-        write(_mark(marks, index, 2), _pieces(table[index], state, threads))
+        write(_mark(marks, index, 2), pieces_of(table[index], state, threads))
     write(state.ctypes.data + 8 * _RUN, number)
 
 
@@ -166,7 +58,7 @@ def work(table, reals, state, marks, thread):  # type: ignore[no-untyped-def]
             piece = _claim(_mark(marks, index, 0), number, pieces)
             if piece < 0:
                 break
-            _carry_out(table[index], reals, state, thread, piece, pieces)
+            carry_out(table[index], reals, state, thread, piece, pieces)
             add_to(_mark(marks, index, 1), 1)
         if piece == -2:
             return
@@ -217,197 +109,6 @@ def _finished(marks, index, number):  # type: ignore[no-untyped-def]
         turns += 1
         if turns > 500:
             give_way(0)
-
-
-@njit(nogil=True, cache=True)
-def _pieces(op, state, threads):  # type: ignore[no-untyped-def]
-    """Into how many pieces an operation is cut: columns of a product, rows or tasks of the others."""
-    rows = state[op[_COUNT]]
-    if rows == 0:
-        return 0
-    if threads == 1:
-        return 1
-    if op[_OP] == _LINEAR or op[_OP] == _GATED:
-        return min(PIECES * threads, (op[_N] + PANEL - 1) // PANEL)
-    if op[_OP] == _PLACE:
-        return min(PIECES * threads, rows * op[_KV_HEADS])
-    if op[_OP] == _LOWER:
-        return min(PIECES * threads, rows)
-    if op[_OP] == _ATTEND:  # tasks of very different lengths: long ones must not end up in one piece
-        return min(4 * PIECES * threads, rows * op[_KV_HEADS])
-    return min(PIECES * threads, (rows + 3) // 4)
-
-
-@njit(nogil=True, cache=True)
-def _carry_out(op, reals, state, thread, piece, pieces):  # type: ignore[no-untyped-def]
-    kind = op[_OP]
-    if kind == _LINEAR:
-        _linear(op, state, piece, pieces)
-    elif kind == _GATED:
-        _gated(op, state, thread, piece, pieces)
-    elif kind == _NORM:
-        _norm(op, reals, state, piece, pieces)
-    elif kind == _PLACE:
-        _place(op, reals, state, piece, pieces)
-    elif kind == _EMBED:
-        _embed(op, reals, state, piece, pieces)
-    elif kind == _SHRINK:
-        _shrink(op, state, piece, pieces)
-    elif kind == _LOWER:
-        low, ldlow, spans = op[_LOW], op[_LDLOW], state[_SPAN_LIST]
-        lower(spans, state[_SPANS], op[_X], op[_LDX], op[_K], op[_FACTORS], op[_N], low, ldlow, piece, pieces)
-    else:
-        _attend(op, reals, state, thread, piece, pieces)
-
-
-@njit(nogil=True, cache=True)
-def _embed(op, reals, state, piece, pieces):  # type: ignore[no-untyped-def]
-    rows, width, factor = state[op[_COUNT]], op[_N], np.float32(reals[op[_REAL]])
-    ids = integers(state[_IDS], rows)
-    for row in range(rows * piece // pieces, rows * (piece + 1) // pieces):
-        out = floats(op[_OUT] + row * op[_LDO], width)
-        if op[_SMALL] == WHOLE:
-            source = floats(op[_W] + 4 * width * ids[row], width)
-            for i in range(width):
-                out[i] = source[i] * factor
-        else:
-            small, unit = unsigned(op[_W] + op[_K] * ids[row], width), floats(op[_SCALES] + 4 * ids[row], 1)[0]
-            for i in range(width):
-                out[i] = (np.float32(small[i]) - np.float32(128)) * unit * factor
-
-
-@njit(nogil=True, cache=True)
-def _shrink(op, state, piece, pieces):  # type: ignore[no-untyped-def]
-    rows = state[op[_COUNT]]
-    for row in range(rows * piece // pieces, rows * (piece + 1) // pieces):
-        x, out, scales = op[_X] + row * op[_LDX], op[_OUT] + row * op[_LDO], op[_XS] + row * op[_LDXS]
-        shrink_groups(x, op[_K], op[_SMALL], out, scales)
-
-
-@njit(nogil=True, cache=True)
-def _norm(op, reals, state, piece, pieces):  # type: ignore[no-untyped-def]
-    rows, width = state[op[_COUNT]], op[_N]
-    weight, epsilon = floats(op[_W], width), reals[op[_REAL]]
-    for row in range(rows * piece // pieces, rows * (piece + 1) // pieces):
-        source = integers(state[_WANTED], rows)[row] if op[_PICKED] else row
-        normalise(floats(op[_X] + source * op[_LDX], width), weight, epsilon, floats(op[_OUT] + row * op[_LDO], width))
-
-
-@njit(nogil=True, cache=True)
-def _share(columns, piece, pieces):  # type: ignore[no-untyped-def]
-    """Columns [first, last) of a piece; borders are those of panels."""
-    panels = (columns + PANEL - 1) // PANEL
-    return PANEL * (panels * piece // pieces), min(columns, PANEL * (panels * (piece + 1) // pieces))
-
-
-@njit(nogil=True, cache=True)
-def _linear(op, state, piece, pieces):  # type: ignore[no-untyped-def]
-    rows = state[op[_COUNT]]
-    first, last = _share(op[_N], piece, pieces)
-    base = op[_OUT] if op[_OUT] else state[_LOGITS]
-    out, onto = base + 4 * first, op[_ONTO]
-    if op[_BIAS]:
-        bias = floats(op[_BIAS] + 4 * first, last - first)
-        for row in range(rows):
-            place = floats(out + row * op[_LDO], last - first)
-            for i in range(last - first):
-                place[i] = bias[i] + (place[i] if onto else np.float32(0))
-        onto = 1
-    _columns(op, rows, op[_W], op[_SCALES], first, last - first, out, op[_LDO], onto)
-    if op[_LOW] and state[_SPANS]:
-        _lift(op, state, 0, first, last - first, out, op[_LDO])
-
-
-@njit(nogil=True, cache=True)
-def _columns(op, rows, w, scales, first, count, out, ldo, onto):  # type: ignore[no-untyped-def]
-    """Columns [first, first + count) of a product with a weight of any form."""
-    k = op[_K]
-    if op[_SMALL] == WHOLE:
-        multiply(op[_X], op[_LDX], rows, w + 4 * k * first, 4 * k, k, count, out, ldo, onto)
-    elif op[_SMALL] == EIGHT:
-        w, scales = w + k * first, scales + 4 * first
-        multiply8(op[_X], op[_LDX], op[_XS], op[_LDXS], rows, w, k, scales, k, count, out, ldo, onto)
-    else:
-        w, scales = w + k // 2 * first, scales + 4 * (k // GROUP4) * first
-        multiply4(op[_X], op[_LDX], op[_XS], op[_LDXS], rows, w, k // 2, scales, k, count, out, ldo, onto)
-
-
-@njit(nogil=True, cache=True)
-def _lift(op, state, index, first, count, out, ldo):  # type: ignore[no-untyped-def]
-    """What adapters add to columns [first, first + count) of this product, or of the one that goes with it."""
-    low = op[_LOW] + 4 * MOST_RANK * index
-    lift(state[_SPAN_LIST], state[_SPANS], op[_FACTORS] + index, low, op[_LDLOW], first, count, op[_N], out, ldo)
-
-
-@njit(nogil=True, cache=True)
-def _gated(op, state, thread, piece, pieces):  # type: ignore[no-untyped-def]
-    """Gate and up projections of a panel, then the activation, while both are in the cache."""
-    rows = state[op[_COUNT]]
-    first, last = _share(op[_N], piece, pieces)
-    gates = state[_SCRATCH] + thread * state[_SCRATCH_BYTES]
-    stride = 4 * PANEL
-    ups = gates + rows * stride
-    for panel in range(first, last, PANEL):
-        width = min(PANEL, last - panel)
-        _columns(op, rows, op[_W], op[_SCALES], panel, width, gates, stride, 0)
-        _columns(op, rows, op[_W2], op[_SCALES2], panel, width, ups, stride, 0)
-        if state[_SPANS]:
-            _lift(op, state, 0, panel, width, gates, stride)
-            _lift(op, state, 1, panel, width, ups, stride)
-        for row in range(rows):
-            out = floats(op[_OUT] + row * op[_LDO] + 4 * panel, width)
-            gate(floats(gates + row * stride, width), floats(ups + row * stride, width), op[_KIND], out)
-
-
-@njit(nogil=True, cache=True)
-def _place(op, reals, state, piece, pieces):  # type: ignore[no-untyped-def]
-    """Queries and keys get their norms and positions; keys and values go to the pool. A row holds q, k and v."""
-    rows, dim, value_dim = state[op[_COUNT]], op[_K], op[_N]
-    heads, kv_heads = op[_HEADS], op[_KV_HEADS]
-    positions, slots = integers(state[_POSITIONS], rows), integers(state[_SLOTS], rows)
-    items = rows * kv_heads
-    group, size = heads // kv_heads, 4 if op[_FORM] == 0 else 1
-    for item in range(items * piece // pieces, items * (piece + 1) // pieces):
-        row, kv = item // kv_heads, item % kv_heads
-        here = op[_X] + row * op[_LDX]
-        cosines = floats(state[_COSINES] + 4 * dim * positions[row], dim)
-        sines = floats(state[_SINES] + 4 * dim * positions[row], dim)
-        for head in range(kv * group, (kv + 1) * group):
-            query = floats(here + 4 * head * dim, dim)
-            if op[_W]:
-                normalise(query, floats(op[_W], dim), reals[op[_REAL]], query)
-            turn(query, cosines, sines)
-        key = floats(here + 4 * (heads + kv) * dim, dim)
-        if op[_W2]:
-            normalise(key, floats(op[_W2], dim), reals[op[_REAL]], key)
-        turn(key, cosines, sines)
-        value = floats(here + 4 * (heads + kv_heads) * dim + 4 * kv * value_dim, value_dim)
-        place = slots[row] * kv_heads + kv
-        keep(key, op[_KEYS] + size * place * dim, op[_KEY_SCALES] + 4 * place, op[_FORM])
-        keep(value, op[_VALUES] + size * place * value_dim, op[_VALUE_SCALES] + 4 * place, op[_FORM])
-
-
-@njit(nogil=True, cache=True)
-def _attend(op, reals, state, thread, piece, pieces):  # type: ignore[no-untyped-def]
-    dim, value_dim = op[_K], op[_N]
-    heads, kv_heads = op[_HEADS], op[_KV_HEADS]
-    group, scratch = heads // kv_heads, state[_SCRATCH] + thread * state[_SCRATCH_BYTES]
-    tasks = integers(state[_TASK_LIST], 4 * state[_TASKS])
-    items = state[_TASKS] * kv_heads
-    for item in range(items * piece // pieces, items * (piece + 1) // pieces):
-        task, kv = item // kv_heads, item % kv_heads
-        token, tokens, start, blocks = tasks[4 * task], tasks[4 * task + 1], tasks[4 * task + 2], tasks[4 * task + 3]
-        attend_block(
-            op[_X] + token * op[_LDX] + 4 * kv * group * dim, op[_LDX], tokens, group, start,
-            op[_KEYS], op[_VALUES], op[_KEY_SCALES], op[_VALUE_SCALES], op[_FORM],
-            blocks, op[_BLOCK_SIZE], kv, kv_heads, dim, value_dim, op[_WINDOW], reals[op[_REAL]], reals[op[_REAL] + 1],
-            op[_OUT] + token * op[_LDO] + 4 * kv * group * value_dim, op[_LDO], scratch,
-        )  # fmt: skip
-
-
-def tokens_a_task(heads: int, kv_heads: int) -> int:
-    """Consecutive tokens of a sequence whose queries are attended to together."""
-    return max(1, ROWS // (heads // kv_heads))
 
 
 def compile_now() -> None:

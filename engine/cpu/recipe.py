@@ -16,10 +16,10 @@ from torch import Tensor, nn
 
 from engine.cpu.lowrank import LAYERS, MOST_RANK
 from engine.cpu.machine import LANES
-from engine.cpu.program import COLUMNS, Column, Op, State
 from engine.cpu.rows import FLOATS, INT8
 from engine.cpu.small_layers import SmallEmbedding, SmallLinear
 from engine.cpu.small_products import EIGHT, GROUP4, GROUP8, padded, scale_bytes
+from engine.cpu.table import COLUMNS, Column, Op, State
 from engine.kv import KVPool, LayerShape
 
 Buffer = tuple[int, int]

@@ -12,7 +12,8 @@ import numpy.typing as npt
 from numba import njit
 
 from engine.cpu.machine import CAN_SLEEP, wake_on
-from engine.cpu.program import State, help_out, run
+from engine.cpu.program import help_out, run
+from engine.cpu.table import State
 
 I64 = npt.NDArray[np.int64]
 _SEMAPHORE_BYTES = 64

@@ -12,9 +12,9 @@ import pytest
 import torch
 
 from engine.attention import Stretch
+from engine.cpu.operations import tokens_a_task
 from engine.cpu.paged import attend_block, scratch_floats
 from engine.cpu.products import blend, multiply
-from engine.cpu.program import tokens_a_task
 from engine.cpu.turned import multiply_turned, turn_rows
 from engine.kv import KVPool, LayerShape, attend
 from engine.runner import Runner
