@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager
 
 from opentelemetry import context as otel
 
+from gateway.breaches import Breaches
 from gateway.exchange import Delta, Exchange
 from gateway.judging import Judgement, judge
 from gateway.moderation import PENDING, REFUSAL
@@ -58,7 +59,7 @@ class Pipeline:
         """`stages` may be replaced at any time: requests end on those that they began with."""
         self.stages = stages
         self._reviews = reviews
-        self._metrics = metrics
+        self._breaches = Breaches(metrics)
         self._spans = spans
         self._validator = Validator()
         self._slots = Slots(spans, self._validator)
@@ -284,7 +285,8 @@ class Pipeline:
                 return
             await self._regenerate(exchange, complaint)
         if not refused:
-            raise GenerationFailed("no valid structured answer could be generated; this is a bug of the gateway")
+            told = "no valid structured answer could be generated; this is a bug of the gateway"
+            raise self._breaches.error(exchange, told)
         exchange.answers = refused
 
     async def _avoids(self, exchange: Exchange) -> bool:
@@ -306,8 +308,7 @@ class Pipeline:
         return True
 
     async def _regenerate(self, exchange: Exchange, complaint: str) -> None:
-        self._metrics.invalid_answers.inc()
-        log.error("request %s: an answer broke its schema (%s); generating again", exchange.request.id, complaint)
+        self._breaches.note(exchange, complaint, "generated again")
         seed = (exchange.request.sampling.seed or 0) + 1
         sampling = dataclasses.replace(exchange.request.sampling, seed=seed, temperature=1.0)
         exchange.request = dataclasses.replace(exchange.request, sampling=sampling)
@@ -335,9 +336,8 @@ class Pipeline:
         told = with_values(exchange, answer) if exchange.restore else answer
         complaint = self._validator.complaint_of_whole(exchange.request, told)
         if complaint is not None:
-            self._metrics.invalid_answers.inc()
-            log.error("request %s: a streamed answer broke its schema (%s)", exchange.request.id, complaint)
-            raise GenerationFailed("the streamed answer does not satisfy its schema; discard it")
+            self._breaches.note(exchange, complaint, "ended as an error")
+            raise self._breaches.error(exchange, "the streamed answer does not satisfy its schema; discard it")
 
 
 def _give_up(exchange: Exchange) -> None:

@@ -107,7 +107,7 @@ class Validator:
         found = self._compiled.get(key)
         if found is None:
             found = self._compiled[key] = jsonschema_rs.validator_for(
-                schema, registry=self._known, validate_formats=formats
+                schema, registry=self._known, validate_formats=formats, mask="a value"
             )
             if len(self._compiled) > self._capacity:
                 self._compiled.popitem(last=False)
