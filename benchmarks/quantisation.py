@@ -25,7 +25,7 @@ from engine import Engine, EngineSettings, LoadedModel, load_model
 from engine.runner import Runner
 from plugins import Job, Prompt, Sampling
 
-VARIANTS = ("full/full", "int8/full", "int4/full", "full/int8", "int8/int8", "int4/int8")
+VARIANTS = ("full/full", "int8/full", "int4/full", "full/int8", "full/fp8", "int8/int8", "int8/fp8", "int4/int8")
 """weights/KV cache."""
 
 
@@ -76,7 +76,7 @@ async def _measure_kind(
     model = load_model(folder_of(name), weights=weights)  # type: ignore[arg-type]
     row: dict[str, Any] = {
         "weight_mb": model.weight_bytes / 1e6,
-        "kv_bytes": model.kv_bytes_in(torch.int8 if kv == "int8" else model.dtype),
+        "kv_bytes": model.kv_bytes_in(model.dtype if kv == "full" else torch.int8),
         "perplexity": _perplexity(model, kv, texts),
     }
     settings = EngineSettings(

@@ -129,7 +129,7 @@ def _tokens_of_a_graph(settings: EngineSettings) -> int:
 
 def _blocks_within(settings: EngineSettings, model: LoadedModel) -> int:
     """As many blocks as the bytes hold, but no more than a full batch of the longest sequences can use."""
-    kept = torch.int8 if settings.kv == "int8" else model.dtype
+    kept = torch.int8 if settings.kv != "full" else model.dtype
     block_bytes = model.kv_bytes_in(kept) * settings.block_size
     affordable = _cache_bytes(settings, model, block_bytes) // block_bytes
     useful = settings.max_batch_size * -(-model.context_length // settings.block_size)

@@ -11,6 +11,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from engine.settings import KVKind
+
+E4M3 = torch.float8_e4m3fn
+LARGEST = {"int8": 127.0, "fp8": 448.0}
+"""What the largest number of a head becomes."""
+
 
 @dataclass(frozen=True, slots=True)
 class LayerShape:
@@ -23,7 +29,7 @@ class LayerShape:
     window: int | None = None
 
     def bytes_per_token(self, dtype: torch.dtype) -> int:
-        """In int8 a head's key and a head's value have a float32 scale each."""
+        """In int8 (or fp8, which is kept as int8) a head's key and a head's value have a float32 scale each."""
         scales = 8 if dtype == torch.int8 else 0
         return self.kv_heads * ((self.key_dim + self.value_dim) * dtype.itemsize + scales)
 
@@ -34,8 +40,10 @@ class KVPool:
     Contents of a block are undefined until written. Memory is untouched, so not resident, until then. `key_arrays` and
     `value_arrays` are the same memory as NumPy sees it, where it can (float32 on a CPU; else they are empty).
 
-    In int8, each head of a key or a value is rounded with a scale of its own (`key_scales[i]`, `value_scales[i]`
-    [num_blocks, block_size, H_kv] float32), and read back as `dtype`: that of the model on `device`.
+    In 8 bits, each head of a key or a value is rounded with a scale of its own (`key_scales[i]`, `value_scales[i]`
+    [num_blocks, block_size, H_kv] float32), and read back as `dtype`: that of the model on `device`. Bytes are int8
+    tensors, for `fp8` too (floats of 4 bits of exponent and 3 of fraction, the largest of a head becoming 448): that is
+    how numbers are kept, whatever the device computes with.
     """
 
     def __init__(
@@ -46,9 +54,9 @@ class KVPool:
         dtype: torch.dtype,
         device: torch.device,
         *,
-        small: bool = False,
+        kv: KVKind = "full",
     ) -> None:
-        self.is_small = small
+        self.kv = kv
         self.dtype = dtype
         self.device = device
         self.block_size = block_size
@@ -56,17 +64,22 @@ class KVPool:
         self.layers = tuple(layers)
 
         def tensor(heads: int, dim: int) -> Tensor:
-            kept = torch.int8 if small else dtype
+            kept = torch.int8 if self.is_small else dtype
             return torch.zeros(num_blocks, block_size, heads, dim, dtype=kept, device=device)
 
         self.keys = [tensor(layer.kv_heads, layer.key_dim) for layer in layers]
         self.values = [tensor(layer.kv_heads, layer.value_dim) for layer in layers]
-        kept = layers if small else ()
+        kept = layers if self.is_small else ()
         self.key_scales = [torch.zeros(num_blocks, block_size, x.kv_heads, device=device) for x in kept]
         self.value_scales = [torch.zeros_like(scales) for scales in self.key_scales]
-        in_place = dtype == torch.float32 and device.type == "cpu" and not small
+        in_place = dtype == torch.float32 and device.type == "cpu" and not self.is_small
         self.key_arrays = [keys.numpy() for keys in self.keys] if in_place else []
         self.value_arrays = [values.numpy() for values in self.values] if in_place else []
+
+    @property
+    def is_small(self) -> bool:
+        """Kept in 8 bits with scales."""
+        return self.kv != "full"
 
     def write(self, layer: int, slots: Tensor, key: Tensor, value: Tensor) -> None:
         """Store `key` and `value` [1, H_kv, T, D] at `slots` [T] int64 (block * block_size + offset)."""
@@ -75,10 +88,13 @@ class KVPool:
             (self.values, self.value_scales, value[0].transpose(0, 1)),
         ):
             if self.is_small:
-                units = new.abs().amax(-1).float() / 127
+                units = new.abs().amax(-1).float() / LARGEST[self.kv]
                 scales[layer].flatten(0, 1).index_copy_(0, slots, units)
-                new = (new / units.clamp_min(1e-30)[..., None]).round_().to(torch.int8)
+                new = self._bytes(new / units.clamp_min(1e-30)[..., None])
             pool[layer].flatten(0, 1).index_copy_(0, slots, new)
+
+    def _bytes(self, numbers: Tensor) -> Tensor:
+        return numbers.round_().to(torch.int8) if self.kv == "int8" else numbers.to(E4M3).view(torch.int8)
 
     def give_up(self) -> None:
         """Free the memory; the pool cannot be used any more."""
@@ -124,10 +140,13 @@ class KVPool:
             return _gather(self.keys[layer], table), _gather(self.values[layer], table)
         pairs = ((self.keys, self.key_scales), (self.values, self.value_scales))
         keys, values = (
-            (_gather(pool[layer], table) * _gather(scales[layer].unsqueeze(-1), table)).to(self.dtype)
+            (self._numbers(_gather(pool[layer], table)) * _gather(scales[layer].unsqueeze(-1), table)).to(self.dtype)
             for pool, scales in pairs
         )
         return keys, values
+
+    def _numbers(self, kept: Tensor) -> Tensor:
+        return kept if self.kv == "int8" else kept.view(E4M3).float()
 
 
 def _gather(blocks: Tensor, table: Tensor) -> Tensor:

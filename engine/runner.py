@@ -82,8 +82,7 @@ class Runner:
     ) -> None:
         """`max_tokens`: most new tokens of a step; `threads`: of the compiled program, where there is one."""
         self._model = model
-        small = kv == "int8"
-        self.pool = KVPool(model.layers, num_blocks, block_size, model.dtype, model.device, small=small)
+        self.pool = KVPool(model.layers, num_blocks, block_size, model.dtype, model.device, kv=kv)
         in_place = attention == "auto" and bool(self.pool.key_arrays)
         self._layout: MakeLayout = InPlaceLayout
         self._captures = False
@@ -98,7 +97,7 @@ class Runner:
             self._warm_up()
         if attention == "auto" and forward == "auto":
             made = decoder_for(model.module, model.layers, self.pool, tokens=max_tokens, threads=threads)
-            rounds = small or model.weight_bytes < 4 * model.parameter_count
+            rounds = self.pool.is_small or model.weight_bytes < 4 * model.parameter_count
             self._decoder = self._proven(made, 0.2 if rounds else 1e-3)
 
     @property

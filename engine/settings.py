@@ -13,7 +13,7 @@ from plugins import ConfigurationError
 AttentionKind = Literal["auto", "reference", "triton"]
 ForwardKind = Literal["auto", "transformers"]
 WeightsKind = Literal["full", "int8", "int4", "fp8"]
-KVKind = Literal["full", "int8"]
+KVKind = Literal["full", "int8", "fp8"]
 
 
 _KINDS = (("attention", AttentionKind), ("forward", ForwardKind), ("weights", WeightsKind), ("kv", KVKind))
@@ -128,7 +128,8 @@ class EngineSettings:
     weights: WeightsKind = "full"
     """Of every model: as the checkpoint has them, or rounded at load to 8 or 4 bits; fp8 on CUDA devices alone."""
     kv: KVKind = "full"
-    """What the KV cache keeps: the model's own numbers, or int8 with a scale for each head of each position."""
+    """What the KV cache keeps: the model's own numbers, or int8 or fp8 (e4m3) with a scale for each head of each
+    position."""
     drain_s: float = 10.0
     """How long a shutdown waits for running requests before it cancels them."""
 
@@ -165,8 +166,7 @@ class EngineSettings:
         for name, kind in _KINDS:
             if (found := getattr(self, name)) not in get_args(kind):
                 kinds = ", ".join(get_args(kind))
-                hint = "; there is no fp8 for the cache, use int8" if found == "fp8" else ""
-                raise ConfigurationError(f"engine: {name} is {found!r}; it must be one of {kinds}{hint}")
+                raise ConfigurationError(f"engine: {name} is {found!r}; it must be one of {kinds}")
         if not self.models:
             raise ConfigurationError("engine: models is empty; name at least one, such as {path = 'bundled'}")
         names = [name for model in self.models for name in (model.served_name, *model.other_names)]

@@ -76,6 +76,16 @@ def float_of_bits(typing_context: Any, bits: Any) -> Any:
 
 
 @intrinsic
+def bits_of_float(typing_context: Any, value: Any) -> Any:
+    """The inverse of `float_of_bits`."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], I32)
+
+    return types.int32(types.float32), code
+
+
+@intrinsic
 def read(typing_context: Any, address: Any) -> Any:
     """The int64 at `address`; nothing written before it by the thread that wrote it is missed."""
 

@@ -8,7 +8,7 @@ from numba import njit
 from engine.cpu.lowrank import MOST_RANK, lift, lower
 from engine.cpu.paged import ROWS, attend_block
 from engine.cpu.products import PANEL, multiply
-from engine.cpu.rows import floats, gate, integers, keep, normalise, turn, unsigned
+from engine.cpu.rows import FLOATS, floats, gate, integers, keep, normalise, turn, unsigned
 from engine.cpu.small_products import EIGHT, GROUP4, WHOLE, multiply4, multiply8, shrink_groups
 from engine.cpu.table import Column, Op, State
 
@@ -175,7 +175,7 @@ def _place(op, reals, state, piece, pieces):  # type: ignore[no-untyped-def]
     heads, kv_heads = op[_HEADS], op[_KV_HEADS]
     positions, slots = integers(state[_POSITIONS], rows), integers(state[_SLOTS], rows)
     items = rows * kv_heads
-    group, size = heads // kv_heads, 4 if op[_FORM] == 0 else 1
+    group, size = heads // kv_heads, 4 if op[_FORM] == FLOATS else 1
     for item in range(items * piece // pieces, items * (piece + 1) // pieces):
         row, kv = item // kv_heads, item % kv_heads
         here = op[_X] + row * op[_LDX]

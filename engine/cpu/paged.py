@@ -92,7 +92,7 @@ def _score(  # type: ignore[no-untyped-def]
         if form == FLOATS:
             address, stride = keys + 4 * place * dim, 4 * kv_heads * dim
         else:
-            _widen_block(keys, scales, place, kv_heads, few, dim, wide)
+            _widen_block(keys, scales, form, place, kv_heads, few, dim, wide)
             address, stride = wide, 4 * dim
         if rows >= _MANY:
             turn_rows(address, stride, few, dim, turned + 4 * at, lds)
@@ -116,7 +116,7 @@ def _sum_up(  # type: ignore[no-untyped-def]
         if form == FLOATS:
             address, stride = values + 4 * place * width, 4 * kv_heads * width
         else:
-            _widen_block(values, scales, place, kv_heads, few, width, wide)
+            _widen_block(values, scales, form, place, kv_heads, few, width, wide)
             address, stride = wide, 4 * width
         blend(weights + 4 * at, ldw, rows, address, stride, few, width, sums, 4 * width)
 
@@ -135,10 +135,10 @@ def scratch_floats(group: int, block_size: int, dim: int) -> int:
 
 
 @njit(nogil=True, cache=True)
-def _widen_block(numbers, scales, at, kv_heads, count, width, tile):  # type: ignore[no-untyped-def]
+def _widen_block(numbers, scales, form, at, kv_heads, count, width, tile):  # type: ignore[no-untyped-def]
     for row in range(count):
         place = at + row * kv_heads
-        widen(numbers + place * width, scales + 4 * place, width, floats(tile + 4 * row * width, width))
+        widen(numbers + place * width, scales + 4 * place, width, form, floats(tile + 4 * row * width, width))
 
 
 @njit(nogil=True, cache=True, fastmath=FASTMATH)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from engine.cpu.lowrank import LAYERS, MOST_RANK
 from engine.cpu.machine import LANES
-from engine.cpu.rows import FLOATS, INT8
+from engine.cpu.rows import FLOATS, FP8, INT8
 from engine.cpu.small_layers import SmallEmbedding, SmallLinear
 from engine.cpu.small_products import EIGHT, GROUP4, GROUP8, padded, scale_bytes
 from engine.cpu.table import COLUMNS, Column, Op, State
@@ -24,6 +24,7 @@ from engine.kv import KVPool, LayerShape
 
 Buffer = tuple[int, int]
 """(address, stride in bytes)."""
+_FORMS = {"full": FLOATS, "int8": INT8, "fp8": FP8}
 FAMILIES = {"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}
 
 
@@ -231,7 +232,7 @@ def _attention(
         "x": qkv[0], "ldx": qkv[1], "k": shape.key_dim, "n": shape.value_dim,
         "heads": shape.query_heads, "kv_heads": shape.kv_heads, "block_size": pool.block_size,
         "keys": pool.keys[index].data_ptr(), "values": pool.values[index].data_ptr(),
-        "form": INT8 if pool.is_small else FLOATS,
+        "form": _FORMS[pool.kv],
     }  # fmt: skip
     if pool.is_small:
         where["key_scales"], where["value_scales"] = (x[index].data_ptr() for x in (pool.key_scales, pool.value_scales))

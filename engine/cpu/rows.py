@@ -8,11 +8,11 @@ from __future__ import annotations
 import numpy as np
 from numba import carray, njit
 
-from engine.cpu.machine import float_of_bits, pointer_to
+from engine.cpu.machine import bits_of_float, float_of_bits, pointer_to
 from engine.kernels import FASTMATH
 
 SILU, GELU_TANH = 0, 1
-FLOATS, INT8 = 0, 1
+FLOATS, INT8, FP8 = 0, 1, 2
 """How the KV pool keeps a number."""
 
 
@@ -98,14 +98,14 @@ def turn(head, cosines, sines):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True, fastmath=FASTMATH)
 def keep(row, address, scale, form):  # type: ignore[no-untyped-def]
-    """Store one head of a key or a value in the pool, as it is or in 8 bits with one scale."""
+    """Store one head of a key or a value in the pool, as it is or in 8 bits (int8 or e4m3) with one scale."""
     if form == FLOATS:
         out = floats(address, len(row))
         for i in range(len(row)):
             out[i] = row[i]
         return
     small = bytes_at(address, len(row))
-    floats(scale, 1)[0] = shrink(row, small)
+    floats(scale, 1)[0] = shrink(row, small) if form == INT8 else shrink_to_e4m3(row, small)
 
 
 @njit(nogil=True, cache=True, fastmath=FASTMATH)
@@ -124,8 +124,37 @@ def shrink(row, out):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, fastmath=FASTMATH)
-def widen(address, scale, width, out):  # type: ignore[no-untyped-def]
-    """The inverse of `shrink`."""
+def shrink_to_e4m3(row, out):  # type: ignore[no-untyped-def]
+    """As `shrink`, to floats of 8 bits: sign, 4 bits of exponent (bias 7), 3 of fraction; the largest becomes 448."""
+    largest = np.float32(0)
+    total = np.float32(0)
+    for i in range(len(row)):
+        largest = max(largest, abs(row[i]))
+        total += row[i]
+    unit = largest / np.float32(448)
+    inverse = np.float32(1) / unit if unit > 0 else np.float32(0)
+    for i in range(len(row)):
+        value = row[i] * inverse
+        bits = bits_of_float(value)
+        size = bits & np.int32(0x7FFFFFFF)
+        normal = ((size + np.int32(0x7FFFF) + ((size >> np.int32(20)) & np.int32(1))) >> np.int32(20)) - np.int32(960)
+        tiny = np.int32(np.rint(abs(value) * np.float32(512)))  # below 2**-6 steps are 2**-9
+        code = tiny if size < np.int32(121 << 23) else normal
+        out[i] = np.int8(code | ((bits >> np.int32(24)) & np.int32(-128)))
+    return unit if total == total else total
+
+
+@njit(nogil=True, cache=True, fastmath=FASTMATH)
+def widen(address, scale, width, form, out):  # type: ignore[no-untyped-def]
+    """The inverse of `shrink`, or of `shrink_to_e4m3`."""
     small, unit = bytes_at(address, width), floats(scale, 1)[0]
+    if form == INT8:
+        for i in range(width):
+            out[i] = np.float32(small[i]) * unit
+        return
     for i in range(width):
-        out[i] = np.float32(small[i]) * unit
+        code = np.int32(small[i])
+        size = code & np.int32(127)
+        normal = float_of_bits((size << np.int32(20)) + np.int32(120 << 23))
+        value = normal if size >= np.int32(8) else np.float32(size) * np.float32(1 / 512)
+        out[i] = (value if code >= np.int32(0) else -value) * unit

@@ -72,6 +72,7 @@ class Column(IntEnum):
     KEY_SCALES = auto()
     VALUE_SCALES = auto()
     FORM = auto()
+    """How the KV pool keeps a number: FLOATS, INT8 or FP8 of `engine.cpu.rows`."""
     WINDOW = auto()
     BLOCK_SIZE = auto()
     SMALL = auto()

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from engine.attention import Scoring
 from engine.cuda.attention_kernels import attend_tiles, merge_splits, store_tokens
-from engine.kv import KVPool
+from engine.kv import E4M3, LARGEST, KVPool
 
 SPLITS = 16
 """Parts of a single query's keys, computed side by side. Fixed, so that the order of sums is."""
@@ -41,8 +41,9 @@ def tokens_a_tile(query: Tensor, kv_heads: int) -> int:
 
 def store(pool: KVPool, layer: int, slots: Tensor, key: Tensor, value: Tensor) -> None:
     """What `KVPool.write` does, in one launch each, and a slot below 0 [T] int64 keeps nothing."""
-    _store(key, pool.keys[layer], pool.key_scales[layer] if pool.is_small else None, slots)
-    _store(value, pool.values[layer], pool.value_scales[layer] if pool.is_small else None, slots)
+    small = pool.is_small
+    _store(pool, key, pool.keys[layer], pool.key_scales[layer] if small else None, slots)
+    _store(pool, value, pool.values[layer], pool.value_scales[layer] if small else None, slots)
 
 
 def attend_paged(pool: KVPool, layer: int, query: Tensor, tiles: Tiles, out: Tensor, scoring: Scoring) -> None:
@@ -63,7 +64,7 @@ def attend_paged(pool: KVPool, layer: int, query: Tensor, tiles: Tiles, out: Ten
     small = pool.is_small
     value_wide = max(16, triton.next_power_of_2(shape.value_dim))
     attend_tiles[(tiles.count, shape.kv_heads, splits)](
-        query, pool.keys[layer], pool.values[layer],
+        query, _kept(pool, pool.keys[layer]), _kept(pool, pool.values[layer]),
         pool.key_scales[layer] if small else norms, pool.value_scales[layer] if small else norms,
         tiles.tables, tiles.numbers, out, sums, norms,
         query.stride(1), query.stride(2), heads, shape.kv_heads, window or 0,
@@ -81,13 +82,18 @@ def attend_paged(pool: KVPool, layer: int, query: Tensor, tiles: Tiles, out: Ten
         )  # fmt: skip
 
 
-def _store(new: Tensor, kept: Tensor, scales: Tensor | None, slots: Tensor) -> None:
+def _kept(pool: KVPool, numbers: Tensor) -> Tensor:
+    """As the kernels are to read them: `fp8` lies in the pool as bytes."""
+    return numbers.view(E4M3) if pool.kv == "fp8" else numbers
+
+
+def _store(pool: KVPool, new: Tensor, kept: Tensor, scales: Tensor | None, slots: Tensor) -> None:
     """`new` [1, H, T, D] into `kept` [num_blocks, block_size, H, D]."""
     new = new if new.stride(-1) == 1 else new.contiguous()
     heads, tokens, dim = new.shape[1:]
     store_tokens[(tokens, heads)](
-        new, kept, slots if scales is None else scales, slots, new.stride(1), new.stride(2), heads,
-        DIM=dim, WIDE=triton.next_power_of_2(dim), SMALL=scales is not None, num_warps=1,
+        new, _kept(pool, kept), slots if scales is None else scales, slots, new.stride(1), new.stride(2), heads,
+        DIM=dim, WIDE=triton.next_power_of_2(dim), LARGEST=LARGEST.get(pool.kv, 0.0), num_warps=1,
     )  # fmt: skip
 
 

@@ -136,21 +136,36 @@ def merge_splits(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
+def _to_e4m3(numbers):  # type: ignore[no-untyped-def]
+    """float32 of at most 448 to the nearest that fp8 can say, ties to even: what follows is then exact wherever it is
+    computed."""
+    bits = numbers.to(tl.int32, bitcast=True)
+    normal = ((bits + 0x7FFFF + ((bits >> 20) & 1)) & -0x100000).to(tl.float32, bitcast=True)
+    tiny = (numbers * 512 + _TO_NEAREST - _TO_NEAREST) / 512
+    return tl.where(tl.abs(numbers) < 0.015625, tiny, normal)
+
+
+@triton.jit
 def store_tokens(  # type: ignore[no-untyped-def]
     new, kept, scales, slots, new_head_stride, new_token_stride, heads,
-    DIM: tl.constexpr, WIDE: tl.constexpr, SMALL: tl.constexpr,
+    DIM: tl.constexpr, WIDE: tl.constexpr, LARGEST: tl.constexpr,
 ):  # fmt: skip
-    """Grid (tokens, heads): `new` [H, T, D] by strides into `kept` [slots, H, D]; a slot below 0 keeps nothing. In int8
-    with one scale for each head of each position, as `KVPool.write` does it."""
+    """Grid (tokens, heads): `new` [H, T, D] by strides into `kept` [slots, H, D]; a slot below 0 keeps nothing. In 8
+    bits with one scale for each head of each position, as `KVPool.write` does it: the largest number becomes LARGEST,
+    127 in int8 and 448 in fp8; 0 = kept as it is."""
     token, head = tl.program_id(0), tl.program_id(1)
     slot = tl.load(slots + token)
     if slot >= 0:
         dims = tl.arange(0, WIDE)
         numbers = tl.load(new + head * new_head_stride + token * new_token_stride + dims, mask=dims < DIM, other=0.0)
         place = slot * heads + head
-        if SMALL:
+        if LARGEST > 0:
             numbers = numbers.to(tl.float32)
-            unit = tl.max(tl.abs(numbers), 0) / 127
+            unit = tl.max(tl.abs(numbers), 0) / LARGEST
             tl.store(scales + place, unit)
-            numbers = numbers / tl.maximum(unit, 1e-30) + _TO_NEAREST - _TO_NEAREST
+            numbers = numbers / tl.maximum(unit, 1e-30)
+            if LARGEST == 127:
+                numbers = numbers + _TO_NEAREST - _TO_NEAREST
+            else:
+                numbers = _to_e4m3(numbers)
         tl.store(kept + place * DIM + dims, numbers.to(kept.dtype.element_ty), mask=dims < DIM)

@@ -78,7 +78,7 @@ def trial(pool: KVPool, layout: MakeLayout) -> str:
     The trial has a small pool of its own, with each kind of layer once."""
     kinds = list(dict.fromkeys(pool.layers))
     blocks = [-(-(start + count) // pool.block_size) for start, count in _TRIAL]
-    small = KVPool(kinds, sum(blocks), pool.block_size, pool.dtype, pool.device, small=pool.is_small)
+    small = KVPool(kinds, sum(blocks), pool.block_size, pool.dtype, pool.device, kv=pool.kv)
     tables = np.split(np.random.default_rng(0).permutation(sum(blocks)), np.cumsum(blocks)[:-1])
     stretches = [Stretch(start, count, table) for (start, count), table in zip(_TRIAL, tables, strict=True)]
     slots = torch.from_numpy(np.concatenate([_slots(s, pool.block_size) for s in stretches])).to(pool.device)

@@ -21,7 +21,7 @@ from engine.kv import KVPool
 def refuse_pool(pool: KVPool) -> str:
     """What of a pool `varlen_attn` does not know; '' = nothing that is known before it is called."""
     if pool.is_small or pool.dtype not in (torch.bfloat16, torch.float16):
-        return f"it reads keys in half precision, not {'int8' if pool.is_small else pool.dtype}"
+        return f"it reads keys in half precision, not {pool.kv if pool.is_small else pool.dtype}"
     if any(layer.key_dim != layer.value_dim for layer in pool.layers):
         return "keys and values differ in width"
     return ""

@@ -7,6 +7,7 @@ import torch
 
 from engine.blocks import BlockPool, OutOfBlocks
 from engine.kv import KVPool, LayerShape
+from engine.settings import KVKind
 
 
 def chain(pool: BlockPool, tokens: list[int], tenant: str = "a") -> list[bytes]:
@@ -108,10 +109,10 @@ def test_without_reuse_nothing_is_kept() -> None:
     assert pool.match(chain(pool, [1, 2]), [1, 2]) == []
 
 
-@pytest.mark.parametrize("small", [False, True])
-def test_a_copied_block_reads_as_its_original(small: bool) -> None:
+@pytest.mark.parametrize("kv", ["full", "int8", "fp8"])
+def test_a_copied_block_reads_as_its_original(kv: KVKind) -> None:
     """Scales of rounded keys and values are copied with them."""
-    pool = KVPool((LayerShape(2, 4, 6, 2),) * 2, 5, 4, torch.float32, torch.device("cpu"), small=small)
+    pool = KVPool((LayerShape(2, 4, 6, 2),) * 2, 5, 4, torch.float32, torch.device("cpu"), kv=kv)
     generator = torch.Generator().manual_seed(0)
     for layer in range(2):
         key, value = (torch.randn(1, 2, 8, dim, generator=generator) for dim in (4, 6))

@@ -12,9 +12,11 @@ import torch
 
 from engine import Engine, EngineSettings, load_model
 from engine.cpu.packing import EIGHT, FOUR, Packed, pack, unpack
+from engine.cpu.rows import FP8, shrink, shrink_to_e4m3, widen
 from engine.cpu.small_layers import SmallEmbedding, SmallLinear
-from engine.kv import KVPool, LayerShape
+from engine.kv import E4M3, KVPool, LayerShape
 from engine.runner import Runner
+from engine.settings import KVKind
 from plugins import ConfigurationError, ModelLoadError
 from tests.engine.driving import a_job, prompts, run, serving
 from tests.engine.tiny_models import save_tiny
@@ -78,18 +80,60 @@ def test_an_embedding_is_read_from_its_packed_weight() -> None:
     assert torch.allclose(found, weight[[3, 19, 3]], atol=0.02)
 
 
-def test_a_kv_cache_in_8_bits_reads_back_what_was_written_within_a_hundredth() -> None:
-    pool = KVPool([LayerShape(2, 32, 16, 4)], 4, 4, torch.float32, torch.device("cpu"), small=True)
+@pytest.mark.parametrize(("kv", "share"), [("int8", 1 / 200), ("fp8", 1 / 28)])
+def test_a_kv_cache_in_8_bits_reads_back_what_was_written(kv: KVKind, share: float) -> None:
+    """To a step of the largest number of a head: half of 1 in 127, half of 32 in 448."""
+    pool = KVPool([LayerShape(2, 32, 16, 4)], 4, 4, torch.float32, torch.device("cpu"), kv=kv)
     k, v = torch.randn(1, 2, 5, 32), torch.randn(1, 2, 5, 16)
     pool.write(0, torch.tensor([0, 1, 2, 3, 8]), k, v)
     keys, values = pool.gather(0, torch.tensor([[0, 2]]))
-    assert torch.allclose(keys[0, :, :5], k[0], atol=float(k.abs().max()) / 200)
-    assert torch.allclose(values[0, :, :5], v[0], atol=float(v.abs().max()) / 200)
+    assert torch.allclose(keys[0, :, :5], k[0], atol=float(k.abs().max()) * share)
+    assert torch.allclose(values[0, :, :5], v[0], atol=float(v.abs().max()) * share)
+
+
+def test_floats_of_8_bits_are_those_of_torch() -> None:
+    """Every code is read as torch reads it, and every number becomes the code that torch chooses; a tie
+    may be decided by the last bit of the scale."""
+    codes = torch.arange(256, dtype=torch.uint8).view(torch.int8)
+    finite = codes.view(E4M3).float().isfinite()
+    one, found = torch.ones(1), torch.empty(256)
+    widen(codes.data_ptr(), one.data_ptr(), 256, FP8, found.numpy())
+    assert torch.equal(found[finite], codes.view(E4M3).float()[finite])
+    grid = codes.view(E4M3).float()[finite].sort().values
+    middles = (grid[1:] + grid[:-1]) / 2
+    sides = torch.cat([middles * (1 + 1e-6), middles * (1 - 1e-6)])
+    near = torch.tensor(448.0).nextafter(torch.tensor(0.0))
+    numbers = torch.cat([grid, sides, torch.linspace(-448, 448, 4001), torch.randn(4000) / 64, near[None]])
+    made = torch.empty(len(numbers), dtype=torch.int8)
+    unit = shrink_to_e4m3(numbers.numpy(), made.numpy())  # the largest is 448, so that a unit is worth 1
+    assert unit == 1
+    assert torch.equal(made, numbers.to(E4M3).view(torch.int8))
+
+
+@pytest.mark.parametrize("shrunk", [shrink, shrink_to_e4m3])
+def test_a_nan_in_a_key_is_kept(shrunk: Any) -> None:
+    row, made = np.array([1, np.nan, 2], np.float32), np.empty(3, np.int8)
+    assert np.isnan(shrunk(row, made))
+
+
+@pytest.mark.parametrize("kv", ["int8", "fp8"])
+def test_the_compiled_pass_keeps_what_the_pool_keeps(kv: Any, tmp_path: Path) -> None:
+    """The same bytes and scales from the compiled pass and from the pool's own writing, but for ties broken by a last
+    bit; and the same logprobs from reading them."""
+    model, text = load_model(save_tiny(tmp_path, initializer_range=0.1)), np.array(prompts([40])[0])
+    compiled, plain = Runner(model, 16, 4, kv=kv), Runner(model, 16, 4, kv=kv, forward="transformers")
+    assert compiled.is_compiled
+    assert torch.allclose(compiled.score(text, chunk=1), plain.score(text, chunk=1), atol=0.02)
+    for name in ("keys", "values"):
+        mine, theirs = (getattr(runner.pool, name)[0][:10] for runner in (compiled, plain))
+        assert (mine == theirs).float().mean() > 0.99
+    assert torch.allclose(compiled.pool.key_scales[0], plain.pool.key_scales[0], rtol=1e-4)
 
 
 @pytest.mark.parametrize("family", ["llama", "qwen3", "mistral", "gemma2", "mixtral"])
 @pytest.mark.parametrize(
-    ("weights", "kv", "limit"), [("int8", "full", 0.1), ("full", "int8", 0.1), ("int4", "int8", 1)]
+    ("weights", "kv", "limit"),
+    [("int8", "full", 0.1), ("full", "int8", 0.1), ("full", "fp8", 0.3), ("int8", "fp8", 0.3), ("int4", "int8", 1)],
 )
 def test_logprobs_stay_near_those_in_full(family: str, weights: Any, kv: Any, limit: float, tmp_path: Path) -> None:
     """Mean distance over the tokens of a text, for weights about as small as real ones."""
@@ -103,10 +147,11 @@ def test_logprobs_stay_near_those_in_full(family: str, weights: Any, kv: Any, li
     assert 0 < distance < limit
 
 
-async def test_a_model_in_8_bits_with_a_cache_in_8_bits_is_served(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kv", ["int8", "fp8"])
+async def test_a_model_in_8_bits_with_a_cache_in_8_bits_is_served(kv: str, tmp_path: Path) -> None:
     model = load_model(save_tiny(tmp_path), weights="int8")
     jobs = [a_job(model, prompt, max_tokens=8, ignore_eos=True) for prompt in prompts([3, 25, 40])]
-    async with serving(model, kv="int8", max_batch_tokens=13) as engine:
+    async with serving(model, kv=kv, max_batch_tokens=13) as engine:
         alone = [(await run(engine, job))[0].tokens for job in jobs]
         mixed = [result.tokens for result in await run(engine, *jobs)]
     assert alone == mixed
@@ -128,8 +173,8 @@ def test_what_cannot_be_rounded_is_refused_with_the_reason(tiny_folder: Folder, 
         load_model(tiny_folder("llama"), dtype="bfloat16", weights="int8")
     with pytest.raises(ModelLoadError, match=r"weights = 'fp8' is for CUDA devices: take 'int8'"):
         load_model(tiny_folder("llama"), weights="fp8")
-    with pytest.raises(ConfigurationError, match=r"kv is 'fp8'.*use int8"):
-        Engine(EngineSettings(kv="fp8"))  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match=r"kv is 'int4'; it must be one of full, int8, fp8"):
+        Engine(EngineSettings(kv="int4"))  # type: ignore[arg-type]
 
 
 def test_a_packed_weight_says_its_size() -> None:

@@ -37,10 +37,10 @@ def compiled(
 
 
 def attention(
-    dtype: str, dim: int, group: int, tokens: int, *, small: bool = False, capability: int = 90
+    dtype: str, dim: int, group: int, tokens: int, *, stored: str = "", capability: int = 90
 ) -> dict[str, Any]:
     rows = max(16, triton.next_power_of_2(group * tokens))
-    kept = "*i8" if small else f"*{dtype}"
+    kept = stored or f"*{dtype}"
     types = {
         "query": f"*{dtype}", "keys": kept, "values": kept, "key_scales": "*fp32", "value_scales": "*fp32",
         "tables": "*i64", "tiles": "*i64", "out": f"*{dtype}", "sums": "*fp32", "norms": "*fp32",
@@ -49,11 +49,20 @@ def attention(
     }  # fmt: skip
     constants = {
         "GROUP": group, "ROWS": rows, "KEYS": 64, "PAGE": 16, "DIM": dim, "WIDE": dim, "VALUE_DIM": dim,
-        "VALUE_WIDE": dim, "SPLITS": 16 if tokens == 1 else 1, "SPAN": 128, "SMALL": small, "CAPPED": True,
+        "VALUE_WIDE": dim, "SPLITS": 16 if tokens == 1 else 1, "SPAN": 128, "SMALL": bool(stored), "CAPPED": True,
         "WIDEN": False,
     }  # fmt: skip
     warps = 4 if rows * dim <= 64 * 128 else 8
     return compiled(attention_kernels.attend_tiles, types, constants, capability=capability, warps=warps)
+
+
+def storing(kept: str, largest: float) -> dict[str, Any]:
+    types = {
+        "new": "*bf16", "kept": kept, "scales": "*fp32", "slots": "*i64",
+        "new_head_stride": "i32", "new_token_stride": "i32", "heads": "i32",
+    }  # fmt: skip
+    constants = {"DIM": 128, "WIDE": 128, "LARGEST": largest}
+    return compiled(attention_kernels.store_tokens, types, constants, capability=90, warps=1)
 
 
 def weights(data: str, *, group: int) -> dict[str, Any]:
@@ -72,7 +81,11 @@ def main() -> None:
     found = {
         "single token": attention("bf16", 128, 4, 1),
         "single token, capability 8.0": attention("bf16", 128, 4, 1, capability=80),
-        "single token, int8": attention("bf16", 128, 4, 1, small=True),
+        "single token, int8": attention("bf16", 128, 4, 1, stored="*i8"),
+        "single token, fp8": attention("bf16", 128, 4, 1, stored="*fp8e4nv"),
+        "chunk, fp8": attention("bf16", 128, 4, 32, stored="*fp8e4nv"),
+        "storing fp8": storing("*fp8e4nv", 448.0),
+        "storing int8": storing("*i8", 127.0),
         "chunk": attention("bf16", 128, 4, 32),
         "int8 weights": weights("*i8", group=0),
         "fp8 weights": weights("*fp8e4nv", group=0),

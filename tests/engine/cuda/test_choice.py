@@ -81,7 +81,7 @@ def test_each_kind_of_layer_is_tried() -> None:
     ("pool", "said"),
     [
         (a_pool(), "it reads keys in half precision, not torch.float32"),
-        (a_pool(torch.bfloat16, small=True), "it reads keys in half precision, not int8"),
+        (a_pool(torch.bfloat16, kv="int8"), "it reads keys in half precision, not int8"),
         (a_pool(torch.bfloat16, [LayerShape(1, 24, 16, 3)]), "keys and values differ in width"),
         (a_pool(torch.float16), ""),
     ],

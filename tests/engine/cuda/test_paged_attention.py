@@ -14,6 +14,7 @@ from torch import Tensor
 
 from engine.attention import Scoring, StepLayout, Stretch
 from engine.kv import KVPool, LayerShape
+from engine.settings import KVKind
 
 pytest.importorskip("triton", reason="pip install 'sluicegate[cuda]' brings triton")
 
@@ -47,12 +48,12 @@ class Case:
         *,
         block: int = 4,
         dtype: torch.dtype = torch.float32,
-        small: bool = False,
+        kv: KVKind = "full",
     ) -> Case:
         heads, kv_heads, dim, value_dim = shape
         random = torch.Generator().manual_seed(seed)
         layer = LayerShape(kv_heads, dim, value_dim, heads)
-        pool = KVPool([layer], BLOCKS, block, dtype, DEVICE, small=small)
+        pool = KVPool([layer], BLOCKS, block, dtype, DEVICE, kv=kv)
         free = torch.randperm(BLOCKS, generator=random).numpy()
         asked, slots, keys, values = [], [], [], []
         for start, count in sorted(stretches, key=lambda s: s[1]):
@@ -115,16 +116,17 @@ def test_half_precision_is_computed_in_float32(dtype: torch.dtype, tolerance: fl
     assert torch.allclose(found.float(), case.by(StepLayout, None, None).float(), atol=tolerance)
 
 
-def test_int8_keys_and_values_are_read_with_their_scales() -> None:
+@pytest.mark.parametrize("kv", ["int8", "fp8"])
+def test_keys_and_values_in_8_bits_are_read_with_their_scales(kv: KVKind) -> None:
     """The chunk is not the beginning of its sequence, so that both ways read everything from the pool."""
-    case = Case.of([(40, 1), (3, 5), (20, 12)], (4, 2, 64, 64), 7, small=True)
+    case = Case.of([(40, 1), (3, 5), (20, 12)], (4, 2, 64, 64), 7, kv=kv)
     assert torch.allclose(case.by(TritonLayout, None, None), case.by(StepLayout, None, None), atol=2e-5)
 
 
-@pytest.mark.parametrize("small", [False, True])
-def test_storing_is_what_the_pool_does_and_slots_below_zero_keep_nothing(small: bool) -> None:
+@pytest.mark.parametrize("kv", ["full", "int8", "fp8"])
+def test_storing_is_what_the_pool_does_and_slots_below_zero_keep_nothing(kv: KVKind) -> None:
     random = torch.Generator().manual_seed(1)
-    ours, theirs = (KVPool([LayerShape(2, 24, 16, 2)], 4, 4, torch.float32, DEVICE, small=small) for _ in range(2))
+    ours, theirs = (KVPool([LayerShape(2, 24, 16, 2)], 4, 4, torch.float32, DEVICE, kv=kv) for _ in range(2))
     key = torch.randn(1, 5, 2, 24, generator=random).to(DEVICE).transpose(1, 2)
     value = torch.randn(1, 5, 2, 16, generator=random).to(DEVICE).transpose(1, 2)
     slots = torch.tensor([3, -1, 9, -1, 0], device=DEVICE)
