@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from grammar.frames import Then, closing
+from grammar.frames import Between, Then, closing
 from grammar.gather import Guard
 from grammar.guards import DistinctItem
 from grammar.lexemes import QUOTE, Words
@@ -137,7 +137,7 @@ class ArrayState:
     """An open array between items. `index`: items so far, cut off at the plan's horizon; `hits`: items counted by each
     `contains`; `used`: bit set over `plan.members`, or, where the plan is tight, what items must not be any more."""
 
-    __slots__ = ("_after", "_before", "done", "follow", "hits", "index", "plan", "used", "values")
+    __slots__ = ("_after", "_before", "_done_here", "done", "follow", "hits", "index", "plan", "used", "values")
 
     def __init__(
         self, values: Values, plan: ArrayPlan, index: int, hits: tuple[int, ...], used: Used, follow: Continuation
@@ -149,6 +149,7 @@ class ArrayState:
         self.used = used
         self.follow = follow
         self.done: dict[tuple[int, ...], Continuation] = {}
+        self._done_here: Continuation | None = None
         self._before: tuple[Thread, ...] | None = None
         self._after: tuple[Thread, ...] | None = None
 
@@ -183,26 +184,32 @@ class ArrayState:
             threads: tuple[Thread, ...] = ()
             if self.may_go_on():
                 threads = layout.optional(layout.block, Then(self.items))
-            self._before = (*threads, *self._closing())
+            if self.may_close():
+                threads = (*threads, *self._close(), *layout.before_close(Then(self._close)))
+            self._before = threads
         return self._before
 
     def between(self) -> tuple[Thread, ...]:
         """After an item."""
         if self._after is None:
-            layout = self.values.layout
-            threads: tuple[Thread, ...] = ()
-            if self.may_go_on():
-                threads = (Choice({_COMMA: Then(lambda: layout.optional(layout.block, Then(self.items)))}),)
-            self._after = (*threads, *self._closing(() if self.plan.check is None else threads))
+            after: tuple[Thread, ...] = ()
+            if self.may_go_on() or self.may_close():
+                after = (Between(self.item_done(), self._next_or_close),)
+            if self.may_close():
+                # Where the check refuses the bracket, a comma may come instead.
+                ending = self._close if self.plan.check is None else self._next_or_close
+                after = (*after, *self.values.layout.before_close(Then(ending)))
+            self._after = after
         return self._after
 
-    def _closing(self, instead: tuple[Thread, ...] = ()) -> tuple[Thread, ...]:
-        """`instead`: what else may come after blanks, where a check may refuse the bracket."""
-        if not self.may_close():
-            return ()
-        return (*self._close(), *self.values.layout.before_close(Then(lambda: (*instead, *self._close()))))
+    def _next_or_close(self) -> tuple[Choice, ...]:
+        layout = self.values.layout
+        closing = self._close() if self.may_close() else ()
+        if not self.may_go_on():
+            return closing
+        return (Choice({_COMMA: Then(lambda: layout.optional(layout.block, Then(self.items)))}), *closing)
 
-    def _close(self) -> tuple[Thread, ...]:
+    def _close(self) -> tuple[Choice, ...]:
         return tuple(closing(_BRACKET, self.plan.check, follow) for follow in self.follow.branches)
 
     # --- what can be read, told from the facts; None where threads tell it ---
@@ -263,8 +270,15 @@ class ArrayState:
         if found is None:
             plan = self.plan
             after = self.values.array_state(plan, min(self.index + 1, plan.horizon), hits, self.used, self.follow)
-            found = self.done[hit] = ItemDone(after, DistinctItem(plan.fixed) if plan.unique else None)
+            done = ItemDone(after, DistinctItem(plan.fixed)) if plan.unique else after.item_done()
+            found = self.done[hit] = done
         return found
+
+    def item_done(self) -> Continuation:
+        """After an item that led here, whatever it was."""
+        if self._done_here is None:
+            self._done_here = ItemDone(self, None)
+        return self._done_here
 
     def _members(self, members: tuple[tuple[bool, str], ...]) -> tuple[Thread, ...]:
         assert isinstance(self.used, int)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from grammar.config import Config, Configs
+from grammar.frames import Between
 from grammar.literals import Literals
 from grammar.starts import Start
 from grammar.tape import Tape
@@ -39,7 +40,7 @@ def _only_byte(threads: Iterable[Thread]) -> int | None:
     """The one byte that all of `threads` go on with, None if there are several."""
     only: set[int] = set()
     for thread in threads:
-        if isinstance(thread, Start):
+        if isinstance(thread, Start | Between):
             byte = _only_byte(thread.threads())
             if byte is None:
                 return None

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from grammar.automata import CharDfa, utf8
-from grammar.gather import Guard
+from grammar.gather import Gather, Guard
 from grammar.guards import all_of
 from grammar.lexemes import DfaLexeme
 from grammar.options import GrammarOptions
 from grammar.places import Place, Places
-from grammar.reach import OVER, Reach, after_byte, behind, joined, of_scalar, outside, under
-from grammar.threads import Choice, Continuation, InLexeme, Thread
+from grammar.reach import OVER, Reach, after_byte, behind, joined, of_scalar, of_threads, outside, under
+from grammar.threads import Choice, Continuation, InLexeme, Run, Thread
+from grammar.trie import Branch
 from grammar.vocabulary import Vocabulary
 from plugins.errors import InvalidGrammar
 
@@ -62,6 +63,44 @@ class MemberDone(Then):
 
     def _find(self, outcome: int, at: Place, vocabulary: Vocabulary) -> Reach:
         return self.state.between_reach(vocabulary) or super()._find(outcome, at, vocabulary)
+
+
+class Between:
+    """After a member of an object or an item of an array: a comma or the closing bracket. As tokens it is what `done`,
+    which stands for the same place behind the value, can read; so that is asked once for both."""
+
+    __slots__ = ("_known", "_threads", "done")
+
+    def __init__(self, done: Continuation, threads: Callable[[], tuple[Choice, ...]]) -> None:
+        self.done = done
+        self._threads = threads
+        self._known: tuple[Choice, ...] | None = None
+
+    def threads(self) -> tuple[Choice, ...]:
+        if self._known is None:
+            self._known = self._threads()
+        return self._known
+
+    def step(self, byte: int, run: Run) -> tuple[Thread, ...]:
+        found: tuple[Thread, ...] = ()
+        for thread in self.threads():
+            if byte in thread.moves:
+                found += thread.step(byte, run)
+        return found
+
+    def root(self, gather: Gather) -> None:
+        vocabulary = gather.vocabulary
+        gather.add_ways(self.done.reach(0, vocabulary.places.root, vocabulary), vocabulary.structural, False)
+
+    def walk(self, branch: Branch, gather: Gather) -> None:
+        for thread in self.threads():
+            thread.walk(branch, gather)
+
+    def reach(self, at: Place, vocabulary: Vocabulary) -> Reach:
+        return of_threads(self.threads(), at, vocabulary)
+
+    def firsts(self) -> Iterable[int]:
+        return [byte for thread in self.threads() for byte in thread.moves]
 
 
 class Layout:

@@ -203,16 +203,16 @@ def set_bits(row, ids):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def set_bits_except(row, ids, others):  # type: ignore[no-untyped-def]
-    """`set_bits` for those of `ids` that are not in `others`, a short array."""
+    """`set_bits` for those of `ids` that are not in `others`."""
+    were_set = np.empty(others.size, np.bool_)
+    for j in range(others.size):
+        were_set[j] = row[others[j] >> 5] >> np.int32(others[j] & 31) & 1
     for k in range(ids.size):
         token = ids[k]
-        wanted = True
-        for j in range(others.size):
-            if others[j] == token:
-                wanted = False
-                break
-        if wanted:
-            row[token >> 5] |= np.int32(1) << np.int32(token & 31)
+        row[token >> 5] |= np.int32(1) << np.int32(token & 31)
+    for j in range(others.size):
+        if not were_set[j]:
+            row[others[j] >> 5] &= ~(np.int32(1) << np.int32(others[j] & 31))
 
 
 @njit(cache=True, nogil=True)

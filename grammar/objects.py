@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from grammar.frames import MemberDone, Then, closing
+from grammar.frames import Between, MemberDone, Then, closing
 from grammar.gather import Guard
 from grammar.guards import DistinctKey
 from grammar.lexemes import QUOTE, Lexeme
@@ -233,21 +233,27 @@ class ObjectState:
     def between(self) -> tuple[Thread, ...]:
         """After a member."""
         if self._after is None:
-            layout = self.values.layout
-            threads: tuple[Thread, ...] = ()
-            if self._has_names():
-                threads = (Choice({_COMMA: Then(lambda: layout.optional(layout.block, Then(self.name_threads)))}),)
+            after: tuple[Thread, ...] = ()
+            if self._has_names() or self.may_close():
+                after = (Between(self.member_done(), self._next_or_close),)
             if self.may_close():
-                instead = () if self.plan.check is None else threads  # where the check refuses the bracket
-                ending = Then(lambda: (*instead, *self._close()))
-                threads = (*threads, *self._close(), *layout.before_close(ending))
-            self._after = threads
+                # Where the check refuses the bracket, a comma may come instead.
+                ending = self._close if self.plan.check is None else self._next_or_close
+                after = (*after, *self.values.layout.before_close(Then(ending)))
+            self._after = after
         return self._after
+
+    def _next_or_close(self) -> tuple[Choice, ...]:
+        layout = self.values.layout
+        closing = self._close() if self.may_close() else ()
+        if not self._has_names():
+            return closing
+        return (Choice({_COMMA: Then(lambda: layout.optional(layout.block, Then(self.name_threads)))}), *closing)
 
     def _has_names(self) -> bool:
         return self.offers_free() or bool(self.offered())
 
-    def _close(self) -> tuple[Thread, ...]:
+    def _close(self) -> tuple[Choice, ...]:
         return tuple(closing(_BRACE, self.plan.check, follow) for follow in self.follow.branches)
 
     def name_threads(self) -> tuple[Thread, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable
-from contextlib import suppress
 from threading import Lock
 from typing import Any
 
@@ -29,8 +28,10 @@ class Remembered:
         found = self._entries.get(key)
         if found is None:
             return None
-        with suppress(KeyError):  # another thread may just have dropped it
+        try:
             self._entries.move_to_end(key)
+        except KeyError:  # another thread has just dropped it
+            pass
         return found[0]
 
     def items(self) -> list[tuple[Hashable, Any]]:

@@ -19,13 +19,14 @@ class Start:
     """Before the first byte of a value that satisfies `terms`. Readings that differ only in `follow` are put together
     by `Configs.intern`, so that alternatives do not multiply as values nest."""
 
-    __slots__ = ("_threads", "follow", "source", "terms")
+    __slots__ = ("_reach", "_threads", "follow", "source", "terms")
 
     def __init__(self, source: ValueSource, terms: Any, follow: Continuation) -> None:
         self.source = source
         self.terms = terms
         self.follow = follow
         self._threads: tuple[Thread, ...] | None = None
+        self._reach: Reach | None = None
 
     def threads(self) -> tuple[Thread, ...]:
         if self._threads is None:
@@ -49,8 +50,13 @@ class Start:
             thread.walk(branch, gather)
 
     def reach(self, at: Place, vocabulary: Vocabulary) -> Reach:
+        if self._reach is not None:
+            return self._reach
         value = self.source.value_reach(self.terms, at, vocabulary)
-        return reach.followed(value, self.follow, 0, at, vocabulary)
+        found = reach.followed(value, self.follow, 0, at, vocabulary)
+        if at is vocabulary.places.root:
+            self._reach = found
+        return found
 
     def firsts(self) -> Iterable[int]:
         return range(256)

@@ -8,7 +8,7 @@ from typing import Any
 
 from grammar.arrays import ArrayState, ItemDone
 from grammar.completion.words import ShortWords, Word
-from grammar.frames import MemberDone
+from grammar.frames import Between, MemberDone
 from grammar.objects import Free, Named, ObjectState
 from grammar.schema.containers import Conj, conj
 from grammar.starts import Start
@@ -45,6 +45,8 @@ class Costs:
             return self.value(thread.source, thread.terms) + self.follow(thread.follow, 0)
         if isinstance(thread, Choice):
             return min(self.move(thread, byte) for byte in thread.moves)
+        if isinstance(thread, Between):
+            return min(map(self.thread, thread.threads()))
         assert isinstance(thread, InLexeme)
         if isinstance(thread.follow, Named):
             return min((cost for cost, _ in self.names(thread)), default=NEVER)

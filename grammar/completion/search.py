@@ -9,6 +9,7 @@ from typing import NamedTuple
 from grammar.blocked.watch import Watch
 from grammar.completion.costs import NEVER, Costs
 from grammar.config import Config, Configs
+from grammar.frames import Between
 from grammar.objects import Named
 from grammar.starts import Start
 from grammar.tape import Place, Tape
@@ -111,6 +112,9 @@ def _of_thread(thread: Thread, costs: Costs) -> Iterator[tuple[int, bytes]]:
     elif isinstance(thread, Choice):
         for byte in thread.moves:
             yield costs.move(thread, byte), bytes([byte])
+    elif isinstance(thread, Between):
+        for choice in thread.threads():
+            yield from _of_thread(choice, costs)
     elif isinstance(thread, InLexeme):
         yield from _of_lexeme(thread, costs)
     else:
