@@ -129,6 +129,18 @@ class Layout:
 
     def close_reach(self, byte: int, follow: Continuation, vocabulary: Vocabulary) -> Reach:
         """Perhaps whitespace, and then the closing bracket."""
+        closed = follow.closed
+        if closed is None:
+            closed = follow.closed = {}
+        known = closed.get(byte)
+        if known is None:
+            nested = any([branch.is_asked(0) for branch in follow.branches])
+            known = self._close_reach(byte, follow, vocabulary)
+            if not nested:  # otherwise it was told for one place only
+                closed[byte] = known
+        return known
+
+    def _close_reach(self, byte: int, follow: Continuation, vocabulary: Vocabulary) -> Reach:
         places = vocabulary.places
         bracket = places.root.below(byte)
         if bracket is None:

@@ -17,7 +17,7 @@ from grammar.lexemes import QUOTE, Lexeme
 from grammar.members import member_terms, surely_has_value
 from grammar.objects import Claims, ObjectPlan, ObjectState, ordered_names
 from grammar.options import GrammarOptions
-from grammar.places import HERE, Place
+from grammar.places import HERE, Place, Places
 from grammar.reach import Reach, after_byte, joined, of_scalar, of_threads
 from grammar.schema import numbers, strings
 from grammar.schema.checks import Checks
@@ -36,7 +36,9 @@ from plugins.errors import GrammarLimit, InvalidGrammar
 _State = TypeVar("_State", ObjectState, ArrayState, Start, Many)
 _STATES = 20_000
 """Object and array states kept for sharing; beyond, the table starts anew and nothing but speed is lost."""
+_Scalars = tuple[tuple[Lexeme, ...], tuple[Lexeme, ...], Lexeme | None]
 _HOLE = Hole()
+_UNKNOWN: Any = object()
 _ANY_OBJECT = ((), (Object(),))
 _ANY_ARRAY = ((), (Array(),))
 _PATTERNS = 6
@@ -68,6 +70,8 @@ class Values:
         self._states: dict[Any, Any] = {}
         self._reaches: dict[int, tuple[Conj, Reach]] = {}
         self._looking: set[int] = set()
+        self._lexemes: dict[int, tuple[Domain, _Scalars]] = {}
+        self._scalar_reaches: dict[int, Reach] = {}
 
     # --- threads ---
 
@@ -75,7 +79,7 @@ class Values:
         """Threads at the first byte of a value that satisfies all of `terms`."""
         domain = self.domain(terms)
         moves: dict[int, Any] = {}
-        lexemes = string_lexemes(domain.strings)
+        lexemes, numbers, words = self._scalars(domain)
         if lexemes:
             moves[QUOTE] = lambda: tuple(InLexeme(lexeme, lexeme.start, follow) for lexeme in lexemes)
         objects = [found for spec in domain.objects if (found := self.object_plan(spec)) is not None]
@@ -87,15 +91,26 @@ class Values:
                 self.array_state(plan, 0, (0,) * len(plan.contains), 0, follow).opened() for plan in arrays
             )
         threads: list[Thread] = [Choice(moves)] if moves else []
-        threads.extend(InLexeme(lexeme, lexeme.start, follow) for lexeme in number_lexemes(domain.numbers))
-        words = word_lexeme(domain.null, domain.booleans)
+        threads.extend([InLexeme(lexeme, lexeme.start, follow) for lexeme in numbers])
         if words is not None:
             threads.append(InLexeme(words, words.start, follow))
         return tuple(threads)
 
+    def _scalars(self, domain: Domain) -> _Scalars:
+        """Lexemes of its strings, of its numbers, and of what has a name."""
+        known = self._lexemes.get(id(domain))
+        if known is None:
+            if len(self._lexemes) >= _STATES:
+                self._lexemes, self._scalar_reaches = {}, {}
+            names = word_lexeme(domain.null, domain.booleans)
+            found = string_lexemes(domain.strings), number_lexemes(domain.numbers), names
+            known = self._lexemes[id(domain)] = domain, found  # as long as `domain` is kept, nothing else has its id
+        return known[1]
+
     def renewed(self) -> Values:
         """Forget all frames; those in use live on with their matchers."""
         self._terms, self._states, self._reaches, self._unblocked_domains = {}, {}, {}, {}
+        self._lexemes, self._scalar_reaches = {}, {}
         return self
 
     def start(self, terms: Conj, follow: Continuation) -> Start:
@@ -127,14 +142,12 @@ class Values:
 
     def _value_reach(self, terms: Conj, at: Place, vocabulary: Vocabulary) -> Reach:
         domain, places = self.domain(terms), vocabulary.places
-        read, ends = HERE, 0
-        words = word_lexeme(domain.null, domain.booleans)
-        scalars = (*string_lexemes(domain.strings), *number_lexemes(domain.numbers), *((words,) if words else ()))
-        for lexeme in scalars:
-            inside, over = of_scalar(lexeme, places)
-            read |= inside
-            ends |= over
-        parts = [Reach(read, ends)]
+        found = self._scalar_reaches.get(id(domain))
+        if found is None:
+            found = self._scalar_reaches[id(domain)] = _of_scalars(self._scalars(domain), places)
+        if not domain.objects and not domain.arrays:
+            return found
+        parts = [found]
         for byte, opened in ((0x7B, self._objects_reach), (0x5B, self._arrays_reach)):
             first, place = places.root.below(byte), at.below(byte)
             if first is not None and place is not None:
@@ -157,7 +170,7 @@ class Values:
 
     def numbers(self, terms: Conj) -> tuple[Lexeme, ...]:
         """Lexemes of the numbers that satisfy `terms`."""
-        return number_lexemes(self.domain(terms).numbers)
+        return self._scalars(self.domain(terms))[1]
 
     def many(self, branches: tuple[Continuation, ...]) -> Many:
         key = frozenset(branches)
@@ -283,15 +296,16 @@ class Values:
 
     def object_plan(self, spec: Object) -> ObjectPlan | None:
         """None where no object satisfies `spec`."""
-        if spec not in self._objects:
-            assumed, self._assumed = self._assumed, False
-            plan = self._object_plan(spec)
-            tentative = self._assumed and bool(self._asking)
-            self._assumed = self._assumed or assumed
-            if tentative:  # it leaves out what is still being asked
-                return plan
+        known = self._objects.get(spec, _UNKNOWN)
+        if known is not _UNKNOWN:
+            return known
+        assumed, self._assumed = self._assumed, False
+        plan = self._object_plan(spec)
+        tentative = self._assumed and bool(self._asking)
+        self._assumed = self._assumed or assumed
+        if not tentative:  # otherwise it leaves out what is still being asked
             self._objects[spec] = plan
-        return self._objects[spec]
+        return plan
 
     def _object_plan(self, spec: Object) -> ObjectPlan | None:
         if spec.contradicts():
@@ -326,7 +340,9 @@ class Values:
             if few is None:
                 lexemes = string_lexemes(language)
                 free.extend((lexeme, terms) for lexeme in lexemes)
-                free_claims.extend([self._claims(spec, terms, partial(_overlap, language, refused))] * len(lexemes))
+                if spec.some:
+                    ways = self._claims(spec, terms, partial(_overlap, language, refused))
+                    free_claims.extend([ways] * len(lexemes))
             else:
                 more = sorted(few - refused)
                 if self.blocklist is not None:
@@ -335,7 +351,9 @@ class Values:
                 values.extend([terms] * len(more))
         if not free and spec.low > len(names):
             return None
-        claims = [self._claims(spec, terms, partial(_has, name)) for name, terms in zip(names, values, strict=True)]
+        claims: list[Claims] = []
+        if spec.some:
+            claims = [self._claims(spec, terms, partial(_has, name)) for name, terms in zip(names, values, strict=True)]
         plan = ObjectPlan(
             tuple(names),
             tuple(values),
@@ -347,8 +365,8 @@ class Values:
             self.options.property_order == "any" or (lists > 1 and self.options.property_order == "schema"),
             self._check(spec.checks),
             len(spec.some),
-            tuple(claims) if spec.some else (),
-            tuple(free_claims) if spec.some else (),
+            tuple(claims),
+            tuple(free_claims),
         )
         least = plan.ends.least(0, 0) if spec.some else 0
         return None if least is None or (spec.high is not None and least > spec.high) else plan
@@ -398,15 +416,16 @@ class Values:
 
     def array_plan(self, spec: Array) -> ArrayPlan | None:
         """None where no array satisfies `spec`."""
-        if spec not in self._arrays:
-            assumed, self._assumed = self._assumed, False
-            plan = self._array_plan(spec)
-            tentative = self._assumed and bool(self._asking)
-            self._assumed = self._assumed or assumed
-            if tentative:  # it leaves out what is still being asked
-                return plan
+        known = self._arrays.get(spec, _UNKNOWN)
+        if known is not _UNKNOWN:
+            return known
+        assumed, self._assumed = self._assumed, False
+        plan = self._array_plan(spec)
+        tentative = self._assumed and bool(self._asking)
+        self._assumed = self._assumed or assumed
+        if not tentative:  # otherwise it leaves out what is still being asked
             self._arrays[spec] = plan
-        return self._arrays[spec]
+        return plan
 
     def _array_plan(self, spec: Array) -> ArrayPlan | None:
         prefix = []
@@ -492,6 +511,16 @@ class Values:
 
 def _joined(groups: Any) -> tuple[Thread, ...]:
     return tuple(thread for group in groups for thread in group)
+
+
+def _of_scalars(lexemes: _Scalars, places: Places) -> Reach:
+    strings, numbers, words = lexemes
+    read, ends = HERE, 0
+    for lexeme in (*strings, *numbers) if words is None else (*strings, *numbers, words):
+        inside, over = of_scalar(lexeme, places)
+        read |= inside
+        ends |= over
+    return Reach(read, ends)
 
 
 def _overlap(names: StringSet, refused: frozenset[str], language: StringSet) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from grammar.schema import strings
 from grammar.schema.document import Node
@@ -17,16 +17,15 @@ _FEW = 8
 """Properties of which one must differ that are told apart as alternatives; of more, one `Some` speaks."""
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
-    """One conjunct of what a value must satisfy: `node` holds, or (`positive` False) does not."""
+class Term(NamedTuple):
+    """One conjunct of what a value must satisfy: `node` holds, or (`positive` False) does not. Facts are the keys of
+    most tables, and tuples are hashed without a call of Python."""
 
     node: Node
     positive: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Literal:
+class Literal(NamedTuple):
     """The value equals `json`, canonical JSON text of a constant, or (`positive` False) does not."""
 
     json: str
@@ -44,12 +43,23 @@ def conj(terms: Iterable[Fact]) -> Conj:
     return tuple(dict.fromkeys(terms))
 
 
+class _Hashed:
+    """What is looked up far more often than it is made; for frozen dataclasses, with `__hash__ = _Hashed.__hash__`."""
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(tuple([getattr(self, name) for name in self.__dataclass_fields__]))  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return self._hash
+
+
 def negated(term: Fact) -> Fact:
-    return replace(term, positive=not term.positive)
+    return term._replace(positive=not term.positive)
 
 
 @dataclass(frozen=True)
-class Members:
+class Members(_Hashed):
     """`properties`, `patternProperties` and `additionalProperties` of one schema: they act together.
 
     `rest` is for names that are neither in `named` nor match a pattern; None = anything. `silent`: from a negation,
@@ -60,6 +70,7 @@ class Members:
     patterns: tuple[tuple[str, Conj], ...] = ()
     rest: Conj | None = None
     silent: bool = False
+    __hash__ = _Hashed.__hash__
 
     @cached_property
     def by_name(self) -> dict[str, Conj]:
@@ -74,7 +85,7 @@ class Some:
 
 
 @dataclass(frozen=True)
-class Object:
+class Object(_Hashed):
     parts: tuple[Members, ...] = ()
     required: tuple[str, ...] = ()
     absent: frozenset[str] = frozenset()
@@ -84,6 +95,7 @@ class Object:
     some: tuple[Some, ...] = ()
     checks: frozenset[Fact] = frozenset()
     """What the conjunction cannot express, checked when the value is closed."""
+    __hash__ = _Hashed.__hash__
 
     def meet(self, other: Object) -> Object | None:
         """None where nothing can satisfy both."""
@@ -111,12 +123,13 @@ class Object:
 
 
 @dataclass(frozen=True)
-class Items:
+class Items(_Hashed):
     """`prefixItems` and `items` of one schema; `rest` None = anything. `silent` as in `Members`."""
 
     prefix: tuple[Conj, ...] = ()
     rest: Conj | None = None
     silent: bool = False
+    __hash__ = _Hashed.__hash__
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,13 +143,14 @@ class Contains:
 
 
 @dataclass(frozen=True)
-class Array:
+class Array(_Hashed):
     parts: tuple[Items, ...] = ()
     low: int = 0
     high: int | None = None
     unique: bool = False
     contains: tuple[Contains, ...] = ()
     checks: frozenset[Fact] = frozenset()
+    __hash__ = _Hashed.__hash__
 
     def meet(self, other: Array) -> Array | None:
         high = self.high if other.high is None else other.high if self.high is None else min(self.high, other.high)

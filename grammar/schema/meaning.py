@@ -128,6 +128,8 @@ class Meaning(Algebra):
             return NOTHING
         if not isinstance(schema, dict):
             raise InvalidGrammar(f"a schema must be an object or a boolean, not {schema!r}", pointer=node.pointer)
+        if schema.keys() <= _TYPED:
+            return self._typed(node)
         if "$ref" in schema and node.draft <= 7:
             return self.of(Term(node.document.resolve(node, "$ref")), thorough)
         thorough = thorough or "unevaluatedProperties" in schema or "unevaluatedItems" in schema
@@ -143,11 +145,8 @@ class Meaning(Algebra):
     def _own(self, node: Node) -> Domain:
         """Keywords that look at the value itself."""
         schema = node.value
-        domain = self._typed(node)
-        if schema.keys() <= _TYPED:
-            return domain
         domain = self.intersect(
-            domain,
+            self._typed(node),
             Domain(
                 numbers=self._numbers(node),
                 strings=self._strings(node),
