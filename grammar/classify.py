@@ -8,7 +8,7 @@ vocabulary costs about as much as looking the answer up.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,12 +25,11 @@ MAX_BRANCHES = 4_000
 """Classified subtrees of small tries kept per lexeme."""
 _SPARSE = 1_500
 _APART = 64
-"""Longer lists are followed down the vocabulary in one pass, and nothing is kept of it."""
+"""Longer lists are followed down the vocabulary in one pass, and nothing is kept of it; see `rests` for others."""
 _NONE = np.empty(0, np.int32)
 
 
-@dataclass(frozen=True, slots=True)
-class RootClass:
+class RootClass(NamedTuple):
     """Tokens from a lexeme state: those that stay inside (`row` as a bitmask, or `ids` where they are few) and those
     that end it."""
 
@@ -143,9 +142,6 @@ def _walk(vocabulary: Vocabulary, lexeme: DfaLexeme, state: int) -> tuple[RootCl
 
 def _of_words(vocabulary: Vocabulary, lexeme: Any, start: State) -> RootClass:
     """Follow the usual spellings down the vocabulary, and the unusual ones through the tokens with a backslash."""
-    few = rests(vocabulary, lexeme, start, _APART)
-    if few is not None:
-        return _put_together(lexeme, few)
     inside: list[I32] = []
     ended: dict[int, _Ended] = {}
     window = lexeme.window(start)
@@ -163,54 +159,34 @@ def _joined(inside: list[I32], ended: dict[int, _Ended]) -> RootClass:
     return RootClass(None, join(inside), endings)
 
 
-class Rest:
+class Rest(NamedTuple):
     """What is left of one word: tokens that stay inside, and those that end it, if there are any."""
 
-    __slots__ = ("_ending", "_endings", "ids")
-
-    def __init__(self, ids: I32, ending: Ending | None) -> None:
-        self.ids = ids
-        self._ending = ending
-        self._endings: dict[int, Ending] = {}
-
-    def ending(self, outcome: int) -> Ending | None:
-        """Those that end it, for a list in which this is its outcome; the same object each time."""
-        some = self._ending
-        if some is None:
-            return None
-        found = self._endings.get(outcome)
-        if found is None:
-            found = self._endings[outcome] = Ending(outcome, some.closers, some.numbers, some.tokens)
-        return found
+    ids: I32
+    ending: Ending | None
 
 
-def rests(vocabulary: Vocabulary, lexeme: Any, state: State, most: int) -> list[tuple[int, Rest]] | None:
-    """(word, what is left of it) for each possible word; None where they are more than `most` or none is usual.
+def rests(vocabulary: Vocabulary, lexeme: Any, state: State) -> list[tuple[int, Rest]] | None:
+    """(outcome, what is left of it) for each possible word; None where they are many or none is usual, or the lexeme is
+    no list of words.
 
     Kept by spelling: the same names are in many schemas.
     """
+    if not lexeme.is_list:
+        return None
     window = lexeme.window(state)
-    if window is None or window[1] - window[0] > most:
+    if window is None or window[1] - window[0] > _APART:
         return None
     low, high, at = window
     known, is_string, found = vocabulary.rests, lexeme.is_string, []
-    for word in range(low, high):
-        key = (is_string, lexeme.words[word][at:])
+    for word, outcome in zip(lexeme.words[low:high], lexeme.outcomes[low:high], strict=True):
+        key = (is_string, word[at:])
         rest: Rest | None = known.get(key)
         if rest is None:
             rest = _of_rest(vocabulary, *key)
             known.put(key, rest, rest.ids.nbytes + len(key[1]))
-        found.append((word, rest))
+        found.append((outcome, rest))
     return found
-
-
-def _put_together(lexeme: Any, rests: list[tuple[int, Rest]]) -> RootClass:
-    endings = []
-    for word, rest in rests:
-        ending = rest.ending(lexeme.outcome_of(word))
-        if ending is not None:
-            endings.append(ending)
-    return RootClass(None, join([rest.ids for _, rest in rests]), tuple(endings))
 
 
 def _of_rest(vocabulary: Vocabulary, is_string: bool, rest: bytes) -> Rest:

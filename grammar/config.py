@@ -151,17 +151,23 @@ class Configs:
         gather = Gather(self.vocabulary)
         for thread in config.threads:
             thread.root(gather)
-            if self.beyond is not None and not (type(thread) is InLexeme and thread.lexeme.general):
-                thread.walk(self.beyond, gather)
-        rows = list({id(row): row for row in gather.rows}.values())
-        base = rows[0] if rows else self.blank
-        if len(rows) > 1:
-            base = np.bitwise_or.reduce(rows)
+        if self.beyond is not None:
+            for thread in config.threads:
+                if not (type(thread) is InLexeme and thread.lexeme.general):
+                    thread.walk(self.beyond, gather)
         empty = not gather.rows and not gather.sure
         if config.can_stop:
             gather.sure.append(self.vocabulary.eos)
-        doubts = tuple(Doubt(guards, direct, join(ids)) for (guards, direct), ids in gather.doubtful.items())
-        return Mask(base, join(gather.sure), doubts, empty)
+        doubts: tuple[Doubt, ...] = ()
+        if gather.doubtful:
+            doubts = tuple([Doubt(guards, direct, join(ids)) for (guards, direct), ids in gather.doubtful.items()])
+        return Mask(self._base(gather.rows), join(gather.sure), doubts, empty)
+
+    def _base(self, rows: list[I32]) -> I32:
+        if len(rows) < 2:
+            return rows[0] if rows else self.blank
+        distinct = list({id(row): row for row in rows}.values())
+        return distinct[0] if len(distinct) == 1 else np.bitwise_or.reduce(distinct)
 
 
 def _merged(starts: list[Start]) -> list[Start]:

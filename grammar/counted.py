@@ -44,6 +44,7 @@ class Counted:
 
     is_string = True
     is_blank = False
+    is_list = False
     general = False
 
     def __init__(

@@ -36,6 +36,8 @@ class Lexeme(Protocol):
     """It is no part of JSON: what follows it may begin with any byte. Its only outcome is 0."""
     is_blank: bool
     """Whitespace; nothing that begins with a blank follows it."""
+    is_list: bool
+    """One of the strings in `words`, each with one of `outcomes`; `window` tells which of them are left."""
     branches: dict[Any, Any] | None
     """Subtrees classified so far, see `classify.in_branch`; None where that is cheaper than looking them up."""
 
@@ -67,6 +69,8 @@ class DfaLexeme:
 
     With `quoted` the automaton describes a JSON string's body and the lexeme takes the closing quote as well.
     """
+
+    is_list = False
 
     def __init__(self, dfa: ByteDfa, *, quoted: bool = False, general: bool = False, is_blank: bool = False) -> None:
         self.general = general
@@ -187,6 +191,7 @@ class Words:
 
     is_string = False
     is_blank = False
+    is_list = True
     general = False
     branches: dict[Any, Any] | None = None
 

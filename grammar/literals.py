@@ -46,6 +46,7 @@ class Literals:
 
     is_string = True
     is_blank = False
+    is_list = True
     general = False
     branches: dict[Any, Any] | None = None
 

@@ -52,6 +52,7 @@ class ObjectPlan:
     claims: tuple[Claims, ...] = ()
     free_claims: tuple[Claims, ...] = ()
     _read: dict[Places, list[tuple[int, int]]] = field(default_factory=dict)
+    _read_from: dict[Places, list[tuple[int, int]]] = field(default_factory=dict)
 
     @cached_property
     def ends(self) -> Ends:
@@ -60,6 +61,19 @@ class ObjectPlan:
     @cached_property
     def counts(self) -> bool:
         return bool(self.low > sum(self.required)) or self.high is not None
+
+    @cached_property
+    def in_order(self) -> bool:
+        """Which names may come next hangs on nothing but where the last one stands in the list."""
+        return not (self.any_order or self.counts or self.some)
+
+    @cached_property
+    def until(self) -> list[int]:
+        """For each index the one behind the first required name from there on: names up to it may come next."""
+        found = [len(self.names)]
+        for i in reversed(range(len(self.names))):
+            found.append(i + 1 if self.required[i] else found[-1])
+        return found[::-1]
 
     @cached_property
     def spelled(self) -> list[tuple[bytes, int]]:
@@ -72,6 +86,19 @@ class ObjectPlan:
         if found is None:
             found = self._read[places] = [of_word(plain(name) + b'"', places) for name in self.names]
         return found
+
+    def read_from(self, at: int, places: Places) -> tuple[int, int]:
+        """The same of all names that may come next from index `at` on, where they come in order."""
+        found = self._read_from.get(places)
+        if found is None:
+            read = ends = 0
+            found = [(0, 0)]
+            for needed, (inside, over) in zip(reversed(self.required), reversed(self.names_read(places)), strict=True):
+                read, ends = (inside, over) if needed else (read | inside, ends | over)
+                found.append((read, ends))
+            found.reverse()
+            self._read_from[places] = found
+        return found[at]
 
     @cached_property
     def distinct(self) -> DistinctKey:
@@ -170,11 +197,14 @@ class ObjectState:
 
     def offered(self) -> list[int]:
         """Listed names that may come next and leave the object completable."""
-        plan = self.plan
-        room = None if plan.high is None else plan.high - self.count
-        found: list[int] = []
         if self._offered is not None:
             return self._offered
+        plan = self.plan
+        if plan.in_order:
+            self._offered = list(range(self.at, plan.until[self.at]))
+            return self._offered
+        room = None if plan.high is None else plan.high - self.count
+        found: list[int] = []
         missing = self.missing()
         for i in range(self.at if not plan.any_order else 0, len(plan.names)):
             if plan.any_order and self.at >> i & 1:
@@ -267,7 +297,7 @@ class ObjectState:
         offered = self.offered()
         threads: list[Thread] = []
         if offered:
-            chosen = set(offered)
+            chosen = range(offered[0], offered[-1] + 1) if plan.in_order else frozenset(offered)
             lexeme = Literals([pair for pair in plan.spelled if pair[1] in chosen])
             threads.append(InLexeme(lexeme, lexeme.start, Named(self)))
         if self.offers_free():
@@ -343,10 +373,13 @@ class ObjectState:
         plan, layout, places = self.plan, self.values.layout, vocabulary.places
         if self._read is None:
             read = ends = 0
-            known = plan.names_read(places)
-            for i in self.offered():
-                read |= known[i][0]
-                ends |= known[i][1]
+            if plan.in_order:
+                read, ends = plan.read_from(self.at, places)
+            else:
+                known = plan.names_read(places)
+                for i in self.offered():
+                    read |= known[i][0]
+                    ends |= known[i][1]
             for lexeme, _ in plan.free if self.offers_free() else ():
                 inside, over = of_scalar(lexeme, places)
                 read |= inside

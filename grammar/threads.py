@@ -202,6 +202,10 @@ class InLexeme:
         if self.lexeme.general:
             self._general_root(gather)
             return
+        words = classify.rests(gather.vocabulary, self.lexeme, self.state)
+        if words is not None:
+            self._words_root(words, gather)
+            return
         found = classify.at_root(gather.vocabulary, self.lexeme, self.state)
         if found.row is not None:
             gather.rows.append(found.row)
@@ -219,6 +223,30 @@ class InLexeme:
                     after = follow.reach(ending.outcome, places.root, gather.vocabulary)
                     gather.add_ways(after, ending, self.lexeme.is_string)
                 gather.direct = False
+            if ended is not None:
+                for thread in follow.after(ended):
+                    thread.root(gather)
+            gather.guards = outer
+
+    def _words_root(self, words: list[tuple[int, classify.Rest]], gather: Gather) -> None:
+        """In a list of a few words, which ends with a closing quote or may end and cannot go on."""
+        ended = self.lexeme.outcome(self.state)
+        is_string = self.lexeme.is_string
+        places = gather.vocabulary.places
+        outer = gather.guards
+        for _, rest in words:
+            gather.add(rest.ids)
+        for follow in self.follow.branches:
+            if follow.guard is not None:
+                gather.guards = (*outer, follow.guard)
+            gather.direct = is_string
+            for outcome, (_, ending) in words:
+                if ending is not None:
+                    gather.add(ending.closers)
+                    if ending.numbers.size:
+                        after = follow.reach(outcome, places.root, gather.vocabulary)
+                        gather.add_ways(after, ending, is_string)
+            gather.direct = False
             if ended is not None:
                 for thread in follow.after(ended):
                     thread.root(gather)
