@@ -134,7 +134,7 @@ class Layout:
             closed = follow.closed = {}
         known = closed.get(byte)
         if known is None:
-            nested = any([branch.is_asked(0) for branch in follow.branches])
+            nested = any(branch.is_asked(0) for branch in follow.branches)
             known = self._close_reach(byte, follow, vocabulary)
             if not nested:  # otherwise it was told for one place only
                 closed[byte] = known

@@ -194,6 +194,31 @@ def pairs_reached(table, state, text, start, mine, at):  # type: ignore[no-untyp
 
 
 @njit(cache=True, nogil=True)
+def walk_places(byte, depth, skip, root, transitions, accepting, start, inside, ends):  # type: ignore[no-untyped-def]
+    """Follow a lexeme down a small trie from below its node `root`, reached in state `start`.
+
+    Sets `inside` (bool per node) where the lexeme can go on, and `ends` where it may end.
+    """
+    stack = np.empty(1024, np.int32)
+    top = depth[root]
+    stack[0] = start
+    i = root + 1
+    while i < skip[root]:
+        d = depth[i] - top
+        after = transitions[stack[d - 1], byte[i]]
+        if after < 0:
+            i = skip[i]
+            continue
+        ends[i] = accepting[after]
+        for k in range(256):
+            if transitions[after, k] >= 0:
+                inside[i] = True
+                break
+        stack[d] = after
+        i += 1
+
+
+@njit(cache=True, nogil=True)
 def set_bits(row, ids):  # type: ignore[no-untyped-def]
     """`for t in ids: row[t // 32] |= 1 << (t % 32)`."""
     for k in range(ids.size):
@@ -301,6 +326,7 @@ def warm() -> None:
     walk(byte, empty, empty, i32, empty, empty, table, flags, 0, -1, i32, i32, i32)
     walk_general(byte, empty, empty, i32, empty, empty, table, flags, 0, np.zeros(256, np.bool_), i32, i32)
     walk_lengths(byte, empty, empty, i32, empty, empty, table, 0, 0, -1, i32)
+    walk_places(np.zeros(1, np.uint8), i32, i32, 0, table, flags, 0, flags, flags)
     alive = np.ones((1, 1), np.bool_)
     walk_counted(byte, empty, empty, i32, empty, empty, table, table, 0, 0, 0, -1, alive, flags, i32, i32)
     pairs_reached(table, 0, table, 0, i32, i32)

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from grammar.trie import Branch
 
@@ -76,6 +77,10 @@ class Places:
             self._insert(text)
         for place in self.all:
             place.prepare(self)
+        # Inserted in order, so numbers are those of a depth-first walk: the trie as arrays, for the compiled loop.
+        self.byte = np.array([place.path[-1] if place.path else 0 for place in self.all], np.uint8)
+        self.depth = np.array([len(place.path) for place in self.all], np.int32)
+        self.skip = np.array([place.number + sum(1 for _ in _subtree(place)) for place in self.all], np.int32)
         self._behind: dict[tuple[int, int], int] = {}
         self.words: dict[bytes, tuple[int, int]] = {}
         """What strings read from their opening quote on, see `reach`."""
@@ -118,6 +123,11 @@ class Places:
                 self._behind.clear()
             self._behind[ends, found] = known
         return known
+
+
+def bits_of(flags: npt.NDArray[np.bool_]) -> int:
+    """The set of the places whose flag is set."""
+    return int.from_bytes(np.packbits(flags, bitorder="little").tobytes(), "little")
 
 
 def numbers(found: int) -> Iterator[int]:

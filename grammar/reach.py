@@ -12,10 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
+from grammar import kernels
 from grammar.gather import Gather, Guard
-from grammar.lexemes import BACKSLASH, QUOTE
+from grammar.lexemes import BACKSLASH, QUOTE, DfaLexeme
 from grammar.literals import Literals
-from grammar.places import HERE, Place, Places, numbers
+from grammar.places import HERE, Place, Places, bits_of, numbers
 
 if TYPE_CHECKING:
     from grammar.threads import Continuation, Thread
@@ -182,11 +185,25 @@ def _read_by(lexeme: Any, places: Places) -> _Read:
         if type(lexeme) is Literals:
             return _spelled_names(lexeme, places)
         start = places.root.children.get(QUOTE) if lexeme.is_string else places.root
-        found = (HERE, ()) if start is None else _read(lexeme, start)
+        if start is None:
+            found = HERE, ()
+        elif type(lexeme) is DfaLexeme:
+            found = _read_automaton(lexeme, start, places)
+        else:
+            found = _read(lexeme, start)
         if len(places.lexemes) >= _MOST_LEXEMES:
             places.lexemes.clear()
         places.lexemes[lexeme] = found
     return found
+
+
+def _read_automaton(lexeme: DfaLexeme, start: Place, places: Places) -> _Read:
+    flags = np.zeros((2, len(places.all)), np.bool_)
+    kernels.walk_places(
+        places.byte, places.depth, places.skip, start.number, lexeme.table, lexeme.accepting, lexeme.start, *flags
+    )
+    ends = bits_of(flags[1])
+    return HERE | 1 << start.number | bits_of(flags[0]), ((0, ends),) if ends else ()
 
 
 def _read(lexeme: Any, start: Any) -> _Read:
