@@ -192,12 +192,9 @@ def rests(vocabulary: Vocabulary, lexeme: Any, state: State) -> list[tuple[int, 
 def _of_rest(vocabulary: Vocabulary, is_string: bool, rest: bytes) -> Rest:
     """One word alone; its outcome is 0."""
     if is_string and BACKSLASH not in rest:
-        lead = chr(rest[0])
-        closing = vocabulary.closings.get(rest)
-        if lead.isalnum() and lead.isascii() and rest[0] not in vocabulary.escapes.children:
-            escaped, alone = vocabulary.escape_of(lead)
-            if alone:
-                return Rest(np.array(vocabulary.beginnings(rest) + escaped.tolist(), np.int32), closing)
+        escaped = vocabulary.escaped_beginnings(rest)
+        if escaped is not None:
+            return Rest(join([np.array(vocabulary.beginnings(rest), np.int32), *escaped]), vocabulary.closings.get(rest))
     inside: list[I32] = []
     ended: dict[int, _Ended] = {}
     lexeme = Literals([(rest, 0)]) if is_string else Words([(rest, 0)])

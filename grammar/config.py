@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from grammar.frames import Between
 from grammar.gather import Gather, Guard, join
 from grammar.starts import Start
 from grammar.tape import Tape
-from grammar.threads import AT_END, Continuation, InLexeme, Run, Thread
+from grammar.threads import AT_END, Choice, Continuation, InLexeme, Run, Thread
 from grammar.trie import I32, Branch
 from grammar.vocabulary import Vocabulary
 from plugins.errors import GrammarLimit
@@ -148,6 +149,47 @@ class Configs:
         return found
 
     def _mask(self, config: Config) -> Mask:
+        key = self._situation(config) if self.beyond is None else None
+        if key is None:
+            return self._gathered(config)
+        masks = self.vocabulary.masks
+        found: Mask | None = masks.get(key)
+        if found is None:
+            found = self._gathered(config)
+            masks.put(key, found, found.ids.nbytes)
+        return found
+
+    def _situation(self, config: Config) -> tuple[Any, int, int] | None:
+        """What the mask hangs on where only punctuation can come, the same in every grammar: the blanks that may come,
+        what can be read after them, and what without them. None where anything else may come, or a guard is asked."""
+        vocabulary = self.vocabulary
+        root = vocabulary.places.root
+        blank = None
+        read = spaced = 0
+        for thread in config.threads:
+            kind = type(thread)
+            if kind is InLexeme:
+                assert isinstance(thread, InLexeme)
+                if blank is not None or not thread.lexeme.is_blank or thread.state != thread.lexeme.start:
+                    return None
+                blank = thread.lexeme
+                found = thread.follow.reach(0, root, vocabulary)
+                spaced = found.read
+                if thread.follow.guard is not None:
+                    return None
+            elif kind is Start or kind is Choice or kind is Between:
+                assert isinstance(thread, Start | Choice | Between)
+                if kind is Start and thread.source.numbers(thread.terms):
+                    return None
+                found = thread.situation(vocabulary)
+                read |= found.read
+            else:
+                return None
+            if found.doubtful:
+                return None
+        return blank, spaced, read
+
+    def _gathered(self, config: Config) -> Mask:
         gather = Gather(self.vocabulary)
         for thread in config.threads:
             thread.root(gather)

@@ -89,8 +89,11 @@ class Between:
         return found
 
     def root(self, gather: Gather) -> None:
-        vocabulary = gather.vocabulary
-        gather.add_ways(self.done.reach(0, vocabulary.places.root, vocabulary), vocabulary.structural, False)
+        gather.add_ways(self.situation(gather.vocabulary), gather.vocabulary.structural, False)
+
+    def situation(self, vocabulary: Vocabulary) -> Reach:
+        """What can be read here, from anywhere."""
+        return self.done.reach(0, vocabulary.places.root, vocabulary)
 
     def walk(self, branch: Branch, gather: Gather) -> None:
         for thread in self.threads():

@@ -152,6 +152,7 @@ class ObjectState:
     __slots__ = (
         "_after",
         "_before",
+        "_entered",
         "_names",
         "_offered",
         "_read",
@@ -181,6 +182,7 @@ class ObjectState:
         self._names: tuple[Thread, ...] | None = None
         self._offered: list[int] | None = None
         self._read: tuple[int, int] | None = None
+        self._entered: dict[int, Reach | None] = {}
 
     # --- what may come next ---
 
@@ -289,10 +291,10 @@ class ObjectState:
     def name_threads(self) -> tuple[Thread, ...]:
         """At the opening quote of a name."""
         if self._names is None:
-            self._names = (Choice({QUOTE: Then(self._in_name)}),)
+            self._names = (Choice({QUOTE: Names(self)}),)
         return self._names
 
-    def _in_name(self) -> tuple[Thread, ...]:
+    def in_name(self) -> tuple[Thread, ...]:
         plan = self.plan
         offered = self.offered()
         threads: list[Thread] = []
@@ -354,12 +356,23 @@ class ObjectState:
 
     def entry_reach(self, index: int, at: Place, vocabulary: Vocabulary) -> Reach | None:
         """After name `index` (-1 - k: a free name of kind k): `:`, perhaps blanks, the value, and on."""
+        if self.plan.some or at is not vocabulary.places.root:
+            return None
+        return (self.after_listed(index) if index >= 0 else self.after_free())._entered_reach(index, vocabulary)
+
+    def _entered_reach(self, index: int, vocabulary: Vocabulary) -> Reach | None:
+        """The same from the state that the name leads to, which is one for all states that offer it."""
+        if index not in self._entered:
+            self._entered[index] = self._find_entered(index, vocabulary)
+        return self._entered[index]
+
+    def _find_entered(self, index: int, vocabulary: Vocabulary) -> Reach | None:
         plan, values, places = self.plan, self.values, vocabulary.places
         colon = places.by_path.get(b":")
-        if plan.some or colon is None or at is not places.root:
+        if colon is None:
             return None
-        value = values.value_reach(plan.values[index] if index >= 0 else plan.free[-1 - index][1], at, vocabulary)
-        after = (self.after_listed(index) if index >= 0 else self.after_free()).between_reach(vocabulary)
+        terms = plan.values[index] if index >= 0 else plan.free[-1 - index][1]
+        value, after = values.value_reach(terms, places.root, vocabulary), self.between_reach(vocabulary)
         if after is None or value.doubtful or after.doubtful or after.ends:
             return None
         layout = values.layout
@@ -371,6 +384,19 @@ class ObjectState:
         if not self._has_names():
             return 0
         plan, layout, places = self.plan, self.values.layout, vocabulary.places
+        read, ends = self._name_read(places)
+        if plan.some or (ends and layout.delayed(layout.block, ends, places) & at.domain):
+            return None
+        return layout.spaced(layout.block, read, places)
+
+    def name_reach(self, vocabulary: Vocabulary) -> Reach | None:
+        """Of a name, from its opening quote on."""
+        read, ends = self._name_read(vocabulary.places)
+        return None if ends or self.plan.some else Reach(HERE | read)
+
+    def _name_read(self, places: Places) -> tuple[int, int]:
+        """What a name reads from its opening quote on, and where it may end."""
+        plan = self.plan
         if self._read is None:
             read = ends = 0
             if plan.in_order:
@@ -385,10 +411,7 @@ class ObjectState:
                 read |= inside
                 ends |= over
             self._read = read, ends
-        read, ends = self._read
-        if plan.some or (ends and layout.delayed(layout.block, ends, places) & at.domain):
-            return None
-        return layout.spaced(layout.block, read, places)
+        return self._read
 
     def _or_closed(self, read: int, vocabulary: Vocabulary) -> Reach | None:
         if not self.may_close():
@@ -402,6 +425,19 @@ class ObjectState:
         if self.done is None:
             self.done = MemberDone(self)
         return self.done
+
+
+class Names(Then):
+    """Before the first byte of a name, behind its opening quote."""
+
+    __slots__ = ("state",)
+
+    def __init__(self, state: ObjectState) -> None:
+        super().__init__(state.in_name)
+        self.state = state
+
+    def _find(self, outcome: int, at: Place, vocabulary: Vocabulary) -> Reach:
+        return self.state.name_reach(vocabulary) or super()._find(outcome, at, vocabulary)
 
 
 class Entry(Continuation):

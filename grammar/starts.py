@@ -40,10 +40,13 @@ class Start:
         return found
 
     def root(self, gather: Gather) -> None:
-        vocabulary = gather.vocabulary
-        gather.add_ways(self.reach(vocabulary.places.root, vocabulary), vocabulary.structural, False)
+        gather.add_ways(self.situation(gather.vocabulary), gather.vocabulary.structural, False)
         for lexeme in self.source.numbers(self.terms):
             InLexeme(lexeme, lexeme.start, self.follow).root(gather)
+
+    def situation(self, vocabulary: Vocabulary) -> Reach:
+        """What can be read here, from anywhere, but for numbers."""
+        return self.reach(vocabulary.places.root, vocabulary)
 
     def walk(self, branch: Branch, gather: Gather) -> None:
         for thread in self.threads():

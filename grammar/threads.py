@@ -310,12 +310,13 @@ Move = Callable[[], tuple[Thread, ...]]
 class Choice:
     """At punctuation: one byte out of a few, each with its own way on. `guards[byte]` is asked after that byte."""
 
-    __slots__ = ("_known", "guards", "moves")
+    __slots__ = ("_known", "_reach", "guards", "moves")
 
     def __init__(self, moves: dict[int, Move], guards: dict[int, Guard] | None = None) -> None:
         self.moves = moves
         self.guards = guards
         self._known: dict[int, tuple[Thread, ...]] = {}
+        self._reach: Reach | None = None
 
     def go(self, byte: int) -> tuple[Thread, ...]:
         known = self._known.get(byte)
@@ -330,8 +331,11 @@ class Choice:
         return self.go(byte) if byte in self.moves else ()
 
     def root(self, gather: Gather) -> None:
-        vocabulary = gather.vocabulary
-        gather.add_ways(self.reach(vocabulary.places.root, vocabulary), vocabulary.structural, False)
+        gather.add_ways(self.situation(gather.vocabulary), gather.vocabulary.structural, False)
+
+    def situation(self, vocabulary: Vocabulary) -> Reach:
+        """What can be read here, from anywhere."""
+        return self.reach(vocabulary.places.root, vocabulary)
 
     def walk(self, branch: Branch, gather: Gather) -> None:
         children, guards = branch.children, self.guards
@@ -353,6 +357,8 @@ class Choice:
             gather.guards = outer
 
     def reach(self, at: Place, vocabulary: Vocabulary) -> Reach:
+        if self._reach is not None:
+            return self._reach
         parts = [reach.OVER]
         root = vocabulary.places.root
         for byte, move in self.moves.items():
@@ -364,7 +370,10 @@ class Choice:
                     continue
                 found = reach.after_byte(first, self._after(move, byte, below, vocabulary))
             parts.append(reach.under(self.guards.get(byte), found) if self.guards is not None else found)
-        return reach.joined(parts)
+        told = reach.joined(parts)
+        if at is root:
+            self._reach = told
+        return told
 
     def _after(self, move: Move, byte: int, at: Place, vocabulary: Vocabulary) -> Reach:
         if not isinstance(move, Continuation):

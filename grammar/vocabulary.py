@@ -31,6 +31,8 @@ _NO_IDS = np.empty(0, np.int32)
 CLASSES_BYTES = 128 << 20
 """A dense class takes 16 kB of a 128,000 token vocabulary."""
 RESTS_BYTES = 32 << 20
+MASKS_BYTES = 16 << 20
+_MOST_ESCAPES = 20_000
 QUOTE, BACKSLASH = b'"', b"\\"
 _FIRST_BYTES = frozenset(b'{}[],:"tfn')
 
@@ -78,6 +80,8 @@ class Vocabulary:
         """Lexeme states classified so far, see `classify`; shared by all grammars of this vocabulary."""
         self.rests = Remembered(RESTS_BYTES)
         """The same for what is left of single words."""
+        self.masks = Remembered(MASKS_BYTES)
+        """Whole masks of places where only punctuation can come, see `config`."""
         self.screens: dict[Any, Any] = {}
         """Blocklists worked out against this vocabulary, see `blocked`."""
         self.lock = threading.Lock()
@@ -159,26 +163,47 @@ class Vocabulary:
         pattern = re.compile(rb'[^"\\]*\\')
         return build_branches((word, token) for token, word in enumerate(self.words) if pattern.match(word))
 
-    def escape_of(self, char: str) -> tuple[I32, bool]:
-        """Tokens that spell a beginning of one escape of `char`, or the whole of it; and whether no token goes on after
-        such an escape."""
-        known = self._escapes_of.get(char)
+    def escape_of(self, char: str, after: Branch | None = None) -> tuple[I32, bool]:
+        """Tokens that spell, after the text of `after` in `escapes`, a beginning of one escape of `char` or the whole
+        of it; and whether no token goes on after such an escape."""
+        after = after or self.escapes
+        known = self._escapes_of.get((char, after.path))
         if known is None:
             ids, alone = [_NO_IDS], True
             for spelling in escapes_of(char):
                 for variant in _cases(spelling):
-                    node: Branch | None = self.escapes
+                    node: Branch | None = after
                     for byte in variant:
                         node = node.children.get(byte) if node is not None else None
                         if node is not None and node.ids is not None:
                             ids.append(node.ids)
                     alone = alone and (node is None or not node.children)
-            known = self._escapes_of[char] = (np.unique(np.concatenate(ids)), alone)
+            if len(self._escapes_of) >= _MOST_ESCAPES:
+                self._escapes_of.clear()
+            known = self._escapes_of[char, after.path] = (np.unique(np.concatenate(ids)), alone)
         return known
 
     @cached_property
-    def _escapes_of(self) -> dict[str, tuple[I32, bool]]:
+    def _escapes_of(self) -> dict[tuple[str, bytes], tuple[I32, bool]]:
         return {}
+
+    def escaped_beginnings(self, text: bytes) -> list[I32] | None:
+        """Tokens that spell a beginning of `text`, a plainly spelled rest of a string with its closing quote, and end in
+        one escape. None where a token could go on after the escape, or a character has several bytes."""
+        found: list[I32] = []
+        node: Branch | None = self.escapes
+        for byte in text:
+            if node is None or byte == QUOTE[0]:
+                break
+            if byte >= 0x80:
+                return None
+            if BACKSLASH[0] in node.children:
+                ids, alone = self.escape_of(chr(byte), node)
+                if not alone:
+                    return None
+                found.append(ids)
+            node = node.children.get(byte)
+        return found
 
     @cached_property
     def closing(self) -> dict[str, I32]:
