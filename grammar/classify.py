@@ -194,7 +194,9 @@ def _of_rest(vocabulary: Vocabulary, is_string: bool, rest: bytes) -> Rest:
     if is_string and BACKSLASH not in rest:
         escaped = vocabulary.escaped_beginnings(rest)
         if escaped is not None:
-            return Rest(join([np.array(vocabulary.beginnings(rest), np.int32), *escaped]), vocabulary.closings.get(rest))
+            return Rest(
+                join([np.array(vocabulary.beginnings(rest), np.int32), *escaped]), vocabulary.closings.get(rest)
+            )
     inside: list[I32] = []
     ended: dict[int, _Ended] = {}
     lexeme = Literals([(rest, 0)]) if is_string else Words([(rest, 0)])

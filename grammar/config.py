@@ -163,24 +163,18 @@ class Configs:
         """What the mask hangs on where only punctuation can come, the same in every grammar: the blanks that may come,
         what can be read after them, and what without them. None where anything else may come, or a guard is asked."""
         vocabulary = self.vocabulary
-        root = vocabulary.places.root
         blank = None
         read = spaced = 0
         for thread in config.threads:
-            kind = type(thread)
-            if kind is InLexeme:
-                assert isinstance(thread, InLexeme)
-                if blank is not None or not thread.lexeme.is_blank or thread.state != thread.lexeme.start:
+            if isinstance(thread, InLexeme):
+                lexeme, follow = thread.lexeme, thread.follow
+                if blank or not lexeme.is_blank or thread.state != lexeme.start or follow.guard is not None:
                     return None
-                blank = thread.lexeme
-                found = thread.follow.reach(0, root, vocabulary)
-                spaced = found.read
-                if thread.follow.guard is not None:
-                    return None
-            elif kind is Start or kind is Choice or kind is Between:
-                assert isinstance(thread, Start | Choice | Between)
-                if kind is Start and thread.source.numbers(thread.terms):
-                    return None
+                found = follow.reach(0, vocabulary.places.root, vocabulary)
+                blank, spaced = lexeme, found.read
+            elif isinstance(thread, Choice | Between) or (
+                isinstance(thread, Start) and not thread.source.numbers(thread.terms)
+            ):
                 found = thread.situation(vocabulary)
                 read |= found.read
             else:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 # Where pretty-printers break lines. Both ends are bounded so that a weak model cannot spin on blanks.
 _FLEXIBLE_BLOCK = r" |\r?\n(?: {0,64}|\t{1,32})"
 _FLEXIBLE_COLON = r" "
+_MOST_CLOSED = 20_000
 
 
 class Then(Continuation):
@@ -111,6 +112,7 @@ class Layout:
 
     def __init__(self, options: GrammarOptions) -> None:
         self.block, self.colon = _lexemes(options.whitespace)
+        self._closed: dict[tuple[int, Continuation], Reach] = {}
 
     def optional(self, lexeme: DfaLexeme | None, follow: Then) -> tuple[Thread, ...]:
         """`follow`, perhaps after whitespace."""
@@ -132,15 +134,14 @@ class Layout:
 
     def close_reach(self, byte: int, follow: Continuation, vocabulary: Vocabulary) -> Reach:
         """Perhaps whitespace, and then the closing bracket."""
-        closed = follow.closed
-        if closed is None:
-            closed = follow.closed = {}
-        known = closed.get(byte)
+        known = self._closed.get((byte, follow))
         if known is None:
             nested = any(branch.is_asked(0) for branch in follow.branches)
             known = self._close_reach(byte, follow, vocabulary)
             if not nested:  # otherwise it was told for one place only
-                closed[byte] = known
+                if len(self._closed) >= _MOST_CLOSED:
+                    self._closed.clear()
+                self._closed[byte, follow] = known
         return known
 
     def _close_reach(self, byte: int, follow: Continuation, vocabulary: Vocabulary) -> Reach:

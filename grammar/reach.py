@@ -184,7 +184,7 @@ def _read_by(lexeme: Any, places: Places) -> _Read:
     if found is None:
         if type(lexeme) is Literals:
             return _spelled_names(lexeme, places)
-        start = places.root.children.get(QUOTE) if lexeme.is_string else places.root
+        start = places.root.below(QUOTE) if lexeme.is_string else places.root
         if start is None:
             found = HERE, ()
         elif type(lexeme) is DfaLexeme:

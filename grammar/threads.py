@@ -39,7 +39,7 @@ class Run:
 class Continuation:
     """What comes after a lexeme or a value. `guard`: asked first."""
 
-    __slots__ = ("_asked", "_reach", "branches", "closed", "guard")
+    __slots__ = ("_asked", "_reach", "branches", "guard")
     is_end = False
     outward = False
     """What follows leads out of the innermost bracket, or into its next member: asking for all of it has an end."""
@@ -52,8 +52,6 @@ class Continuation:
         self.guard = guard
         self.branches: tuple[Continuation, ...] = (self,)
         self._reach: dict[int, Reach] = {}
-        self.closed: dict[int, Reach] | None = None
-        """What can be read where a closing bracket that this follows may come, by bracket; see `Layout.close_reach`."""
         self._asked: int | None = None
 
     def after(self, outcome: int) -> tuple[Thread, ...]:

@@ -111,6 +111,7 @@ class Values:
         """Forget all frames; those in use live on with their matchers."""
         self._terms, self._states, self._reaches, self._unblocked_domains = {}, {}, {}, {}
         self._lexemes, self._scalar_reaches = {}, {}
+        self.layout = Layout(self.options)
         return self
 
     def start(self, terms: Conj, follow: Continuation) -> Start:
@@ -296,9 +297,8 @@ class Values:
 
     def object_plan(self, spec: Object) -> ObjectPlan | None:
         """None where no object satisfies `spec`."""
-        known = self._objects.get(spec, _UNKNOWN)
-        if known is not _UNKNOWN:
-            return known
+        if (known := self._objects.get(spec, _UNKNOWN)) is not _UNKNOWN:
+            return known  # type: ignore[no-any-return]
         assumed, self._assumed = self._assumed, False
         plan = self._object_plan(spec)
         tentative = self._assumed and bool(self._asking)
@@ -416,9 +416,8 @@ class Values:
 
     def array_plan(self, spec: Array) -> ArrayPlan | None:
         """None where no array satisfies `spec`."""
-        known = self._arrays.get(spec, _UNKNOWN)
-        if known is not _UNKNOWN:
-            return known
+        if (known := self._arrays.get(spec, _UNKNOWN)) is not _UNKNOWN:
+            return known  # type: ignore[no-any-return]
         assumed, self._assumed = self._assumed, False
         plan = self._array_plan(spec)
         tentative = self._assumed and bool(self._asking)

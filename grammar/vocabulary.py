@@ -188,8 +188,8 @@ class Vocabulary:
         return {}
 
     def escaped_beginnings(self, text: bytes) -> list[I32] | None:
-        """Tokens that spell a beginning of `text`, a plainly spelled rest of a string with its closing quote, and end in
-        one escape. None where a token could go on after the escape, or a character has several bytes."""
+        """Tokens that spell a beginning of `text`, a plainly spelled rest of a string with its closing quote, and end
+        in one escape. None where a token could go on after the escape, or a character has several bytes."""
         found: list[I32] = []
         node: Branch | None = self.escapes
         for byte in text:
