@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 from gateway.exchange import Delta, Exchange
 from gateway.leaving import ClientLeft, ended, unless_left
 from gateway.pipeline import Pipeline
-from plugins import GenerationFailed, SluicegateError
+from plugins import GenerationFailed, Overloaded, SluicegateError
 
 log = logging.getLogger("sluicegate.delivery")
 HEARTBEAT = b": keep-alive\n\n"
@@ -53,19 +53,33 @@ class EventStream(Response):
         self._writer = writer
         self._extra = headers
         self._heartbeat_s = heartbeat_s
+        self._begun = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await unless_left(scope, receive, self._send(send))
         except (ClientLeft, OSError):
             log.info("request %s: the client left", self._exchange.request.id)
+        except Overloaded as error:
+            await self._end_with(error, send)
         finally:
             await self._pipeline.close(self._exchange, asyncio.CancelledError())
 
-    async def _send(self, send: Send) -> None:
+    async def _end_with(self, error: SluicegateError, send: Send) -> None:
+        """The gateway stops before the stream has ended."""
+        if not self._begun:
+            await self._begin(send)
+        last = self._writer.failing(error)
+        await send({"type": "http.response.body", "body": last, "more_body": False})
+
+    async def _begin(self, send: Send) -> None:
+        self._begun = True
         headers = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache", **self._extra}
         raw = [(k.encode("latin-1"), v.encode("latin-1")) for k, v in headers.items()]
         await send({"type": "http.response.start", "status": 200, "headers": raw})
+
+    async def _send(self, send: Send) -> None:
+        await self._begin(send)
         beat = _Heartbeat(send, self._heartbeat_s)
         try:
             async for frame in frames_of(self._pipeline, self._exchange, self._writer):

@@ -71,6 +71,10 @@ def guarded_protocol(settings: ServerSettings) -> type[HttpToolsProtocol]:
             self._stall = None
             super().resume_writing()
 
+        def end_work(self) -> None:
+            """The server stops and waits no longer: what runs here is to say so."""
+            self._leaving.end()
+
         def _expect_head(self) -> None:
             self._head_bytes = 0
             if self._head is None:

@@ -8,6 +8,7 @@ import gc
 import ipaddress
 import json
 import logging
+import math
 import os
 import signal
 import socket
@@ -30,6 +31,9 @@ log = logging.getLogger("sluicegate")
 
 SWITCH_INTERVAL_S = 0.001
 """How long the engine thread may keep the interpreter from the event loop (Python's default is 5 ms)."""
+
+LAST_WORDS_S = 1.0
+"""How long a client may take to read that its stream ends because the gateway does."""
 
 COLLECT_AFTER = (5_000, 20, 25)
 """Objects made and not gone again before a young, so many young before a middle, so many middle before a full
@@ -76,7 +80,7 @@ def serve_house(house: House) -> int:
     """`serve` for a house that is built already; benchmarks put models of their own into it."""
     settings = house.settings
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    server = Server(_uvicorn_config(settings, house))
+    server = Server(_uvicorn_config(settings, house), settings.server.drain_s)
     house.is_stopping = lambda: server.should_exit
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_run(server, house, _bind(settings)))
@@ -85,7 +89,26 @@ def serve_house(house: House) -> int:
 
 class Server(uvicorn.Server):
     """One whose stop, once asked for and done, is a success: uvicorn raises the signal again when all is closed, so
-    that the process would seem to have died of it (status 143) and whoever supervises it would complain."""
+    that the process would seem to have died of it (status 143) and whoever supervises it would complain.
+
+    What is still open after `drain_s` ends with an error of ours; uvicorn would only close its connection.
+    """
+
+    def __init__(self, config: uvicorn.Config, drain_s: float) -> None:
+        super().__init__(config)
+        self._drain_s = drain_s
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        end = asyncio.get_running_loop().call_later(self._drain_s, self._end_work)
+        try:
+            await super().shutdown(sockets)
+        finally:
+            end.cancel()
+
+    def _end_work(self) -> None:
+        for connection in list(self.server_state.connections):
+            if (end_work := getattr(connection, "end_work", None)) is not None:  # web sockets were closed at once
+                end_work()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -115,7 +138,7 @@ def _uvicorn_config(settings: Settings, house: House) -> uvicorn.Config:
         access_log=False,
         server_header=False,
         ws_max_size=settings.server.max_body_bytes,
-        timeout_graceful_shutdown=int(settings.server.drain_s),
+        timeout_graceful_shutdown=math.ceil(settings.server.drain_s + LAST_WORDS_S),
     )
 
 

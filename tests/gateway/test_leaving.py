@@ -10,6 +10,7 @@ import pytest
 
 from gateway.leaving import EXTENSION, ClientLeft, Leaving, unless_left
 from gateway.testing import TestApp
+from plugins import Overloaded
 
 
 async def silent() -> Any:
@@ -52,6 +53,23 @@ def test_work_is_cancelled_when_the_connection_says_that_it_closed() -> None:
         assert work.ended == "cancelled"
         assert asyncio.current_task().cancelling() == 0  # type: ignore[union-attr]
         await asyncio.sleep(0)  # the task goes on unharmed
+
+    asyncio.run(run())
+
+
+def test_work_that_outlasts_the_patience_of_a_stopping_gateway_is_refused() -> None:
+    """Also what was about to begin."""
+
+    async def run() -> None:
+        leaving, work, late = Leaving(), Work(), Work()
+        asyncio.get_running_loop().call_later(0.01, leaving.end)
+        with pytest.raises(Overloaded, match="shutting down"):
+            await unless_left(under_ours(leaving), silent, work(60))
+        assert work.ended == "cancelled"
+        assert asyncio.current_task().cancelling() == 0  # type: ignore[union-attr]
+        with pytest.raises(Overloaded, match="shutting down"):
+            await unless_left(under_ours(leaving), silent, late())
+        assert late.ended == ""
 
     asyncio.run(run())
 

@@ -11,17 +11,28 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
 
+from tests.gateway.upstream.servers import ScriptedServer, chunk, running, streams
+
 CHAT = "/v1/chat/completions"
 KEY = {"authorization": "Bearer k"}
 TURN = [{"role": "user", "content": "Tell me a story."}]
 START_S = 120.0
+WHOLE = ('"finish_reason":"stop"', "response.completed", "message_stop")
+ELSEWHERE = """
+[pipeline]
+generate = ["upstream"]
+[stages.generate.upstream.models.far]
+url = "{}"
+allow_private = true
+"""
 
 
 @dataclass
@@ -131,6 +142,47 @@ def test_a_stream_that_outlasts_the_drain_does_not_look_whole(tmp_path: Path) ->
         assert gateway.running is not None
         assert gateway.running.wait(30) == 0
         assert gateway.usage()["requests"] == 1
+
+
+def test_what_outlasts_the_drain_is_told_so_in_its_dialect(tmp_path: Path) -> None:
+    """The other server has begun to answer and says no more; no stream ends as if it were whole."""
+    far = running(ScriptedServer(streams(chunk("Once "), chunk("upon a time"), chunk("."), pause_s=60.0)))
+    bodies: dict[str, dict[str, Any]] = {
+        CHAT: {"messages": TURN},
+        "/v1/responses": {"input": "Tell me a story."},
+        "/v1/messages": {"messages": TURN, "max_tokens": 50},
+    }
+    with far as url, process(tmp_path, f"drain_s = 0.5\n{ELSEWHERE.format(url)}") as gateway, ExitStack() as open_ones:
+        told = {}
+        for path, body in bodies.items():
+            asked = {"model": "far", "stream": True, **body}
+            answer = httpx.stream("POST", gateway.url + path, json=asked, headers=KEY, timeout=60)
+            told[path] = open_ones.enter_context(answer).iter_lines()
+        lines = {path: until_text(coming) for path, coming in told.items()}
+        waiting = open_ones.enter_context(ThreadPoolExecutor(1)).submit(
+            httpx.post, gateway.url + CHAT, json={"model": "far", "messages": TURN}, headers=KEY, timeout=60
+        )
+        while b"running 4.0" not in httpx.get(f"{gateway.url}/metrics", headers=KEY).content:
+            time.sleep(0.02)
+        assert gateway.running is not None
+        gateway.running.send_signal(signal.SIGTERM)
+        for path, coming in told.items():
+            lines[path] += coming
+            [said] = [json.dumps(event) for event in events(lines[path]) if "shutting down" in json.dumps(event)]
+            assert "overloaded" in said
+            assert not any(end in "".join(lines[path]) for end in WHOLE), path
+        assert lines[CHAT][-2] == "data: [DONE]"
+        assert [events(lines[path])[-1]["type"] for path in ("/v1/responses", "/v1/messages")] == ["error", "error"]
+        assert (waiting.result().status_code, waiting.result().json()["error"]["code"]) == (503, "overloaded")
+        assert gateway.running.wait(30) == 0
+
+
+def until_text(coming: Iterator[str]) -> list[str]:
+    """What came before and with the first text of the story."""
+    lines: list[str] = []
+    while "Once" not in "".join(lines):
+        lines.append(next(coming))
+    return lines
 
 
 def test_a_batch_goes_on_after_kill_9_and_answers_every_line_once(tmp_path: Path) -> None:
