@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from grammar.schema.containers import Conj, Fact, Object, Term, conj
+from grammar.schema.strings import StringSet
 
 _PLAIN = frozenset(
     {"type", "properties", "additionalProperties", "items", "title", "description", "default", "examples"}
@@ -28,8 +31,9 @@ def surely_has_value(terms: Conj) -> bool:
     return not extra or extra == {_SIZED.get(kind, "minimum")}
 
 
-def member_terms(spec: Object, name: str | None, matched: tuple[str, ...] | list[str]) -> Conj:
-    """What the value of `name` must satisfy, given the patterns it matches; None = a name that is not listed."""
+def member_terms(spec: Object, name: str | None, matched: Sequence[str | StringSet]) -> Conj:
+    """What the value of `name` must satisfy, given the patterns it matches, and the sets of `spec.every` that it is in;
+    None = a name that is not listed."""
     facts: list[Fact] = []
     for part in spec.parts:
         found = name is not None and name in part.by_name
@@ -41,4 +45,7 @@ def member_terms(spec: Object, name: str | None, matched: tuple[str, ...] | list
                 found = True
         if not found and part.rest is not None:
             facts.extend(part.rest)
+    for language, terms in spec.every:
+        if language in matched:
+            facts.extend(terms)
     return conj(facts)

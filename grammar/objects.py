@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from grammar.demands import Claims, Ends
 from grammar.frames import Between, MemberDone, Then, closing
 from grammar.gather import Guard
 from grammar.guards import DistinctKey
+from grammar.leaves import string_lexemes
 from grammar.lexemes import QUOTE, Lexeme
 from grammar.literals import Literals, plain, sorted_spellings
 from grammar.places import HERE, Place, Places
 from grammar.reach import Reach, of_scalar, of_word
+from grammar.schema import strings
 from grammar.schema.containers import Conj
-from grammar.threads import Choice, Continuation, InLexeme, Thread
+from grammar.schema.strings import Strings
+from grammar.threads import Choice, Continuation, InLexeme, Run, Thread
 from grammar.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from grammar.values import Values
 
 _BRACE, _COMMA, _COLON = 0x7D, 0x2C, 0x3A
-
-
-Claims = tuple[tuple[int, Conj], ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,12 +52,27 @@ class ObjectPlan:
     """
     claims: tuple[Claims, ...] = ()
     free_claims: tuple[Claims, ...] = ()
+    skips: tuple[int, ...] = ()
+    """For each name, which demands are met where it is not given."""
+    free_names: tuple[Strings, ...] = ()
+    """For each of `free`, the names."""
+    supply: int | None = None
+    """How many free names there are, where they may be too few."""
     _read: dict[Places, list[tuple[int, int]]] = field(default_factory=dict)
     _read_from: dict[Places, list[tuple[int, int]]] = field(default_factory=dict)
 
     @cached_property
     def ends(self) -> Ends:
         return Ends(self)
+
+    def skipped(self, at: int, until: int | None = None) -> int:
+        """Demands met by the names that do not come: in order those from `at` to `until` (None: all that are left), in
+        any order all but those in `at`."""
+        found = 0
+        for i in range(0 if self.any_order else at, len(self.names) if until is None else until):
+            if not (self.any_order and at >> i & 1):
+                found |= self.skips[i]
+        return found
 
     @cached_property
     def counts(self) -> bool:
@@ -101,6 +117,11 @@ class ObjectPlan:
         return found[at]
 
     @cached_property
+    def leafy(self) -> bool:
+        """Some free name begins no longer one: once it was given, what leads to it again must not be begun."""
+        return not all(map(strings.can_grow, self.free_names))
+
+    @cached_property
     def distinct(self) -> DistinctKey:
         return DistinctKey(self.refused)
 
@@ -113,41 +134,10 @@ class ObjectPlan:
         return tuple(reversed(counts))
 
 
-class Ends:
-    """How many more members it takes at least from where an object stands to where its demands are met. Remembered."""
-
-    def __init__(self, plan: ObjectPlan) -> None:
-        self.plan = plan
-        self._known: dict[tuple[int, int], int | None] = {}
-
-    def least(self, at: int, met: int) -> int | None:
-        """None: they cannot be met any more. Listed names first, each at most once; then free ones, any number."""
-        if (at, met) not in self._known:
-            plan = self.plan
-            costs = {met: 0}
-            for i in range(0 if plan.any_order else at, len(plan.names)):
-                if not (plan.any_order and at >> i & 1):
-                    costs = _cheapest(costs, plan.claims[i], skip=not plan.required[i])
-            for _ in range(plan.some):
-                for claims in plan.free_claims:
-                    costs = _cheapest(costs, claims, skip=True)
-            self._known[at, met] = costs.get((1 << plan.some) - 1)
-        return self._known[at, met]
-
-
-def _cheapest(costs: dict[int, int], claims: Claims, skip: bool) -> dict[int, int]:
-    """Demands met -> members needed, with one more name to give in one of the ways of `claims`, or to `skip`."""
-    found = dict(costs) if skip else {}
-    for met, cost in costs.items():
-        for hits, _ in claims:
-            after = met | hits
-            found[after] = min(found.get(after, cost + 1), cost + 1)
-    return found
-
-
 class ObjectState:
     """An open object between members. `at`: next listed name in order, or a bit set of those given (any order);
-    `count`: members so far, 0 where nobody asks; `met`: bit set of the demands met so far."""
+    `count`: members so far, 0 where nobody asks; `met`: bit set of the demands met so far; `used`: free names that
+    came, once one of them begins no longer one; `kinds`: kinds of free names that are left, with their lexemes."""
 
     __slots__ = (
         "_after",
@@ -161,13 +151,22 @@ class ObjectState:
         "done",
         "entries",
         "follow",
+        "kinds",
         "met",
         "plan",
+        "used",
         "values",
     )
 
     def __init__(
-        self, values: Values, plan: ObjectPlan, at: int, count: int, follow: Continuation, met: int = 0
+        self,
+        values: Values,
+        plan: ObjectPlan,
+        at: int,
+        count: int,
+        follow: Continuation,
+        met: int = 0,
+        used: frozenset[str] = frozenset(),
     ) -> None:
         self.values = values
         self.plan = plan
@@ -175,6 +174,8 @@ class ObjectState:
         self.count = count
         self.follow = follow
         self.met = met
+        self.used = used
+        self.kinds = [(k, lexeme) for k, (lexeme, _) in enumerate(plan.free)] if not used else _left(plan, used)
         self.done: Continuation | None = None
         self.entries: dict[tuple[int, int], Entry] = {}
         self._before: tuple[Thread, ...] | None = None
@@ -195,7 +196,9 @@ class ObjectState:
 
     def may_close(self) -> bool:
         plan = self.plan
-        return not self.missing() and (not plan.counts or self.count >= plan.low) and self.met + 1 == 1 << plan.some
+        if self.missing() or (plan.counts and self.count < plan.low):
+            return False
+        return not plan.some or (self.met | plan.skipped(self.at)) + 1 == 1 << plan.some
 
     def offered(self) -> list[int]:
         """Listed names that may come next and leave the object completable."""
@@ -223,9 +226,9 @@ class ObjectState:
     def _enough_left(self, i: int) -> bool:
         """After name `i`, the names left can still reach the least number of members."""
         plan = self.plan
-        if not plan.counts or plan.free or plan.any_order:
+        if not plan.counts or plan.any_order or (plan.free and plan.supply is None):
             return True
-        return self.count + len(plan.names) - i >= plan.low
+        return self.count + len(plan.names) - i + (plan.supply or 0) >= plan.low
 
     def ways(self, index: int) -> list[tuple[ObjectState, Conj]]:
         """Where name `index` (-1 - k: a free name of kind k) leads, and with what value; only what can be completed."""
@@ -234,17 +237,18 @@ class ObjectState:
         found = []
         for hits, terms in claims:
             after = self.after_listed(index, hits) if index >= 0 else self.after_free(hits)
-            least = plan.ends.least(after.at, after.met)
-            if least is not None and (plan.high is None or after.count + least <= plan.high):
+            if plan.ends.reachable(after.at, after.met, after.count):
                 found.append((after, terms))
         return found
 
     def offers_free(self) -> bool:
         plan = self.plan
-        if not plan.free:
+        if not self.kinds:
             return False
         if plan.some:
-            return (plan.any_order or not self.missing()) and any(self.ways(-1 - k) for k in range(len(plan.free)))
+            return (plan.any_order or not self.missing()) and any(self.ways(-1 - k) for k, _ in self.kinds)
+        if plan.supply is not None and not plan.any_order and self.at < len(plan.names):
+            return not self.missing() and self.count + plan.supply >= plan.low
         missing = self.missing()
         if plan.high is not None and self.count + missing + 1 > plan.high:
             return False
@@ -303,8 +307,8 @@ class ObjectState:
             lexeme = Literals([pair for pair in plan.spelled if pair[1] in chosen])
             threads.append(InLexeme(lexeme, lexeme.start, Named(self)))
         if self.offers_free():
-            kinds = [k for k in range(len(plan.free)) if not plan.some or self.ways(-1 - k)]
-            threads.extend(InLexeme(plan.free[k][0], plan.free[k][0].start, Free(self, k)) for k in kinds)
+            kinds = [(k, lexeme) for k, lexeme in self.kinds if not plan.some or self.ways(-1 - k)]
+            threads.extend(InLexeme(lexeme, lexeme.start, Free(self, k)) for k, lexeme in kinds)
         return tuple(threads)
 
     # --- members ---
@@ -312,12 +316,20 @@ class ObjectState:
     def after_listed(self, i: int, hits: int = 0) -> ObjectState:
         plan = self.plan
         at = self.at | 1 << i if plan.any_order else i + 1
-        return self.values.object_state(plan, at, self.count + plan.counts, self.follow, self.met | hits)
+        if plan.some and not plan.any_order:
+            hits |= plan.skipped(self.at, i)
+        return self.values.object_state(plan, at, self.count + plan.counts, self.follow, self.met | hits, self.used)
 
     def after_free(self, hits: int = 0) -> ObjectState:
         plan = self.plan
         at = self.at if plan.any_order else len(plan.names)
-        return self.values.object_state(plan, at, self.count + plan.counts, self.follow, self.met | hits)
+        if plan.some and not plan.any_order:
+            hits |= plan.skipped(self.at)
+        return self.values.object_state(plan, at, self.count + plan.counts, self.follow, self.met | hits, self.used)
+
+    def without(self, names: frozenset[str]) -> ObjectState:
+        """The same place where the free names `names` have been given."""
+        return self.values.object_state(self.plan, self.at, self.count, self.follow, self.met, names)
 
     def entries_of(self, index: int) -> list[Entry]:
         """What may follow name `index` (-1 - k: a free name of kind k), given from here."""
@@ -406,7 +418,7 @@ class ObjectState:
                 for i in self.offered():
                     read |= known[i][0]
                     ends |= known[i][1]
-            for lexeme, _ in plan.free if self.offers_free() else ():
+            for _, lexeme in self.kinds if self.offers_free() else ():
                 inside, over = of_scalar(lexeme, places)
                 read |= inside
                 ends |= over
@@ -500,8 +512,28 @@ class Free(Continuation):
     def after(self, outcome: int) -> tuple[Thread, ...]:
         return tuple([thread for entry in self.entries for thread in entry.after(0)])
 
+    def finish(self, outcome: int, run: Run, end_offset: int) -> tuple[Thread, ...]:
+        threads, state = super().finish(outcome, run, end_offset), self.state
+        if not threads or not state.plan.leafy:
+            return threads
+        assert run.tape is not None
+        assert run.tape.open is not None
+        name = run.tape.last_string()
+        if not state.used and not strings.ends_at(state.plan.free_names, name):
+            return threads
+        used = (run.tape.open.keys | {name}) - state.plan.refused
+        return Free(state.without(used), self.index).after(outcome)
+
     def _find(self, outcome: int, at: Place, vocabulary: Vocabulary) -> Reach:
         return self.state.entry_reach(-1 - self.index, at, vocabulary) or super()._find(outcome, at, vocabulary)
+
+
+def _left(plan: ObjectPlan, used: frozenset[str]) -> list[tuple[int, Lexeme]]:
+    """Kinds of free names, less those that were given."""
+    found = []
+    for k, part in enumerate(plan.free_names):
+        found += [(k, lexeme) for lexeme in string_lexemes((replace(part, minus=part.minus | used),))]
+    return found
 
 
 def ordered_names(listed: tuple[str, ...], required: frozenset[str], order: str) -> tuple[str, ...]:

@@ -9,23 +9,24 @@ from typing import Any, TypeVar
 
 from grammar.arrays import ArrayPlan, ArrayState, Counting, Used
 from grammar.automata.budget import look
+from grammar.demands import Claims, TooMany, claims_of, names_of, skipped
 from grammar.frames import Layout
 from grammar.gather import Guard
 from grammar.guards import Checked, all_of
 from grammar.leaves import number_lexemes, spellings, string_lexemes, word_lexeme
 from grammar.lexemes import QUOTE, Lexeme
 from grammar.members import member_terms, surely_has_value
-from grammar.objects import Claims, ObjectPlan, ObjectState, ordered_names
+from grammar.objects import ObjectPlan, ObjectState, ordered_names
 from grammar.options import GrammarOptions
 from grammar.places import HERE, Place, Places
 from grammar.reach import Reach, after_byte, joined, of_scalar, of_threads
 from grammar.schema import numbers, strings
 from grammar.schema.checks import Checks
 from grammar.schema.constants import json_text
-from grammar.schema.containers import Array, Conj, Fact, Literal, Object, Term, conj
+from grammar.schema.containers import Array, Conj, Fact, Literal, Object, Term
 from grammar.schema.document import Document
 from grammar.schema.domain import Domain
-from grammar.schema.meaning import Circular, Meaning
+from grammar.schema.meaning import Circular, Meaning, is_empty
 from grammar.schema.numbers import Numbers
 from grammar.schema.strings import Strings, StringSet
 from grammar.starts import Hole, Start
@@ -45,6 +46,10 @@ _PATTERNS = 6
 _NESTED = 8
 """Values within values that are told for all places at once; deeper ones for the place at hand, which ends sooner."""
 _FEW_MEMBERS = 64
+_CLAIMING = 3
+"""Objects within objects whose demands are counted while asking whether there is a value at all."""
+_CLAIMED = 500
+"""Ways to meet demands that are asked for in one schema; for what is beyond, a check stands in."""
 
 
 class Values:
@@ -65,6 +70,7 @@ class Values:
         self._satisfiable: dict[Conj, bool] = {}
         self._asking: set[Conj] = set()
         self._assumed = False
+        self._claiming = self._claimed = 0
         self._terms: dict[Conj, Conj] = {}
         self._unblocked_domains: dict[Conj, Domain] = {}
         self._states: dict[Any, Any] = {}
@@ -180,11 +186,19 @@ class Values:
             found = self._keep(key, Many(branches))
         return found
 
-    def object_state(self, plan: ObjectPlan, at: int, count: int, follow: Continuation, met: int = 0) -> ObjectState:
-        key = (plan, at, count, follow, met)
+    def object_state(
+        self,
+        plan: ObjectPlan,
+        at: int,
+        count: int,
+        follow: Continuation,
+        met: int = 0,
+        used: frozenset[str] = frozenset(),
+    ) -> ObjectState:
+        key = (plan, at, count, follow, met, used)
         found: ObjectState | None = self._states.get(key)
         if found is None:
-            found = self._keep(key, ObjectState(self, plan, at, count, follow, met))
+            found = self._keep(key, ObjectState(self, plan, at, count, follow, met, used))
         return found
 
     def array_state(
@@ -310,19 +324,31 @@ class Values:
     def _object_plan(self, spec: Object) -> ObjectPlan | None:
         if spec.contradicts():
             return None
+        try:
+            return self._counted_plan(spec)
+        except TooMany as error:
+            dropped = error.demands
+        some = tuple(demand for demand in spec.some if demand not in dropped)
+        checks = spec.checks | {demand.origin for demand in dropped}
+        return self._object_plan(replace(spec, some=some, checks=checks))
+
+    def _counted_plan(self, spec: Object) -> ObjectPlan | None:
+        """Raises `TooMany` where its demands cannot be counted."""
         named = {name: None for part in spec.parts for name, _ in part.named}
-        listed = tuple(dict.fromkeys([*named, *spec.required]))
+        demanded = names_of(spec.some)
+        listed = tuple(dict.fromkeys([*named, *spec.required, *demanded]))
         required = frozenset(spec.required)
         patterns = tuple(dict.fromkeys(text for part in spec.parts for text, _ in part.patterns))
         if len(patterns) > 40:
             raise GrammarLimit(f"{len(patterns)} patterns over property names in one object; at most 40 are followed")
         matchers = {text: self.meaning.pattern(text, "/patternProperties") for text in patterns}
         lists = sum(1 for part in spec.parts if part.named) + (len(listed) > len(named))
+        unordered = lists > 1 or any(name not in named and name not in required for name in demanded)
         names: list[str] = []
         values: list[Conj] = []
         for name in ordered_names(listed, required, self.options.property_order):
             matched = [text for text in patterns if _matches(matchers[text], name)]
-            terms = member_terms(spec, name, matched)
+            terms = member_terms(spec, name, [*matched, *(e for e, _ in spec.every if strings.contains(e, name))])
             allowed = name not in spec.absent and strings.contains(spec.names, name)
             allowed = allowed and not (self.blocklist is not None and self.blocklist.holds(name))
             if allowed and self.satisfiable(terms):
@@ -330,7 +356,10 @@ class Values:
                 values.append(terms)
             elif name in required:
                 return None
+        given = frozenset(names)
+        spec = replace(spec, some=tuple(some for some in spec.some if some.absent <= given)) if demanded else spec
         free: list[tuple[Lexeme, Conj]] = []
+        free_names: list[Strings] = []
         free_claims: list[Claims] = []
         refused = frozenset(listed) | spec.absent
         for language, terms in self._classes(spec, patterns, refused):
@@ -338,22 +367,24 @@ class Values:
                 continue
             few = strings.finite_words(language)
             if few is None:
-                lexemes = string_lexemes(language)
-                free.extend((lexeme, terms) for lexeme in lexemes)
-                if spec.some:
-                    ways = self._claims(spec, terms, partial(_overlap, language, refused))
-                    free_claims.extend([ways] * len(lexemes))
+                claims = self._claims(spec, terms, partial(_overlap, language, refused))
+                for part in language:
+                    for lexeme in string_lexemes((part,)):
+                        free.append((lexeme, terms))
+                        free_names.append(part)
+                        free_claims.append(claims)
             else:
                 more = sorted(few - refused)
                 if self.blocklist is not None:
                     more = [name for name in more if not self.blocklist.holds(name)]
                 names.extend(more)
                 values.extend([terms] * len(more))
-        if not free and spec.low > len(names):
+        supply = strings.supply(free_names, refused, spec.low)
+        if supply is not None and spec.low > len(names) + supply:
             return None
-        claims: list[Claims] = []
+        named_claims: list[Claims] = []
         if spec.some:
-            claims = [self._claims(spec, terms, partial(_has, name)) for name, terms in zip(names, values, strict=True)]
+            named_claims = [self._claims(spec, t, partial(_has, name)) for name, t in zip(names, values, strict=True)]
         plan = ObjectPlan(
             tuple(names),
             tuple(values),
@@ -362,33 +393,49 @@ class Values:
             refused,
             spec.low,
             spec.high,
-            self.options.property_order == "any" or (lists > 1 and self.options.property_order == "schema"),
+            self.options.property_order == "any" or (unordered and self.options.property_order == "schema"),
             self._check(spec.checks),
             len(spec.some),
-            tuple(claims),
-            tuple(free_claims),
+            tuple(named_claims),
+            tuple(free_claims) if spec.some else (),
+            tuple(skipped(spec, name, name in required) for name in names) if spec.some else (),
+            tuple(free_names),
+            supply,
         )
-        least = plan.ends.least(0, 0) if spec.some else 0
-        return None if least is None or (spec.high is not None and least > spec.high) else plan
+        try:
+            return None if spec.some and not plan.ends.reachable(0, 0, 0) else plan
+        except GrammarLimit:
+            raise TooMany(spec.some[-1:]) from None
 
     def _claims(self, spec: Object, terms: Conj, named: Callable[[StringSet], bool]) -> Claims:
-        """In which ways a property meets what `spec` demands of some property. `named`: is its name in a set?"""
-        found: dict[Conj, int] = {terms: 0}
-        for demand, some in enumerate(spec.some):
-            for facts, hits in list(found.items()):
-                for language, wanted in some.ways:
-                    met = conj((*facts, *wanted))
-                    if named(language) and self.satisfiable(met):
-                        found[met] = found.get(met, 0) | hits | 1 << demand
-            if len(found) > self.options.limits.alternatives:
-                raise GrammarLimit("what some property must satisfy multiplies to too many ways")
-        return tuple((hits, facts) for facts, hits in found.items())
+        """Raises `TooMany` also where that leads too deep into claims of other objects."""
+        if not spec.some:
+            return ()
+        if self._claiming >= _CLAIMING or self._claimed >= _CLAIMED:
+            self._assumed = True
+            raise TooMany(spec.some)
+        self._claiming += 1
+        try:
+            return claims_of(spec, terms, named, self._claimable, self._never, self.options.limits.alternatives)
+        finally:
+            self._claiming -= 1
+
+    def _claimable(self, terms: Conj) -> bool:
+        self._claimed += 1
+        return self.satisfiable(terms)
+
+    def _never(self, terms: Conj) -> bool:
+        """No value satisfies `terms`, as far as a glance tells."""
+        try:
+            return is_empty(self.domain(terms))
+        except InvalidGrammar:
+            return False
 
     def _classes(
         self, spec: Object, patterns: tuple[str, ...], refused: frozenset[str]
     ) -> list[tuple[StringSet, Conj]]:
         """Names that are not listed, by which patterns they match; the class of a `refused` one does not matter."""
-        classes: list[tuple[StringSet, tuple[str, ...]]] = [(spec.names, ())]
+        classes: list[tuple[StringSet, tuple[str | StringSet, ...]]] = [(spec.names, ())]
         for text in patterns:
             match: StringSet = (Strings(dfa=self.meaning.pattern(text, "/patternProperties")),)
             other = strings.complement(match)
@@ -401,13 +448,23 @@ class Values:
             if len(split) > 2**_PATTERNS:
                 raise GrammarLimit(f"patternProperties overlap in more than {2**_PATTERNS} ways")
             classes = split
-        asked = dict.fromkeys(strings.beyond(language, refused) for some in spec.some for language, _ in some.ways)
-        for language in asked:
-            if language == strings.EVERY or strings.is_empty(language):
+        asked = dict.fromkeys(language for some in spec.some for language, _ in some.ways)
+        asked.update(dict.fromkeys(language for language, _ in spec.every))
+        every = {language for language, _ in spec.every}
+        for given in asked:
+            language = strings.beyond(given, refused)
+            inside: tuple[str | StringSet, ...] = (given,) if given in every else ()
+            if strings.is_empty(language) or (language == strings.EVERY and not inside):
                 continue  # no free name is told from another by it
             other = strings.complement(language)
-            cuts = [(strings.intersect(names, side), texts) for names, texts in classes for side in (language, other)]
+            cuts = [
+                (strings.intersect(names, side), (*texts, *added))
+                for names, texts in classes
+                for side, added in ((language, inside), (other, ()))
+            ]
             classes = [(names, texts) for names, texts in cuts if not strings.is_empty(names)]
+            if len(classes) > 2**_PATTERNS and spec.some:
+                raise TooMany(spec.some)
             if len(classes) > 2**_PATTERNS:
                 raise GrammarLimit(f"sets of property names overlap in more than {2**_PATTERNS} ways")
         return [(language, member_terms(spec, None, matched)) for language, matched in classes]

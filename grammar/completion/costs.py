@@ -145,8 +145,10 @@ class Costs:
         return len(state.plan.names[index]) + 4 + self.value(state.values, state.plan.values[index])
 
     def _demand(self, state: ObjectState, k: int) -> int:
-        """A member that meets demand `k` of the plan."""
+        """A member that meets demand `k` of the plan, if it is not met by what does not come."""
         plan = state.plan
+        if plan.skipped(state.at) >> k & 1:
+            return 0
         listed = [(plan.claims[i], len(name) + 4) for i, name in enumerate(plan.names) if not _given(state, i)]
         return min(
             (

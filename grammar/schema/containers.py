@@ -79,9 +79,12 @@ class Members(_Hashed):
 
 @dataclass(frozen=True, slots=True)
 class Some:
-    """At least one property has, in one of these `ways`, a name out of a set and a value that satisfies the terms."""
+    """At least one property has, in one of these `ways`, a name out of a set and a value that satisfies the terms; or a
+    name of `absent` is not there. `origin`: a fact of which this says a part, checked where plans cannot count it."""
 
     ways: tuple[tuple[StringSet, Conj], ...]
+    absent: frozenset[str]
+    origin: Fact
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,8 @@ class Object(_Hashed):
     high: int | None = None
     names: StringSet = strings.EVERY
     some: tuple[Some, ...] = ()
+    every: tuple[tuple[StringSet, Conj], ...] = ()
+    """What every property with a name out of a set satisfies; from negations."""
     checks: frozenset[Fact] = frozenset()
     """What the conjunction cannot express, checked when the value is closed."""
     __hash__ = _Hashed.__hash__
@@ -108,6 +113,7 @@ class Object(_Hashed):
             high,
             strings.intersect(self.names, other.names),
             self.some + tuple(s for s in other.some if s not in self.some),
+            self.every + tuple(e for e in other.every if e not in self.every),
             self.checks | other.checks,
         )
         return None if met.contradicts() else met
@@ -119,6 +125,7 @@ class Object(_Hashed):
             (self.high is not None and low > self.high)
             or not self.absent.isdisjoint(self.required)
             or any(not strings.contains(self.names, name) for name in self.required)
+            or any(not some.ways and some.absent.issubset(self.required) for some in self.some)
         )
 
 
@@ -180,28 +187,27 @@ class Array(_Hashed):
         return max((len(part.prefix) for part in self.parts), default=0)
 
 
-def complement_object(spec: Object, match: Callable[[str], StringSet]) -> list[Object] | None:
-    """Objects that are not in `spec`, as alternatives; None where that takes more than conjunctions can say. `match`:
-    the names that a pattern matches."""
-    if spec.checks or any(terms for some in spec.some for _, terms in some.ways):
+def complement_object(
+    spec: Object, match: Callable[[str], StringSet], origin: Fact, merged: bool
+) -> list[Object] | None:
+    """Objects that are not in `spec`, which says part of what `origin` denies, as alternatives; `merged`: as few as can
+    be, told apart by a demand. None where that takes more than conjunctions can say. `match`: the names that a pattern
+    matches."""
+    if spec.checks or any(len(terms) > 1 for some in spec.some for _, terms in some.ways):
         return None
-    found = _violations(spec, match)
-    found.extend(Object(absent=frozenset({name})) for name in spec.required)
-    found.extend(Object(required=(name,)) for name in sorted(spec.absent))
+    found = _violations(spec, match, origin, merged)
+    if not merged:
+        found.extend(Object(absent=frozenset({name})) for name in spec.required)
+        found.extend(Object(required=(name,)) for name in sorted(spec.absent))
     if spec.low:
         found.append(Object(high=spec.low - 1))
     if spec.high is not None:
         found.append(Object(low=spec.high + 1))
-    for some in spec.some:
-        names = strings.EVERY
-        for language, _ in some.ways:
-            names = strings.intersect(names, strings.complement(language))
-        found.append(Object(names=names))
-    return found
+    return [*found, *map(_unmet, spec.some)]
 
 
-def _violations(spec: Object, match: Callable[[str], StringSet]) -> list[Object]:
-    """Some property is not as `spec` wants it."""
+def _violations(spec: Object, match: Callable[[str], StringSet], origin: Fact, merged: bool) -> list[Object]:
+    """Some property is not as `spec` wants it; `merged`: or one is missing, or there."""
     named = [(name, negated(term)) for part in spec.parts for name, terms in part.named for term in terms]
     ways: list[tuple[StringSet, Conj]] = []
     for part in spec.parts:
@@ -211,15 +217,49 @@ def _violations(spec: Object, match: Callable[[str], StringSet]) -> list[Object]
             if part.rest:
                 others = strings.intersect(others, strings.complement(match(text)))
         ways.extend((others, _without_never(negated(term))) for term in part.rest or ())
+    ways.extend((language, _without_never(negated(term))) for language, terms in spec.every for term in terms)
     if spec.names != strings.EVERY:
         ways.append((strings.complement(spec.names), ()))
     found = []
-    if len(named) > _FEW:
-        ways.extend(((Strings(words=frozenset({name})),), (term,)) for name, term in named)
+    if merged or len(named) > _FEW:
+        ways.extend((_only(name), _without_never(term)) for name, term in named)
     else:
         for name, term in named:
             found.append(Object(parts=(Members(named=((name, (term,)),), silent=True),), required=(name,)))
-    return [*found, Object(some=(Some(tuple(ways)),))] if ways else found
+    absent = frozenset(spec.required if merged else ())
+    if merged:
+        ways.extend((_only(name), ()) for name in sorted(spec.absent))
+    return [*found, Object(some=(Some(tuple(ways), absent, origin),))] if ways or absent else found
+
+
+def _unmet(some: Some) -> Object:
+    """No property meets `some`, each of whose ways has one term at most."""
+    names = strings.EVERY
+    for language, terms in some.ways:
+        if not terms:
+            names = strings.intersect(names, strings.complement(language))
+    every = tuple((language, (negated(terms[0]),)) for language, terms in some.ways if terms)
+    return Object(required=tuple(sorted(some.absent)), names=names, every=every)
+
+
+def implied(name: str, spec: Object, origin: Fact) -> Object | None:
+    """Objects that satisfy `spec` or have no property `name`, as one conjunction; None where that cannot be said."""
+    if spec.checks or spec.every or spec.low > 1 or spec.high is not None or spec.names != strings.EVERY:
+        return None
+    without = frozenset({name})
+    found = [Some(some.ways, some.absent | without, origin) for some in spec.some]
+    for part in spec.parts:
+        if part.rest is not None or part.patterns:
+            return None
+        for other, terms in part.named:
+            found.extend(Some(((_only(other), (term,)),), without | {other}, origin) for term in terms)
+    found.extend(Some(((_only(other), ()),), without, origin) for other in spec.required if other != name)
+    found.extend(Some((), without | {other}, origin) for other in sorted(spec.absent))
+    return Object(some=tuple(found))
+
+
+def _only(name: str) -> StringSet:
+    return (Strings(words=frozenset({name})),)
 
 
 def _without_never(term: Fact) -> Conj:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
 from grammar.schema import numbers, strings
@@ -22,7 +23,11 @@ T = TypeVar("T")
 _LONG = 64
 """Branches of `oneOf` that are compared one with the other."""
 _OUTSIDE = 8
-"""Alternatives of a complement that are followed as readings of their own; beyond, a check stands in."""
+"""Alternatives of a complement that are followed as readings of their own; beyond, a demand tells them apart."""
+_MOST_PAIRS = 2_000
+"""Pairs of alternatives, in one schema, that are put together to see which can have a value."""
+_MERGED = 16
+"""So many when demands tell as much as they can; beyond, a check stands in."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,8 @@ class Algebra(ABC):
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
+        self._pairs = 0
+        self._looking = False
 
     def intersect(self, a: Domain, b: Domain, pointer: str = "") -> Domain:
         if a is EVERYTHING:
@@ -60,16 +67,38 @@ class Algebra(ABC):
         )
 
     def narrow(self, a: Domain, b: Domain, origin: Fact, most: int | None = None) -> Domain:
-        """`intersect`; where that makes too many alternatives (of objects, `most`), the meaning of `b`, which is
-        `origin`'s, is left to a check of the finished value."""
+        """`intersect`; where that makes too many alternatives (of objects, `most`) even without those that surely have
+        no value, the meaning of `b`, which is `origin`'s, is left to a check of the finished value."""
         try:
             if most is not None and len(a.objects) * len(b.objects) > most:
                 raise GrammarLimit("too many alternatives")
             return self.intersect(a, b)
         except GrammarLimit:
             check = frozenset({origin})
+            try:
+                hopeful = None if most is not None else self._hopeful(a.objects, b.objects)
+                if hopeful is not None:
+                    top = (Object(),)
+                    rest = self.intersect(replace(a, objects=top), replace(b, objects=top))
+                    return replace(rest, objects=hopeful)
+            except GrammarLimit:
+                pass
             loose = replace(b, arrays=(Array(checks=check),), objects=(Object(checks=check),))
             return self.intersect(a, loose)
+
+    def _hopeful(self, a: tuple[Object, ...], b: tuple[Object, ...]) -> tuple[Object, ...] | None:
+        """Objects in both, less alternatives with a required property that surely has no value. None where that are too
+        many; properties' own alternatives are not looked through."""
+        self._pairs += len(a) * len(b)
+        if self._pairs > _MOST_PAIRS or self._looking:
+            return None
+        self._looking = True
+        try:
+            met = dict.fromkeys(found for x in a for y in b if (found := x.meet(y)) is not None)
+            kept = tuple(spec for spec in met if not any(self.hopeless_member(spec, name) for name in spec.required))
+        finally:
+            self._looking = False
+        return kept if len(kept) <= self.limit else None
 
     def _products(
         self, a: tuple[T, ...], b: tuple[T, ...], meet: Callable[[T, T], T | None], top: T, pointer: str
@@ -102,22 +131,28 @@ class Algebra(ABC):
             _either(a.objects, b.objects, Object(), thorough),
         )
 
-    def complement(self, domain: Domain, origin: Fact) -> Domain:
-        """Values outside. Where containers are beyond conjunctions, a check that `origin` fails stands in."""
-        failing = frozenset({negated(origin)})
+    def complement(self, domain: Domain, origin: Fact, merged: bool = False) -> Domain:
+        """Values outside. Where containers are beyond conjunctions, a check that `origin` fails stands in. `merged`:
+        objects as few alternatives as can be, else so only where there are too many."""
+        failing = negated(origin)
+
+        def objects(spec: Object, merged: bool) -> list[Object] | None:
+            return complement_object(spec, self.match, failing, merged)
+
+        check = frozenset({failing})
+        arrays = self._outside(domain.arrays, complement_array, Array.meet, Array(), _OUTSIDE)
+        outside = None
+        if not merged:
+            outside = self._outside(domain.objects, partial(objects, merged=False), Object.meet, Object(), _OUTSIDE)
+        if outside is None:
+            outside = self._outside(domain.objects, partial(objects, merged=True), Object.meet, Object(), _MERGED)
         return Domain(
             not domain.null,
             frozenset({True, False}) - domain.booleans,
             numbers.complement(domain.numbers),
             strings.complement(domain.strings),
-            self._outside(domain.arrays, complement_array, Array.meet, Array(), Array(checks=failing)),
-            self._outside(
-                domain.objects,
-                lambda spec: complement_object(spec, self.match),
-                Object.meet,
-                Object(),
-                Object(checks=failing),
-            ),
+            (Array(checks=check),) if arrays is None else arrays,
+            (Object(checks=check),) if outside is None else outside,
         )
 
     def _outside(
@@ -126,13 +161,13 @@ class Algebra(ABC):
         complement_one: Callable[[T], list[T] | None],
         meet: Callable[[T, T], T | None],
         top: T,
-        failing: T,
-    ) -> tuple[T, ...]:
+        most: int,
+    ) -> tuple[T, ...] | None:
         result: tuple[T, ...] = (top,)
         for alternative in alternatives:
             outside = complement_one(alternative)
-            if outside is None or len(result) * len(outside) > _OUTSIDE:
-                return (failing,)
+            if outside is None or len(result) * len(outside) > most:
+                return None
             result = self._products(result, tuple(outside), meet, top, "")
         return result
 
@@ -144,12 +179,12 @@ class Algebra(ABC):
         if len(domains) > _LONG:
             return self._one_of_many(domains, origin)
         result = NOTHING
-        outsides: dict[int, Domain] = {}
+        outsides: dict[tuple[int, bool], Domain] = {}
 
-        def outside(j: int) -> Domain:
-            if j not in outsides:
-                outsides[j] = self.complement(domains[j], Term(origin.child("oneOf", j)))
-            return outsides[j]
+        def outside(j: int, merged: bool = False) -> Domain:
+            if (j, merged) not in outsides:
+                outsides[j, merged] = self.complement(domains[j], Term(origin.child("oneOf", j)), merged)
+            return outsides[j, merged]
 
         check = frozenset({Term(origin)})
         for i, domain in enumerate(domains):
@@ -165,13 +200,16 @@ class Algebra(ABC):
                 Array.meet,
                 Array(),
             )
-            objects = self._only(
-                domain.objects,
-                [(domains[j].objects, j) for j in others],
-                lambda j: outside(j).objects,
-                Object.meet,
-                Object(),
-            )
+            objects = None
+            for merged in (False, True):
+                if objects is None:
+                    objects = self._only(
+                        domain.objects,
+                        [(domains[j].objects, j) for j in others],
+                        lambda j, merged=merged: outside(j, merged).objects,  # type: ignore[misc]
+                        Object.meet,
+                        Object(),
+                    )
             if arrays is None:
                 arrays = tuple(replace(spec, checks=spec.checks | check) for spec in domain.arrays)
             if objects is None:

@@ -23,6 +23,7 @@ from grammar.schema.containers import (
     Object,
     Term,
     conj,
+    implied,
 )
 from grammar.schema.document import Node
 from grammar.schema.domain import EVERYTHING, NOTHING, Algebra, Domain, only
@@ -43,7 +44,7 @@ _TYPES: dict[str, Domain] = {
 _PLAIN_INTEGER = only(numbers=(Numbers(step=Fraction(1), plain=True),))
 _SUBSETS = 5
 _DEPENDENT = 16
-"""Every dependency doubles the readings of an object; more than this are left to a check."""
+"""Every dependency doubles the readings of an object; beyond this, demands say what depends."""
 
 
 class Circular(Exception):
@@ -75,8 +76,12 @@ class Meaning(Algebra):
             return self.of(facts[0])
         known = self._met.get(facts)
         if known is None:
-            known = EVERYTHING
-            for fact in facts:
+            known, done = EVERYTHING, 0
+            for size in (len(facts) - 1, len(facts) - 2):  # alternatives add a fact or two to what was met before
+                if facts[:size] in self._met:
+                    known, done = self._met[facts[:size]], size
+                    break
+            for fact in facts[done:]:
                 known = self.narrow(known, self.of(fact), fact)
             self._met[facts] = known
         return known
@@ -136,8 +141,11 @@ class Meaning(Algebra):
         domain = self._own(node)
         for part in self._applicators(node, thorough):
             domain = self.narrow(domain, part, Term(node))
-        for part in self._dependent(node, thorough):
-            domain = self.narrow(domain, part, Term(node), _DEPENDENT)
+        for part, condition in self._dependent(node, thorough):
+            if condition is None or len(domain.objects) * len(part.objects) <= _DEPENDENT:
+                domain = self.narrow(domain, part, Term(node), _DEPENDENT)
+            else:
+                domain = self.narrow(domain, replace(EVERYTHING, objects=(condition,)), Term(node))
         if thorough:
             domain = self._unevaluated(node, domain)
         return domain
@@ -309,17 +317,21 @@ class Meaning(Algebra):
             fails = self.intersect(fails, self.of(Term(node.child("else")), thorough), node.pointer)
         return self.union(holds, fails, thorough)
 
-    def _dependent(self, node: Node, thorough: bool) -> Iterable[Domain]:
+    def _dependent(self, node: Node, thorough: bool) -> Iterable[tuple[Domain, Object | None]]:
+        """Each as alternatives, and, where that can be said and nothing is to be evaluated, as one conjunction."""
         for keyword in ("dependentRequired", "dependentSchemas", "dependencies"):
             for name, wanted in node.value.get(keyword, {}).items():
                 if isinstance(wanted, str):
                     wanted = [wanted]
                 if isinstance(wanted, list):
+                    inner: tuple[Object, ...] = (Object(required=tuple(dict.fromkeys(wanted))),)
                     met: tuple[Object, ...] = (Object(required=tuple(dict.fromkeys([name, *wanted]))),)
                 else:
                     inner = self.of(Term(node.child(keyword, name)), thorough).objects
                     met = self._products((Object(required=(name,)),), inner, Object.meet, Object(), node.pointer)
-                yield replace(EVERYTHING, objects=(Object(absent=frozenset({name})), *met))
+                whole = len(inner) == 1 and (not thorough or not inner[0].parts)
+                condition = implied(name, inner[0], Term(node)) if whole else None
+                yield replace(EVERYTHING, objects=(Object(absent=frozenset({name})), *met)), condition
 
     # --- unevaluated ----------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ an automaton over characters.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Final
@@ -75,6 +76,8 @@ class Strings:
         return Strings(dfa=dfa, low=self.low, high=self.high).reduced
 
     def is_empty(self) -> bool:
+        if self.words is None and self.dfa is None and self.high is None:
+            return False
         return self.reduced.words == frozenset()
 
     def automaton(self) -> CharDfa:
@@ -220,6 +223,48 @@ def can_grow(part: Strings) -> bool:
         return True
     table = part.dfa.table
     return all(row for row, accepts in zip(table.rows, table.accepting, strict=True) if accepts)
+
+
+def ends_at(parts: Iterable[Strings], text: str) -> bool:
+    """`text` is in one of `parts` and begins no longer one of it."""
+    return any(part.has(text) and not _goes_on(part.reduced, text) for part in parts)
+
+
+def _goes_on(part: Strings, text: str) -> bool:
+    """Some longer string of the set, which is reduced, begins with `text`."""
+    if part.words is not None:
+        return any(word.startswith(text) and word != text for word in part.words)
+    room = None if part.high is None else part.high - len(text) - 1
+    if room is not None and room < 0:
+        return False
+    if part.dfa is None:
+        return True
+    state = 0
+    for character in text:
+        state = part.dfa.step(state, character)
+    fitting = _lengths(part.dfa).within(max(part.low - len(text) - 1, 0), room)
+    return any(fitting >> after & 1 for after in part.dfa.table.rows[state].values())
+
+
+@lru_cache(maxsize=500)
+def _lengths(dfa: CharDfa) -> Lengths:
+    return Lengths(dfa)
+
+
+def supply(parts: Iterable[Strings], without: frozenset[str], enough: int) -> int | None:
+    """How many strings are in any of `parts`, which share none, `without` some; None where `enough` are, at least."""
+    found = 0
+    for part in parts:
+        if found >= enough or (part.high is None and part.dfa is None):
+            return None
+        if max(part.low, part.high or 0) > _UNROLLED:
+            return None
+        dfa = replace(part, minus=part.minus | without).automaton()
+        count = dfa.count(enough)
+        if count is None:
+            return None
+        found += count
+    return None if found >= enough else found
 
 
 def contains(parts: StringSet, text: str) -> bool:

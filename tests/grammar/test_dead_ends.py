@@ -1,0 +1,134 @@
+"""Every text that masks lead to can be finished: kinds of schemas that were once left to a check of the whole value."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import Any
+
+import jsonschema_rs
+import pytest
+
+from grammar import GrammarOptions, Unsatisfiable, compile_json_schema
+from grammar.compile import satisfiable_values
+from grammar.options import PropertyOrder
+from tests.grammar.grammar_checks import allowed, byte_vocabulary, check_schema, walk
+
+LETTERS = "abcdefghij"
+LISTED = {name: {"type": "integer"} for name in LETTERS}
+
+KINDS: dict[str, dict[str, Any]] = {
+    "one of several overlapping kinds of objects": {
+        "type": "object",
+        "oneOf": [
+            {"properties": LISTED, "required": ["a", "b", "c"], "additionalProperties": False},
+            {"required": ["c", "d", "e", "k"]},
+            {"properties": {"a": {"type": "string"}, "l": {}, "m": {}}, "required": ["a", "l", "m"]},
+        ],
+    },
+    "what lacks one of many names or has another value": {
+        "type": "object",
+        "properties": LISTED,
+        "not": {"properties": LISTED, "required": list(LETTERS), "maxProperties": 12},
+    },
+    "a chain of dependencies": {
+        "type": "object",
+        "properties": {name: {"type": "boolean"} for name in LETTERS},
+        "dependentRequired": {here: [there] for here, there in pairwise(LETTERS)},
+        "maxProperties": 4,
+    },
+    "dependent schemas": {
+        "type": "object",
+        "properties": {name: {} for name in LETTERS},
+        "dependentSchemas": {
+            name: {"properties": {"j": {"type": ["null", "integer"]}}, "required": ["i"]} for name in "abcdef"
+        },
+    },
+    "what follows from one of many constants": {
+        "type": "object",
+        "required": ["kind"],
+        "properties": {"kind": {"enum": list(LETTERS)}, "value": {"type": ["integer", "string"]}},
+        "allOf": [
+            {
+                "if": {"properties": {"kind": {"const": name}}},
+                "then": {"required": ["value"], "properties": {"value": {"minimum": k, "minLength": k % 3}}},
+            }
+            for k, name in enumerate(LETTERS)
+        ],
+    },
+    "no property has a value of a kind, by patterns of names": {
+        "type": "object",
+        "not": {"not": {"patternProperties": {"^a": {"type": "null"}}, "additionalProperties": {"type": "integer"}}},
+        "minProperties": 2,
+        "propertyNames": {"maxLength": 3},
+    },
+    "names of two letters, of which each comes once": {
+        "type": "object",
+        "patternProperties": {"^[a-k]{2}$": {"type": "null"}},
+        "additionalProperties": False,
+        "minProperties": 3,
+    },
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("order", ["schema", "any"])
+def test_masks_alone_say_what_is_valid_and_always_lead_to_an_end(kind: str, order: PropertyOrder) -> None:
+    schema = KINDS[kind]
+    values, root, _ = satisfiable_values(schema, GrammarOptions())
+    plans = [values.object_plan(spec) for spec in values.domain(root).objects]
+    assert all(plan.check is None for plan in plans if plan is not None), "a check of the whole value is left"
+    judge = jsonschema_rs.validator_for(schema)
+    compiled = compile_json_schema(schema, byte_vocabulary(), options=GrammarOptions(property_order=order))
+    for seed in range(12):
+        text = walk(compiled, seed, limit=80)
+        if text is not None:
+            assert judge.is_valid(json.loads(text)), text
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_text_that_breaks_off_anywhere_has_a_short_way_to_the_end(kind: str) -> None:
+    compiled = compile_json_schema(KINDS[kind], byte_vocabulary())
+    judge = jsonschema_rs.validator_for(KINDS[kind])
+    text = compiled.matcher().shortest_completion()
+    assert text is not None
+    assert judge.is_valid(json.loads(text.text))
+    for seed in range(6):
+        whole = walk(compiled, seed, limit=60)
+        matcher = compiled.matcher()
+        for byte in (whole or "").encode():
+            matcher.accept(byte)
+            assert matcher.shortest_completion() is not None
+
+
+def test_a_name_that_is_missing_meets_what_is_demanded_of_it() -> None:
+    schema = KINDS["what lacks one of many names or has another value"]
+    full = dict.fromkeys(LETTERS, 1)
+    valid: list[Any] = [{}, {"a": 1}, dict.fromkeys(LETTERS[1:], 1), {**full, "x": 1, "y": 1, "z": 1}]
+    check_schema({**schema, "additionalProperties": True}, valid, [full, {**full, "x": 0}])
+
+
+def test_a_dependency_is_met_by_what_comes_or_by_what_does_not() -> None:
+    schema = KINDS["a chain of dependencies"]
+    valid: list[Any] = [{}, {"j": True}, {"h": True, "i": True, "j": False}, {"x": 1}]
+    check_schema(schema, valid, [{"a": True}, {"g": True, "h": True, "i": True}, {"f": True, "j": True}])
+
+
+def test_a_name_that_came_is_not_begun_where_nothing_else_begins_so() -> None:
+    """All names that begin with `a` were given: none begins so any more."""
+    schema = {**KINDS["names of two letters, of which each comes once"], "minProperties": 0}
+    matcher = compile_json_schema(schema, byte_vocabulary()).matcher()
+    given = "{" + ",".join(f'"a{second}":null' for second in "abcdefghijk") + ',"'
+    for byte in given.encode():
+        matcher.accept(byte)
+    words = byte_vocabulary().words
+    firsts = {words[token][:1] for token in allowed(matcher, byte_vocabulary())}
+    assert b"a" not in firsts
+    assert b"b" in firsts
+
+
+def test_more_names_than_there_are_cannot_be_asked_for() -> None:
+    schema = KINDS["names of two letters, of which each comes once"]
+    with pytest.raises(Unsatisfiable):
+        compile_json_schema({**schema, "minProperties": 122}, byte_vocabulary())
+    compile_json_schema({**schema, "minProperties": 121}, byte_vocabulary())
