@@ -136,8 +136,3 @@ def word_lexeme(null: bool, booleans: frozenset[bool]) -> Words | None:
     words = [(b"null", 0)] if null else []
     words += [(b"true" if value else b"false", 0) for value in sorted(booleans)]
     return Words(words) if words else None
-
-
-def number_count(parts: tuple[Numbers, ...]) -> int | None:
-    values = numbers.finite_values(parts)
-    return None if values is None else len(values)

@@ -104,10 +104,6 @@ class Tape:
         except ValueError:
             return None
 
-    def closed_value(self) -> Any:
-        begin, end = self.closed
-        return json.loads(self.text[begin:end])
-
     def items(self, end: int) -> list[Any]:
         """Items of the innermost open array, the last one ending before offset `end`."""
         after = self.text[end] if end < len(self.text) else 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -122,10 +121,6 @@ def build_flat(words: list[bytes]) -> FlatTrie:
     )
 
 
-_STRING_END = re.compile(rb'[^"]*".', re.DOTALL)
-_SCALAR_END = re.compile(rb"[-+.0-9eEa-z]+[^-+.0-9eEa-z]|[ \t\r\n]+[^ \t\r\n]")
-
-
 @dataclass(slots=True, eq=False)
 class Branch:
     """Node of a small linked trie. `ids` ends here: token numbers, or numbers of remainders."""
@@ -134,7 +129,6 @@ class Branch:
     ids: I32 | None = None
     children: dict[int, Branch] = field(default_factory=dict)
     _only_blanks: bool | None = None
-    _ends: tuple[bool, bool] | None = None
 
     @property
     def only_blanks(self) -> bool:
@@ -142,28 +136,6 @@ class Branch:
         if self._only_blanks is None:
             self._only_blanks = all(b in b" \t\r\n" and below.only_blanks for b, below in self.children.items())
         return self._only_blanks
-
-    @property
-    def string_ends(self) -> bool:
-        """Some token below closes a string that is open here, and goes on."""
-        return self._find_ends()[0]
-
-    @property
-    def scalar_ends(self) -> bool:
-        """Some token below ends a number, a literal or blanks that begin here, and goes on."""
-        return self._find_ends()[1]
-
-    def _find_ends(self) -> tuple[bool, bool]:
-        if self._ends is None:
-            words = list(self._words(b""))
-            self._ends = (any(map(_STRING_END.match, words)), any(map(_SCALAR_END.match, words)))
-        return self._ends
-
-    def _words(self, begun: bytes) -> Iterable[bytes]:
-        for byte, below in self.children.items():
-            word = begun + bytes([byte])
-            yield word
-            yield from below._words(word)
 
     def find(self, word: bytes) -> Branch | None:
         node: Branch | None = self

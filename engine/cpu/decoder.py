@@ -21,7 +21,6 @@ from engine.cpu.team import Team
 from engine.kv import KVPool, LayerShape
 
 I64 = npt.NDArray[np.int64]
-Layers = tuple[LayerShape, ...]
 _INPUTS = (State.IDS, State.POSITIONS, State.SLOTS, State.WANTED)
 
 

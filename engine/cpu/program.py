@@ -11,12 +11,11 @@ how an operation works removes `engine/cpu/__pycache__`.
 
 from __future__ import annotations
 
-import numpy as np
 from numba import njit
 
 from engine.cpu.machine import add_to, give_way, read, sleep_on, swap_if, wake_on, write
 from engine.cpu.operations import carry_out, pieces_of
-from engine.cpu.table import COLUMNS, Column, State
+from engine.cpu.table import Column, State
 
 _RUN, _WAITS = int(State.RUN), int(Column.WAITS)
 
@@ -112,10 +111,3 @@ def _finished(marks, index, number):  # type: ignore[no-untyped-def]
         turns += 1
         if turns > 500:
             give_way(0)
-
-
-def compile_now() -> None:
-    """Have the loop compiled, or read from disk."""
-    table, reals = np.zeros((0, COLUMNS), np.int64), np.zeros(2)
-    state, marks = np.zeros(len(State), np.int64), np.zeros((0, 3, 8), np.int64)
-    run(table, reals, state, marks, np.zeros(0, np.int64))

@@ -186,9 +186,6 @@ class Accounts:
 
     # --- keys and limits ----------------------------------------------------------------------------------------
 
-    def record_of(self, caller: Caller) -> KeyRecord | None:
-        return self.keyring.records.get(caller.key_id or "")
-
     def meters_of(self, caller: Caller) -> list[AnyMeter]:
         """Of the key and of its team, where they have limits."""
         return [meter for meter in self._meters_of(caller) if meter is not None]

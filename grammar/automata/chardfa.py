@@ -144,8 +144,6 @@ class CharDfa:
         """The first text by length, printable ASCII preferred within a set; None for the empty language."""
         return words.shortest(self.table)
 
-    some_string = shortest
-
     def count(self, limit: int = 10**9) -> int | None:
         """How many texts, None if more than `limit`."""
         return words.count(self.table, limit)

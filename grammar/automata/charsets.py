@@ -11,7 +11,6 @@ Ranges = tuple[tuple[int, int], ...]
 
 LAST = 0x10FFFF
 EVERY: Ranges = ((0, 0xD7FF), (0xE000, LAST))
-NONE: Ranges = ()
 
 
 def union(*sets: Iterable[tuple[int, int]]) -> Ranges:

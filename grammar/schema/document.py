@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
@@ -239,14 +239,3 @@ def identifier(schema: Json, draft: int) -> str | None:
         return None
     name = schema.get("id" if draft <= 4 else "$id")
     return name if isinstance(name, str) else None
-
-
-def subschemas(node: Node, one: frozenset[str], many: frozenset[str], named: frozenset[str]) -> Iterator[Node]:
-    """Direct subschemas: under keywords that hold one, a list of them, or a mapping to them."""
-    for key, value in node.value.items():
-        if key in one and isinstance(value, dict | bool):
-            yield node.child(key)
-        elif key in many and isinstance(value, list):
-            yield from (node.child(key, i) for i in range(len(value)))
-        elif key in named and isinstance(value, dict):
-            yield from (node.child(key, name) for name, below in value.items() if isinstance(below, dict | bool))
