@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 
 import torch
 
@@ -14,6 +15,7 @@ from engine.delivery import Outbox
 from engine.draft_model import ModelDrafter
 from engine.guesser import GroupDrafter, Speculation
 from engine.head_drafter import HeadDrafter
+from engine.heads import read_heads
 from engine.model import LoadedModel, describe, load_model
 from engine.pacing import Pacer
 from engine.progress import LoadProgress, OnProgress
@@ -39,6 +41,8 @@ def load(wanted: ModelSettings, on_progress: OnProgress | None = None, *, weight
         weights=weights,
         on_progress=_logged(on_progress),
     )
+    if wanted.heads is not None:
+        model.heads = read_heads(Path(wanted.heads), model.module)
     if wanted.draft is not None:
         model.draft = load_model(wanted.draft, dtype=wanted.dtype, device=wanted.device)
         refuse_stranger(model, model.draft)

@@ -5,12 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence as Seq
 
+import numpy as np
+import numpy.typing as npt
 import torch
+from torch import Tensor
 
+from engine.cpu import products_of
 from engine.group_guessing import Guess, GuessSampler, Wanted, guessing
 from engine.heads import DraftHeads
 from engine.model import LoadedModel
 from engine.sequence import Sequence
+
+I64 = npt.NDArray[np.int64]
 
 
 class HeadDrafter:
@@ -19,7 +25,9 @@ class HeadDrafter:
     def __init__(self, model: LoadedModel, heads: DraftHeads) -> None:
         self.seconds_a_token = 0.0
         self._heads = heads
+        self._embedding = model.module.get_input_embeddings().weight  # [V, d]
         self._vocabulary = model.module.get_output_embeddings().weight.float()  # [V, d]
+        self._compiled = products_of(heads, self._embedding, self._vocabulary)
         self._sampler = GuessSampler(model)
 
     def guess(self, wanted: Seq[Wanted]) -> list[list[int]]:
@@ -38,12 +46,24 @@ class HeadDrafter:
         ready = [guess for guess in guesses if guess.sequence.hidden is not None]
         if not ready:
             return
-        states = [hidden for guess in ready if (hidden := guess.sequence.hidden) is not None]
-        inner = self._heads(torch.stack(states).float())  # [R, k, d]
-        place = {id(guess): at for at, guess in enumerate(ready)}
+        states = {id(guess): guess.sequence.hidden for guess in ready}
         while live := [guess for guess in ready if not guess.over and 1 <= _head(guess) <= self._heads.count]:
-            picked = torch.stack([inner[place[id(guess)], _head(guess) - 1] for guess in live])
-            self._sampler.grow(live, picked @ self._vocabulary.T)
+            known = torch.stack([state for guess in live if (state := states[id(guess)]) is not None])
+            index = np.array([_head(guess) - 1 for guess in live])
+            before = np.array([_newest(guess) for guess in live])
+            self._sampler.grow(live, self._logits(index, known, before))
+
+    def _logits(self, heads: I64, states: Tensor, before: I64) -> Tensor:
+        if self._compiled is not None:
+            return self._compiled.logits(heads, states, before)
+        tokens = torch.from_numpy(before).to(self._embedding.device)
+        index = torch.from_numpy(heads).to(states.device)
+        found: Tensor = self._heads.one(index, states.float(), self._embedding[tokens].float()) @ self._vocabulary.T
+        return found
+
+
+def _newest(guess: Guess) -> int:
+    return guess.found[-1] if guess.found else guess.sequence.tokens[-1]
 
 
 def _head(guess: Guess) -> int:

@@ -1,7 +1,8 @@
-"""Small heads on a model's last hidden state that guess the tokens after the next one (Cai et al., "Medusa", 2024).
+"""Small heads on a model's last hidden state that guess the tokens after the next one.
 
-Head j looks at the state from which a token was drawn and guesses the j-th token after that one. A head is a residual
-layer before the model's own vocabulary matrix, so it costs a product of two small matrices.
+Head j looks at the state from which a token was drawn, and at the token before the place it guesses: the j-th after the
+one that was drawn. So a later head knows what an earlier one guessed, or what the grammar forced (Cai et al., "Medusa",
+2024; Ankner et al., "Hydra", 2024). A head is a residual layer before the model's own vocabulary matrix.
 """
 
 from __future__ import annotations
@@ -18,21 +19,33 @@ FILE = "heads.safetensors"
 
 
 class DraftHeads(nn.Module):
-    """`weight` [k, d, d] and `bias` [k, d]; both zero = every head says what the model says of the next token."""
+    """`weight` [k, 2d, d] and `bias` [k, d]; both zero = every head says what the model says of the next token."""
 
     def __init__(self, count: int, width: int) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.zeros(count, width, width))
+        self.weight = nn.Parameter(torch.zeros(count, 2 * width, width))
         self.bias = nn.Parameter(torch.zeros(count, width))
 
     @property
     def count(self) -> int:
         return len(self.weight)
 
-    def forward(self, states: Tensor) -> Tensor:
-        """[R, d] -> [R, k, d], to be multiplied with the vocabulary matrix."""
-        inner = torch.einsum("rd,kde->rke", states, self.weight) + self.bias
+    @property
+    def width(self) -> int:
+        return self.bias.shape[1]
+
+    def forward(self, states: Tensor, before: Tensor) -> Tensor:
+        """States [R, d], and embeddings of the tokens before the places that are guessed [R, k, d] -> [R, k, d], to be
+        multiplied with the vocabulary matrix."""
+        both = torch.cat([states.unsqueeze(1).expand_as(before), even(before)], -1)
+        inner = torch.einsum("rke,ked->rkd", both, self.weight) + self.bias
         return states.unsqueeze(1) + torch.nn.functional.silu(inner)
+
+    def one(self, index: Tensor, states: Tensor, before: Tensor) -> Tensor:
+        """The same for one head a row: heads `index` [R] of states [R, d] and embeddings [R, d] -> [R, d]."""
+        both = torch.cat([states, even(before)], -1)
+        inner = torch.einsum("re,red->rd", both, self.weight[index]) + self.bias[index]
+        return states + torch.nn.functional.silu(inner)
 
     def save(self, folder: Path) -> None:
         """In half precision: guesses need no more."""
@@ -41,18 +54,37 @@ class DraftHeads(nn.Module):
         save_file({name: tensor.half() for name, tensor in self.state_dict().items()}, folder / FILE)
 
 
+def even(embeddings: Tensor) -> Tensor:
+    """Each of length sqrt(d), as states are: a table of embeddings has a scale of its own."""
+    return embeddings * embeddings.square().mean(-1, keepdim=True).add(1e-12).rsqrt()
+
+
 def load_heads(folder: Path, module: Any) -> DraftHeads | None:
     """The heads beside a checkpoint, if there are any. Raises `ModelLoadError` if they are another model's."""
+    return read_heads(folder / FILE, module) if (folder / FILE).exists() else None
+
+
+def read_heads(path: Path, module: Any) -> DraftHeads:
+    """Heads for `module` from a file, or from the folder that holds one. Raises `ModelLoadError`."""
     from safetensors.torch import load_file
 
-    if not (folder / FILE).exists():
-        return None
-    tensors = load_file(folder / FILE)
+    path = path / FILE if path.is_dir() else path
+    try:
+        tensors = load_file(path)
+    except Exception as error:
+        raise ModelLoadError(
+            f"no draft heads could be read from {str(path)!r} ({type(error).__name__}: {error}); "
+            "`python -m training.heads` writes such a file, or leave out `heads`"
+        ) from error
     vocabulary = module.get_output_embeddings().weight
     shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     width = vocabulary.shape[1]
-    if set(shapes) != {"weight", "bias"} or shapes["weight"][1:] != (width, width) or shapes["bias"][1:] != (width,):
-        raise ModelLoadError(f"{folder / FILE} holds {shapes}; expected weight [k, d, d] and bias [k, d], d = {width}")
+    if (
+        set(shapes) != {"weight", "bias"}
+        or shapes["weight"][1:] != (2 * width, width)
+        or shapes["bias"][1:] != (width,)
+    ):
+        raise ModelLoadError(f"{path} holds {shapes}; expected weight [k, 2d, d] and bias [k, d], d = {width}")
     heads = DraftHeads(len(tensors["weight"]), width)
     heads.load_state_dict(tensors)
     return heads.to(vocabulary.device).eval().requires_grad_(False)

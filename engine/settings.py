@@ -36,6 +36,8 @@ class ModelSettings:
     that ask for it."""
     draft: str | None = None
     """A smaller model with the same tokenizer, which guesses what this one will say."""
+    heads: str | None = None
+    """Draft heads, a file or its folder, for those that lie beside the weights, if any do."""
     dtype: str | None = None
     device: str = "cpu"
 
@@ -58,7 +60,7 @@ class ModelSettings:
 
     def check(self) -> None:
         """What stands beside a model brings no weights, and so no settings for them. Raises `ConfigurationError`."""
-        wrong = [name for name in ("adapter", "draft", "dtype") if getattr(self, name) is not None]
+        wrong = [name for name in ("adapter", "draft", "heads", "dtype") if getattr(self, name) is not None]
         if self.base is not None and (wrong or self.device != "cpu"):
             raise ConfigurationError(
                 f"engine.models: {self.served_name!r} has a base, so {(wrong or ['device'])[0]} means nothing: an "

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from transformers import AutoTokenizer, LlamaForCausalLM
 
-from engine.heads import DraftHeads
+from engine.heads import DraftHeads, load_heads
 from training.packing import IGNORED, Batch, sample_batch
 from training.train import BUNDLED
 
@@ -23,7 +23,9 @@ from training.train import BUNDLED
 def parse_options(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", type=Path, default=BUNDLED, help="the folder of the model; the heads go there too")
-    parser.add_argument("--heads", type=int, default=4)
+    parser.add_argument("--heads", type=int, default=5)
+    parser.add_argument("--out", type=Path, help="another folder for the heads")
+    parser.add_argument("--more", action="store_true", help="go on from the heads that lie there")
     parser.add_argument("--minutes", type=float, default=6.0)
     parser.add_argument("--rows", type=int, default=8, help="rows of 512 tokens in a batch")
     parser.add_argument("--lr", type=float, default=3e-3)
@@ -37,9 +39,19 @@ class HeadTrainer:
         self.options = options
         self.tokenizer = AutoTokenizer.from_pretrained(options.model)
         self.model = LlamaForCausalLM.from_pretrained(options.model, dtype=torch.float32).eval().requires_grad_(False)
-        self.heads = DraftHeads(options.heads, self.model.config.hidden_size)
+        self.heads = self._heads()
         self.optimizer = torch.optim.AdamW(self.heads.parameters(), lr=options.lr, betas=(0.9, 0.98), weight_decay=0.0)
         self.started = time.monotonic()
+
+    def _heads(self) -> DraftHeads:
+        if self.options.more and (found := load_heads(self.folder, self.model)) is not None:
+            return found.float().requires_grad_(True)
+        return DraftHeads(self.options.heads, self.model.config.hidden_size)
+
+    @property
+    def folder(self) -> Path:
+        found: Path = self.options.out or self.options.model
+        return found
 
     @property
     def share(self) -> float:
@@ -55,7 +67,7 @@ class HeadTrainer:
                 right = " ".join(f"{share:.3f}" for share in self.right(batch))
                 print(f"step {step}  share {self.share:.2f}  loss {loss:.3f}  right by head: {right}", flush=True)
             step += 1
-        self.heads.save(self.options.model)
+        self.heads.save(self.folder)
 
     def step(self, batch: Batch) -> float:
         for group in self.optimizer.param_groups:
@@ -74,8 +86,12 @@ class HeadTrainer:
                 input_ids=batch.ids, position_ids=batch.positions, attention_mask=batch.mask, use_cache=False
             ).last_hidden_state
         places = batch.targets != IGNORED
-        targets = later_targets(batch.targets, self.heads.count)[places]
-        return self.heads(states[places]) @ self.model.lm_head.weight.T, targets
+        known = later_targets(batch.targets, self.heads.count)[places]
+        before = torch.cat([batch.targets[places][:, None], known[:, :-1]], 1).clamp_min(
+            0
+        )  # after the end: not counted
+        found = self.heads(states[places], self.model.model.embed_tokens.weight[before])
+        return found @ self.model.lm_head.weight.T, known
 
     @torch.no_grad()
     def right(self, batch: Batch) -> list[float]:

@@ -1,6 +1,7 @@
 """A decoder's forward pass as one compiled program for CPUs: small-batch products, paged attention, and threads."""
 
 from engine.cpu.decoder import Decoder, decoder_for
+from engine.cpu.head_products import HeadProducts, products_of
 from engine.cpu.lowrank import MOST_RANK, FactorTable, factor_table
 from engine.cpu.packing import EIGHT, FOUR, Packed
 from engine.cpu.small_layers import shrink_module, weight_bytes, weight_count
@@ -11,9 +12,11 @@ __all__ = [
     "MOST_RANK",
     "Decoder",
     "FactorTable",
+    "HeadProducts",
     "Packed",
     "decoder_for",
     "factor_table",
+    "products_of",
     "shrink_module",
     "weight_bytes",
     "weight_count",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from engine import LoadedModel, load_model
+from engine import Engine, EngineSettings, LoadedModel, ModelSettings, load_model
+from engine.cpu import products_of
 from engine.drafting import GroupPace
 from engine.heads import DraftHeads, load_heads
 from engine.runner import Runner
@@ -24,6 +26,7 @@ from tests.engine.tiny_models import EOS, save_tiny
 from training.heads import later_targets
 from training.packing import IGNORED
 
+Folder = Callable[..., Path]
 ALL: dict[str, Any] = {"prompt_lookup": False, "drafts_per_step": 64, "draft_tokens": 5}
 
 
@@ -95,9 +98,43 @@ def test_heads_beside_a_checkpoint_are_loaded_and_strangers_refused(tmp_path: Pa
     model = load_model(folder)
     assert model.heads is not None
     assert (model.heads.count, model.version) == (2, version), "guesses change no answer"
-    save_file({"weight": torch.zeros(2, 8, 8), "bias": torch.zeros(2, 8)}, folder / "heads.safetensors")
+    save_file({"weight": torch.zeros(2, 16, 8), "bias": torch.zeros(2, 8)}, folder / "heads.safetensors")
     with pytest.raises(ModelLoadError, match="expected weight"):
         load_heads(folder, model.module)
+
+
+async def test_heads_are_taken_from_where_the_operator_says(tiny_folder: Folder, tmp_path: Path) -> None:
+    with_heads(load_model(tiny_folder("llama"))).heads.save(tmp_path)  # type: ignore[union-attr]
+    settings = ModelSettings(str(tiny_folder("llama")), name="m", heads=str(tmp_path / "heads.safetensors"))
+    engine = Engine(EngineSettings(models=(settings,), num_blocks=32, block_size=4, **ALL))
+    await engine.start()
+    try:
+        model: Any = engine.models["m"]
+        assert model.heads.count == 3
+        await run(engine, a_job(model, "the cat"))
+        assert engine.stats()["tokens_drafted_total"] > 0
+    finally:
+        await engine.close()
+    with pytest.raises(ModelLoadError, match=r"no draft heads.*leave out `heads`"):
+        await Engine(EngineSettings(models=(replace(settings, heads=str(tmp_path / "none")),))).start()
+
+
+@pytest.mark.parametrize("width", [48, 160])
+def test_one_compiled_call_computes_what_the_heads_compute(width: int) -> None:
+    """Rows of different heads at once, and each head as in training, where all are computed together."""
+    torch.manual_seed(width)
+    heads, table = DraftHeads(3, width), torch.randn(20, width)
+    torch.nn.init.normal_(heads.weight, std=0.1)
+    torch.nn.init.normal_(heads.bias)
+    states, before, index = torch.randn(5, width), torch.tensor([3, 19, 0, 3, 7]), torch.tensor([0, 2, 1, 2, 0])
+    with torch.no_grad():
+        together = heads(states, table[before][:, None].expand(5, 3, width))[range(5), index] @ table.T
+        assert torch.allclose(heads.one(index, states, table[before]) @ table.T, together, atol=1e-4)
+        compiled = products_of(heads, table, table)
+        assert compiled is not None
+        found = compiled.logits(index.numpy(), states, before.numpy())
+    assert torch.allclose(found, together, atol=1e-3)
+    assert products_of(DraftHeads(1, 20), table[:, :20], table[:, :20]) is None, "no whole registers"
 
 
 def test_a_head_learns_what_comes_later_in_the_same_answer() -> None:

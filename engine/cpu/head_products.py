@@ -1,0 +1,79 @@
+"""Draft heads as one compiled call: all products of a guess, with nothing of torch between them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from numba import njit
+from torch import Tensor
+
+from engine.cpu.machine import LANES
+from engine.cpu.products import multiply
+from engine.cpu.rows import floats, integers, small_exp
+from engine.kernels import FASTMATH
+
+I64 = npt.NDArray[np.int64]
+
+
+class HeadProducts:
+    """What `engine.heads.DraftHeads.one` computes, times the vocabulary matrix; for float32 on CPUs."""
+
+    def __init__(self, weight: Tensor, bias: Tensor, embedding: Tensor, vocabulary: Tensor) -> None:
+        """`weight` [k, 2d, d], `bias` [k, d], `embedding` and `vocabulary` [V, d]; d is a multiple of LANES."""
+        self._weight = weight.float().transpose(1, 2).contiguous()  # [k, d, 2d]
+        self._bias, self._embedding, self._vocabulary = (x.float().contiguous() for x in (bias, embedding, vocabulary))
+        self._kept = (self._weight, self._bias, self._embedding, self._vocabulary)
+
+    def logits(self, heads: I64, states: Tensor, before: I64) -> Tensor:
+        """Logits [R, V] that heads [R] give for states [R, d] and the tokens [R] before the places they guess."""
+        states = states.float().contiguous()
+        rows, width = states.shape
+        out = torch.empty(rows, len(self._vocabulary))
+        room = np.empty((rows + 1, 2 * width), np.float32)
+        places = [tensor.data_ptr() for tensor in (*self._kept, states, out)]
+        _run(*places, heads.ctypes.data, before.ctypes.data, room.ctypes.data, rows, width, out.shape[1])
+        return out
+
+
+def products_of(heads: Any, embedding: Tensor, vocabulary: Tensor) -> HeadProducts | None:
+    """None where the compiled call would not fit."""
+    if vocabulary.device.type != "cpu" or heads.width % LANES:
+        return None
+    return HeadProducts(heads.weight.detach(), heads.bias.detach(), embedding, vocabulary)
+
+
+@njit(nogil=True, cache=True)
+def _run(weight, bias, embedding, vocabulary, states, out, heads, before, room, rows, width, vocab):  # type: ignore[no-untyped-def]
+    """Addresses of what the class says; `room` [rows + 1, 2d]: the last row is what a head reads."""
+    both = room + 8 * width * rows
+    for row in range(rows):
+        head, state = integers(heads, rows)[row], floats(states + 4 * width * row, width)
+        floats(both, width)[:] = state
+        _even(floats(embedding + 4 * width * integers(before, rows)[row], width), floats(both + 4 * width, width))
+        made = room + 4 * width * row
+        multiply(both, 0, 1, weight + 8 * width * width * head, 8 * width, 2 * width, width, made, 0, 0)
+        _bend(floats(made, width), floats(bias + 4 * width * head, width), state)
+    multiply(room, 4 * width, rows, vocabulary, 4 * width, width, vocab, out, 4 * vocab, 0)
+
+
+@njit(nogil=True, cache=True, fastmath=FASTMATH)
+def _even(x, out):  # type: ignore[no-untyped-def]
+    total = np.float32(0)
+    for i in range(len(x)):
+        total += x[i] * x[i]
+    factor = np.float32(1) / np.sqrt(total / np.float32(len(x)) + np.float32(1e-12))
+    for i in range(len(x)):
+        out[i] = x[i] * factor
+
+
+@njit(nogil=True, cache=True, fastmath=FASTMATH)
+def _bend(inner, bias, state):  # type: ignore[no-untyped-def]
+    """`inner` becomes state + silu(inner + bias)."""
+    one = np.float32(1)
+    for i in range(len(inner)):
+        x = inner[i] + bias[i]
+        e = small_exp(-abs(x))
+        inner[i] = state[i] + x * ((one if x >= 0 else e) / (one + e))
