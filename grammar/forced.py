@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
+from itertools import accumulate
 
 from grammar.config import Config, Configs
 from grammar.frames import Between
@@ -66,7 +68,8 @@ def _usual_bytes(thread: Thread) -> set[int]:
 
 def canonical_tokens(vocabulary: Vocabulary, tokens: list[int], forced: bytes, following: set[int]) -> list[int]:
     """What the tokenizer writes for `forced` after the text of `tokens`, as far as that is the same whatever comes
-    next; `following`: bytes that may. [] where `tokens` are not what the tokenizer would have written themselves.
+    next; `following`: bytes that may. Where `tokens` end inside one of the tokenizer's (a model may spell as it likes),
+    the rest of that one is spelled by itself, and all after it as the tokenizer would.
 
     Where the tokenizer ends a token, it has written what stands before as if nothing followed: so do BPE and unigram
     models. So all that can happen is that a token begins at some place in `forced` and goes on past its end, or that
@@ -79,16 +82,26 @@ def canonical_tokens(vocabulary: Vocabulary, tokens: list[int], forced: bytes, f
         return []
     sure: list[int] | None = None
     for size in _cuts(vocabulary, forced, following):
-        spelled = _spelled(vocabulary, before + forced[:size])
-        if spelled is None or spelled[: len(tokens)] != tokens:
-            return []
-        added = spelled[len(tokens) :]
+        added = _added(vocabulary, tokens, before, forced[:size])
         sure = added if sure is None else sure[: _alike(sure, added)]
         if not sure:
             return []
     assert sure is not None
     text = b"".join(vocabulary.words[token] for token in sure if token < len(vocabulary.words))
     return sure if all(vocabulary.words[token] for token in sure) and forced.startswith(text) else []
+
+
+def _added(vocabulary: Vocabulary, tokens: list[int], before: bytes, forced: bytes) -> list[int]:
+    """Tokens that spell `forced` after `tokens`, whose text is `before`; [] where that cannot be told."""
+    spelled = _spelled(vocabulary, before + forced)
+    if spelled is None or spelled[: len(tokens)] == tokens:
+        return [] if spelled is None else spelled[len(tokens) :]
+    ends = list(accumulate(len(vocabulary.words[token]) for token in spelled))
+    if not ends or ends[-1] != len(before) + len(forced):  # a tokenizer that adds a space, or leaves something out
+        return []
+    place = bisect_left(ends, len(before))
+    rest = _spelled(vocabulary, forced[: ends[place] - len(before)])
+    return [] if rest is None else rest + spelled[place + 1 :]
 
 
 def _cuts(vocabulary: Vocabulary, forced: bytes, following: set[int]) -> Iterator[int]:

@@ -230,8 +230,8 @@ class Matcher:
     def forced_tokens(self) -> list[int]:
         """Tokens of the text that must come next, as the tokenizer itself would write them; often [].
 
-        Offered only while everything before is canonical too, and only as far as the tokenizer would write them
-        whatever follows. Known strings are forced in their usual spelling: an escape would spell the same text.
+        Offered only as far as the tokenizer would write them whatever follows. Known strings are forced in their usual
+        spelling: an escape would spell the same text.
         """
         if self._finished:
             return []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +127,44 @@ def test_what_is_forced_begins_the_tokenization_of_every_text_that_can_follow(
         assert forced == canonical[at : at + len(forced)]
         matcher.accept(token)
     assert matcher.can_stop
+
+
+@pytest.mark.parametrize("compact", [True, False])
+@settings(max_examples=40, deadline=None)
+@given(instance=INSTANCES, seed=st.integers(0, 1000))
+def test_forcing_goes_on_after_a_spelling_that_the_tokenizer_would_not_write(
+    bundled: Any, vocabulary: Vocabulary, instance: dict[str, Any], seed: int, compact: bool
+) -> None:
+    """A model spells as it likes, here in bytes and tokens at random. What is forced still is the text that follows,
+    and where a token of the tokenizer ends, its next ones."""
+    options = GrammarOptions(whitespace="compact" if compact else "flexible")
+    matcher = compile_json_schema(LISTS, vocabulary, options=options).matcher()
+    text = json.dumps(instance, ensure_ascii=False, separators=(",", ":") if compact else None).encode()
+    pick, at, forced_in_all = random.Random(seed), 0, 0
+    ends = _ends(bundled, vocabulary, text)
+    while at < len(text):
+        forced = matcher.forced_tokens()
+        spelled = b"".join(vocabulary.words[token] for token in forced)
+        assert text.startswith(spelled, at)
+        if at in ends:
+            assert forced == ends[at][: len(forced)]
+        forced_in_all += len(forced)
+        for token in forced or [pick.choice(_beginnings(vocabulary, text[at:]))]:
+            matcher.accept(token)
+            at += len(vocabulary.words[token])
+    assert matcher.can_stop
+    assert forced_in_all > 0
+
+
+def _ends(bundled: Any, vocabulary: Vocabulary, text: bytes) -> dict[int, list[int]]:
+    """Where a token of the tokenizer begins -> it and those after it."""
+    tokens = bundled.encode(text.decode(), add_special_tokens=False)
+    places = [0, *accumulate(len(vocabulary.words[token]) for token in tokens)]
+    return {place: tokens[at:] for at, place in enumerate(places)}
+
+
+def _beginnings(vocabulary: Vocabulary, text: bytes) -> list[int]:
+    return [token for token, word in enumerate(vocabulary.words) if word and text.startswith(word)]
 
 
 @pytest.mark.parametrize("seed", range(6))
