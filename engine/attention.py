@@ -71,6 +71,8 @@ class Stretch(NamedTuple):
     count: int  # type: ignore[assignment]  # a tuple has a method of that name
     table: npt.NDArray[np.int64]
     """Block ids [ceil((start + count) / block_size)]."""
+    address: int = 0
+    """Of the table's memory, where that is known already: asking an array takes longer than the rest."""
 
     @property
     def end(self) -> int:

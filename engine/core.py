@@ -22,10 +22,11 @@ from engine.deadlines import Deadlines
 from engine.delivery import LiveGeneration, Outbox, as_failure
 from engine.drafting import PromptLookup
 from engine.guesser import GroupDrafter, Guesser, Speculation
+from engine.lineup import Lineups
 from engine.model import LoadedModel
 from engine.noise import seed_of_choice
 from engine.output import ChoiceText
-from engine.pacing import SHORT, Pacer
+from engine.pacing import Pacer
 from engine.params import DrawRule, beam_count
 from engine.runner import Runner
 from engine.sampler import Drawn, MaskRows, Sampler
@@ -35,7 +36,7 @@ from engine.sequence import DrawRow, Sequence, State
 from engine.stopping import StopWatch
 from engine.turnover import Turnover
 from engine.writing import Writer
-from plugins import DeadlineExceeded, FinishReason, Job, Piece, SluicegateError
+from plugins import DeadlineExceeded, FinishReason, GenerationFailed, Job, Piece, SluicegateError
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,7 @@ class EngineCore:
         self._writer = Writer(model, self.counters, self._guesser, jump_forward=jump_forward)
         self._deadlines = Deadlines()
         self._searches = Searches(model)
+        self._lineups = Lineups()
         self._masks_ahead = MasksAhead(self._fill_masks)
         self._live: dict[LiveGeneration, list[Sequence]] = {}
         self._followers: dict[Sequence, list[Sequence]] = {}
@@ -87,10 +89,16 @@ class EngineCore:
     def has_work(self) -> bool:
         return bool(self._live)
 
-    @torch.inference_mode()
     def step(self) -> None:
-        """Compute one batch and deliver what it brought. A request that breaks fails alone."""
-        with using(self.model.device):
+        """Compute one batch and deliver what it brought. A request that breaks fails alone. Runs in torch's inference
+        mode; the engine thread is in it for good, since going in and out takes a tenth of a small step's own time."""
+        if not torch.is_inference_mode_enabled():
+            with torch.inference_mode():
+                self.step()
+        elif self._is_asynchronous:
+            with using(self.model.device):
+                self._step()
+        else:
             self._step()
 
     def _step(self) -> None:
@@ -102,8 +110,6 @@ class EngineCore:
         assert batch.rows or not self.has_work, "there is work, but the scheduler found nothing to run"
         if not batch.rows:
             return
-        # Told before anything is drawn: a row that was the last of its sequence is not once a token was appended.
-        prompts = [row.count for row in batch.rows if row.count > SHORT or not row.is_last]
         self._begin_masks(batch)
         rows, logits = self._run(batch)
         filled = self._masks_ahead.take()
@@ -116,11 +122,12 @@ class EngineCore:
         if not self.has_work:
             self._guesser.release()
             self._sampler.release()
+            self._lineups.release()
         self.counters.steps += 1
         self.counters.rows += len(batch.rows)
-        self.counters.step_s += time.perf_counter() - began
+        self.counters.step_s += (took := time.perf_counter() - began)
         if self._pacer is not None:
-            self._pacer.record(len(batch.rows) - len(prompts), sum(prompts), time.perf_counter() - began)
+            self._pacer.record(batch.decoding, batch.prompt_tokens, took)
 
     def give_up_device(self) -> None:
         """The thread that steps this core hangs and is given up. A CUDA device has no room for a second KV pool."""
@@ -235,10 +242,9 @@ class EngineCore:
 
     def _begin_masks(self, batch: Batch) -> None:
         """Have the masks of this step filled while its forward pass runs; beam searches ask for theirs later."""
-        if not any(row.sequence.matcher is not None for row in batch.sampled):
-            return
-        if not any(row.sequence.search is not None for row in batch.rows):
-            self._masks_ahead.begin(_draws(batch.sampled))
+        lineup = self._lineups.of(batch.sampled)
+        if lineup.is_constrained and not any(row.sequence.search is not None for row in batch.rows):
+            self._masks_ahead.begin(lineup.draws)
 
     def _try_sampling(self, rows: list[Row], logits: Tensor, filled: tuple[list[DrawRow], Filled] | None) -> None:
         """A device that is full fails the requests of this step; those that wait go on."""
@@ -252,12 +258,17 @@ class EngineCore:
     def _sample(self, rows: list[Row], logits: Tensor, filled: tuple[list[DrawRow], Filled] | None) -> None:
         """Draw, advance and deliver every row; what throws, or cannot be sampled, fails its request alone."""
         states = self._runner.states
+        lineup = self._lineups.of(rows)
+        if lineup.is_plain and states is None:
+            self._write_plain(rows, self._sampler.draw(logits, lineup.draws, MaskRows()))
+            return
         if any(row.sequence.search is not None for row in rows):
             states = None  # rows of searches are taken out, and the others change their places
             rows, logits = self._search(rows, logits)
             if not rows:
                 return
-        draws = _draws(rows)
+            lineup = self._lineups.of(rows)
+        draws = lineup.draws
         masks, failures = self._masks(draws, filled)
         outcomes: list[Drawn | SluicegateError] = list(self._sampler.draw(logits, draws, masks))
         for at, failure in failures.items():
@@ -272,6 +283,24 @@ class EngineCore:
                     self._fail(row.sequence.owner, as_failure(error, "advancing the sequence"))
             row.sequence.hidden = None if states is None else states[at + row.sequence.hidden_row]
             at += len(mine)
+
+    def _write_plain(self, rows: list[Row], outcomes: list[Drawn | GenerationFailed]) -> None:
+        """`_advance` for rows of which most only add a word to their text."""
+        pass_on, deliver, ended = self._writer.pass_on, self.outbox.add, State.ENDED
+        looks_up = self._guesser.looks_up
+        for row, drawn in zip(rows, outcomes, strict=True):
+            sequence = row[0]
+            if sequence.state is ended:
+                continue
+            try:
+                if (piece := pass_on(sequence, drawn)) is None:
+                    self._advance(sequence, [drawn])
+                    continue
+                deliver(sequence.owner, piece)
+                if looks_up:
+                    sequence.draft = self._guesser.look_up(sequence, jumped=True)
+            except Exception as error:
+                self._fail(sequence.owner, as_failure(error, "advancing the sequence"))
 
     def _search(self, rows: list[Row], logits: Tensor) -> tuple[list[Row], Tensor]:
         """Give beam searches the logprobs of their rows; what is left is drawn from."""
@@ -392,7 +421,3 @@ class EngineCore:
             act()
         except Exception as error:
             self._fail(sequence.owner, as_failure(error, "advancing the sequence"))
-
-
-def _draws(rows: Seq[Row]) -> list[DrawRow]:
-    return [DrawRow(row.sequence, ahead) for row in rows for ahead in range(row.drafted + 1)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 
 import torch
@@ -15,13 +15,17 @@ from plugins import GenerationFailed, Job, Piece, SluicegateError, Timeline, Usa
 class LiveGeneration:
     """A running `Job`: an async iterable of pieces, for one consumer on the loop it was made on.
 
-    `completion_tokens`, `cached_tokens` and `timeline` are written by the engine thread and read anywhere.
+    `cached_tokens` and `timeline` are written by the engine thread and read anywhere.
     """
+
+    __slots__ = (
+        "__weakref__", "_error", "_news", "_on_cancel", "_open_choices", "_pieces", "cached_tokens", "job", "loop",
+        "timeline",
+    )  # fmt: skip
 
     def __init__(self, job: Job, on_cancel: Callable[[LiveGeneration], None]) -> None:
         self.job = job
         self.loop = asyncio.get_running_loop()
-        self.completion_tokens = 0
         self.cached_tokens = 0
         self.timeline = Timeline(explain=job.explain)
         self._on_cancel = on_cancel
@@ -29,6 +33,10 @@ class LiveGeneration:
         self._news = asyncio.Event()
         self._error: SluicegateError | None = None
         self._open_choices = job.n
+
+    @property
+    def completion_tokens(self) -> int:
+        return self.timeline.tokens
 
     @property
     def usage(self) -> Usage:
@@ -60,14 +68,15 @@ class LiveGeneration:
 
     def fail(self, error: Exception) -> None:
         """From any thread: the iteration raises `error` if it has not ended yet."""
-        _hand_over(self.loop, [(self, [], as_failure(error, "the engine"))])
+        _hand_over(self.loop, [(self, as_failure(error, "the engine"))])
 
-    def receive(self, pieces: list[Piece], error: SluicegateError | None) -> None:
-        """On the event loop: take what a step brought."""
-        self._pieces.extend(pieces)
-        self._open_choices -= sum(piece.finish_reason is not None for piece in pieces)
-        if self._open_choices > 0:
-            self._error = self._error or error
+    def receive(self, news: Piece | SluicegateError) -> None:
+        """On the event loop: take something that a step brought."""
+        if isinstance(news, Piece):
+            self._pieces.append(news)
+            self._open_choices -= news.finish_reason is not None
+        elif self._open_choices > 0:
+            self._error = self._error or news
         self._news.set()
 
 
@@ -75,28 +84,27 @@ class Outbox:
     """What the current step brought, by generation. Used by the engine thread alone."""
 
     def __init__(self) -> None:
-        self._pieces: dict[LiveGeneration, list[Piece]] = defaultdict(list)
-        self._errors: dict[LiveGeneration, SluicegateError] = {}
+        self._parcels: list[_Parcel] = []
 
     def add(self, generation: LiveGeneration, piece: Piece) -> None:
-        self._pieces[generation].append(piece)
+        self._parcels.append((generation, piece))
 
     def fail(self, generation: LiveGeneration, error: SluicegateError) -> None:
-        self._pieces[generation]
-        self._errors[generation] = error
+        self._parcels.append((generation, error))
 
     def flush(self) -> list[LiveGeneration]:
         """Hand everything over, one call per event loop. Returns the generations whose loop is gone."""
-        if not self._pieces:
+        if not self._parcels:
             return []
-        by_loop: dict[asyncio.AbstractEventLoop, list[_Parcel]] = defaultdict(list)
-        for generation, pieces in self._pieces.items():
-            by_loop[generation.loop].append((generation, pieces, self._errors.get(generation)))
-        self._pieces, self._errors = defaultdict(list), {}
-        return [g for loop, parcels in by_loop.items() if not _hand_over(loop, parcels) for g, _, _ in parcels]
+        parcels, self._parcels = self._parcels, []
+        by_loop: dict[asyncio.AbstractEventLoop, list[_Parcel]] = {}
+        for parcel in parcels:
+            by_loop.setdefault(parcel[0].loop, []).append(parcel)
+        lost = [g for loop, theirs in by_loop.items() if not _hand_over(loop, theirs) for g, _ in theirs]
+        return list(dict.fromkeys(lost))
 
 
-_Parcel = tuple[LiveGeneration, list[Piece], SluicegateError | None]
+_Parcel = tuple[LiveGeneration, Piece | SluicegateError]
 
 
 def _hand_over(loop: asyncio.AbstractEventLoop, parcels: list[_Parcel]) -> bool:
@@ -108,8 +116,8 @@ def _hand_over(loop: asyncio.AbstractEventLoop, parcels: list[_Parcel]) -> bool:
 
 
 def _receive_all(parcels: list[_Parcel]) -> None:
-    for generation, pieces, error in parcels:
-        generation.receive(pieces, error)
+    for generation, news in parcels:
+        generation.receive(news)
 
 
 def as_failure(error: Exception, doing: str) -> SluicegateError:

@@ -84,6 +84,8 @@ class Detokenizer:
 class _ByteStream:
     """Same as decoding all bytes at once with malformed parts replaced, less `strip` leading spaces."""
 
+    __slots__ = ("_decoder", "_is_whole", "_of", "_strip")
+
     def __init__(self, detokenizer: Detokenizer, strip: int) -> None:
         self._of = detokenizer
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")

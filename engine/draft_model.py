@@ -57,7 +57,7 @@ class ModelDrafter:
             guess.over = count < behind or not self._reserve(shadow)
             if count > 0 and self._reserve(shadow):
                 room -= count
-                rows.append(Row(shadow, shadow.computed, count))
+                rows.append(Row.of(shadow, count))
         if rows:
             self._runner.run(Batch(sorted(rows, key=lambda row: row.count)))
             for row in rows:
@@ -67,7 +67,7 @@ class ModelDrafter:
         """One more token for each, and what the grammar forces after it."""
         shadows = {id(guess): self._shadows[guess.sequence] for guess in live}
         live.sort(key=lambda guess: shadows[id(guess)].pending)
-        rows = [Row(shadow, shadow.computed, shadow.pending) for shadow in (shadows[id(guess)] for guess in live)]
+        rows = [Row.of(shadow, shadow.pending) for shadow in (shadows[id(guess)] for guess in live)]
         logits = self._runner.run(Batch(rows))
         self._sampler.grow(live, logits)
         for guess in live:

@@ -24,7 +24,9 @@ class HostDraws:
     """Same as `TorchDraws`, for logits in a CPU's memory."""
 
     def __init__(self) -> None:
-        self._rules = Kept(_rules)
+        self._rules: Kept[DrawRow, _Rules] = Kept(_rules)
+        self._seen: tuple[Tensor, npt.NDArray[np.float32]] | None = None
+        """The last step's logits, and the same as an array: the next step's mostly lie in the same tensor."""
 
     def warm_up(self) -> None:
         """Compile the kernels now, not under the first request."""
@@ -55,12 +57,16 @@ class HostDraws:
         best, tokens = np.empty(len(rows), np.float32), np.empty(len(rows), np.int64)
         positions = _NOWHERE
         if rules.random:
-            positions = np.array([row.position for row in rows], np.uint64)
-        _choose(logits.numpy(), rules.numbers, rules.seeds, positions, best, tokens)
+            places = [len(sequence.tokens) - sequence.prompt_length + ahead for sequence, ahead in rows]
+            positions = np.array(places, np.uint64)
+        if self._seen is None or self._seen[0] is not logits:
+            self._seen = logits, logits.numpy()
+        _choose(self._seen[1], rules.numbers, rules.seeds, positions, best, tokens)
         return best.tolist(), tokens.tolist()
 
     def release(self) -> None:
         self._rules.forget()
+        self._seen = None
 
 
 class _Rules(NamedTuple):

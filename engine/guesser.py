@@ -60,6 +60,13 @@ class Guesser:
         """How long a forward pass of the large model took."""
         self._step_s += 0.1 * (seconds - self._step_s)
 
+    @property
+    def looks_up(self) -> bool:
+        """There is room for guesses at all, with as many sequences as run now."""
+        wanted = self.speculation
+        share = wanted.tokens_per_step // max(1, len(self._scheduler.running))
+        return wanted.look_up and min(wanted.longest, share) > 0
+
     def look_up(self, sequence: Sequence, *, jumped: bool) -> list[int]:
         """See `engine.drafting.draft`."""
         if sequence.drafter is None:

@@ -22,6 +22,8 @@ class _Placed(NamedTuple):
 class ChoiceText:
     """Tokens in, pieces out. A token is released with the last of its text, so ids and logprobs match the text."""
 
+    __slots__ = ("_decoded", "_held", "_ids", "_logprobs", "_released", "_stream", "_text", "_watch", "index")
+
     def __init__(self, index: int, stream: TextStream, watch: StopWatch) -> None:
         self.index = index
         self._stream = stream
@@ -48,6 +50,15 @@ class ChoiceText:
         ready, stopped = self._watch.feed(text) if may_stop else (self._watch.close() + text, False)
         self._release(ready)
         return stopped
+
+    @property
+    def is_direct(self) -> bool:
+        """No stop strings are looked for: what is fed is final."""
+        return self._watch.is_idle
+
+    def pass_on(self, token_id: int) -> Piece:
+        """`feed` and `piece` in one, where the text `is_direct` and a piece was taken after the token before."""
+        return Piece(self.index, self._stream.feed(token_id), (token_id,))
 
     def piece(self) -> Piece | None:
         """What became final since the last piece, if anything did."""

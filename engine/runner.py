@@ -40,11 +40,15 @@ class StepInputs:
     slots: I64
     wanted: I64
     stretches: list[Stretch]
+    """Their tables may be longer than needed, see `cut`."""
     spans: list[Span] = field(default_factory=list)
     """Tokens that have an adapter."""
 
     @classmethod
     def of(cls, rows: Seq[Row], block_size: int) -> StepInputs:
+        """Of rows in the order of a batch."""
+        if rows[-1].count == 1:
+            return cls._of_single_tokens(rows, block_size)
         ids: list[int] = []
         positions: list[int] = []
         slots: list[int] = []
@@ -62,7 +66,29 @@ class StepInputs:
             if row.is_last:
                 wanted += range(len(ids) - 1 - row.drafted, len(ids))
         made = [np.array(values, np.int64) for values in (ids, positions, slots, wanted)]
-        return cls(made[0], made[1], made[2], made[3], [_stretch(row, block_size) for row in rows], spans)
+        return cls(made[0], made[1], made[2], made[3], [_stretch(row) for row in rows], spans)
+
+    @classmethod
+    def _of_single_tokens(cls, rows: Seq[Row], block_size: int) -> StepInputs:
+        """Most steps: each sequence is looked at once."""
+        ids: list[int] = []
+        slots: list[int] = []
+        stretches: list[Stretch] = []
+        spans: list[Span] = []
+        new = tuple.__new__
+        for sequence, start, _, _, _ in rows:
+            if sequence.adapter is not None:
+                spans.append((len(ids), 1, sequence.adapter))
+            ids.append(sequence.tokens[start])
+            slots.append(sequence.blocks[start // block_size] * block_size + start % block_size)
+            stretches.append(new(Stretch, (start, 1, sequence.table, sequence.table_address)))
+        wanted = [at for at, row in enumerate(rows) if row[3]]
+        made = [np.array(values, np.int64) for values in (ids, [row[1] for row in rows], slots, wanted)]
+        return cls(made[0], made[1], made[2], made[3], stretches, spans)
+
+    def cut(self, block_size: int) -> list[Stretch]:
+        """The stretches with tables of just the blocks they reach into."""
+        return [one._replace(table=one.table[: -(-one.end // block_size)]) for one in self.stretches]
 
 
 class Runner:
@@ -174,11 +200,12 @@ class Runner:
         return self._run_module(inputs)
 
     def _run_module(self, inputs: StepInputs) -> Tensor:
+        stretches = inputs.cut(self.pool.block_size)
         if self._graphs is not None and not inputs.spans:
-            replayed = self._graphs.run(inputs.ids, inputs.positions, inputs.slots, inputs.stretches)
+            replayed = self._graphs.run(inputs.ids, inputs.positions, inputs.slots, stretches)
             if replayed is not None:
                 return self._pick(inputs, *replayed)
-        layout = self._layout(self.pool, inputs.stretches, self._upload(inputs.slots))
+        layout = self._layout(self.pool, stretches, self._upload(inputs.slots))
         with self._model.beside.adding(inputs.spans, inputs.wanted):
             return self._model.logits(
                 self._upload(inputs.ids), self._upload(inputs.positions), self._upload(inputs.wanted), layout
@@ -268,6 +295,5 @@ def _chunks(total: int, size: int) -> list[tuple[int, int]]:
     return [(start, min(total, start + size)) for start in range(0, total, size)]
 
 
-def _stretch(row: Row, block_size: int) -> Stretch:
-    blocks = -(-(row.start + row.count) // block_size)
-    return Stretch(row.start, row.count, row.sequence.table[:blocks])
+def _stretch(row: Row) -> Stretch:
+    return Stretch(row.start, row.count, row.sequence.table, row.sequence.table_address)

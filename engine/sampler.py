@@ -99,7 +99,7 @@ class Sampler:
         self._usable = usable_vocab
         self._eos = list(eos_token_ids)
         self._draws = draws_on(device or torch.device("cpu"))
-        self._wishes = Kept(_wishes)
+        self._wishes: Kept[DrawRow, _Wishes] = Kept(_wishes)
 
     def room(self, rows: int, words: int) -> Bitmask:
         """Zeroed masks [rows, words] int32, where this device reads them from best."""
@@ -109,7 +109,7 @@ class Sampler:
         """One outcome per row of `logits` [R, V] float32, which is overwritten. Rows that cannot be sampled (no finite
         logit is left, or a constrained row without a mask) fail alone."""
         wishes = self._wishes.of(rows)
-        raw = _RawLogprobs(logits, rows, wishes.reported)
+        raw = _RawLogprobs(logits, rows, wishes.reported) if wishes.reported else None
         draws = self._draws
         if not wishes.plain:
             draws.penalise(logits, rows)
@@ -119,8 +119,10 @@ class Sampler:
             refuse_bad_words(logits, rows)
             keep_typical(logits, rows)
         best, tokens = draws.choose(logits, rows)
-        drawn = raw.of(tokens)
-        if not wishes.constrained and all(map(math.isfinite, best)):
+        drawn: list[Outcome] = [tuple.__new__(Drawn, (token, None, ())) for token in tokens]  # five times as fast
+        if raw is not None:
+            raw.report(drawn)
+        if not wishes.constrained and math.isfinite(sum(best)):
             return drawn
         return [_check(i, row, best[i], masks) or drawn[i] for i, row in enumerate(rows)]
 
@@ -189,16 +191,14 @@ class _RawLogprobs:
     def __init__(self, logits: Tensor, rows: Seq[DrawRow], reported: list[int]) -> None:
         self._rows = reported
         self._wanted = [rows[i].rule.logprobs or 0 for i in self._rows]
-        self._values = torch.log_softmax(logits[self._rows], -1) if self._rows else None  # [L, V]
+        self._values = torch.log_softmax(logits[self._rows], -1)  # [L, V]
 
-    def of(self, tokens: list[int]) -> list[Outcome]:
-        drawn: list[Outcome] = [tuple.__new__(Drawn, (token, None, ())) for token in tokens]  # five times as fast
-        if self._values is None:
-            return drawn
+    def report(self, drawn: list[Outcome]) -> None:
+        """Put them to the outcomes of the rows that asked."""
+        tokens = [outcome.token_id for outcome in drawn if isinstance(outcome, Drawn)]
         columns = torch.tensor([[tokens[i]] for i in self._rows], device=self._values.device)
         chosen = self._values.gather(1, columns).squeeze(1).tolist()
         values, ids = (found.tolist() for found in self._values.topk(max(self._wanted), -1))
         for at, (row, wanted) in enumerate(zip(self._rows, self._wanted, strict=True)):
             top = tuple(zip(ids[at][:wanted], values[at][:wanted], strict=True))
             drawn[row] = Drawn(tokens[row], chosen[at], top)
-        return drawn

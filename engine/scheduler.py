@@ -33,13 +33,22 @@ class Row(NamedTuple):
     sequence: Sequence
     start: int
     count: int  # type: ignore[assignment]  # a tuple has a method of that name
+    is_last: bool
+    """Nothing is pending after this row: the next token is sampled from its logits. Told when the row is made: once a
+    token is drawn, something is pending again."""
     drafted: int = 0
     """How many of `count` are the beginning of the sequence's draft."""
 
+    @classmethod
+    def of(cls, sequence: Sequence, count: int) -> Row:
+        """The next `count` pending tokens."""
+        start = sequence.computed
+        return cls(sequence, start, count, start + count == len(sequence.tokens))
+
     @property
-    def is_last(self) -> bool:
-        """Nothing is pending after this row: the next token is sampled from its logits."""
-        return self.start + self.count - self.drafted == len(self.sequence.tokens)
+    def decodes(self) -> bool:
+        """It is a step of an answer, not a part of a prompt."""
+        return self.is_last and self.count - self.drafted <= SHORT
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +60,17 @@ class Batch:
     """Those from whose logits a token is drawn."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sampled", [row for row in self.rows if row.is_last])
+        object.__setattr__(self, "sampled", [row for row in self.rows if row[3]])  # by place: half the time
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Of prompts; rows of one token each have none."""
+        return 0 if self.rows[-1].count == 1 else sum(row.count for row in self.rows if not row.decodes)
+
+    @property
+    def decoding(self) -> int:
+        """Sequences that go on with their answers."""
+        return len(self.rows) if self.rows[-1].count == 1 else sum(row.decodes for row in self.rows)
 
 
 @dataclass(slots=True)
@@ -145,7 +164,7 @@ class Scheduler:
     def computed(self, batch: Batch) -> None:
         """The step was run: what its rows hold is now in the cache, and blocks they filled can be reused."""
         size, running = self.pool.block_size, State.RUNNING
-        for sequence, start, count, drafted in batch.rows:
+        for sequence, start, count, _, drafted in batch.rows:
             if sequence.state is running:
                 sequence.computed = computed = start + count - drafted
                 if computed // size != sequence.published:
@@ -172,13 +191,13 @@ class Scheduler:
     def _share_budget(self) -> tuple[list[Row], int]:
         """Decode rows first: they never wait for a prompt. Then chunks of prompts, in order of service. Returns what is
         left of the budget, too."""
-        rows, longer, budget = [], [], self._max_batch_tokens
+        rows, longer, budget, new = [], [], self._max_batch_tokens, tuple.__new__  # a third of the time
         for sequence in self.running:
             pending = len(sequence.tokens) - sequence.computed
             if pending > 1:
                 longer.append(sequence)
             elif pending == 1:  # the budget holds one for each that runs
-                rows.append(Row(sequence, sequence.computed, 1))
+                rows.append(new(Row, (sequence, sequence.computed, 1, True, 0)))
         budget -= len(rows)
         for sequence in longer:
             budget = self._take_chunk(rows, sequence, budget)
@@ -194,7 +213,7 @@ class Scheduler:
     def _take_chunk(self, rows: list[Row], sequence: Sequence, budget: int) -> int:
         count = self._paced(sequence, min(sequence.pending, budget))
         if count:
-            rows.append(Row(sequence, sequence.computed, count))
+            rows.append(Row.of(sequence, count))
         return budget - count
 
     def _paced(self, sequence: Sequence, count: int) -> int:
@@ -207,13 +226,12 @@ class Scheduler:
 
     def _add_drafts(self, rows: list[Row], budget: int) -> list[Row]:
         """Drafts take what is left of the budget and of the pool; they never displace anything."""
-        for at, row in enumerate(rows):
-            sequence = row.sequence
-            if sequence.draft and row.is_last:
-                fitting = sequence.draft[:budget]
-                sequence.draft = fitting if self._reserve(sequence, ahead=len(fitting)) else []
-                budget -= len(sequence.draft)
-                rows[at] = Row(sequence, row.start, row.count + len(sequence.draft), len(sequence.draft))
+        for at in [at for at, row in enumerate(rows) if row[0].draft and row[3]]:
+            sequence, start, count, is_last, _ = rows[at]
+            fitting = sequence.draft[:budget]
+            sequence.draft = fitting if self._reserve(sequence, ahead=len(fitting)) else []
+            budget -= len(sequence.draft)
+            rows[at] = Row(sequence, start, count + len(sequence.draft), is_last, len(sequence.draft))
         return rows
 
     def _prompt_share(self) -> int:

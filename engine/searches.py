@@ -46,7 +46,6 @@ class Searches:
         owner = search.slots[0].owner
         answers = search.answers()
         for answer in answers:
-            owner.completion_tokens += len(answer.tokens)
             for _ in answer.tokens:
                 owner.timeline.count(None)
         return [self._piece(search.slots[0], index, answer) for index, answer in enumerate(answers)]

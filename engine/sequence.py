@@ -6,7 +6,7 @@ from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -75,6 +75,8 @@ class Sequence:
     blocks: list[int] = field(default_factory=list)
     table: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(8, np.int64))
     """`blocks` again as an array, valid up to `len(blocks)`."""
+    table_address: int = 0
+    """Of its memory; 0 before it holds anything."""
     digests: list[Digest] = field(default_factory=list)
     """Names of the full blocks of `tokens`, as far as they were asked for; tokens never change, so they stay valid."""
     published: int = 0
@@ -98,6 +100,12 @@ class Sequence:
     """For `explain`: how far ahead a row of this step is -> the share of the vocabulary its mask refuses."""
 
     @property
+    def is_plain(self) -> bool:
+        """Nobody asks for more than its text as it comes: no grammar, no search, no logprobs, no stop strings."""
+        unbound = self.matcher is None and self.search is None and self.rule.logprobs is None
+        return unbound and not self.timeline.explain and not self.sampling.min_tokens and self.output.is_direct
+
+    @property
     def pending(self) -> int:
         """Tokens whose keys and values are not computed yet; none only where a beam waits for the others."""
         return len(self.tokens) - self.computed
@@ -111,6 +119,8 @@ class Sequence:
         start, end = len(self.blocks), len(self.blocks) + len(blocks)
         if end > len(self.table):
             self.table = np.concatenate([self.table, np.zeros(max(end, len(self.table)), np.int64)])
+            self.table_address = 0
+        self.table_address = self.table_address or self.table.ctypes.data
         self.table[start:end] = blocks
         self.blocks += blocks
 
@@ -164,22 +174,33 @@ class DrawRow(NamedTuple):
         return self.position >= self.sequence.sampling.min_tokens
 
 
+class OfSequence(Protocol):
+    @property
+    def sequence(self) -> Sequence: ...
+
+
+Of = TypeVar("Of", bound=OfSequence)
 Found = TypeVar("Found")
 
 
-class Kept(Generic[Found]):
+class Kept(Generic[Of, Found]):
     """What depends on which sequences a step's rows belong to, and on nothing else: made anew only when others run."""
 
-    def __init__(self, make: Callable[[Seq[DrawRow]], Found]) -> None:
+    def __init__(self, make: Callable[[Seq[Of]], Found]) -> None:
         self._make = make
+        self._rows: Seq[Of] | None = None
         self._sequences: list[Sequence] | None = None
         self._found: Found | None = None
 
-    def of(self, rows: Seq[DrawRow]) -> Found:
+    def of(self, rows: Seq[Of]) -> Found:
+        """`rows` do not change after they were given once."""
+        if self._found is not None and rows is self._rows:
+            return self._found
         sequences = [row.sequence for row in rows]
         if self._found is None or sequences != self._sequences:
             self._sequences, self._found = sequences, self._make(rows)
+        self._rows = rows
         return self._found
 
     def forget(self) -> None:
-        self._sequences = self._found = None
+        self._rows = self._sequences = self._found = None

@@ -164,6 +164,7 @@ class Worker:
 
     # --- the engine thread -------------------------------------------------------------------------------------
 
+    @torch.inference_mode()
     def _serve(self) -> None:
         self._use_threads()
         while not self._closing.is_set():

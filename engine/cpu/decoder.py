@@ -21,7 +21,8 @@ from engine.cpu.team import Team
 from engine.kv import KVPool, LayerShape
 
 I64 = npt.NDArray[np.int64]
-_INPUTS = (State.IDS, State.POSITIONS, State.SLOTS, State.WANTED)
+_TOKENS, _SAMPLED, _TASKS = int(State.TOKENS), int(State.SAMPLED), int(State.TASKS)
+_SPANS = int(State.SPANS)
 
 
 class Decoder:
@@ -37,9 +38,15 @@ class Decoder:
         self._state = np.zeros(len(State), np.int64)
         self._team = Team(self._recipe.table, np.array(self._recipe.reals), self._state, threads)
         self._scratch = self._make_scratch(pool, tokens)
-        self._logits = torch.empty(0, sizes.vocab)
+        self._logits = self._room = torch.empty(0, sizes.vocab)
+        self._inputs = np.empty((4, tokens), np.int64)
+        self._tasks = np.empty((tokens, 4), np.int64)
+        self._covered = 0
         self._turns: list[Tensor] = []
         self.max_tokens = tokens
+        for place, row in zip((State.IDS, State.POSITIONS, State.SLOTS, State.WANTED), self._inputs, strict=True):
+            self._state[place] = row.ctypes.data
+        self._state[State.TASK_LIST] = self._tasks.ctypes.data
 
     def run(
         self,
@@ -52,20 +59,16 @@ class Decoder:
     ) -> Tensor:
         """Logits [len(wanted), V] float32 at the places `wanted` of the flattened row; valid until the next call.
         `spans`: tokens that have an adapter, as (first, count, its table)."""
-        tasks, adapted = self._tasks(stretches), span_rows(spans)
-        self._cover(max(stretch.end for stretch in stretches))
-        logits = self._room_for(len(wanted))
-        state = self._state
-        state[State.TOKENS], state[State.SAMPLED], state[State.TASKS] = len(ids), len(wanted), len(tasks)
-        for place, array in (
-            (State.IDS, ids),
-            (State.POSITIONS, positions),
-            (State.SLOTS, slots),
-            (State.WANTED, wanted),
-        ):
-            state[place] = array.ctypes.data
-        state[State.TASK_LIST], state[State.LOGITS] = tasks.ctypes.data, logits.data_ptr()
-        state[State.SPANS], state[State.SPAN_LIST] = len(adapted), adapted.ctypes.data
+        count, sampled, adapted = len(ids), len(wanted), span_rows(spans)
+        if (length := int(positions.max()) + 1) > self._covered:
+            self._cover(length)
+        logits = self._room_for(sampled)
+        state, inputs = self._state, self._inputs
+        inputs[0, :count], inputs[1, :count], inputs[2, :count], inputs[3, :sampled] = ids, positions, slots, wanted
+        state[_TOKENS], state[_SAMPLED], state[_TASKS] = count, sampled, self._share_out(stretches)
+        state[_SPANS] = len(adapted)
+        if spans:
+            state[State.SPAN_LIST] = adapted.ctypes.data
         self._team.run()
         return logits
 
@@ -74,29 +77,35 @@ class Decoder:
         assert self._recipe.states is not None
         return self._recipe.states[:rows, : self._sizes.hidden]
 
-    def _tasks(self, stretches: Seq[Stretch]) -> I64:
-        found: list[tuple[int, int, int, int]] = []
+    def _share_out(self, stretches: Seq[Stretch]) -> int:
+        """Write the tasks of attention; how many there are."""
+        found: list[int] = []
         token, step = 0, self._task_tokens
-        for stretch in stretches:
-            table = stretch.table.ctypes.data
-            for at in range(0, stretch.count, step):
-                found.append((token + at, min(step, stretch.count - at), stretch.start + at, table))
-            token += stretch.count
-        return np.array(found, np.int64)
+        for start, count, table, address in stretches:
+            address = address or table.ctypes.data
+            for at in range(0, count, step):
+                found += (token + at, min(step, count - at), start + at, address)
+            token += count
+        tasks = len(found) // 4
+        self._tasks.ravel()[: len(found)] = found
+        return tasks
 
     def _cover(self, length: int) -> None:
-        """Have cosines and sines for positions below `length`."""
-        if self._turns and len(self._turns[0]) >= length:
-            return
+        """Have cosines and sines for positions below `length`, and some more."""
         positions = torch.arange(max(512, 1 << (length - 1).bit_length()))[None]
         cosines, sines = self._rotary(torch.zeros(1), positions)
         self._turns = [cosines[0].float().contiguous(), sines[0].float().contiguous()]
         self._state[State.COSINES], self._state[State.SINES] = (turn.data_ptr() for turn in self._turns)
+        self._covered = len(self._turns[0])
 
     def _room_for(self, rows: int) -> Tensor:
-        if len(self._logits) < rows:
-            self._logits = torch.empty(rows, self._sizes.vocab)
-        return self._logits[:rows]
+        """The same tensor as in the last step, where that had as many rows."""
+        if self._room.shape[0] != rows:
+            if self._logits.shape[0] < rows:
+                self._logits = torch.empty(rows, self._sizes.vocab)
+                self._state[State.LOGITS] = self._logits.data_ptr()
+            self._room = self._logits[:rows]
+        return self._room
 
     def _make_scratch(self, pool: KVPool, tokens: int) -> Tensor:
         group = self._sizes.heads // self._sizes.kv_heads

@@ -52,7 +52,7 @@ def test_the_states_are_what_the_logits_came_from(forward: str, tiny: MakeModel)
     for at, length in enumerate((3, 7)):
         sequence = a_sequence(list(range(5, 5 + length)))
         sequence.hold([4 * at, 4 * at + 1])
-        rows.append(Row(sequence, 0, length))
+        rows.append(Row.of(sequence, length))
     with torch.inference_mode():
         logits = runner.run(Batch(rows))
         assert runner.states is not None

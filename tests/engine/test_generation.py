@@ -400,7 +400,7 @@ async def test_random_cancellations_leave_nothing_behind(model: LoadedModel) -> 
 async def test_closing_lets_requests_finish_and_refuses_new_ones(model: LoadedModel) -> None:
     async with serving(model) as engine:
         running = asyncio.create_task(
-            collect(await engine.generate(a_job(model, "the", max_tokens=40, ignore_eos=True)))
+            collect(await engine.generate(a_job(model, "the", max_tokens=400, ignore_eos=True)))
         )
         await until(lambda: engine.stats()["requests_running"] == 1)
         await engine.close()

@@ -6,9 +6,11 @@ import pytest
 
 from engine import Engine, EngineSettings
 from engine.pacing import Pacer
+from engine.scheduler import Batch, Row
 from plugins import ConfigurationError
 from tests.engine.conftest import MakeModel
 from tests.engine.driving import a_job, prompts, run, serving
+from tests.engine.rows import a_sequence
 
 
 def learned(slowdown: float, plain_s: float, token_s: float) -> Pacer:
@@ -69,6 +71,23 @@ async def test_the_pace_is_learned_from_steps_that_others_decode_in(tiny: MakeMo
             await run(engine, short, second)
             counted.append(engine.stats()["steps_total"] - before)
     assert counted[1] < counted[0]
+
+
+def test_what_a_row_is_stays_as_it_was_told_when_the_step_was_planned() -> None:
+    """A token is appended before the step is recorded: a decoding row must not look like a part of a prompt then."""
+    decoding, reading = a_sequence([5, 6, 7]), a_sequence(list(range(5, 65)))
+    decoding.computed = 2
+    batch = Batch([Row.of(decoding, 1), Row.of(reading, 40)])
+    decoding.tokens.append(8)
+    assert (batch.decoding, batch.prompt_tokens) == (1, 40)
+    assert [row.is_last for row in batch.rows] == [True, False]
+
+
+def test_guesses_are_no_prompt() -> None:
+    guessed, forced = a_sequence([5, 6, 7]), a_sequence(list(range(5, 17)))
+    guessed.computed = 2
+    batch = Batch([Row(guessed, 2, 7, is_last=True, drafted=6), Row.of(forced, 12)])
+    assert (batch.decoding, batch.prompt_tokens) == (2, 0)
 
 
 async def test_a_prompt_of_one_step_is_read_at_once_beside_others(tiny: MakeModel) -> None:
