@@ -153,16 +153,24 @@ class Meaning(Algebra):
     def _own(self, node: Node) -> Domain:
         """Keywords that look at the value itself."""
         schema = node.value
-        domain = self.intersect(
-            self._typed(node),
-            Domain(
+        domain = self._typed(node)
+        if domain is EVERYTHING:
+            domain = Domain(
                 numbers=self._numbers(node),
                 strings=self._strings(node),
                 arrays=(self._array(node),),
                 objects=(self._object(node),),
-            ),
-            node.pointer,
-        )
+            )
+        else:  # keywords of other types say nothing; a pattern has to be one all the same
+            texts = domain.strings != strings.NOTHING or "pattern" in schema
+            domain = Domain(
+                domain.null,
+                domain.booleans,
+                numbers.intersect(domain.numbers, self._numbers(node)) if domain.numbers else numbers.NOTHING,
+                strings.intersect(domain.strings, self._strings(node)) if texts else strings.NOTHING,
+                (self._array(node),) if domain.arrays else (),
+                (self._object(node),) if domain.objects else (),
+            )
         if "const" in schema:
             domain = self.intersect(domain, self.of(Literal(json_text(schema["const"]))), node.pointer)
         if "enum" in schema:

@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from grammar import GrammarOptions, compile_json_schema
+from grammar import CompiledGrammar, GrammarOptions, Vocabulary, compile_json_schema, kernels
+from grammar.automata import CharDfa, utf8
+from grammar.leaves import string_automaton
+from grammar.lexemes import QUOTE, DfaLexeme
 from grammar.places import Places, numbers
-from grammar.reach import Reach, by_walk
+from grammar.reach import Reach, _read, _read_automaton, by_walk
 from grammar.remembered import Remembered
 from grammar.threads import InLexeme
 from tests.grammar.grammar_checks import byte_vocabulary
@@ -70,6 +73,57 @@ def test_what_can_be_read_is_what_a_walk_finds(schema: Any, order: Any) -> None:
                 break
             matcher.accept(token)
     assert compared
+
+
+@pytest.mark.parametrize("pattern", ["", "a*", '[a-c"]{2,3}', "(id|name)?", "é|[{}]", "[^,]*"])
+def test_an_automaton_reads_down_the_places_as_any_lexeme_does(pattern: str) -> None:
+    places = byte_vocabulary().places
+    quoted = string_automaton(CharDfa.from_pattern(pattern, anchored=True))
+    number = DfaLexeme(utf8(CharDfa.from_pattern(r"-?(0|[1-9]\d*)(\.\d+)?", anchored=True)))
+    assert quoted.start is not None
+    for lexeme in (quoted, number):
+        start = places.root.below(QUOTE) if lexeme.is_string else places.root
+        assert start is not None
+        inside, ended = _read_automaton(lexeme, start, places)
+        assert (inside, dict(ended)) == (_read(lexeme, start)[0], dict(_read(lexeme, start)[1]))
+
+
+@pytest.mark.parametrize("schema", SCHEMAS)
+def test_masks_that_grammars_share_are_those_of_each_alone(schema: Any) -> None:
+    """The same walks in a vocabulary that has masks of other grammars, some with other blanks, and in a new one."""
+    shared, rows = byte_vocabulary(), []
+    for other in SCHEMAS:
+        for whitespace in ("compact", "flexible"):
+            follow(compile_json_schema(other, shared, options=GrammarOptions(whitespace=whitespace)), shared)
+    for vocabulary in (shared, byte_vocabulary()):
+        rows.append(follow(compile_json_schema(schema, vocabulary), vocabulary))
+    assert rows[0] == rows[1]
+    assert len(shared.masks)
+
+
+def follow(grammar: CompiledGrammar, vocabulary: Vocabulary) -> list[bytes]:
+    """All masks of some walks that hang on nothing but the masks."""
+    row, rows = np.zeros(vocabulary.row_words, np.int32), []
+    for seed in range(3):
+        pick, matcher = random.Random(seed), grammar.matcher()
+        for _ in range(40):
+            matcher.fill_mask(row)
+            rows.append(row.tobytes())
+            allowed = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")).tolist()
+            token = pick.choice(allowed) if allowed else vocabulary.eos_token_ids[0]
+            if token in vocabulary.eos_token_ids:
+                break
+            matcher.accept(token)
+    return rows
+
+
+@pytest.mark.parametrize("ids", [[], [3, 40, 41], list(range(64))])
+@pytest.mark.parametrize("others", [[], [3], [3, 3, 50], [0, 63]])
+def test_tokens_are_set_but_for_some_which_stay_as_they_were(ids: list[int], others: list[int]) -> None:
+    row = np.array([0b1001, 1 << 18], np.int32)
+    expected = {n for n in range(64) if row[n >> 5] >> (n & 31) & 1} | (set(ids) - set(others))
+    kernels.set_bits_except(row, np.array(ids, np.int32), np.array(others, np.int32))
+    assert {n for n in range(64) if row[n >> 5] >> (n & 31) & 1} == expected
 
 
 def test_what_is_remembered_is_bounded_in_bytes_and_the_oldest_goes_first() -> None:
