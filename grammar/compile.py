@@ -73,7 +73,6 @@ def _compile(
         thread_limit=options.limits.threads,
         notes=notes,
         screens=Screens.of(options.blocked, vocabulary, json=True, plain=False),
-        doubtful=values.doubtful,
     )
 
 
@@ -126,8 +125,8 @@ def compile_choices(
 
 def _of_texts(texts: CharDfa, vocabulary: Vocabulary, what: str, options: GrammarOptions | None) -> CompiledGrammar:
     blocked = options.blocked if options is not None else None
-    if blocked is not None and blocked.texts is not None:
-        texts = texts.intersection(blocked.texts)
+    if blocked is not None:
+        texts = blocked.without(texts)
     if texts.is_empty():
         raise Unsatisfiable(f"no text matches this {what}")
     lexeme = DfaLexeme(utf8(texts))

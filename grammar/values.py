@@ -59,8 +59,6 @@ class Values:
     def __init__(self, document: Document | None, options: GrammarOptions) -> None:
         self.options = options
         self.blocklist = options.blocked
-        self.doubtful = False
-        """Whether a string must match an automaton and avoid the blocklist too, and may not be able to."""
         self.layout = Layout(options)
         self.meaning = Meaning(options.limits)
         self.checks = Checks(document) if document is not None else None
@@ -255,10 +253,9 @@ class Values:
         part = part.reduced
         if part.words is not None:
             return Strings(words=frozenset(word for word in part.words if not self.blocklist.holds(word)))
-        self.doubtful = self.doubtful or part.dfa is not None
-        if part.dfa is not None and self.blocklist.texts is not None:
-            return replace(part, dfa=part.dfa.intersection(self.blocklist.texts)).reduced
-        return part
+        if part.dfa is None:  # such a string can always go on
+            return part
+        return replace(part, dfa=self.blocklist.without(part.dfa, part.low > 0, part.high is not None)).reduced
 
     def satisfiable(self, terms: Conj) -> bool:
         """Some value satisfies all of `terms`, as far as conjunctions tell.
@@ -365,6 +362,8 @@ class Values:
         for language, terms in self._classes(spec, patterns, refused):
             if strings.is_empty(language) or not self.satisfiable(terms):
                 continue
+            if self.blocklist is not None:
+                language = self._unblocked(language)
             few = strings.finite_words(language)
             if few is None:
                 claims = self._claims(spec, terms, partial(_overlap, language, refused))

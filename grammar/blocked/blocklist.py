@@ -8,6 +8,7 @@ from grammar.automata import CharDfa
 from grammar.blocked.fold import SPACE, symbols_of
 from grammar.blocked.patterns import without
 from grammar.blocked.phrases import Phrases
+from grammar.blocked.product import Classes, without_phrases
 from plugins.errors import GrammarLimit, InvalidGrammar
 
 MOST_PHRASES = 20_000
@@ -35,6 +36,24 @@ class Blocklist:
     def texts(self) -> CharDfa | None:
         """Texts without the patterns; None where there are none."""
         return without(self.patterns) if self.patterns else None
+
+    @cached_property
+    def _classes(self) -> Classes:
+        assert self.machine is not None
+        return Classes(self.machine)
+
+    def without(self, texts: CharDfa, least: bool = False, most: bool = False) -> CharDfa:
+        """Of `texts` those that hold nothing blocked, or more where masks need not know: where every text that holds
+        nothing so far has a way on. `least`, `most`: their length is bounded so, beside what `texts` says.
+
+        Raises `GrammarLimit` where that takes too many states.
+        """
+        found = texts if self.texts is None else texts.intersection(self.texts)
+        return found if self.machine is None or found.is_empty() else self._without(found, least, most)
+
+    @lru_cache(maxsize=500)  # noqa: B019  # blocklists are few, and kept anyway
+    def _without(self, texts: CharDfa, least: bool, most: bool) -> CharDfa:
+        return without_phrases(texts, self._classes, least, most)
 
     def holds(self, text: str) -> bool:
         """Is a phrase or a pattern in `text`?"""

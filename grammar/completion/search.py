@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import chain
 from typing import NamedTuple
 
 from grammar.blocked.watch import Watch
 from grammar.completion.costs import NEVER, Costs
+from grammar.completion.words import steps
 from grammar.config import Config, Configs
 from grammar.frames import Between
 from grammar.objects import Named
@@ -60,7 +62,12 @@ class _Node(NamedTuple):
 
 def _search(configs: Configs, config: Config, tape: Tape | None, costs: Costs, watch: Watch | None) -> bytes | None:
     """Depth first along the cheapest ways; every step is a real one, so guards are asked."""
-    stack = [_Node(config, tape.place() if tape is not None else None, b"", iter(_ways(configs, config, costs)))]
+
+    def ways(config: Config) -> Iterator[tuple[Config, bytes]]:
+        found = iter(_ways(configs, config, costs))
+        return found if watch is None else chain(found, _bytes(configs, config))
+
+    stack = [_Node(config, tape.place() if tape is not None else None, b"", ways(config))]
     for _ in range(_MOST_TRIES):
         if not stack:
             return None
@@ -79,7 +86,7 @@ def _search(configs: Configs, config: Config, tape: Tape | None, costs: Costs, w
             after = None
         if after is not None:
             place = tape.place() if tape is not None else None
-            stack.append(_Node(after, place, node.text + text, iter(_ways(configs, after, costs))))
+            stack.append(_Node(after, place, node.text + text, ways(after)))
     return None
 
 
@@ -101,6 +108,15 @@ def _ways(configs: Configs, config: Config, costs: Costs) -> list[tuple[Config, 
     ordered = sorted(found, key=lambda each: (found[each], each))
     readings = [configs.intern((thread,)) for thread in config.threads]
     return [(readings[k], way) for way, k in ordered]
+
+
+def _bytes(configs: Configs, config: Config) -> Iterator[tuple[Config, bytes]]:
+    """Where all words of a string were blocked: its next byte, nearest to the end first."""
+    for thread in config.threads:
+        if isinstance(thread, InLexeme) and thread.lexeme.is_string:
+            reading = configs.intern((thread,))
+            for byte in steps(thread.lexeme, thread.state):
+                yield reading, bytes([byte])
 
 
 def _of_thread(thread: Thread, costs: Costs) -> Iterator[tuple[int, bytes]]:

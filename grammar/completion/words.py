@@ -106,6 +106,16 @@ def _moves(lexeme: Any, state: State) -> list[tuple[int, State]]:
     return moves
 
 
+def steps(lexeme: Any, state: State) -> list[int]:
+    """Bytes that may come next, nearest to the end first, and then readable ones first."""
+    distance = lexeme.distances if isinstance(lexeme, DfaLexeme) else None
+
+    def order(byte: int) -> tuple[int, int]:
+        return (0 if distance is None else distance[lexeme.row(state)[byte]]), _RANK[byte]
+
+    return sorted(lexeme.next_bytes(state), key=order)
+
+
 def _listed(lexeme: Literals | Words, state: State) -> list[Word]:
     """Of many words that can still be meant, those that are short among the first few hundred."""
     window = lexeme.window(state)

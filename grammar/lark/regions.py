@@ -18,10 +18,6 @@ class Region:
     def __init__(self, schema: Any, options: GrammarOptions) -> None:
         self._values, self._root, self.notes = satisfiable_values(schema, options)
 
-    @property
-    def doubtful(self) -> bool:
-        return self._values.doubtful
-
     def threads(self, follow: Continuation) -> tuple[Thread, ...]:
         return self._values.value(self._root, follow)
 

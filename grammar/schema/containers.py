@@ -141,12 +141,14 @@ class Items(_Hashed):
 
 @dataclass(frozen=True, slots=True)
 class Contains:
-    """Between `low` and `high` (None: any number) of the items from index `start` on satisfy `term`."""
+    """Between `low` and `high` (None: any number) of the items from index `start` on satisfy `term`. `silent` as in
+    `Members`."""
 
     term: Fact
     low: int = 1
     high: int | None = None
     start: int = 0
+    silent: bool = False
 
 
 @dataclass(frozen=True)
@@ -281,14 +283,16 @@ def complement_array(spec: Array) -> list[Array] | None:
         if part.rest == NEVER:
             found.append(Array(low=size + 1))
         else:
-            found.extend(Array(contains=(Contains(negated(term), start=size),)) for term in part.rest or ())
+            found.extend(
+                Array(contains=(Contains(negated(term), start=size, silent=True),)) for term in part.rest or ()
+            )
     if spec.low:
         found.append(Array(high=spec.low - 1))
     if spec.high is not None:
         found.append(Array(low=spec.high + 1))
     for wanted in spec.contains:
         if wanted.low:
-            found.append(Array(contains=(replace(wanted, low=0, high=wanted.low - 1),)))
+            found.append(Array(contains=(replace(wanted, low=0, high=wanted.low - 1, silent=True),)))
         if wanted.high is not None:
-            found.append(Array(contains=(replace(wanted, low=wanted.high + 1, high=None),)))
+            found.append(Array(contains=(replace(wanted, low=wanted.high + 1, high=None, silent=True),)))
     return found

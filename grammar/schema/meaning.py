@@ -367,7 +367,8 @@ class Meaning(Algebra):
         return spec.meet(Object(parts=(members,)))
 
     def _arrays_without(self, spec: Array, rest: Conj, node: Node) -> Array | None:
-        if spec.contains or any(isinstance(check, Term) and check.positive for check in spec.checks):
+        evaluates = any(not wanted.silent for wanted in spec.contains)
+        if evaluates or any(isinstance(check, Term) and check.positive for check in spec.checks):
             return replace(spec, checks=spec.checks | {Term(node)})
         heard = [part for part in spec.parts if not part.silent]
         if any(part.rest is not None for part in heard):

@@ -25,8 +25,11 @@ from grammar import (
     compile_structural_tags,
     compile_text,
 )
+from grammar.automata import CharDfa
+from grammar.automata.budget import DEFAULT_BUDGET
 from grammar.blocked import Blocklist
-from tests.grammar.grammar_checks import accepts, allowed, check_masks
+from grammar.blocked.product import _product
+from tests.grammar.grammar_checks import accepts, allowed, byte_vocabulary, check_masks, walk
 from tests.grammar.test_tags import functions, tools
 
 PHRASES = ("red fox", "Fuß", "ab", "日本", "!!a")
@@ -255,3 +258,58 @@ def test_a_blocklist_is_checked_when_it_is_given() -> None:
         with pytest.raises(InvalidGrammar):
             GrammarOptions.from_mapping(wrong)
     assert Blocklist(("x",), ()).holds("an X-ray")
+
+
+@pytest.mark.parametrize(
+    ("schema", "phrases"),
+    [
+        ({"type": "string", "pattern": "^(ab)+$"}, ("a", "x")),
+        ({"type": "string", "pattern": "^a*b$"}, ("aab", "ab")),
+        ({"type": "string", "pattern": "^(foo|bar) (foo|bar)( foo)?$"}, ("bar foo", "foo bar")),
+        ({"type": "string", "pattern": "^[ab]{2} [a-f]{3}$", "maxLength": 6}, ("a", "bcd", "bb e")),
+        ({"type": "string", "format": "uuid"}, ("ab", "a")),
+        ({"type": "object", "patternProperties": {"^[ab]b?a?$": True}, "additionalProperties": False}, ("ab", "b")),
+    ],
+)
+def test_where_a_pattern_meets_the_blocklist_every_text_can_be_finished(schema: Any, phrases: tuple[str, ...]) -> None:
+    options = GrammarOptions(blocklist=phrases)
+    blocked = options.blocked
+    assert blocked is not None
+    try:
+        compiled = compile_json_schema(schema, byte_vocabulary(), options=options)
+    except Unsatisfiable:
+        assert schema.get("pattern") == "^(ab)+$"
+        return
+    for seed in range(20):
+        text = walk(compiled, seed, limit=60)
+        if text is not None:
+            value = json.loads(text)
+            assert not any(blocked.holds(each) for each in ([value] if isinstance(value, str) else value))
+
+
+def test_a_pattern_of_which_phrases_refuse_little_keeps_its_automaton() -> None:
+    blocked = GrammarOptions(blocklist=("project nightingale", "ab")).blocked
+    assert blocked is not None
+    plain = CharDfa.from_pattern("^[a-z]+( [a-z]+)*$")
+    assert blocked.without(plain) is plain
+
+
+@pytest.mark.parametrize("pattern", ["^(foo|bar|baz) (foo|bar) x?$", "^a*b$", "^[ab]{1,4}$"])
+def test_texts_without_phrases_are_what_looking_into_each_says(pattern: str) -> None:
+    blocked = GrammarOptions(blocklist=("bar foo", "ab", "aaa", "é")).blocked
+    assert blocked is not None
+    texts = CharDfa.from_pattern(pattern)
+    without = CharDfa(_product(texts.table, blocked._classes, DEFAULT_BUDGET))
+    for text in texts.enumerate(60):
+        assert without.accepts(text) is not blocked.holds(text), text
+
+
+def test_after_half_a_character_a_way_to_the_end_is_found() -> None:
+    """The first letters that begin so count as `a`."""
+    compiled = compile_json_schema({"type": "string"}, byte_vocabulary(), options=GrammarOptions(blocklist=("a", "x")))
+    matcher = compiled.matcher()
+    for byte in b'"\xc8':
+        matcher.accept(byte)
+    found = matcher.shortest_completion()
+    assert found is not None
+    assert json.loads(b'"\xc8' + found.text)
