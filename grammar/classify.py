@@ -17,7 +17,8 @@ from grammar.gather import join
 from grammar.lexemes import BACKSLASH, DfaLexeme, State, Words
 from grammar.literals import Literals
 from grammar.seams import Ending
-from grammar.slices import takes
+from grammar.slices import Slice, taken
+from grammar.steady import walk
 from grammar.trie import I32, Branch, build_branches
 from grammar.vocabulary import Vocabulary
 
@@ -110,34 +111,38 @@ def size_of(found: RootClass) -> int:
 
 
 def _of_automaton(vocabulary: Vocabulary, lexeme: DfaLexeme, state: int) -> RootClass:
-    inside, exits = _walk(vocabulary, lexeme, state)
-    if not exits:
-        return inside
-    pairs = [vocabulary.pairs_at(node) for node in exits]
-    closers = inside.endings[0].closers if inside.endings else _NONE
-    ending = Ending(0, closers, join([numbers for numbers, _ in pairs]), join([tokens for _, tokens in pairs]))
-    return RootClass(inside.row, inside.ids, (ending,))
-
-
-def _walk(vocabulary: Vocabulary, lexeme: DfaLexeme, state: int) -> tuple[RootClass, list[int]]:
-    """Tokens that stay inside or close, and the nodes where remainders begin."""
-    part = next((p for p in vocabulary.slices if takes(lexeme, state, p)), None) if lexeme.is_string else None
+    part = taken(lexeme, state, vocabulary.slices)
     trie = vocabulary.trie if part is None else part.rest
     with vocabulary.scratch as (inside, exits, closes):
-        n_exits, n_closes, n_inside = kernels.walk(
-            trie.byte, trie.depth, trie.skip, trie.first, trie.exact, trie.ids,
-            lexeme.table, lexeme.accepting, state, lexeme.final, inside, exits, closes,
+        n_exits, n_closes, n_inside = walk(
+            *trie.nodes, trie.ids, lexeme.table, lexeme.accepting, state, lexeme.final, lexeme.told,
+                inside, exits, closes,
         )  # fmt: skip
-        ids = inside[:n_inside].copy()
-        found: list[int] = exits[:n_exits].tolist()
-        endings = (Ending(0, closes[:n_closes].copy(), _NONE, _NONE),) if n_closes else ()
-    if part is not None:
-        found = [part.node_of(node, vocabulary.words, vocabulary.trie) for node in found]
-    elif n_inside <= _SPARSE:
-        return RootClass(None, ids, endings), found
-    row = np.zeros(vocabulary.row_words, np.int32) if part is None else part.row.copy()
-    kernels.set_bits(row, ids)
-    return RootClass(row, _NONE, endings), found
+        sparse = part is None and n_inside <= _SPARSE
+        row = None if sparse else np.zeros(vocabulary.row_words, np.int32) if part is None else part.row.copy()
+        if row is not None:  # from the scratch itself: a copy of a hundred thousand tokens costs as much as the walk
+            kernels.set_bits(row, inside[:n_inside])
+        ids = inside[:n_inside].copy() if sparse else _NONE
+        found = exits[:n_exits].tobytes()
+        closers = closes[:n_closes].copy()
+    return RootClass(row, ids, (_ending(vocabulary, part, found, closers),) if found or n_closes else ())
+
+
+def _ending(vocabulary: Vocabulary, part: Slice | None, exits: bytes, closers: I32) -> Ending:
+    """Of the tokens that close, and those that go on from the nodes `exits` (int32) of the trie that was walked: few
+    sets of nodes for all automata there are."""
+    if not exits:
+        return Ending(0, closers, _NONE, _NONE)
+    key = (0 if part is None else id(part), exits)
+    known: tuple[I32, I32] | None = vocabulary.left_at.get(key)
+    if known is None:
+        nodes = np.frombuffer(exits, np.int32).tolist()
+        if part is not None:
+            nodes = [part.node_of(node, vocabulary.words, vocabulary.trie) for node in nodes]
+        pairs = [vocabulary.pairs_at(node) for node in nodes]
+        known = join([numbers for numbers, _ in pairs]), join([tokens for _, tokens in pairs])
+        vocabulary.left_at.put(key, known, len(exits) + 2 * known[0].nbytes)
+    return Ending(0, closers, *known)
 
 
 def _of_words(vocabulary: Vocabulary, lexeme: Any, start: State) -> RootClass:

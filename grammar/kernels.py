@@ -7,51 +7,10 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def walk(  # type: ignore[no-untyped-def]
-    byte, depth, skip, first, exact, ids, transitions, accepting, start, final, inside, exits, closes
-):
-    """Classify a whole vocabulary from one lexeme state.
-
-    Writes to `inside` the tokens whose every byte stays inside the lexeme, to `closes` those that end in state `final`
-    (-1: there is none), and to `exits` the nodes at which a remainder begins: the lexeme could
-    end just before the node's byte and cannot go on with it. Nodes of depth 1 are never exits: there the lexeme ends
-    before the token. Returns how many exits, closing tokens and inside tokens there are.
-    """
-    stack = np.empty(1024, np.int32)
-    stack[0] = start
-    n = byte.size
-    n_exits = 0
-    n_closes = 0
-    n_inside = 0
-    i = 0
-    while i < n:
-        d = depth[i]
-        state = stack[d - 1]
-        after = transitions[state, byte[i]]
-        if after < 0:
-            if d > 1 and accepting[state]:
-                exits[n_exits] = i
-                n_exits += 1
-            i = skip[i]
-            continue
-        stack[d] = after
-        for k in range(first[i], first[i] + exact[i]):
-            token = ids[k]
-            if after == final:
-                closes[n_closes] = token
-                n_closes += 1
-            else:
-                inside[n_inside] = token
-                n_inside += 1
-        i += 1
-    return n_exits, n_closes, n_inside
-
-
-@njit(cache=True, nogil=True)
 def walk_general(  # type: ignore[no-untyped-def]
     byte, depth, skip, first, exact, ids, transitions, accepting, start, wanted, inside, exits
 ):
-    """The same for a lexeme that anything may follow: it may end wherever it accepts, also where it can go on.
+    """`steady.walk` for a lexeme that anything may follow: it may end wherever it accepts, also where it can go on.
 
     Exits are the nodes, but for those of depth 1, before which the lexeme accepts and whose byte is `wanted`
     (bool[256]). Returns how many exits and inside tokens there are.
@@ -117,8 +76,8 @@ def walk_lengths(  # type: ignore[no-untyped-def]
 def walk_counted(  # type: ignore[no-untyped-def]
     byte, depth, skip, first, exact, ids, transitions, chars, start, begun, rest, final, alive, closable, inside, closes
 ):
-    """`walk` for a string whose length is bounded as well; `chars`, `begun`, `rest`: the automaton of all strings, its
-    state, and the one between characters. `alive[state, n]`: after n more characters the string can still be finished;
+    """`steady.walk` for a string whose length is bounded as well; `chars`, `begun`, `rest`: the automaton of all strings,
+    its state, and the one between characters. `alive[state, n]`: after n more characters the string can still be finished;
     `closable[n]`: it may be closed. Counts beyond the tables are those of their last column. Returns how many inside
     and closing tokens there are; those that close and go on are left to the caller.
     """
@@ -323,7 +282,6 @@ def warm() -> None:
     i32 = np.zeros(2, np.int32)
     table, flags = np.full((1, 256), -1, np.int32), np.zeros(1, np.bool_)
     byte, empty = np.zeros(0, np.uint8), np.zeros(0, np.int32)
-    walk(byte, empty, empty, i32, empty, empty, table, flags, 0, -1, i32, i32, i32)
     walk_general(byte, empty, empty, i32, empty, empty, table, flags, 0, np.zeros(256, np.bool_), i32, i32)
     walk_lengths(byte, empty, empty, i32, empty, empty, table, 0, 0, -1, i32)
     walk_places(np.zeros(1, np.uint8), i32, i32, 0, table, flags, 0, flags, flags)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import lru_cache
 
-from grammar.automata import ByteDfa, CharDfa, byte_intersection, json_string_body, utf8
+from grammar.automata import ByteDfa, CharDfa, byte_intersection, string_body, utf8
 from grammar.automata.budget import look
 from grammar.counted import Counted
 from grammar.lexemes import DfaLexeme, Lexeme, Words
@@ -28,10 +28,10 @@ def string_automaton(dfa: CharDfa) -> DfaLexeme:
     the states."""
     if dfa.state_count <= _SPELLED:
         try:
-            return DfaLexeme(json_string_body(dfa), quoted=True)
+            return DfaLexeme(string_body(dfa))
         except GrammarLimit:
             pass
-    return DfaLexeme(json_string_body(dfa, escapes=False), quoted=True)
+    return DfaLexeme(string_body(dfa, escapes=False))
 
 
 @lru_cache(maxsize=1)

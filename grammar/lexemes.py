@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from grammar.automata import ByteDfa, residual_digests
+from grammar.automata import Body, ByteDfa, residual_digests
 from grammar.automata.budget import look
 from grammar.trie import I32
 
@@ -67,35 +67,44 @@ class Lexeme(Protocol):
 class DfaLexeme:
     """A lexeme given by an explicit automaton over bytes; states are its row numbers.
 
-    With `quoted` the automaton describes a JSON string's body and the lexeme takes the closing quote as well.
+    With `quoted`, and for a `Body`, the automaton describes a JSON string's body and the lexeme takes the closing quote
+    as well.
     """
 
     is_list = False
 
-    def __init__(self, dfa: ByteDfa, *, quoted: bool = False, general: bool = False, is_blank: bool = False) -> None:
+    def __init__(
+        self, dfa: ByteDfa | Body, *, quoted: bool = False, general: bool = False, is_blank: bool = False
+    ) -> None:
         self.general = general
         self.is_blank = is_blank
         self.branches: dict[Any, Any] | None = {}
-        table, accepting = dfa.transitions, dfa.accepting
-        if quoted:
-            final = table.shape[0]
-            table = np.vstack([table, np.full((1, 256), -1, np.int32)])
-            table[np.flatnonzero(accepting), QUOTE] = final
-            accepting = np.zeros(final + 1, np.bool_)
-            accepting[final] = True
         self.dfa = dfa
+        if isinstance(dfa, Body):
+            quoted, self.table = True, dfa.table
+        elif quoted:
+            self.table = _closed(dfa)
+        else:
+            self.table = np.array(dfa.transitions)  # a copy: read-only arrays would make compiled loops compile again
         self.quoted = self.is_string = quoted
-        # Copies: read-only arrays would make the compiled loops compile once more.
-        self.table: I32 = np.array(table, np.int32)
-        self.accepting = np.array(accepting, np.bool_)
-        self.final = self.table.shape[0] - 1 if quoted else -1
-        self.start = int(dfa.start)
-        self._rows: list[list[int] | None] = [None] * self.table.shape[0]
-        self._accepts = [bool(flag) for flag in self.accepting.tolist()]
-        self._grows = [bool(best >= 0) for best in self.table.max(axis=1).tolist()]
+        size = self.table.shape[0]
+        self.final = size - 1 if quoted else -1
+        if quoted:
+            self.accepting = np.zeros(size, np.bool_)
+            self.accepting[-1] = True
+            self._grows = [True] * (size - 1) + [False]
+        else:
+            assert isinstance(dfa, ByteDfa)
+            self.accepting = np.array(dfa.accepting)
+            self._grows = [bool(row) for row in dfa.segments]
+        self.start = 0
+        self._rows: list[list[int] | None] = [None] * size
+        self._accepts: list[bool] = self.accepting.tolist()
         self._names: list[bytes] | None = None
+        self.told = np.zeros(size, np.int64)
+        """What walks found out about the states, see `steady`."""
         self.taken: dict[int, dict[int, bool]] = {}
-        """By slice of the vocabulary and state, see `slices.takes`."""
+        """By slice of the vocabulary and state, see `slices.taken`."""
 
     @cached_property
     def distances(self) -> list[int]:
@@ -153,11 +162,23 @@ class DfaLexeme:
     def key(self, state: int) -> Hashable:
         if state == self.final:
             return b"closed"
+        if isinstance(self.dfa, Body):
+            name = self.dfa.name(state)
+            return (True, self.dfa.digest, state) if name is None else (True, name)
         if self.dfa.state_count > _NAMED:
             return (self.quoted, self.dfa.digest, state)
         if self._names is None:
             self._names = residual_digests(self.dfa)
         return (self.quoted, self._names[state])
+
+
+def _closed(dfa: ByteDfa) -> I32:
+    """Its transitions, and a last state that the quote leads to from wherever it accepts."""
+    size = dfa.state_count
+    table = np.full((size + 1, 256), -1, np.int32)
+    table[:size] = dfa.transitions
+    table[np.flatnonzero(dfa.accepting), QUOTE] = size
+    return table
 
 
 class WordNode:

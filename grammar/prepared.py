@@ -21,7 +21,7 @@ from grammar import classify
 from grammar.classify import RootClass
 from grammar.disk import Arrays, Folder
 from grammar.seams import Ending
-from grammar.slices import Slice, automata
+from grammar.slices import Slice, alphabets
 from grammar.trie import I32, FlatTrie
 from grammar.vocabulary import Vocabulary
 
@@ -56,7 +56,7 @@ def restore(vocabulary: Vocabulary, folder: Folder) -> bool:
         return False
     try:
         trie = _trie(arrays, "trie", vocabulary)
-        slices = tuple(_slice(arrays, i, text, vocabulary) for i, text in enumerate(automata()))
+        slices = tuple(_slice(arrays, i, text, kinds, vocabulary) for i, (text, kinds) in enumerate(alphabets()))
         remainders = _words(arrays)
         places = vocabulary.places_of(remainders)
         classes = list(_classes(arrays, vocabulary, len(places.all)))
@@ -118,10 +118,10 @@ def _trie(arrays: Arrays, name: str, vocabulary: Vocabulary) -> FlatTrie:
     return FlatTrie(byte, depth, skip, first, exact, ids, roots)
 
 
-def _slice(arrays: Arrays, number: int, text: Any, vocabulary: Vocabulary) -> Slice:
+def _slice(arrays: Arrays, number: int, text: Any, kinds: int, vocabulary: Vocabulary) -> Slice:
     row = _array(arrays, f"slice{number}.row", np.int32, vocabulary.row_words)
     count = int(np.unpackbits(row.view(np.uint8)).sum())
-    return Slice(text, row, count, _trie(arrays, f"slice{number}", vocabulary))
+    return Slice(text, kinds, row, count, _trie(arrays, f"slice{number}", vocabulary))
 
 
 def _words(arrays: Arrays) -> list[bytes]:

@@ -7,6 +7,7 @@ text over the alphabet stays alive, the slice's tokens are inside without lookin
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -15,21 +16,30 @@ import numpy as np
 from grammar import kernels
 from grammar.automata import CharDfa, utf8
 from grammar.lexemes import DfaLexeme
+from grammar.steady import BEYOND, BLANKS, kinds_of, takes_below
 from grammar.trie import I32, FlatTrie, build_flat
 
 _MOST_PAIRS = 200
-_PATTERNS = (
-    r"[ !#-\[\]-~\u0080-\ud7ff\ue000-\U0010ffff]*",
-    r"[ 0-9A-Za-z\u0080-\ud7ff\ue000-\U0010ffff]*",
-    r"[0-9A-Za-z]*",
+_LONGEST = 32
+"""Bytes. Tokens of more are in no slice, so that a state which counts down from far above takes slices as well."""
+_MARKS = rb" !#$%&'()*+,-./:;<=>?@[]^_`{|}~"
+_DIGITS, _LETTERS = b"0123456789", bytes(range(0x41, 0x5B)) + bytes(range(0x61, 0x7B))
+_ALPHABETS = (
+    (_MARKS + _DIGITS + _LETTERS, True),
+    (b" " + _DIGITS + _LETTERS, True),
+    (_MARKS + _DIGITS + _LETTERS, False),
+    (_DIGITS + _LETTERS, False),
 )
+"""ASCII letters, and whether all beyond ASCII that is no white space belongs to them."""
 
 
 @dataclass(slots=True, eq=False)
 class Slice:
-    """`text`: the automaton of the alphabet; `row`: bitmask of its tokens; `rest`: trie of all other tokens."""
+    """`text`: the automaton of the alphabet; `kinds`: the same as bits, see `steady`; `row`: bitmask of its tokens;
+    `rest`: trie of all other tokens."""
 
     text: DfaLexeme
+    kinds: int
     row: I32
     count: int
     rest: FlatTrie
@@ -47,16 +57,23 @@ class Slice:
 
 def make_slices(words: list[bytes], row_words: int) -> tuple[Slice, ...]:
     """From the widest alphabet to the narrowest."""
-    return tuple(_slice(automaton, words, row_words) for automaton in automata())
+    return tuple(_slice(text, kinds, words, row_words) for text, kinds in alphabets())
 
 
 @lru_cache(maxsize=1)
-def automata() -> tuple[DfaLexeme, ...]:
-    """Of the alphabets, from the widest to the narrowest."""
-    return tuple(DfaLexeme(utf8(CharDfa.from_pattern(text, dialect="python", anchored=True))) for text in _PATTERNS)
+def alphabets() -> tuple[tuple[DfaLexeme, int], ...]:
+    """Their automata and kinds, from the widest to the narrowest."""
+    found = []
+    for letters, beyond in _ALPHABETS:
+        ranges = re.escape(letters.decode()) + (r"\u0080-\U0010ffff" if beyond else "")
+        text = CharDfa.from_pattern(f"[{ranges}]*", dialect="python", anchored=True)
+        if beyond:
+            text = text.difference(CharDfa.from_pattern(f"[{BLANKS}]", dialect="python"))
+        found.append((DfaLexeme(utf8(text)), kinds_of(letters) | (BEYOND if beyond else 0)))
+    return tuple(found)
 
 
-def _slice(text: DfaLexeme, words: list[bytes], row_words: int) -> Slice:
+def _slice(text: DfaLexeme, kinds: int, words: list[bytes], row_words: int) -> Slice:
     row = np.zeros(row_words * 32, np.bool_)
     rest = list(words)
     table = [text.row(state) for state in range(text.table.shape[0])]
@@ -67,14 +84,26 @@ def _slice(text: DfaLexeme, words: list[bytes], row_words: int) -> Slice:
             if state < 0:
                 break
         else:
-            if word:
+            if 0 < len(word) <= _LONGEST:
                 row[token] = True
                 rest[token] = b""
-    return Slice(text, np.packbits(row, bitorder="little").view(np.int32), int(row.sum()), build_flat(rest))
+    bits = np.packbits(row, bitorder="little").view(np.int32)
+    return Slice(text, kinds, bits, int(row.sum()), build_flat(rest))
 
 
-def takes(lexeme: DfaLexeme, state: int, part: Slice) -> bool:
-    """Every text over the alphabet of `part` stays inside `lexeme` from `state` on."""
+def taken(lexeme: DfaLexeme, state: int, slices: tuple[Slice, ...]) -> Slice | None:
+    """The first of `slices` of which every text, of as many bytes as its tokens have at most, stays inside `lexeme`
+    from `state` on."""
+    if not lexeme.is_string:
+        return None
+    for part in slices:
+        if takes_below(lexeme.table, state, part.kinds, _LONGEST, lexeme.told) or _closed(lexeme, state, part):
+            return part
+    return None
+
+
+def _closed(lexeme: DfaLexeme, state: int, part: Slice) -> bool:
+    """Every text over the alphabet of `part`, however long, stays inside."""
     known = lexeme.taken.setdefault(id(part.text), {})
     answer = known.get(state)
     if answer is None:

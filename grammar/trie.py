@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from grammar.steady import describe
+
 I32 = npt.NDArray[np.int32]
 U8 = npt.NDArray[np.uint8]
 
@@ -41,8 +43,16 @@ class FlatTrie:
         """No word is spelled by more tokens than this."""
         return max(1, int(self.exact.max(initial=0)))
 
+    @cached_property
+    def nodes(self) -> tuple[U8, I32]:
+        """The same as walks read it, see `steady.describe`."""
+        letters, nodes = describe(self.byte, self.depth, self.skip, self.first, self.exact)
+        return letters, nodes
+
     def at(self, node: int) -> I32:
-        """Tokens spelled exactly by `node`."""
+        """Tokens spelled exactly by `node`; none by -1."""
+        if node < 0:
+            return self.ids[:0]
         first = self.first[node]
         return self.ids[first : first + self.exact[node]]
 
@@ -55,9 +65,8 @@ class FlatTrie:
             below = int(self.skip[below])
         return below if below < end and self.byte[below] == byte else -1
 
-    def find(self, word: bytes) -> int:
-        """Node that spells `word`, or -1."""
-        node = -1
+    def find(self, word: bytes, node: int = -1) -> int:
+        """Node that spells `word`, from the root or from `node` on; -1 where there is none."""
         for byte in word:
             node = self.child(node, byte)
             if node < 0:

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from grammar import kernels
+from grammar import kernels, steady
+from grammar.automata import bodies
 from grammar.literals import escapes_of
 from grammar.places import Places
 from grammar.remembered import Remembered
@@ -33,6 +34,7 @@ CLASSES_BYTES = 128 << 20
 RESTS_BYTES = 32 << 20
 MASKS_BYTES = 16 << 20
 _MOST_ESCAPES = 20_000
+LEFT_BYTES = 4 << 20
 QUOTE, BACKSLASH = b'"', b"\\"
 _FIRST_BYTES = frozenset(b'{}[],:"tfn')
 
@@ -82,6 +84,8 @@ class Vocabulary:
         """The same for what is left of single words."""
         self.masks = Remembered(MASKS_BYTES)
         """Whole masks of places where only punctuation can come, see `config`."""
+        self.left_at = Remembered(LEFT_BYTES)
+        """(numbers of remainders, tokens) by the nodes where walks left an automaton, see `classify`."""
         self.screens: dict[Any, Any] = {}
         """Blocklists worked out against this vocabulary, see `blocked`."""
         self.lock = threading.Lock()
@@ -296,6 +300,14 @@ class Vocabulary:
         """Their places."""
         return {rest: self.places.by_path[rest].number for rest in self._remainders}
 
+    @cached_property
+    def _remainders_from(self) -> list[list[tuple[bytes, int]]]:
+        """The same by first byte, in order."""
+        found: list[list[tuple[bytes, int]]] = [[] for _ in range(256)]
+        for rest, number in sorted(self._remainder_numbers.items()):
+            found[rest[0]].append((rest, number))
+        return found
+
     def remainder_number(self, rest: bytes) -> int | None:
         """None where no JSON text goes on with `rest`."""
         return self._remainder_numbers.get(rest)
@@ -309,12 +321,20 @@ class Vocabulary:
         found = self._pairs_at.get(node)
         if found is None:
             trie = self.trie
-            cut = int(trie.depth[node]) - 1
+            below = trie.ids[trie.first[node] : trie.first[trie.skip[node]]]
+            readable = self._remainders_from[trie.byte[node]]
             numbers, tokens = [], []
-            for token in trie.ids[trie.first[node] : trie.first[trie.skip[node]]].tolist():
-                number = self._remainder_numbers.get(self.words[token][cut:])
-                if number is not None:
-                    numbers.append(number)
+            if below.size > len(readable):  # after blanks: half of all tokens, of which three words are JSON
+                for rest, number in readable:
+                    there = trie.at(trie.find(rest[1:], node)).tolist()
+                    numbers += [number] * len(there)
+                    tokens += there
+                below = _NO_IDS
+            cut = int(trie.depth[node]) - 1
+            for token in below.tolist():
+                place = self._remainder_numbers.get(self.words[token][cut:])
+                if place is not None:
+                    numbers.append(place)
                     tokens.append(token)
             found = self._pairs_at[node] = (np.array(numbers, np.int32), np.array(tokens, np.int32))
         return found
@@ -341,9 +361,11 @@ class Vocabulary:
             return self
         self._warm = True
         kernels.warm()
+        bodies.warm()
+        steady.warm()
         _ = (
             self.slices,
-            self.trie,
+            [trie.nodes for trie in (self.trie, *(part.rest for part in self.slices))],
             self.structural,
             self.escapes,
             self.places,
@@ -351,6 +373,7 @@ class Vocabulary:
             self.quoted,
             self.closings,
             self._by_spelling,
+            self._remainders_from,
             self.longest,
         )
         return self

@@ -1,5 +1,6 @@
 """Finite automata over characters and over bytes: patterns, formats, number ranges, and what JSON makes of them."""
 
+from grammar.automata.bodies import Body, string_body
 from grammar.automata.budget import DEFAULT_BUDGET, Budget
 from grammar.automata.bytedfa import (
     ByteDfa,
@@ -20,6 +21,7 @@ from grammar.automata.strings import json_string_body, utf8
 __all__ = [
     "DEFAULT_BUDGET",
     "FORMAT_NAMES",
+    "Body",
     "Budget",
     "ByteDfa",
     "CharDfa",
@@ -33,5 +35,6 @@ __all__ = [
     "minimize",
     "number_dfa",
     "residual_digests",
+    "string_body",
     "utf8",
 ]

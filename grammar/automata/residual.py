@@ -11,29 +11,41 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
+from typing import NamedTuple
 
 from grammar.automata.bytedfa import ByteDfa, Segments
 
 
 def residual_digests(dfa: ByteDfa) -> list[bytes]:
     """One digest for every state of `dfa`. About linear in its edges."""
-    digests: list[bytes] = [b""] * dfa.state_count
-    for component in _components(dfa.segments):
+    return names_of(dfa.segments, dfa.accepting.tolist())
+
+
+def names_of(rows: Sequence[Segments], accepting: Sequence[bool]) -> list[bytes]:
+    """The same for a minimal automaton over any symbols, by rows of (first symbol, last one, target), in order."""
+    automaton = _Automaton(rows, accepting)
+    digests: list[bytes] = [b""] * len(rows)
+    for component in _components(rows):
         if len(component) == 1:
             state = component[0]
-            digests[state] = _hash([_described(dfa, state, {state: 0}, digests)])
+            digests[state] = _hash([_described(automaton, state, {state: 0}, digests)])
         else:
-            _digest_component(dfa, component, digests)
+            _digest_component(automaton, component, digests)
     return digests
 
 
-def _described(dfa: ByteDfa, state: int, inside: dict[int, int], digests: list[bytes]) -> object:
+class _Automaton(NamedTuple):
+    segments: Sequence[Segments]
+    accepting: Sequence[bool]
+
+
+def _described(dfa: _Automaton, state: int, inside: dict[int, int], digests: list[bytes]) -> object:
     """Row of a state: targets outside the component by digest, those inside by their number in `inside`."""
     edges = [(low, high, inside[t] if t in inside else digests[t].hex()) for low, high, t in dfa.segments[state]]
     return bool(dfa.accepting[state]), edges
 
 
-def _digest_component(dfa: ByteDfa, component: list[int], digests: list[bytes]) -> None:
+def _digest_component(dfa: _Automaton, component: list[int], digests: list[bytes]) -> None:
     """Number the component breadth first from a state that the language singles out, and hash the whole of it."""
     inside = set(component)
     root = _singled_out(dfa, component, inside, digests)
@@ -49,7 +61,7 @@ def _digest_component(dfa: ByteDfa, component: list[int], digests: list[bytes]) 
         digests[state] = _hash((whole, number[state]))
 
 
-def _singled_out(dfa: ByteDfa, component: list[int], inside: set[int], digests: list[bytes]) -> int:
+def _singled_out(dfa: _Automaton, component: list[int], inside: set[int], digests: list[bytes]) -> int:
     """The first state that refinement tells from all others. Ranks depend on the language only, so the choice does.
 
     The automaton is minimal: refinement ends with every state alone. Most often one is alone after a round or two.

@@ -42,11 +42,11 @@ def json_string_body(dfa: CharDfa, *, escapes: bool = True, budget: Budget = STR
     return _assemble(dfa, "every" if escapes else "one", Meter(budget, "string automaton"))
 
 
-_Way = Literal["raw", "every", "one"]
+Way = Literal["raw", "every", "one"]
 _Fragment = tuple[Segments, ...]
 
 
-def _assemble(dfa: CharDfa, way: _Way, meter: Meter) -> ByteDfa:
+def _assemble(dfa: CharDfa, way: Way, meter: Meter) -> ByteDfa:
     """Node k < n is state k of the character automaton; nodes from n on stand inside a character.
 
     States whose sets have the same shape differ only in where they lead: one fragment is made and filled in for each.
@@ -59,11 +59,11 @@ def _assemble(dfa: CharDfa, way: _Way, meter: Meter) -> ByteDfa:
     for state, row in enumerate(table.rows):
         labels = {target: label for label, target in enumerate(dict.fromkeys(row.values()))}
         shape = tuple([(c, labels[t]) for c, t in row.items()])
-        fragment = fragments.get(shape)
-        if fragment is None:
+        found = fragments.get(shape)
+        if found is None:
             spans = tuple((low, high, labels[t]) for low, high, t in ranges_of(table, state, 0x110000))
-            fragment = fragments[shape] = _fragment(way, spans, len(labels))
-        rows[state] = _fill_in(fragment, list(labels), rows, known, meter)
+            found = fragments[shape] = fragment(way, spans, len(labels))
+        rows[state] = _fill_in(found, list(labels), rows, known, meter)
     return canonical_bytes(rows, table.accepting + [False] * (len(rows) - dfa.state_count))
 
 
@@ -82,7 +82,7 @@ def _fill_in(
 
 
 @lru_cache(maxsize=512)
-def _fragment(way: _Way, spans: tuple[tuple[int, int, int], ...], exits: int) -> _Fragment:
+def fragment(way: Way, spans: tuple[tuple[int, int, int], ...], exits: int) -> _Fragment:
     """Rows of the nodes inside one character, each after those it leads to; references below `exits` lead out."""
     builder = _Builder(exits)
     segments = {"raw": builder.raw, "every": builder.every_spelling, "one": builder.one_spelling}[way](list(spans))

@@ -10,6 +10,7 @@ import numpy as np
 from grammar import kernels
 from grammar.automata import CharDfa, json_string_body, utf8
 from grammar.lexemes import DfaLexeme
+from grammar.steady import walk
 from grammar.trie import I32
 from grammar.vocabulary import Vocabulary
 from plugins.errors import InvalidGrammar
@@ -45,9 +46,9 @@ class Allowed:
         trie, lexeme = self.vocabulary.trie, self.lexeme
         row = np.zeros(self.vocabulary.row_words, np.int32)
         with self.vocabulary.scratch as (inside, exits, closes):
-            n_exits, n_closes, n_inside = kernels.walk(
-                trie.byte, trie.depth, trie.skip, trie.first, trie.exact, trie.ids,
-                lexeme.table, lexeme.accepting, state, lexeme.final, inside, exits, closes,
+            n_exits, n_closes, n_inside = walk(
+                *trie.nodes, trie.ids, lexeme.table, lexeme.accepting, state, lexeme.final, lexeme.told,
+                inside, exits, closes,
             )  # fmt: skip
             kernels.set_bits(row, inside[:n_inside])
             kernels.set_bits(row, closes[:n_closes])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +12,12 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
 from grammar import InvalidGrammar, Vocabulary, compile_json_schema, kernels
-from grammar.automata import CharDfa, json_string_body
+from grammar.automata import CharDfa, json_string_body, string_body
 from grammar.classify import at_root
 from grammar.lexemes import DfaLexeme
 from grammar.seams import plausible
-from grammar.slices import takes
+from grammar.slices import taken as slice_taken
+from grammar.steady import kinds_of, takes_below, walk
 from tests.grammar.grammar_checks import accepts, allowed, byte_vocabulary
 from tests.reference.mask_by_trial import kernel_walk
 
@@ -90,9 +92,9 @@ def test_the_compiled_walk_equals_its_slow_twin() -> None:
         lexeme = DfaLexeme(json_string_body(CharDfa.from_pattern(pattern)), quoted=True)
         for state in range(min(12, lexeme.table.shape[0])):
             stays, exits, closes = (np.empty(trie.size + 1, np.int32) for _ in range(3))
-            n_exits, n_closes, n_inside = kernels.walk(
-                trie.byte, trie.depth, trie.skip, trie.first, trie.exact, trie.ids,
-                lexeme.table, lexeme.accepting, state, lexeme.final, stays, exits, closes,
+            n_exits, n_closes, n_inside = walk(
+                *trie.nodes, trie.ids, lexeme.table, lexeme.accepting, state, lexeme.final, lexeme.told,
+                stays, exits, closes,
             )  # fmt: skip
             inside, closing, leaving = kernel_walk(
                 vocabulary.words, lexeme.table, lexeme.accepting, state, lexeme.final
@@ -105,6 +107,57 @@ def test_the_compiled_walk_equals_its_slow_twin() -> None:
                 for token in trie.ids[trie.first[node] : trie.first[trie.skip[node]]].tolist()
             }
             assert below == leaving
+
+
+def test_what_a_walk_takes_whole_is_what_each_token_says() -> None:
+    """Classes over a vocabulary dense enough to have whole subtrees of one alphabet: letters, white space beyond ASCII,
+    characters cut in two, bytes that are no text; automata that count, that repeat themselves, that need an end."""
+    pieces = [*'az09AZ -_."\\<é€😀\u2028\u3000\u00a0\n']
+    texts = ["".join(pair) for pair in product(pieces, repeat=2)] + [
+        "".join(three) for three in product("ab1 é", repeat=3)
+    ]
+    words = [text.encode() for text in [*pieces, *texts]] + [text.encode()[:-1] for text in texts if text[-1] >= "\x80"]
+    words += [b"a\xff", b"\xc0\x80", b"\xed\xa0\x80", b"\x80", b"a\xf5aa", b"a" * 20, b"ab" * 20, b'a": "', b'a",']
+    words = sorted(set(words))
+    vocabulary = Vocabulary.from_bytes([*words, b""], eos_token_ids=[len(words)])
+    patterns = (
+        ".",
+        r"^\S*$",
+        "^[a-z]{1,3}$",
+        "^.{2,4}$",
+        "^[^<é]*$",
+        "^[A-Za-z_][A-Za-z0-9_]*$",
+        "^(a|b1)*$",
+        "^[^.]+\\.a",
+    )
+    for pattern in patterns:
+        lexeme = DfaLexeme(string_body(CharDfa.from_pattern(pattern)))
+        for state in range(min(8, lexeme.table.shape[0])):
+            found = at_root(vocabulary, lexeme, state)
+            inside, closing, leaving = kernel_walk(
+                vocabulary.words, lexeme.table, lexeme.accepting, state, lexeme.final
+            )
+            row = np.zeros(vocabulary.row_words, np.int32) if found.row is None else found.row.copy()
+            kernels.set_bits(row, found.ids)
+            assert set(np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")).tolist()) == inside
+            ending = found.endings[0] if found.endings else None
+            assert set(() if ending is None else ending.closers.tolist()) == closing
+            expected = {t for t, at in leaving if vocabulary.remainder_number(vocabulary.words[t][at:]) is not None}
+            assert set(() if ending is None else ending.tokens.tolist()) == expected
+
+
+def test_a_state_takes_subtrees_whole_only_as_deep_as_it_counts() -> None:
+    lexeme = DfaLexeme(string_body(CharDfa.from_pattern("^[a-z]{1,3}[0-9]*$")))
+    letters, digits = kinds_of(b"abcdefghijklmnopqrstuvwxyz"), kinds_of(b"0123456789")
+
+    def takes(state: int | None, kinds: int, tall: int) -> bool:
+        assert state is not None
+        return bool(takes_below(lexeme.table, state, kinds, tall, lexeme.told))
+
+    assert takes(lexeme.start, letters, 3)
+    assert not takes(lexeme.start, letters, 4)
+    assert not takes(lexeme.start, letters | digits, 1)
+    assert takes(lexeme.run(lexeme.start, b"abc"), digits, 1_000)
 
 
 def test_only_what_json_can_go_on_with_is_plausible() -> None:
@@ -121,7 +174,7 @@ def test_slices_change_nothing_but_the_time() -> None:
     for pattern in ("foo", "^[a-zA-Z0-9]*$", "^[^x]*$", "^[ 0-9A-Za-z\u0080-\U0010ffff]+z$"):
         lexeme = DfaLexeme(json_string_body(CharDfa.from_pattern(pattern)), quoted=True)
         for state in range(min(8, lexeme.table.shape[0])):
-            taken += any(takes(lexeme, state, part) for part in vocabulary.slices)
+            taken += slice_taken(lexeme, state, vocabulary.slices) is not None
             found = at_root(vocabulary, lexeme, state)
             inside, closing, leaving = kernel_walk(
                 vocabulary.words, lexeme.table, lexeme.accepting, state, lexeme.final

@@ -20,7 +20,7 @@ def mask_by_trial(matcher: Matcher, vocabulary: Vocabulary) -> np.ndarray:
 
 
 def kernel_walk(words: list[bytes], transitions: np.ndarray, accepting: np.ndarray, start: int, final: int) -> tuple:
-    """(inside, closing, leaving): token sets of `kernels.walk`, one token and one byte at a time.
+    """(inside, closing, leaving): token sets of `steady.walk`, one token and one byte at a time.
 
     `leaving` holds (token, offset at which the lexeme had to end).
     """

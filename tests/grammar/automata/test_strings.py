@@ -10,7 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grammar.automata import Budget, ByteDfa, CharDfa, byte_literal, byte_union, json_string_body, minimize, utf8
+from grammar.automata import (
+    Budget,
+    ByteDfa,
+    CharDfa,
+    byte_concat,
+    byte_literal,
+    byte_union,
+    json_string_body,
+    minimize,
+    string_body,
+    utf8,
+)
 from plugins.errors import GrammarLimit
 from tests.grammar.automata.strategies import any_text, patterns, texts
 
@@ -109,6 +120,37 @@ def test_what_is_no_string_body_is_refused(body: bytes) -> None:
     assert not json_string_body(CharDfa.any_string()).accepts(body)
 
 
+@_SETTINGS
+@given(languages, st.booleans())
+def test_the_dense_body_is_the_same_automaton(dfa: CharDfa, escapes: bool) -> None:
+    """As many states, and the language of `json_string_body` with the closing quote behind it."""
+    slow, body = json_string_body(dfa, escapes=escapes), string_body(dfa, escapes=escapes)
+    assert body.table.shape == (slow.state_count + 1, 256)
+    if not dfa.is_empty():
+        closed = byte_concat(slow, byte_literal(b'"'))
+        assert minimize(body.table, np.arange(len(body.table)) == slow.state_count) == closed
+
+
+@settings(max_examples=40, deadline=None)
+@given(languages, languages)
+def test_states_of_dense_bodies_are_named_by_what_they_accept(one: CharDfa, other: CharDfa) -> None:
+    """Of two bodies together: equal names exactly where the residual languages are equal."""
+    named: dict[bytes | None, ByteDfa] = {}
+    for body in (string_body(one), string_body(other)):
+        final = np.arange(len(body.table)) == len(body.table) - 1
+        for state in range(min(len(body.table) - 1, 30)):
+            residual = minimize(body.table, final, state)
+            assert named.setdefault(body.name(state), residual) == residual
+    assert len({dfa.digest for dfa in named.values()}) == len(named)
+
+
+def test_ways_of_spelling_share_no_names() -> None:
+    """`a*` without escapes has the rows of the texts themselves."""
+    dfa = CharDfa.from_pattern("^a*$")
+    assert string_body(dfa).name(0) != string_body(dfa, escapes=False).name(0)
+    assert string_body(dfa).digest != string_body(dfa, escapes=False).digest
+
+
 def test_escapes_cannot_dodge_a_pattern() -> None:
     """No spelling of a forbidden text gets through: the automaton sees characters, not bytes."""
     clean = json_string_body(CharDfa.from_pattern("bad").complement())
@@ -134,6 +176,8 @@ def test_the_tables_are_frozen_and_have_the_promised_types() -> None:
 def test_the_budget_bounds_the_states() -> None:
     with pytest.raises(GrammarLimit, match="string automaton"):
         json_string_body(CharDfa.length_between(0, 500), budget=Budget(max_states=1_000))
+    with pytest.raises(GrammarLimit, match="string automaton needs more than 1000 automaton states"):
+        string_body(CharDfa.length_between(0, 500), budget=Budget(max_states=1_000))
 
 
 @_SETTINGS

@@ -1,0 +1,283 @@
+"""The walk over a vocabulary that classifies it, and what spares it most of the vocabulary: steady states.
+
+Characters come in kinds: digits, letters in four groups, punctuation marks, all beyond ASCII. A state is *steady* under
+the kinds whose every character leads to one next state; under the same kinds that state is steady again, or is the
+state itself, as in `[a-z0-9_]*`. Where all characters below a node of the vocabulary are of such kinds, for as many
+steps as the node is tall, everything below stays inside. Slices know a few alphabets and take all tokens spelled with
+one of them; this is asked node by node, and counted repetitions (`[a-z]{1,63}`) answer too.
+
+All of it is in one file: what numba keeps of a compiled loop does not notice when a loop of another file changes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+_KINDS = (
+    *(b"ghijklmnopqrstuvwxyz", b"abcdef", b"GHIJKLMNOPQRSTUVWXYZ", b"ABCDEF", b"0123456789"),
+    *(b" ", b"_", b"-", b".", b",", b":", b";", b"/", b"@", b"#", b"&", b"'", b"*", b"+", b"=", b"()", b"[]", b"{}"),
+    *(b"<>", b"!?", b"$%", b"^`|~"),
+)
+"""In the order in which they are asked where a state leads: most of a vocabulary is small letters."""
+_ASCII = len(_KINDS)
+BEYOND = 1 << _ASCII
+"""Characters beyond ASCII that are no white space, or beginnings of them."""
+_OTHER = BEYOND << 1
+"""Quotes, backslashes, control characters, white space beyond ASCII, bytes that are no UTF-8."""
+_SHIFT = _ASCII + 2
+_KNOWN = 1 << 62
+"""What is known of a state is one integer, so that threads see all or nothing: kinds, next state + 1, this bit."""
+BLANKS = "\u0080-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
+"""Beyond ASCII, what patterns such as `.` and `\\S` leave out; controls are among them for good measure."""
+_MOST_PAIRS = 100
+
+
+def kinds_of(letters: bytes) -> int:
+    """Kinds of which all letters are among `letters`, as bits."""
+    return sum(1 << number for number, kind in enumerate(_KINDS) if set(kind) <= set(letters))
+
+
+def _by_byte() -> np.ndarray:
+    found = np.full(256, _OTHER, np.int64)
+    for number, kind in enumerate(_KINDS):
+        found[list(kind)] = 1 << number
+    return found
+
+
+def _beyond() -> np.ndarray:
+    """int32[S, 256]: from state 0, between characters, the UTF-8 of one character beyond ASCII that is no blank leads
+    to state 0 again; -1 = refused."""
+    blanks = {chr(c).encode() for c in (*range(0x80, 0xA1), *range(0x2000, 0x200B))}
+    blanks |= {char.encode() for char in "\u1680\u2028\u2029\u202f\u205f\u3000\ufeff"}
+    begun = {blank[:size] for blank in blanks for size in range(1, len(blank))}
+    rows = [np.full(256, -1, np.int32) for _ in range(4)]  # 1 to 3: so many continuation bytes are left
+    for left in (1, 2, 3):
+        rows[left][0x80:0xC0] = left - 1
+    numbers: dict[tuple[bytes, int, int], int] = {}
+
+    def state(spelled: bytes, left: int, low: int = 0x80, high: int = 0xBF) -> int:
+        if spelled not in begun and (low, high) == (0x80, 0xBF):
+            return left
+        key = (spelled if spelled in begun else b"", left, low + high * 256)
+        if key not in numbers:
+            numbers[key] = len(rows)
+            row = np.full(256, -1, np.int32)
+            rows.append(row)
+            for byte in range(low, high + 1):
+                text = spelled + bytes([byte])
+                if text not in blanks:
+                    row[byte] = 0 if left == 1 else state(text, left - 1)
+        return numbers[key]
+
+    bounds = {0xE0: (0xA0, 0xBF), 0xED: (0x80, 0x9F), 0xF0: (0x90, 0xBF), 0xF4: (0x80, 0x8F)}
+    for lead in range(0xC2, 0xF5):
+        left = 1 if lead < 0xE0 else 2 if lead < 0xF0 else 3
+        rows[0][lead] = state(bytes([lead]), left, *bounds.get(lead, (0x80, 0xBF)))
+    return np.stack(rows)
+
+
+_KIND = _by_byte()
+_LETTERS = np.frombuffer(b"".join(_KINDS), np.uint8).astype(np.int32)
+_STARTS = np.cumsum([0, *map(len, _KINDS)]).astype(np.int32)
+_TEXT = _beyond()
+
+
+@njit(cache=True)
+def describe(byte, depth, skip, first, exact):  # type: ignore[no-untyped-def]
+    """A trie as walks read it: nodes level by level, so that siblings lie side by side; node 0 is the root.
+
+    uint8[N + 1]: the byte of each. int32[N + 1, 8]: its children from, to; its tokens from, to; those of its subtree
+    to; kinds of all characters below; bytes of the tallest path below; its number in the trie. What stands inside a
+    character has something of no kind below it.
+    """
+    n = byte.size
+    kinds = np.zeros(n, np.int32)
+    tall = np.zeros(n, np.int32)
+    own = np.zeros(n, np.int32)
+    inside = np.zeros(n, np.bool_)
+    parent = np.full(n, -1, np.int32)
+    path = np.zeros(1024, np.int32)
+    state = np.zeros(1024, np.int32)
+    for i in range(n):
+        d = depth[i]
+        parent[i] = path[d - 1] if d > 1 else -1
+        path[d] = i
+        before = state[d - 1]
+        plain = before == 0 and byte[i] < 0x80
+        state[d] = 0 if plain else _TEXT[before, byte[i]] if before >= 0 else -1
+        own[i] = _OTHER if state[d] < 0 else _KIND[byte[i]] if plain else BEYOND
+        inside[i] = state[d] != 0
+    for k in range(n):
+        i = n - 1 - k
+        if parent[i] >= 0:
+            kinds[parent[i]] |= kinds[i] | own[i]
+            tall[parent[i]] = max(tall[parent[i]], tall[i] + 1)
+    letters = np.zeros(n + 1, np.uint8)
+    nodes = np.zeros((n + 1, 8), np.int32)
+    nodes[0, 7] = -1
+    count = 1
+    for new in range(n + 1):
+        i = nodes[new, 7]
+        nodes[new, 0] = count
+        child = i + 1
+        end = n if i < 0 else skip[i]
+        while child < end:
+            nodes[count, 7] = child
+            letters[count] = byte[child]
+            count += 1
+            child = skip[child]
+        nodes[new, 1] = count
+        if i >= 0:
+            nodes[new, 2] = first[i]
+            nodes[new, 3] = first[i] + exact[i]
+            nodes[new, 4] = first[end]
+            nodes[new, 5] = kinds[i] | (_OTHER if inside[i] else 0)
+            nodes[new, 6] = tall[i]
+    return letters, nodes
+
+
+@njit(cache=True, nogil=True)
+def _beyond_leads(table, state, goal):  # type: ignore[no-untyped-def]
+    """Every character of `BEYOND` leads from `state` to `goal`."""
+    mine = np.empty(_MOST_PAIRS, np.int32)
+    text = np.empty(_MOST_PAIRS, np.int32)
+    mine[0] = state
+    text[0] = 0
+    count = 1
+    k = 0
+    while k < count:
+        old = -1
+        last = -1
+        for byte in range(0xC2, 0xF5) if k == 0 else range(0x80, 0xC0):
+            after = _TEXT[text[k], byte]
+            if after < 0:
+                continue
+            target = table[mine[k], byte]
+            if target < 0 or (after == 0 and target != goal):
+                return False
+            if after == 0 or (target == last and after == old):
+                continue
+            old = after
+            last = target
+            j = count - 1
+            while j > 0 and (mine[j] != target or text[j] != after):
+                j -= 1
+            if j == 0:
+                if count == _MOST_PAIRS:
+                    return False
+                mine[count] = target
+                text[count] = after
+                count += 1
+        k += 1
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _told(table, state):  # type: ignore[no-untyped-def]
+    """Under which kinds `state` is steady, and where they lead. A state that they lead back to is preferred."""
+    goals = np.empty(_ASCII, np.int32)
+    goal = -1
+    for kind in range(_ASCII):
+        target = table[state, _LETTERS[_STARTS[kind]]]
+        for k in range(_STARTS[kind] + 1, _STARTS[kind + 1]):
+            if table[state, _LETTERS[k]] != target:
+                target = -1
+                break
+        goals[kind] = target
+        if target == state or goal < 0:
+            goal = target
+    if goal < 0:
+        return _KNOWN
+    kinds = 0
+    for kind in range(_ASCII):
+        if goals[kind] == goal:
+            kinds |= 1 << kind
+    if _beyond_leads(table, state, goal):
+        kinds |= BEYOND
+    return _KNOWN | ((goal + 1) << _SHIFT) | kinds
+
+
+@njit(cache=True, nogil=True)
+def takes_below(table, state, kinds, tall, told):  # type: ignore[no-untyped-def]
+    """All texts of at most `tall` characters of `kinds` stay inside from `state` on. May say no where it is yes.
+
+    `told` int64[S]: what is known of the states, 0 = nothing yet; written to.
+    """
+    if kinds & _OTHER:
+        return False
+    for _ in range(tall):
+        known = told[state]
+        if known == 0:
+            known = told[state] = _told(table, state)
+        if kinds & ~known:
+            return False
+        after = ((known ^ _KNOWN) >> _SHIFT) - 1
+        if after == state:
+            return True
+        state = after
+    return True
+
+
+@njit(cache=True, nogil=True)
+def walk(letters, nodes, ids, transitions, accepting, start, final, told, inside, exits, closes):  # type: ignore[no-untyped-def]
+    """Classify a whole vocabulary from one lexeme state.
+
+    Writes to `inside` the tokens whose every byte stays inside the lexeme, to `closes` those that end in state `final`
+    (-1: there is none; nothing can follow it), and to `exits` the nodes of the trie at which a remainder begins: the
+    lexeme could end just before the node's byte and cannot go on with it. Nodes of depth 1 are never exits: there the
+    lexeme ends before the token. `letters`, `nodes`: see `describe`; `told`: see `takes_below`. Returns how many exits,
+    closing tokens and inside tokens there are.
+    """
+    states = np.empty(1024, np.int32)
+    at = np.empty(1024, np.int32)
+    to = np.empty(1024, np.int32)
+    states[0] = start
+    at[0] = nodes[0, 0]
+    to[0] = nodes[0, 1]
+    n_exits = 0
+    n_closes = 0
+    n_inside = 0
+    d = 0
+    while d >= 0:
+        i = at[d]
+        if i == to[d]:
+            d -= 1
+            continue
+        at[d] = i + 1
+        state = states[d]
+        after = transitions[state, letters[i]]
+        if after < 0:
+            if d > 0 and accepting[state]:
+                exits[n_exits] = nodes[i, 7]
+                n_exits += 1
+            continue
+        below = nodes[i, 0]
+        end = nodes[i, 1]
+        if after == final:
+            for k in range(nodes[i, 2], nodes[i, 3]):
+                closes[n_closes] = ids[k]
+                n_closes += 1
+            for k in range(below, end):
+                exits[n_exits] = nodes[k, 7]
+                n_exits += 1
+            continue
+        whole = below < end and takes_below(transitions, after, nodes[i, 5], nodes[i, 6], told)
+        for k in range(nodes[i, 2], nodes[i, 4] if whole else nodes[i, 3]):
+            inside[n_inside] = ids[k]
+            n_inside += 1
+        if below < end and not whole:
+            d += 1
+            states[d] = after
+            at[d] = below
+            to[d] = end
+    return n_exits, n_closes, n_inside
+
+
+def warm() -> None:
+    """Load or compile the loops of this file."""
+    i32, flags = np.zeros(1, np.int32), np.zeros(1, np.bool_)
+    empty, table, told = np.zeros(0, np.int32), np.full((1, 256), -1, np.int32), np.zeros(1, np.int64)
+    nodes = describe(np.zeros(0, np.uint8), empty, empty, i32, empty)
+    walk(*nodes, empty, table, flags, 0, -1, told, i32, i32, i32)
+    takes_below(table, 0, 0, 0, told)
