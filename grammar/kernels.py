@@ -76,10 +76,12 @@ def walk_lengths(  # type: ignore[no-untyped-def]
 def walk_counted(  # type: ignore[no-untyped-def]
     byte, depth, skip, first, exact, ids, transitions, chars, start, begun, rest, final, alive, closable, inside, closes
 ):
-    """`steady.walk` for a string whose length is bounded as well; `chars`, `begun`, `rest`: the automaton of all strings,
-    its state, and the one between characters. `alive[state, n]`: after n more characters the string can still be finished;
-    `closable[n]`: it may be closed. Counts beyond the tables are those of their last column. Returns how many inside
-    and closing tokens there are; those that close and go on are left to the caller.
+    """`steady.walk` for a string whose length is bounded as well.
+
+    `chars`, `begun`, `rest`: the automaton of all strings, its state, and the one between characters.
+    `alive[state, n]`: after n more characters the string can still be finished; `closable[n]`: it may be closed. Counts
+    beyond the tables are those of their last column. Returns how many inside and closing tokens there are; those that
+    close and go on are left to the caller.
     """
     states = np.empty(1024, np.int32)
     spelled = np.empty(1024, np.int32)
