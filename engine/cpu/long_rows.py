@@ -11,7 +11,8 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
-from engine.cpu.machine import F32, I32, LANES, load, number, store
+from engine.cpu.machine import F32, I32, I64, LANES, foreign, load, number, store
+from engine.cpu.machine import at as pointer
 from engine.cpu.products import Loop, spread, sums_of
 from engine.cpu.rows import floats, small_exp
 from engine.cpu.weights import VECTOR, exponential, in_all_lanes, largest_lane
@@ -80,43 +81,62 @@ def _weigh(typing_context, x, count, best, factor, out):  # type: ignore[no-unty
     return types.float32(types.int64, types.int64, types.float32, types.float32, types.int64), code
 
 
-@cache
-def _sums(bounded: bool) -> Any:
-    """`sums(x, count, low, high, out)`: write two float32 to `out`: the sum of the numbers >= low and, where `bounded`,
-    < high, and how many there are. count > 0 is a multiple of `_STEP`."""
+@intrinsic
+def _above(typing_context, x, count, low, out):  # type: ignore[no-untyped-def]
+    """Write two float32 to `out`: the sum of the numbers >= low, and how many there are. count > 0 is a multiple of
+    `_STEP`."""
 
-    @intrinsic
-    def sums(typing_context, x, count, low, high, out):  # type: ignore[no-untyped-def]
-        def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            x, count, low, high, out = arguments
-            first, last = spread(builder, low), spread(builder, high)
-            zeros, ones = (ir.Constant(_COUNTS, [value] * LANES) for value in (0, 1))
-            loop = Loop(builder, count, _STEP, [in_all_lanes(0.0)] * 4 + [zeros] * 4)
-            place = builder.add(x, builder.mul(loop.index, number(4)))
-            totals, counts = [], []
-            for index in range(4):
-                value = load(builder, builder.add(place, number(4 * LANES * index)), VECTOR)
-                inside = builder.fcmp_ordered(">=", value, first)
-                if bounded:
-                    inside = builder.and_(inside, builder.fcmp_ordered("<", value, last))
-                total, many = loop.carried[index], loop.carried[4 + index]
-                totals.append(builder.select(inside, builder.fadd(total, value), total))
-                counts.append(builder.select(inside, builder.add(many, ones), many))
-            loop.close([*totals, *counts])
-            total = builder.fadd(builder.fadd(totals[0], totals[1]), builder.fadd(totals[2], totals[3]))
-            many = builder.add(builder.add(counts[0], counts[1]), builder.add(counts[2], counts[3]))
-            for at, vector in enumerate((total, builder.sitofp(many, VECTOR))):
-                value = builder.extract_element(sums_of(builder, [vector]), ir.Constant(I32, 0))
-                store(builder, value, builder.add(out, number(4 * at)))
-            return context.get_dummy_value()
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        x, count, low, out = arguments
+        first = spread(builder, low)
+        zeros, ones = (ir.Constant(_COUNTS, [value] * LANES) for value in (0, 1))
+        loop = Loop(builder, count, _STEP, [in_all_lanes(0.0)] * 4 + [zeros] * 4)
+        place = builder.add(x, builder.mul(loop.index, number(4)))
+        totals, counts = [], []
+        for index in range(4):
+            value = load(builder, builder.add(place, number(4 * LANES * index)), VECTOR)
+            inside = builder.fcmp_ordered(">=", value, first)
+            total, many = loop.carried[index], loop.carried[4 + index]
+            totals.append(builder.select(inside, builder.fadd(total, value), total))
+            counts.append(builder.select(inside, builder.add(many, ones), many))
+        loop.close([*totals, *counts])
+        total = builder.fadd(builder.fadd(totals[0], totals[1]), builder.fadd(totals[2], totals[3]))
+        many = builder.add(builder.add(counts[0], counts[1]), builder.add(counts[2], counts[3]))
+        for at, vector in enumerate((total, builder.sitofp(many, VECTOR))):
+            value = builder.extract_element(sums_of(builder, [vector]), ir.Constant(I32, 0))
+            store(builder, value, builder.add(out, number(4 * at)))
+        return context.get_dummy_value()
 
-        return types.void(types.int64, types.int64, types.float32, types.float32, types.int64), code
+    return types.void(types.int64, types.int64, types.float32, types.int64), code
 
-    return sums
+
+@intrinsic
+def _gather(typing_context, x, count, low, high, out):  # type: ignore[no-untyped-def]
+    """Write the places (int32) of the numbers in [low, high) to `out`, in order; returns how many. count > 0 is a
+    multiple of LANES; of a register with one such number, a whole one is written."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        x, count, low, high, out = arguments
+        first, last = spread(builder, low), spread(builder, high)
+        lanes = ir.Constant(_COUNTS, list(range(LANES)))
+        more = ir.Constant(_COUNTS, [LANES] * LANES)
+        compress = foreign(
+            builder, f"llvm.masked.compressstore.v{LANES}i32", ir.VoidType(), [_COUNTS, I32.as_pointer(), _BITS]
+        )
+        loop = Loop(builder, count, LANES, [out, lanes])
+        end, places = loop.carried
+        value = load(builder, builder.add(x, builder.mul(loop.index, number(4))), VECTOR)
+        inside = builder.and_(builder.fcmp_ordered(">=", value, first), builder.fcmp_ordered("<", value, last))
+        builder.call(compress, [places, pointer(builder, end, I32), inside])
+        word = builder.zext(builder.bitcast(inside, ir.IntType(LANES)), I64)
+        found = builder.mul(builder.ctpop(word), number(4))
+        loop.close([written := builder.add(end, found), builder.add(places, more)])
+        return builder.udiv(builder.sub(written, out), number(4))
+
+    return types.int64(types.int64, types.int64, types.float32, types.float32, types.int64), code
 
 
 _peak_4, _peak_1 = _peak(4), _peak(1)
-_above, _within = _sums(False), _sums(True)
 
 
 @njit(nogil=True, cache=True)
@@ -186,7 +206,7 @@ def above(weights, count, low):  # type: ignore[no-untyped-def]
     """(sum, how many) of the weights from `low` on; `count` is a multiple of what `padded` gives."""
     found, total, many = np.empty(2, np.float32), 0.0, 0
     for begin in range(0, count, _FLUSH):
-        _above(weights + 4 * begin, min(_FLUSH, count - begin), low, low, found.ctypes.data)
+        _above(weights + 4 * begin, min(_FLUSH, count - begin), low, found.ctypes.data)
         total += found[0]
         many += int(found[1])
     return total, many
@@ -195,13 +215,5 @@ def above(weights, count, low):  # type: ignore[no-untyped-def]
 @njit(nogil=True, cache=True)
 def places_within(weights, count, low, high, room):  # type: ignore[no-untyped-def]
     """The places of the weights in [low, high), of which there are at most `room`, in order."""
-    found, places, many = np.empty(2, np.float32), np.empty(room, np.int64), 0
-    for begin in range(0, count, _STEP):
-        _within(weights + 4 * begin, _STEP, low, high, found.ctypes.data)
-        if found[1] > 0:
-            values = floats(weights + 4 * begin, _STEP)
-            for at in range(_STEP):
-                if low <= values[at] < high:
-                    places[many] = begin + at
-                    many += 1
-    return places[:many]
+    places = np.empty(room + LANES, np.int32)
+    return places[: _gather(weights, count, low, high, places.ctypes.data)]

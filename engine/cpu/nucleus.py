@@ -1,8 +1,9 @@
 """Top-k, top-p and min-p without sorting a vocabulary: a border is found by halving the weights it may lie at.
 
 Sorted order is heaviest first, lower places first among equals. A search keeps two thresholds: everything from the
-upper one on lies before the border, not everything from the lower one on does. When few tokens are left between them,
-those are sorted. Where most tokens weigh next to nothing, the others are first copied together.
+upper one on lies before the border, not everything from the lower one on does. A sample of the row says where to begin,
+which saves most of the passes over it and cannot change what is found. What is left between the thresholds is copied
+together, and when few tokens are left, those are sorted. Where all that can be drawn is not much, it is copied first.
 """
 
 from __future__ import annotations
@@ -15,9 +16,14 @@ from engine.cpu.rows import floats
 
 _FEW = 128
 """Tokens that are sorted."""
-_HEAVY = np.float32(2.0**-12)
-_PACKED = 4096
-"""Most tokens that are copied together."""
+_SOME = 8192
+"""Most tokens between two thresholds that are copied together; a row of no more is not sampled."""
+_MUCH = 32768
+"""Most tokens that are copied together as all that can be drawn."""
+_RUN, _EVERY = 64, 32
+"""A sample is one run of so many tokens in so many runs."""
+_NEAR = 1 << 19
+"""From a guess to the first thresholds beside it: a sixteenth of the weight."""
 _LIGHTEST = np.float32(1e-37)
 """Below every weight but 0."""
 _ABOVE = np.float32(2)
@@ -32,104 +38,177 @@ def draw_cut(weights, count, total, top_k, top_p, min_p, share):  # type: ignore
     weight >= min_p. `weights`: address of `count` weights, the largest 1, with room and zeros up to `padded(count)`;
     `total`: their sum; `share` in [0, 1). Returns the place of the drawn token."""
     room = padded(count)
+    sample, part = _sample(weights, room)
+    least, last, many = _LIGHTEST, -1, count
     if top_k > 0:
-        total, least, last = _kept(weights, room, top_k, np.inf, _LIGHTEST)
+        guess = _guess(sample, 1.0 * top_k / _EVERY, np.inf)
+        total, least, last = _kept(weights, room, top_k, np.inf, _LIGHTEST, guess)
         many = above(weights, room, least)[1]
-    else:
-        least, last = _HEAVY, -1
-        mass, many = above(weights, room, least)
-        if mass < top_p * total and min_p < _HEAVY:
-            many = count
-    if many > _PACKED:
-        return _draw(weights, room, total, top_k if top_k > 0 else count, top_p, min_p, share)
+    elif room > _SOME:
+        least, many = _least(weights, room, total, top_p, min_p, _guess(sample, np.inf, top_p * part))
+    if many > _MUCH or (room <= _SOME and top_k == 0):
+        return _draw(weights, room, total, top_k if top_k > 0 else count, top_p, min_p, share, sample, part)
     places = places_within(weights, room, least, _ABOVE, many)
     packed, kept = np.zeros(padded(many), np.float32), 0
+    row = floats(weights, count)
     for place in places:
-        weight = floats(weights, count)[place]
+        weight = row[place]
         if last < 0 or place <= last or weight > least:
             packed[kept] = weight
             places[kept] = place
             kept += 1
-    return places[_draw(packed.ctypes.data, len(packed), total, kept, top_p, min_p, share)]
+    sample, part = _sample(packed.ctypes.data, len(packed))
+    return places[_draw(packed.ctypes.data, len(packed), total, kept, top_p, min_p, share, sample, part)]
 
 
 @njit(nogil=True, cache=True)
-def _draw(weights, count, total, ranks, top_p, min_p, share):  # type: ignore[no-untyped-def]
-    mass, lightest, last = _kept(weights, count, ranks, top_p * total, max(np.float32(min_p), _LIGHTEST))
-    place = _place_of(weights, count, share * mass, lightest)
+def _least(weights, count, total, top_p, min_p, guess):  # type: ignore[no-untyped-def]
+    """(a weight from which on lies all that top-p and min-p leave, how many weigh as much); more than `_MUCH` where
+    that would be too many, or none was found."""
+    lowest = max(np.float32(min_p), _LIGHTEST)
+    for away in (4 * _NEAR, 1 << 24):
+        least = max(lowest, _number(max(_bits(_LIGHTEST), guess - away)))
+        mass, many = above(weights, count, least)
+        if many > _MUCH or mass >= top_p * total or least == lowest:
+            return least, many
+    return least, _MUCH + 1
+
+
+@njit(nogil=True, cache=True)
+def _draw(weights, count, total, ranks, top_p, min_p, share, sample, part):  # type: ignore[no-untyped-def]
+    limit, lowest = top_p * total, max(np.float32(min_p), _LIGHTEST)
+    mass, lightest, last = _kept(weights, count, ranks, limit, lowest, _guess(sample, np.inf, part * limit / total))
+    guess = _guess(sample, np.inf, part * share * mass / total)
+    place = _place_of(weights, count, share * mass, lightest, guess)
     if last >= 0 and place > last and floats(weights, count)[place] == lightest:
         return last
     return place
 
 
 @njit(nogil=True, cache=True)
-def _bracket(weights, count, ranks, limit, lowest):  # type: ignore[no-untyped-def]
-    """(lower, upper threshold, mass and count from the upper on, count between): from the upper on there are at most
-    `ranks` tokens of at most `limit` together, from the lower on there are more. Lower 0: the border is at `lowest`."""
-    high, mass, many, octaves, bottom = _TOP, 0.0, 0, 1, _bits(lowest)
-    while True:  # down by steps that double, since the border is seldom far below the top
-        low = max(bottom, high - (octaves << 23))
+def _sample(weights, count):  # type: ignore[no-untyped-def]
+    """Every so many runs of the row, and their sum; nothing of a short one."""
+    if count <= _SOME:
+        return np.empty(0, np.float32), 0.0
+    runs, row = count // (_RUN * _EVERY), floats(weights, count)
+    found = np.empty(runs * _RUN, np.float32)
+    for run in range(runs):
+        begin = run * _RUN * _EVERY
+        found[run * _RUN : (run + 1) * _RUN] = row[begin : begin + _RUN]
+    return found, above(found.ctypes.data, len(found), _LIGHTEST)[0]
+
+
+@njit(nogil=True, cache=True)
+def _guess(sample, ranks, limit):  # type: ignore[no-untyped-def]
+    """Bits of the weight where the border lies in the sample; 0 = cannot be told."""
+    if len(sample) == 0:
+        return 0
+    here = sample.ctypes.data
+    low, high, mass, many, all_of_them = _bracket(here, len(sample), ranks, limit, _LIGHTEST, 0)
+    if low == 0:
+        return _bits(_LIGHTEST)
+    return _halve(here, len(sample), ranks, limit, low, high, mass, many, all_of_them, 8)[0]
+
+
+@njit(nogil=True, cache=True)
+def _bracket(weights, count, ranks, limit, lowest, guess):  # type: ignore[no-untyped-def]
+    """(lower, upper threshold, mass and count from the upper on, count from the lower on), thresholds as bits: from the
+    upper on there are at most `ranks` tokens of at most `limit` together, from the lower on there are more. Lower 0:
+    the border is at `lowest`. Looked for around a `guess`, 0 = from above."""
+    high, mass, many, step, bottom = _TOP, 0.0, 0, 1 << 23, _bits(lowest)
+    if guess > 0:
+        low, step = max(bottom, min(_TOP, guess + _NEAR)), _NEAR
+        found, all_of_them = above(weights, count, _number(low))
+        while found > limit or all_of_them > ranks:  # it lies above
+            step *= 2
+            high = min(_TOP, low + step)
+            mass, many = above(weights, count, _number(high))
+            if mass <= limit and many <= ranks:
+                return low, high, mass, many, all_of_them
+            low, all_of_them = high, many
+        high, mass, many, step = low, found, all_of_them, 2 * step
+    while True:  # down by steps that double, since the border is seldom far below
+        low = max(bottom, high - step)
         found, all_of_them = above(weights, count, _number(low))
         if all_of_them > ranks or found > limit:
-            break
+            return low, high, mass, many, all_of_them
         if low == bottom:
-            return np.float32(0), lowest, found, all_of_them, 0
-        high, mass, many, octaves = low, found, all_of_them, 2 * octaves
-    while all_of_them - many > _FEW and high - low > 1:
+            return 0, bottom, found, all_of_them, all_of_them
+        high, mass, many, step = low, found, all_of_them, 2 * step
+
+
+@njit(nogil=True, cache=True)
+def _halve(weights, count, ranks, limit, low, high, mass, many, all_of_them, few):  # type: ignore[no-untyped-def]
+    """A bracket with at most `few` tokens between its thresholds, or one weight."""
+    while all_of_them - many > few and high - low > 1:
         middle = (low + high) // 2
         found, found_many = above(weights, count, _number(middle))
         if found_many <= ranks and found <= limit:
             high, mass, many = middle, found, found_many
         else:
             low, all_of_them = middle, found_many
-    return _number(low), _number(high), mass, many, all_of_them - many
+    return low, high, mass, many, all_of_them
 
 
 @njit(nogil=True, cache=True)
-def _between(weights, count, low, high, many):  # type: ignore[no-untyped-def]
-    """Places of the weights in [low, high), heaviest first, lower places first among equals."""
-    places = places_within(weights, count, low, high, many)
-    if many > _FEW:  # all weigh the same
-        return places
-    values = np.empty(len(places), np.float32)
+def _around(weights, count, ranks, limit, lowest, guess):  # type: ignore[no-untyped-def]
+    """(lower, upper threshold as bits, mass and count from the upper on, places between them in sorted order); the
+    places are few, or weigh all the same. Lower 0: the border is at `lowest`, and there are none."""
+    low, high, mass, many, found = _bracket(weights, count, ranks, limit, lowest, guess)
+    if low == 0:
+        return low, high, mass, many, np.empty(0, np.int32)
+    few = _FEW if count <= _SOME else _SOME
+    low, high, mass, many, found = _halve(weights, count, ranks, limit, low, high, mass, many, found, few)
+    places = places_within(weights, count, _number(low), _number(high), found - many)
+    values = np.zeros(padded(len(places)), np.float32)
+    row = floats(weights, count)
     for at in range(len(places)):
-        values[at] = -floats(weights, count)[places[at]]
-    return places[np.argsort(values, kind="mergesort")]
+        values[at] = row[places[at]]
+    if len(places) > _FEW and high - low > 1:
+        here = values.ctypes.data
+        low, high, more, more_of_them, found = _halve(
+            here, len(values), ranks - many, limit - mass, low, high, 0.0, 0, len(places), _FEW
+        )
+        inner = places_within(here, len(values), _number(low), _number(high), found - more_of_them)
+        mass, many, places, values = mass + more, many + more_of_them, places[inner], values[inner]
+    if high - low > 1:
+        places = places[np.argsort(-values[: len(places)], kind="mergesort")]
+    return low, high, mass, many, places
 
 
 @njit(nogil=True, cache=True)
-def _kept(weights, count, ranks, limit, lowest):  # type: ignore[no-untyped-def]
+def _kept(weights, count, ranks, limit, lowest, guess):  # type: ignore[no-untyped-def]
     """The longest beginning of the sorted order in which every token has a rank < `ranks`, less than `limit` before it,
     and weighs at least `lowest`; the first token always counts. Returns its mass, no more than the weight of its
     lightest token, and the place of its last, -1 where that is the last of those that weigh enough."""
-    low, high, mass, kept, between = _bracket(weights, count, ranks, limit, lowest)
+    low, high, mass, kept, places = _around(weights, count, ranks, limit, lowest, guess)
     if low == 0:
         return mass, lowest, -1
-    last = -1
-    for place in _between(weights, count, low, high, between):
+    last, row = -1, floats(weights, count)
+    for place in places:
         if kept > 0 and (kept >= ranks or mass >= limit):
             break
         kept += 1
-        mass += floats(weights, count)[place]
+        mass += row[place]
         last = place
-    return mass, (floats(weights, count)[last] if last >= 0 else high), last
+    return mass, (row[last] if last >= 0 else _number(high)), last
 
 
 @njit(nogil=True, cache=True)
-def _place_of(weights, count, target, lowest):  # type: ignore[no-untyped-def]
+def _place_of(weights, count, target, lowest, guess):  # type: ignore[no-untyped-def]
     """The first token of the sorted order at which the mass exceeds `target`; the last that weighs at least `lowest` if
     none does, which is due to sums that were rounded differently."""
-    low, high, mass, _, between = _bracket(weights, count, count, target, lowest)
+    low, _, mass, _, places = _around(weights, count, count, target, lowest, guess)
+    row = floats(weights, count)
     if low == 0:
-        row, last = floats(weights, count), 0
-        lightest = np.float32(2)
+        last, lightest = 0, np.float32(2)
         for at in range(count):
             if lowest <= row[at] <= lightest:
                 lightest, last = row[at], at
         return last
     last = -1
-    for place in _between(weights, count, low, high, between):
-        mass += floats(weights, count)[place]
+    for place in places:
+        mass += row[place]
         last = place
         if mass > target:
             break

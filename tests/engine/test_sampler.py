@@ -291,15 +291,18 @@ def sorted_draw(logits: torch.Tensor, row: DrawRow) -> tuple[int, float]:
     return int(order[torch.searchsorted(mass, target, right=True)]), float(near)
 
 
+@pytest.mark.parametrize("vocab", [20_003, 70_003])
 @pytest.mark.parametrize("spread", [0.0, 0.1, 1.0, 5.0])
 @pytest.mark.parametrize(
     "rule", [{"top_p": 0.9}, {"top_p": 0.3}, {"top_k": 40}, {"top_k": 5000, "top_p": 0.8}, {"min_p": 0.2}, {}]
 )
-def test_draws_from_a_long_vocabulary_are_those_of_the_sorted_order(spread: float, rule: dict[str, float]) -> None:
+def test_draws_from_a_long_vocabulary_are_those_of_the_sorted_order(
+    spread: float, rule: dict[str, float], vocab: int
+) -> None:
     """From equal logits to peaked ones: whole rows are searched, or what is heavy is copied together."""
     generator = torch.Generator().manual_seed(3)
-    logits = spread * torch.randn(12, 20_003, generator=generator)
-    rows = [a_row([1, 2], vocab_size=20_003, seed=seed, temperature=0.7, **rule) for seed in range(12)]
+    logits = spread * torch.randn(12, vocab, generator=generator)
+    rows = [a_row([1, 2], vocab_size=vocab, seed=seed, temperature=0.7, **rule) for seed in range(12)]
     _, drawn = HostDraws().choose(logits, rows)
     for token, row, mine in zip(drawn, rows, logits, strict=True):
         expected, near = sorted_draw(mine, row)
