@@ -4,14 +4,20 @@ from __future__ import annotations
 
 SHORT = 16
 """Pending tokens up to which a sequence counts as decoding: drafts and forced tokens are not a prompt."""
-_FEWEST = 16
-"""Fewer cost a step as much: the products and the attention of a chunk take this many rows at a time."""
+_FEWEST = 8
+"""Far into a prompt its keys and values must be read for any chunk: fewer tokens would mostly pay for that."""
+_UNIT = 4
+"""Rows that products take at a time: a step grows by so many."""
 _WEIGHT = 0.15
 """Of the newest step in the means."""
 
 
 class Pacer:
-    """Learns what a decode step takes, and what each token of a prompt adds to it. `slowdown` is the multiple."""
+    """Learns what a decode step takes, and what each token of a prompt adds to it. `slowdown` is the multiple.
+
+    What a token adds grows along its prompt (attention). The mean follows, since a prompt is read from its beginning in
+    many steps: chunks become shorter on the way.
+    """
 
     def __init__(self, slowdown: float, most: int) -> None:
         self._slowdown = slowdown
@@ -24,7 +30,7 @@ class Pacer:
         """Of the next step, if it also decodes. Few as long as nothing is known; always enough to advance."""
         if self._plain_s is None or self._token_s is None:
             return min(self._most, _FEWEST)
-        room = int((self._slowdown - 1) * self._plain_s / self._token_s) // _FEWEST * _FEWEST
+        room = int((self._slowdown - 1) * self._plain_s / self._token_s) // _UNIT * _UNIT
         return max(_FEWEST, min(self._most, room))
 
     def record(self, decoded: int, prompt_tokens: int, seconds: float) -> None:

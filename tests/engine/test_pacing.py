@@ -21,17 +21,33 @@ def learned(slowdown: float, plain_s: float, token_s: float) -> Pacer:
     return pacer
 
 
-@pytest.mark.parametrize(("slowdown", "tokens"), [(2.0, 32), (1.5, 16), (1.01, 16), (100.0, 512)])
+@pytest.mark.parametrize(("slowdown", "tokens"), [(2.0, 40), (1.5, 20), (1.01, 8), (100.0, 512)])
 def test_a_step_takes_as_much_of_a_prompt_as_the_slowdown_allows(slowdown: float, tokens: int) -> None:
-    """10 ms for a plain step, 0.25 ms for a prompt's token: whole sixteens, one at least, at most the budget."""
+    """10 ms for a plain step, 0.25 ms for a prompt's token: whole fours, two of them at least, at most the budget."""
     assert learned(slowdown, 0.010, 0.00025).prompt_tokens == tokens
 
 
 def test_few_tokens_are_taken_as_long_as_nothing_is_known() -> None:
     pacer = Pacer(2.0, 512)
-    assert pacer.prompt_tokens == 16
+    assert pacer.prompt_tokens == 8
     pacer.record(0, 512, 1.0)  # nobody decoded: says nothing about what a prompt adds
-    assert pacer.prompt_tokens == 16
+    assert pacer.prompt_tokens == 8
+
+
+def test_chunks_become_shorter_along_a_prompt_and_steps_stay_within_the_slowdown() -> None:
+    """A token adds more the more stands before it, and reading that costs something for any chunk."""
+    pacer, plain_s, taken, at = Pacer(1.8, 512), 0.030, [], 0
+    pacer.record(8, 0, plain_s)
+    while at < 4000:
+        count = pacer.prompt_tokens
+        seconds = plain_s + count * 0.001 + at * (2.5e-6 + count * 2.5e-7)
+        pacer.record(8, count, seconds)
+        taken.append((count, seconds))
+        at += count
+    settled = taken[20:]
+    assert max(count for count, _ in settled) >= 16
+    assert settled[-1][0] == 8
+    assert all(seconds <= 2 * plain_s for _, seconds in settled)
 
 
 def test_one_slow_step_changes_little() -> None:
