@@ -106,7 +106,10 @@ def _decoder(way: Way, starts: tuple[int, ...], classes: tuple[int, ...]) -> tup
 
 @njit(cache=True, nogil=True)
 def _fill_in(decoder, edges, rows):  # type: ignore[no-untyped-def]
-    """Write the row of every state to `rows`; returns how many there are, or one more than fit."""
+    """Write the row of every state to `rows`; returns how many there are, or one more than fit.
+
+    Rows are copied by loops: assignments of slices take numba more than a second to compile.
+    """
     states, classes = edges.shape
     depth, width = decoder.shape
     slots = 64
@@ -118,7 +121,8 @@ def _fill_in(decoder, edges, rows):  # type: ignore[no-untyped-def]
     row = np.empty(width, np.int32)
     count = states
     for state in range(states):
-        places[:classes] = edges[state]
+        for c in range(classes):
+            places[c] = edges[state, c]
         for number in range(depth):
             said = np.int64(1469598103934665603)
             alive = False
@@ -129,7 +133,8 @@ def _fill_in(decoder, edges, rows):  # type: ignore[no-untyped-def]
                 alive = alive or target >= 0
                 said = (said ^ target) * np.int64(1099511628211)
             if number == depth - 1:
-                rows[state] = row
+                for c in range(width):
+                    rows[state, c] = row[c]
                 break
             if not alive:
                 places[classes + number] = -1
@@ -152,7 +157,8 @@ def _fill_in(decoder, edges, rows):  # type: ignore[no-untyped-def]
                     return count + 1
                 table[slot] = count
                 hashes[count] = said
-                rows[count] = row
+                for c in range(width):
+                    rows[count, c] = row[c]
                 count += 1
                 if 2 * (count - states) > slots:
                     slots *= 2
@@ -178,7 +184,8 @@ def _dense(rows, count, columns, accepting):  # type: ignore[no-untyped-def]
     for state in range(accepting.size):
         if accepting[state]:
             table[state, _QUOTE] = count
-    table[count] = -1
+    for byte in range(256):
+        table[count, byte] = -1
     return table
 
 
