@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from grammar.automata.budget import look
 from grammar.schema.containers import Conj, Object, Some, conj, negated
 from grammar.schema.strings import StringSet
 from plugins.errors import GrammarLimit
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 Claims = tuple[tuple[int, Conj], ...]
 """Ways to give a name: bit set of the demands that are met, and what its value satisfies."""
 _FEW = 8
-_MOST = 2_000
+_MOST = 256
 """Sets of demands met that are told apart on the way to an object's end."""
 
 
@@ -124,6 +125,9 @@ class Ends:
 
     def _best(self, sizes: dict[int, int]) -> dict[int, int]:
         """Without those that meet no more, with no better numbers, than others do."""
+        look()
+        if len(sizes) > 2 * _MOST:
+            raise GrammarLimit("what some property must be can be met in too many ways to be followed")
         plan = self.plan
         least = not plan.counts or plan.free or not plan.low
         kept: dict[int, int] = {}

@@ -48,6 +48,8 @@ _NESTED = 8
 _FEW_MEMBERS = 64
 _CLAIMING = 3
 """Objects within objects whose demands are counted while asking whether there is a value at all."""
+_DEMANDS = 64
+"""Demands on one object; where there are more, checks stand in for all."""
 _CLAIMED = 500
 """Ways to meet demands that are asked for in one schema; for what is beyond, a check stands in."""
 
@@ -331,6 +333,8 @@ class Values:
 
     def _counted_plan(self, spec: Object) -> ObjectPlan | None:
         """Raises `TooMany` where its demands cannot be counted."""
+        if len(spec.some) > _DEMANDS:
+            raise TooMany(spec.some)
         named = {name: None for part in spec.parts for name, _ in part.named}
         demanded = names_of(spec.some)
         listed = tuple(dict.fromkeys([*named, *spec.required, *demanded]))
@@ -404,7 +408,8 @@ class Values:
         try:
             return None if spec.some and not plan.ends.reachable(0, 0, 0) else plan
         except GrammarLimit:
-            raise TooMany(spec.some[-1:]) from None
+            look()
+            raise TooMany(spec.some[len(spec.some) // 2 :]) from None
 
     def _claims(self, spec: Object, terms: Conj, named: Callable[[StringSet], bool]) -> Claims:
         """Raises `TooMany` also where that leads too deep into claims of other objects."""
