@@ -9,6 +9,7 @@ import numpy as np
 
 from grammar.frames import Between
 from grammar.gather import Gather, Guard, join
+from grammar.lexemes import QUOTE
 from grammar.starts import Start
 from grammar.tape import Tape
 from grammar.threads import AT_END, Choice, Continuation, InLexeme, Run, Thread
@@ -131,14 +132,22 @@ class Configs:
         return at, run.asked
 
     def _stay(self, config: Config, word: bytes) -> Config | None:
-        """The common case: one thread, and the word stays inside its lexeme."""
-        if len(config.threads) != 1:
+        """The common case: the word stays inside the one lexeme that is open, or inside all strings that may be."""
+        threads = config.threads
+        if len(threads) == 1:
+            thread = threads[0]
+            after = thread.run(word) if type(thread) is InLexeme else None
+            return None if after is None else self.intern((after,))
+        if QUOTE in word:
             return None
-        thread = config.threads[0]
-        if type(thread) is not InLexeme:
-            return None
-        after = thread.run(word)
-        return None if after is None else self.intern((after,))
+        found = []
+        for thread in threads:
+            if type(thread) is not InLexeme or not thread.lexeme.is_string:
+                return None
+            after = thread.run(word)
+            if after is not None:  # else refused: nothing ends a string but a quote
+                found.append(after)
+        return self.intern(found) if found else None
 
     # --- masks --------------------------------------------------------------------------------------------------
 

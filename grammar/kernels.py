@@ -263,6 +263,18 @@ def ids_at(first, exact, ids, nodes, count, out):  # type: ignore[no-untyped-def
 
 
 @njit(cache=True, nogil=True)
+def taken(bits, numbers, tokens, out):  # type: ignore[no-untyped-def]
+    """Writes to `out` those of `tokens` whose number, of the same place in `numbers`, is set in `bits` (bytes, lowest
+    bit first); returns how many."""
+    n = 0
+    for k in range(numbers.size):
+        if bits[numbers[k] >> 3] >> np.uint8(numbers[k] & 7) & 1:
+            out[n] = tokens[k]
+            n += 1
+    return n
+
+
+@njit(cache=True, nogil=True)
 def put_row(row, base, ids):  # type: ignore[no-untyped-def]
     """`row[:] = base`, and then `set_bits(row, ids)`."""
     for k in range(row.size):
@@ -295,5 +307,7 @@ def warm() -> None:
     starts = np.zeros(0, np.int64)
     follow_words(byte, empty, i32, byte, starts, starts, 0, 0, 0, i32, np.zeros((1, 2), np.int32))
     ids_at(i32, i32, empty, i32, 0, i32)
+    bits = np.frombuffer(b"\0", np.uint8)
+    taken(bits, i32, i32, i32)
     put_row(i32, i32, empty)
     clear_bits(i32, empty)

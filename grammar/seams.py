@@ -7,6 +7,7 @@ import threading
 
 import numpy as np
 
+from grammar import kernels
 from grammar.trie import I32
 
 _STRING = rb'"(?:[^"\\\x00-\x1f]|\\.)*+'
@@ -53,9 +54,9 @@ class Ways:
         if known is None:
             if len(self._known) >= _MOST:
                 self._known.clear()
-            size = int(self.numbers.max()) // 8 + 1
-            bits = np.unpackbits(np.frombuffer(found.to_bytes(size, "little"), np.uint8), bitorder="little")
-            known = self._known[found] = self.tokens[bits[self.numbers] != 0]
+            bits = np.frombuffer(found.to_bytes(self._all.bit_length() // 8 + 1, "little"), np.uint8)
+            out = np.empty(self.tokens.size, np.int32)
+            known = self._known[found] = out[: kernels.taken(bits, self.numbers, self.tokens, out)].copy()
         return known
 
 
