@@ -45,16 +45,19 @@ class Config:
 
     def __init__(self, threads: tuple[Thread, ...]) -> None:
         self.threads = threads
-        self.can_stop = any(_may_end(thread) for thread in threads)
+        self.can_stop = _may_stop(threads)
         self.mask: Mask | None = None
         self.steps: dict[int, Config | None] = {}
         self.tokens: dict[int, Config] = {}
 
 
-def _may_end(thread: Thread) -> bool:
-    if thread is AT_END:
-        return True
-    return isinstance(thread, InLexeme) and thread.lexeme.outcome(thread.state) is not None and thread.follow.is_end
+def _may_stop(threads: tuple[Thread, ...]) -> bool:
+    for thread in threads:
+        if thread is AT_END:
+            return True
+        if isinstance(thread, InLexeme) and thread.follow.is_end and thread.lexeme.outcome(thread.state) is not None:
+            return True
+    return False
 
 
 class Configs:
@@ -76,6 +79,9 @@ class Configs:
     def intern(self, threads: Iterable[Thread]) -> Config:
         distinct: dict[Any, Thread] = {}
         starts: list[Start] = []
+        if type(threads) is tuple and len(threads) == 1:
+            distinct[_key(threads[0])] = threads[0]
+            threads = ()
         for thread in threads:
             if type(thread) is Start:
                 starts.append(thread)

@@ -6,7 +6,6 @@ All readings of a text share its bytes, so one tape per matcher is enough; threa
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 
@@ -18,8 +17,7 @@ class Open(NamedTuple):
     outer: Open | None
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where a tape stands; immutable, so that going back is an assignment."""
 
     size: int = 0
@@ -55,9 +53,8 @@ class Tape:
 
     def copy(self) -> Tape:
         other = type(self)()
-        place = self.place()
         other.text[:] = self.text
-        other.restore(replace(place))
+        other.restore(self.place())
         return other
 
     def push(self, byte: int) -> None:
