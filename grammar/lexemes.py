@@ -100,6 +100,7 @@ class DfaLexeme:
         self.start = 0
         self._rows: list[list[int] | None] = [None] * size
         self._accepts: list[bool] = self.accepting.tolist()
+        self._keys: dict[int, Hashable] = {}
         self._names: list[bytes] | None = None
         self.told = np.zeros(size, np.int64)
         """What walks found out about the states, see `steady`."""
@@ -160,6 +161,12 @@ class DfaLexeme:
         return {byte for byte, after in enumerate(self.row(state)) if after >= 0}
 
     def key(self, state: int) -> Hashable:
+        known = self._keys.get(state)
+        if known is None:
+            known = self._keys[state] = self._key(state)
+        return known
+
+    def _key(self, state: int) -> Hashable:
         if state == self.final:
             return b"closed"
         if isinstance(self.dfa, Body):

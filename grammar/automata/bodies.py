@@ -45,10 +45,17 @@ class Body:
             return None
         if state < size:
             return self._names[state]
-        row = self.table[state]
-        said = [(int(low), self.name(int(row[low]))) for low in _turns(row) if row[low] >= 0]
-        until = [int(low) for low in _turns(row)]
-        return _hash(repr((self.way, "inside", said, until)).encode())
+        if state not in self._inside:
+            row = self.table[state]
+            until = _turns(row)
+            said = [(low, self.name(after)) for low, after in zip(until, row[until].tolist(), strict=True) if after >= 0]
+            self._inside[state] = _hash(repr((self.way, "inside", said, until)).encode())
+        return self._inside[state]
+
+    @cached_property
+    def _inside(self) -> dict[int, bytes]:
+        """Names of states inside a character. All ways through an escape lead to the same few."""
+        return {}
 
     @cached_property
     def digest(self) -> bytes:
@@ -62,9 +69,9 @@ class Body:
         return [_hash(self.way.encode() + name) for name in names_of(rows, table.accepting)]
 
 
-def _turns(row: I32) -> npt.NDArray[np.intp]:
+def _turns(row: I32) -> list[int]:
     """Bytes at which another target begins."""
-    return np.flatnonzero(np.diff(row, prepend=np.int32(-2)))
+    return [0, *(np.flatnonzero(row[1:] != row[:-1]) + 1).tolist()]
 
 
 def _hash(said: bytes) -> bytes:
