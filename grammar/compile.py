@@ -44,7 +44,7 @@ def compile_json_schema(
         schema = _parsed(schema, options.limits.characters)
     if not isinstance(schema, dict | bool):
         raise InvalidGrammar(f"a schema must be an object, true or false, not {schema!r}")
-    vocabulary.warm()  # once; its seconds are not the schema's
+    leaves.prepare(vocabulary)  # once; its seconds are not the schema's
     try:
         with within(options.limits.cpu_s):
             return _compile(schema, vocabulary, options, documents)

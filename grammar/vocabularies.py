@@ -7,7 +7,7 @@ import threading
 import time
 from typing import NamedTuple
 
-from grammar import kernels, prepared
+from grammar import kernels, leaves, prepared
 from grammar.disk import Folder
 from grammar.vocabulary import Vocabulary
 from plugins.contract import ServedModel
@@ -65,7 +65,7 @@ class Vocabularies:
         log.info("grammar: loops ready after %.1f s; reading the vocabulary of %s", loaded - began, model.name)
         made = Vocabulary.from_tokenizer(model.tokenizer, model.vocab_size, eos_token_ids=model.eos_token_ids)
         restored = self._folder is not None and prepared.restore(made, self._folder)
-        made.warm()
+        leaves.prepare(made)
         if self._folder is not None and not restored:
             prepared.keep(made, self._folder)
         origin = f"{len(made.classes)} states from disk" if restored else "made anew"

@@ -78,6 +78,8 @@ class Vocabulary:
         self.eos = np.array(self.eos_token_ids, np.int32)
         self.row_words = (self.size + 31) // 32
         self._warm = False
+        self.is_prepared = False
+        """The states that nearly every schema asks for are classified, see `leaves.prepare`."""
         self.classes = Remembered(CLASSES_BYTES)
         """Lexeme states classified so far, see `classify`; shared by all grammars of this vocabulary."""
         self.rests = Remembered(RESTS_BYTES)

@@ -51,7 +51,7 @@ def longest(table: Table) -> int | None:
         state, done = stack.pop()
         if done:
             open_states.discard(state)
-            depth[state] = max((depth[t] + 1 for t in table.rows[state].values()), default=0)
+            depth[state] = max((depth[t] + 1 for t in set(table.rows[state].values())), default=0)
             continue
         if state in open_states:
             return None
@@ -59,7 +59,7 @@ def longest(table: Table) -> int | None:
             continue
         open_states.add(state)
         stack.append((state, True))
-        for target in table.rows[state].values():
+        for target in set(table.rows[state].values()):
             if target in open_states:
                 return None
             if target not in depth:
