@@ -113,6 +113,14 @@ class Counted:
             return key
         return (*key, self.low - state.size, None if self.high is None else self.high - state.size)
 
+    def uncounted(self, chars: int) -> tuple[DfaLexeme, bool] | None:
+        """What reads the same from the beginning on for as long as no more than `chars` characters have begun, and
+        whether the string may end by then; None where the count can be felt."""
+        free = _LONGEST if self.bounds is None else self.bounds.free(0)
+        if free < chars or (self.high is not None and self.high < chars) or 0 < self.low <= chars:
+            return None
+        return self.inner, not self.low
+
     def classify(self, vocabulary: Vocabulary, state: Count) -> RootClass:
         wanted, room = self.room(state)
         free = _LONGEST if self.bounds is None else self.bounds.free(state.size)

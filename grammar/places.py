@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from grammar.lexemes import QUOTE
 from grammar.trie import Branch
 
 HERE = 1
@@ -81,6 +82,10 @@ class Places:
         self.byte = np.array([place.path[-1] if place.path else 0 for place in self.all], np.uint8)
         self.depth = np.array([len(place.path) for place in self.all], np.int32)
         self.skip = np.array([place.number + sum(1 for _ in _subtree(place)) for place in self.all], np.int32)
+        quote = self.root.below(QUOTE)
+        inside = () if quote is None else _subtree(quote)
+        self.longest_string = max((len(place.path) - 1 for place in inside), default=0)
+        """Bytes behind an opening quote at most."""
         self._behind: dict[tuple[int, int], int] = {}
         self.words: dict[bytes, tuple[int, int]] = {}
         """What strings read from their opening quote on, see `reach`."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from grammar import kernels
+from grammar.counted import Counted
 from grammar.gather import Gather, Guard
 from grammar.lexemes import BACKSLASH, QUOTE, DfaLexeme
 from grammar.literals import Literals
@@ -189,6 +190,9 @@ def _read_by(lexeme: Any, places: Places) -> _Read:
             found = HERE, ()
         elif type(lexeme) is DfaLexeme:
             found = _read_automaton(lexeme, start, places)
+        elif type(lexeme) is Counted and (uncounted := lexeme.uncounted(places.longest_string)):
+            read, ended = _read_by(uncounted[0], places)
+            found = read, ended if uncounted[1] else ()
         else:
             found = _read(lexeme, start)
         if len(places.lexemes) >= _MOST_LEXEMES:

@@ -48,7 +48,9 @@ class Body:
         if state not in self._inside:
             row = self.table[state]
             until = _turns(row)
-            said = [(low, self.name(after)) for low, after in zip(until, row[until].tolist(), strict=True) if after >= 0]
+            said = [
+                (low, self.name(after)) for low, after in zip(until, row[until].tolist(), strict=True) if after >= 0
+            ]
             self._inside[state] = _hash(repr((self.way, "inside", said, until)).encode())
         return self._inside[state]
 

@@ -10,11 +10,12 @@ import pytest
 
 from grammar import CompiledGrammar, GrammarOptions, Vocabulary, compile_json_schema, kernels
 from grammar.automata import CharDfa, utf8
-from grammar.leaves import string_automaton
+from grammar.leaves import string_automaton, string_lexemes
 from grammar.lexemes import QUOTE, DfaLexeme
 from grammar.places import Places, numbers
-from grammar.reach import Reach, _read, _read_automaton, by_walk
+from grammar.reach import Reach, _read, _read_automaton, _read_by, by_walk
 from grammar.remembered import Remembered
+from grammar.schema.strings import Strings
 from grammar.threads import InLexeme
 from tests.grammar.grammar_checks import byte_vocabulary
 
@@ -86,6 +87,18 @@ def test_an_automaton_reads_down_the_places_as_any_lexeme_does(pattern: str) -> 
         assert start is not None
         inside, ended = _read_automaton(lexeme, start, places)
         assert (inside, dict(ended)) == (_read(lexeme, start)[0], dict(_read(lexeme, start)[1]))
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, None), (0, 400), (0, 1), (1, None), (2, 3), (300, None), (300, 400)])
+@pytest.mark.parametrize("pattern", [None, "^[a-z]*$", "^(ab)*$"])
+def test_a_count_that_no_token_can_feel_changes_nothing(pattern: str | None, low: int, high: int | None) -> None:
+    places = byte_vocabulary().places
+    dfa = None if pattern is None else CharDfa.from_pattern(pattern)
+    (lexeme,) = string_lexemes((Strings(dfa=dfa, low=low, high=high),))
+    start = places.root.below(QUOTE)
+    assert start is not None
+    inside, ended = _read_by(lexeme, places)
+    assert (inside, dict(ended)) == (_read(lexeme, start)[0], dict(_read(lexeme, start)[1]))
 
 
 @pytest.mark.parametrize("schema", SCHEMAS)
