@@ -8,6 +8,7 @@ text over the alphabet stays alive, the slice's tokens are inside without lookin
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -46,7 +47,7 @@ class Slice:
     main: dict[int, int] = field(default_factory=dict)
     """Nodes of the whole vocabulary's trie by nodes of `rest`, as far as asked for."""
 
-    def node_of(self, node: int, words: list[bytes], trie: FlatTrie) -> int:
+    def node_of(self, node: int, words: Sequence[bytes], trie: FlatTrie) -> int:
         """The node of the whole trie that spells what `node` of `rest` spells."""
         found = self.main.get(node)
         if found is None:
@@ -55,7 +56,7 @@ class Slice:
         return found
 
 
-def make_slices(words: list[bytes], row_words: int) -> tuple[Slice, ...]:
+def make_slices(words: Sequence[bytes], row_words: int) -> tuple[Slice, ...]:
     """From the widest alphabet to the narrowest."""
     return tuple(_slice(text, kinds, words, row_words) for text, kinds in alphabets())
 
@@ -73,7 +74,7 @@ def alphabets() -> tuple[tuple[DfaLexeme, int], ...]:
     return tuple(found)
 
 
-def _slice(text: DfaLexeme, kinds: int, words: list[bytes], row_words: int) -> Slice:
+def _slice(text: DfaLexeme, kinds: int, words: Sequence[bytes], row_words: int) -> Slice:
     row = np.zeros(row_words * 32, np.bool_)
     rest = list(words)
     table = [text.row(state) for state in range(text.table.shape[0])]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -109,7 +109,7 @@ def _build(data, starts, ends, byte, depth, skip, first, exact):  # type: ignore
     return count
 
 
-def build_flat(words: list[bytes]) -> FlatTrie:
+def build_flat(words: Sequence[bytes]) -> FlatTrie:
     """`words[t]` = bytes of token t; empty ones (special tokens) are left out."""
     order = sorted((word, token) for token, word in enumerate(words) if word)
     data = np.frombuffer(b"".join(word for word, _ in order) or b"\0", np.uint8)

@@ -71,7 +71,8 @@ class Vocabulary:
         if not self.eos_token_ids or not all(0 <= t < self.size for t in self.eos_token_ids):
             raise InvalidGrammar(f"eos_token_ids {self.eos_token_ids} must name tokens below {self.size}")
         eos = set(self.eos_token_ids)
-        self.words = [b"" if t in eos else bytes(w) for t, w in enumerate(words)]
+        # A tuple of bytes, and dictionaries of bytes and numbers below: the garbage collector does not look into them.
+        self.words = tuple([b"" if t in eos else bytes(w) for t, w in enumerate(words)])
         self.encode = encode
         if max((len(w) for w in self.words), default=0) > 1000:
             raise InvalidGrammar("the vocabulary has a token of more than 1000 bytes")
@@ -235,20 +236,25 @@ class Vocabulary:
 
     def beginnings(self, text: bytes) -> list[int]:
         """Tokens that spell a proper beginning of `text`."""
-        numbers = self._by_spelling
+        numbers, twins = self._by_spelling
         found: list[int] = []
         for size in range(1, min(len(text), self.longest + 1)):
-            tokens = numbers.get(text[:size])
-            if tokens is not None:
-                found += tokens
+            token = numbers.get(text[:size])
+            if token is not None:
+                found.append(token)
+                if twins:
+                    found += twins.get(text[:size], ())
         return found
 
     @cached_property
-    def _by_spelling(self) -> dict[bytes, list[int]]:
-        found: dict[bytes, list[int]] = {}
+    def _by_spelling(self) -> tuple[dict[bytes, int], dict[bytes, list[int]]]:
+        """The first token of each spelling, and the others where there are several."""
+        first: dict[bytes, int] = {}
+        others: dict[bytes, list[int]] = {}
         for token, word in enumerate(self.words):
-            found.setdefault(word, []).append(token)
-        return found
+            if word and first.setdefault(word, token) != token:
+                others.setdefault(word, []).append(token)
+        return first, others
 
     @cached_property
     def longest(self) -> int:
