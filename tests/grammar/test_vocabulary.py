@@ -56,7 +56,7 @@ def test_sentence_piece_tokens_are_told_as_bytes() -> None:
         [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
     )
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner, eos_token="</s>", unk_token="<unk>")
-    assert Vocabulary.from_tokenizer(tokenizer).words == [b"", b"", b"\n", b" the", b" ", "é".encode()]
+    assert Vocabulary.from_tokenizer(tokenizer).words == (b"", b"", b"\n", b" the", b" ", "é".encode())
 
 
 def test_a_rank_file_is_followed_by_its_special_tokens(tmp_path: Path) -> None:
