@@ -1,5 +1,7 @@
 """Tokens in, tokens out: decoder-only models of `transformers` behind a paged KV cache and continuous batching."""
 
+from pathlib import Path as _Path
+
 from engine.blocks import BlockPool
 from engine.delivery import LiveGeneration
 from engine.detokenizer import Detokenizer
@@ -8,6 +10,7 @@ from engine.model import LoadedModel, load_model
 from engine.progress import LoadProgress
 from engine.prompt import render_chat, schema_sketch
 from engine.settings import EngineSettings, ModelSettings
+from plugins.compiled import forget_stale as _forget_stale
 
 __all__ = [
     "BlockPool",
@@ -22,3 +25,5 @@ __all__ = [
     "render_chat",
     "schema_sketch",
 ]
+
+_forget_stale(_Path(__file__).parent)

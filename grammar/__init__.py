@@ -1,5 +1,7 @@
 """From a JSON Schema, a regular expression, a list of choices or a Lark grammar to token bitmasks."""
 
+from pathlib import Path as _Path
+
 from grammar.compile import compile_choices, compile_json_object, compile_json_schema, compile_regex, compile_text
 from grammar.lark import compile_lark
 from grammar.matcher import CompiledGrammar, Matcher
@@ -7,6 +9,7 @@ from grammar.options import GrammarLimits, GrammarOptions
 from grammar.schema.metaschemas import meta_schemas
 from grammar.tags import compile_structural_tags
 from grammar.vocabulary import Vocabulary
+from plugins.compiled import forget_stale as _forget_stale
 from plugins.errors import (
     GrammarError,
     GrammarLimit,
@@ -37,3 +40,5 @@ __all__ = [
     "compile_text",
     "meta_schemas",
 ]
+
+_forget_stale(_Path(__file__).parent)

@@ -5,8 +5,6 @@ the kinds whose every character leads to one next state; under the same kinds th
 state itself, as in `[a-z0-9_]*`. Where all characters below a node of the vocabulary are of such kinds, for as many
 steps as the node is tall, everything below stays inside. Slices know a few alphabets and take all tokens spelled with
 one of them; this is asked node by node, and counted repetitions (`[a-z]{1,63}`) answer too.
-
-All of it is in one file: what numba keeps of a compiled loop does not notice when a loop of another file changes.
 """
 
 from __future__ import annotations

@@ -4,9 +4,6 @@ A row of the table says what to do on which memory; the table is made once for a
 numbers of a step (`State`) change. Every operation is cut into pieces. Threads claim pieces with one atomic exchange,
 so a thread that wakes late, or is put aside by the system, holds up nobody unless it has begun a piece; an operation
 marked `WAITS` begins when all before it are done.
-
-Numba keeps compiled code until the file of a function changes, not those of the functions that it calls: who changes
-how an operation works removes `engine/cpu/__pycache__`.
 """
 
 from __future__ import annotations
