@@ -12,7 +12,7 @@ from grammar.schema.strings import StringSet
 from plugins.errors import GrammarLimit
 
 if TYPE_CHECKING:
-    from grammar.objects import ObjectPlan
+    from grammar.object_plans import ObjectPlan
 
 Claims = tuple[tuple[int, Conj], ...]
 """Ways to give a name: bit set of the demands that are met, and what its value satisfies."""
