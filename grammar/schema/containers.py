@@ -124,7 +124,10 @@ class Object(_Hashed):
         return (
             (self.high is not None and low > self.high)
             or not self.absent.isdisjoint(self.required)
-            or any(not strings.contains(self.names, name) for name in self.required)
+            or (
+                self.names is not strings.EVERY
+                and any(not strings.contains(self.names, name) for name in self.required)
+            )
             or any(not some.ways and some.absent.issubset(self.required) for some in self.some)
         )
 
