@@ -69,7 +69,6 @@ class Configs:
         """Tokens that may end a JSON value and go on with what is no JSON (structural tags)."""
         self.thread_limit = thread_limit
         self._known: dict[Any, Config] = {}
-        self.blank = np.zeros(vocabulary.row_words, np.int32)
 
     @property
     def full(self) -> bool:
@@ -171,7 +170,7 @@ class Configs:
         found: Mask | None = masks.get(key)
         if found is None:
             found = self._gathered(config)
-            masks.put(key, found, found.ids.nbytes)
+            masks.put(key, found, found.ids.nbytes + (found.base is not self.vocabulary.blank) * found.base.nbytes)
         return found
 
     def _situation(self, config: Config) -> tuple[Any, int, int] | None:
@@ -216,7 +215,7 @@ class Configs:
 
     def _base(self, rows: list[I32]) -> I32:
         if len(rows) < 2:
-            return rows[0] if rows else self.blank
+            return rows[0] if rows else self.vocabulary.blank
         distinct = list({id(row): row for row in rows}.values())
         return distinct[0] if len(distinct) == 1 else np.bitwise_or.reduce(distinct)
 

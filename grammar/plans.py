@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from grammar.arrays import ArrayPlan, Counting
 from grammar.automata.budget import look
@@ -29,6 +29,8 @@ from grammar.schema.strings import Strings, StringSet
 from plugins.errors import GrammarLimit, InvalidGrammar
 
 _UNKNOWN: Any = object()
+_Spec = TypeVar("_Spec", Object, Array)
+_Plan = TypeVar("_Plan", ObjectPlan, ArrayPlan)
 _PATTERNS = 6
 _FEW_MEMBERS = 64
 _CLAIMING = 3
@@ -151,14 +153,20 @@ class Plans:
 
     def object_plan(self, spec: Object) -> ObjectPlan | None:
         """None where no object satisfies `spec`."""
-        if (known := self._objects.get(spec, _UNKNOWN)) is not _UNKNOWN:
-            return known  # type: ignore[no-any-return]
+        return self._planned(self._objects, spec, self._object_plan)
+
+    def _planned(
+        self, known: dict[_Spec, _Plan | None], spec: _Spec, make: Callable[[_Spec], _Plan | None]
+    ) -> _Plan | None:
+        """The plan of `spec`, made once; not kept where it leaves out what is still being asked."""
+        if (found := known.get(spec, _UNKNOWN)) is not _UNKNOWN:
+            return found  # type: ignore[no-any-return]
         assumed, self._assumed = self._assumed, False
-        plan = self._object_plan(spec)
+        plan = make(spec)
         tentative = self._assumed and bool(self._asking)
         self._assumed = self._assumed or assumed
-        if not tentative:  # otherwise it leaves out what is still being asked
-            self._objects[spec] = plan
+        if not tentative:
+            known[spec] = plan
         return plan
 
     def _object_plan(self, spec: Object) -> ObjectPlan | None:
@@ -318,15 +326,7 @@ class Plans:
 
     def array_plan(self, spec: Array) -> ArrayPlan | None:
         """None where no array satisfies `spec`."""
-        if (known := self._arrays.get(spec, _UNKNOWN)) is not _UNKNOWN:
-            return known  # type: ignore[no-any-return]
-        assumed, self._assumed = self._assumed, False
-        plan = self._array_plan(spec)
-        tentative = self._assumed and bool(self._asking)
-        self._assumed = self._assumed or assumed
-        if not tentative:  # otherwise it leaves out what is still being asked
-            self._arrays[spec] = plan
-        return plan
+        return self._planned(self._arrays, spec, self._array_plan)
 
     def _array_plan(self, spec: Array) -> ArrayPlan | None:
         prefix = []

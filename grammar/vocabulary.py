@@ -140,6 +140,11 @@ class Vocabulary:
         return cls(words, eos_token_ids=[n + offset for offset in eos_offsets])
 
     @cached_property
+    def blank(self) -> I32:
+        """A row that allows nothing, one for all masks that begin with none; not to be written to."""
+        return np.zeros(self.row_words, np.int32)
+
+    @cached_property
     def slices(self) -> tuple[Slice, ...]:
         return make_slices(self.words, self.row_words)
 

@@ -133,17 +133,7 @@ def test_what_a_walk_takes_whole_is_what_each_token_says() -> None:
     for pattern in patterns:
         lexeme = DfaLexeme(string_body(CharDfa.from_pattern(pattern)))
         for state in range(min(8, lexeme.table.shape[0])):
-            found = at_root(vocabulary, lexeme, state)
-            inside, closing, leaving = kernel_walk(
-                vocabulary.words, lexeme.table, lexeme.accepting, state, lexeme.final
-            )
-            row = np.zeros(vocabulary.row_words, np.int32) if found.row is None else found.row.copy()
-            kernels.set_bits(row, found.ids)
-            assert set(np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")).tolist()) == inside
-            ending = found.endings[0] if found.endings else None
-            assert set(() if ending is None else ending.closers.tolist()) == closing
-            expected = {t for t, at in leaving if vocabulary.remainder_number(vocabulary.words[t][at:]) is not None}
-            assert set(() if ending is None else ending.tokens.tolist()) == expected
+            assert_classified(vocabulary, lexeme, state)
 
 
 def test_a_state_takes_subtrees_whole_only_as_deep_as_it_counts() -> None:
@@ -175,15 +165,18 @@ def test_slices_change_nothing_but_the_time() -> None:
         lexeme = DfaLexeme(json_string_body(CharDfa.from_pattern(pattern)), quoted=True)
         for state in range(min(8, lexeme.table.shape[0])):
             taken += slice_taken(lexeme, state, vocabulary.slices) is not None
-            found = at_root(vocabulary, lexeme, state)
-            inside, closing, leaving = kernel_walk(
-                vocabulary.words, lexeme.table, lexeme.accepting, state, lexeme.final
-            )
-            row = np.zeros(vocabulary.row_words, np.int32) if found.row is None else found.row.copy()
-            kernels.set_bits(row, found.ids)
-            assert set(np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")).tolist()) == inside
-            ending = found.endings[0] if found.endings else None
-            assert set(() if ending is None else ending.closers.tolist()) == closing
-            expected = {t for t, at in leaving if vocabulary.remainder_number(vocabulary.words[t][at:]) is not None}
-            assert set(() if ending is None else ending.tokens.tolist()) == expected
+            assert_classified(vocabulary, lexeme, state)
     assert taken > 4
+
+
+def assert_classified(vocabulary: Vocabulary, lexeme: DfaLexeme, state: int) -> None:
+    """As a plain walk over all words finds it."""
+    found = at_root(vocabulary, lexeme, state)
+    inside, closing, leaving = kernel_walk(vocabulary.words, lexeme.table, lexeme.accepting, state, lexeme.final)
+    row = np.zeros(vocabulary.row_words, np.int32) if found.row is None else found.row.copy()
+    kernels.set_bits(row, found.ids)
+    assert set(np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")).tolist()) == inside
+    ending = found.endings[0] if found.endings else None
+    assert set(() if ending is None else ending.closers.tolist()) == closing
+    expected = {t for t, at in leaving if vocabulary.remainder_number(vocabulary.words[t][at:]) is not None}
+    assert set(() if ending is None else ending.tokens.tolist()) == expected
