@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from grammar.continuations import Continuation
 from grammar.frames import Between, Then, closing
 from grammar.gather import Guard
 from grammar.guards import DistinctItem
@@ -14,7 +15,7 @@ from grammar.literals import literals
 from grammar.places import HERE, Place
 from grammar.reach import Reach
 from grammar.schema.containers import Conj, Literal, conj, negated
-from grammar.threads import Choice, Continuation, InLexeme, Run, Thread
+from grammar.threads import Choice, InLexeme, Run, Thread
 from grammar.vocabulary import Vocabulary
 
 if TYPE_CHECKING:

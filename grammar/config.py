@@ -7,12 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from grammar.continuations import Continuation
 from grammar.frames import Between
 from grammar.gather import Gather, Guard, join
 from grammar.lexemes import QUOTE
 from grammar.starts import Start
 from grammar.tape import Tape
-from grammar.threads import AT_END, Choice, Continuation, InLexeme, Run, Thread
+from grammar.threads import AT_END, Choice, InLexeme, Run, Thread
 from grammar.trie import I32, Branch
 from grammar.vocabulary import Vocabulary
 from plugins.errors import GrammarLimit

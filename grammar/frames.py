@@ -7,13 +7,14 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from grammar.automata import CharDfa, utf8
+from grammar.continuations import Continuation
 from grammar.gather import Gather, Guard
 from grammar.guards import all_of
 from grammar.lexemes import DfaLexeme
 from grammar.options import GrammarOptions
 from grammar.places import Place, Places
 from grammar.reach import OVER, Reach, after_byte, behind, joined, of_scalar, of_threads, outside, under
-from grammar.threads import Choice, Continuation, InLexeme, Run, Thread
+from grammar.threads import Choice, InLexeme, Run, Thread
 from grammar.trie import Branch
 from grammar.vocabulary import Vocabulary
 from plugins.errors import InvalidGrammar

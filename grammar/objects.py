@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from grammar.continuations import Continuation
 from grammar.frames import Between, MemberDone, Then, closing
 from grammar.leaves import string_lexemes
 from grammar.lexemes import QUOTE, Lexeme
@@ -13,7 +14,7 @@ from grammar.places import HERE, Place, Places
 from grammar.reach import Reach, of_scalar
 from grammar.schema import strings
 from grammar.schema.containers import Conj
-from grammar.threads import Choice, Continuation, InLexeme, Run, Thread
+from grammar.threads import Choice, InLexeme, Run, Thread
 from grammar.vocabulary import Vocabulary
 
 if TYPE_CHECKING:

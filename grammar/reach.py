@@ -22,7 +22,8 @@ from grammar.literals import Literals
 from grammar.places import HERE, Place, Places, bits_of, numbers
 
 if TYPE_CHECKING:
-    from grammar.threads import Continuation, Thread
+    from grammar.continuations import Continuation
+    from grammar.threads import Thread
     from grammar.vocabulary import Vocabulary
 
 Doubtful = tuple[tuple[Guard, ...], bool, int, int]

@@ -6,11 +6,12 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 from grammar import reach
+from grammar.continuations import Continuation, Many
 from grammar.gather import Gather
 from grammar.lexemes import Lexeme
 from grammar.places import Place
 from grammar.reach import Reach
-from grammar.threads import AT_END, Continuation, InLexeme, Many, Run, Thread
+from grammar.threads import AT_END, InLexeme, Run, Thread
 from grammar.trie import Branch
 from grammar.vocabulary import Vocabulary
 

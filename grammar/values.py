@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from grammar.arrays import ArrayPlan, ArrayState, Used
+from grammar.continuations import Continuation, Many
 from grammar.frames import Layout
 from grammar.leaves import number_lexemes, string_lexemes, word_lexeme
 from grammar.lexemes import QUOTE, Lexeme
@@ -19,7 +20,7 @@ from grammar.schema.containers import Conj
 from grammar.schema.document import Document
 from grammar.schema.domain import Domain
 from grammar.starts import Hole, Start
-from grammar.threads import Choice, Continuation, InLexeme, Many, Thread
+from grammar.threads import Choice, InLexeme, Thread
 from grammar.vocabulary import Vocabulary
 
 _State = TypeVar("_State", ObjectState, ArrayState, Start, Many)

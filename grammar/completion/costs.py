@@ -8,11 +8,12 @@ from typing import Any
 
 from grammar.arrays import ArrayState, ItemDone
 from grammar.completion.words import ShortWords, Word
+from grammar.continuations import Continuation
 from grammar.frames import Between, MemberDone
 from grammar.objects import Free, Named, ObjectState
 from grammar.schema.containers import Conj, conj
 from grammar.starts import Start
-from grammar.threads import AT_END, Choice, Continuation, End, InLexeme, Thread
+from grammar.threads import AT_END, Choice, End, InLexeme, Thread
 
 NEVER = 1 << 40
 _CLOSERS = frozenset(b"}]")

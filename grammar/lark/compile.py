@@ -17,6 +17,7 @@ from grammar.automata.budget import within
 from grammar.beyond import beyond
 from grammar.blocked.watch import Screens
 from grammar.compile import plain_grammar
+from grammar.continuations import Continuation
 from grammar.lark import gbnf
 from grammar.lark.earley import Parser, Rule
 from grammar.lark.regions import OneRegionTape, Region, regions_of
@@ -25,7 +26,7 @@ from grammar.lark.terminals import lexeme_of
 from grammar.lexemes import DfaLexeme
 from grammar.matcher import CompiledGrammar
 from grammar.options import GrammarOptions
-from grammar.threads import Continuation, Thread
+from grammar.threads import Thread
 from grammar.vocabulary import Vocabulary
 from plugins.errors import GrammarLimit, InvalidGrammar, Unsatisfiable, UnsupportedGrammar
 

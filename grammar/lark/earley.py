@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
+from grammar.continuations import Continuation
 from grammar.lark.least import Least
 from grammar.lexemes import DfaLexeme
-from grammar.threads import Continuation, End, InLexeme, Run, Thread
+from grammar.threads import End, InLexeme, Run, Thread
 from plugins.errors import GrammarLimit
 
 _KEPT = 50_000

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from grammar.compile import satisfiable_values
+from grammar.continuations import Continuation
 from grammar.lark.source import Source
 from grammar.options import GrammarOptions
 from grammar.region_tape import RegionTape
-from grammar.threads import Continuation, Thread
+from grammar.threads import Thread
 from plugins.errors import GrammarError, GrammarLimit
 
 

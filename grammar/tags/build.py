@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from grammar.automata import CharDfa, utf8
+from grammar.continuations import Continuation
 from grammar.lexemes import DfaLexeme
 from grammar.tags import formats, freetext
 from grammar.tags.formats import Format
 from grammar.tags.steps import Head, Step, Stops, fork, restarts, spelled
-from grammar.threads import Continuation, End, InLexeme, Thread
+from grammar.threads import End, InLexeme, Thread
 from plugins.errors import UnsupportedGrammar
 
 END = End()

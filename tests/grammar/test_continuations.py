@@ -1,0 +1,46 @@
+"""Continuations put together: readings that differ only in what surrounds them."""
+
+from __future__ import annotations
+
+from grammar.continuations import Continuation, Many
+from grammar.tape import Tape
+from grammar.threads import AT_END, Choice, End, Run, Thread
+
+
+class Refusing:
+    """A guard that allows nothing."""
+
+    def allows(self, tape: Tape, end: int) -> bool:
+        return False
+
+    def refused(self, tape: Tape) -> frozenset[str] | None:
+        return None
+
+
+class Closing(Continuation):
+    """A closing bracket comes next."""
+
+    def after(self, outcome: int) -> tuple[Thread, ...]:
+        return (Choice({0x5D: End()}),)
+
+
+def firsts(threads: tuple[Thread, ...]) -> list[set[int]]:
+    return [set(thread.firsts()) for thread in threads]
+
+
+def test_many_goes_on_as_each_of_its_branches_does() -> None:
+    """Threads of all branches, in order; the end of the text is among them where it is in one."""
+    many = Many((Closing(), End()))
+    assert firsts(many.after(0)) == firsts(many.finish(0, Run(None), 0)) == [{0x5D}, set()]
+    assert many.after(0)[1] is AT_END
+    assert many.is_end
+    assert not Many((Closing(), Closing())).is_end
+
+
+def test_a_branch_whose_guard_refuses_is_left_out_once_guards_are_asked() -> None:
+    """`after` asks no guard; `finish` asks each branch's own."""
+    many = Many((Closing(Refusing()), End()))
+    assert len(many.after(0)) == 2
+    run = Run(Tape())
+    assert many.finish(0, run, 0) == (AT_END,)
+    assert run.asked
