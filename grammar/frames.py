@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from grammar.automata import CharDfa, utf8
 from grammar.continuations import Continuation
@@ -18,9 +17,6 @@ from grammar.threads import Choice, InLexeme, Run, Thread
 from grammar.trie import Branch
 from grammar.vocabulary import Vocabulary
 from plugins.errors import InvalidGrammar
-
-if TYPE_CHECKING:
-    from grammar.objects import ObjectState
 
 # Where pretty-printers break lines. Both ends are bounded so that a weak model cannot spin on blanks.
 _FLEXIBLE_BLOCK = r" |\r?\n(?: {0,64}|\t{1,32})"
@@ -43,28 +39,6 @@ class Then(Continuation):
         if self._known is None:
             self._known = self.threads()
         return self._known
-
-
-class MemberDone(Then):
-    """After a member of an object: its frame, which is in `state`, goes on or closes."""
-
-    __slots__ = ("state",)
-    in_frame = False
-    outward = True
-    by_outcome = False
-
-    def __init__(self, state: ObjectState) -> None:
-        super().__init__(state.between)
-        self.state = state
-
-    def place(self) -> str:
-        return next(filter(None, map(self.state.values.place, self.state.plan.values)), "")
-
-    def outer(self) -> Continuation:
-        return self.state.follow
-
-    def _find(self, outcome: int, at: Place, vocabulary: Vocabulary) -> Reach:
-        return self.state.between_reach(vocabulary) or super()._find(outcome, at, vocabulary)
 
 
 class Between:

@@ -9,8 +9,9 @@ from typing import Any
 from grammar.arrays import ArrayState, ItemDone
 from grammar.completion.words import ShortWords, Word
 from grammar.continuations import Continuation
-from grammar.frames import Between, MemberDone
-from grammar.objects import Free, Named, ObjectState
+from grammar.frames import Between
+from grammar.object_steps import Free, MemberDone, Named
+from grammar.objects import ObjectState
 from grammar.schema.containers import Conj, conj
 from grammar.starts import Start
 from grammar.threads import AT_END, Choice, End, InLexeme, Thread

@@ -12,7 +12,7 @@ from grammar.completion.costs import NEVER, Costs
 from grammar.completion.words import steps
 from grammar.config import Config, Configs
 from grammar.frames import Between
-from grammar.objects import Named
+from grammar.object_steps import Named
 from grammar.starts import Start
 from grammar.tape import Place, Tape
 from grammar.threads import AT_END, Choice, InLexeme, Thread
