@@ -197,7 +197,7 @@ def rests(vocabulary: Vocabulary, lexeme: Any, state: State) -> list[tuple[int, 
 def _of_rest(vocabulary: Vocabulary, is_string: bool, rest: bytes) -> Rest:
     """One word alone; its outcome is 0."""
     if is_string and BACKSLASH not in rest:
-        escaped = vocabulary.escaped_beginnings(rest)
+        escaped = vocabulary.escapes.beginnings(rest)
         if escaped is not None:
             return Rest(
                 join([np.array(vocabulary.beginnings(rest), np.int32), *escaped]), vocabulary.closings.get(rest)
@@ -273,15 +273,16 @@ def _escaped(vocabulary: Vocabulary, lexeme: Any, start: State, inside: list[I32
 
     Most such tokens are part of one escape, which depends on the next character alone.
     """
-    first = vocabulary.escapes.children.get(BACKSLASH)
+    escapes = vocabulary.escapes
+    first = escapes.tokens.children.get(BACKSLASH)
     simple = first is not None
     for char in lexeme.characters(start):
-        ids, alone = vocabulary.escape_of(char)
+        ids, alone = escapes.of(char)
         inside.append(ids)
         simple = simple and alone
-    if simple and vocabulary.escapes.children.keys().isdisjoint(lexeme.usual(start)):
+    if simple and escapes.tokens.children.keys().isdisjoint(lexeme.usual(start)):
         return
-    pending: list[tuple[State, Branch]] = [(start, vocabulary.escapes)]
+    pending: list[tuple[State, Branch]] = [(start, escapes.tokens)]
     while pending:
         state, branch = pending.pop()
         for byte in lexeme.firsts(state):

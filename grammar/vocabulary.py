@@ -6,9 +6,8 @@ import base64
 import json
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +15,13 @@ import numpy as np
 
 from grammar import kernels, steady
 from grammar.automata import bodies
-from grammar.literals import escapes_of
+from grammar.json_escapes import BACKSLASH, QUOTE, Escapes
 from grammar.places import Places
 from grammar.remembered import Remembered
 from grammar.seams import Ending, Scratch, Ways, plausible
 from grammar.slices import Slice, make_slices
 from grammar.spelling import token_bytes
-from grammar.trie import I32, Branch, FlatTrie, build_branches, build_flat
+from grammar.trie import I32, FlatTrie, build_flat
 from plugins.errors import InvalidGrammar
 
 _SEAMS = re.compile(rb'(?:(?<=")(?=[ \t\r\n:,}\]])|(?<=[0-9el])(?=[ \t\r\n,}\]])|(?<=[ \t\r\n])(?=[^ \t\r\n]))')
@@ -33,20 +32,8 @@ CLASSES_BYTES = 128 << 20
 """A dense class takes 16 kB of a 128,000 token vocabulary."""
 RESTS_BYTES = 32 << 20
 MASKS_BYTES = 16 << 20
-_MOST_ESCAPES = 20_000
 LEFT_BYTES = 4 << 20
-QUOTE, BACKSLASH = b'"', b"\\"
 _FIRST_BYTES = frozenset(b'{}[],:"tfn')
-
-
-def _cases(spelling: bytes) -> Iterator[bytes]:
-    """An escape with its hex digits in every mixture of cases."""
-    if len(spelling) < 6:
-        yield spelling
-        return
-    pairs = [{byte} if i % 6 < 2 else {byte, ord(chr(byte).upper())} for i, byte in enumerate(spelling)]
-    for mixture in product(*pairs):
-        yield bytes(mixture)
 
 
 class Vocabulary:
@@ -170,52 +157,8 @@ class Vocabulary:
         }
 
     @cached_property
-    def escapes(self) -> Branch:
-        """Tokens that spell a backslash before any quote: the only ones that can spell a string other than plainly."""
-        pattern = re.compile(rb'[^"\\]*\\')
-        return build_branches((word, token) for token, word in enumerate(self.words) if pattern.match(word))
-
-    def escape_of(self, char: str, after: Branch | None = None) -> tuple[I32, bool]:
-        """Tokens that spell, after the text of `after` in `escapes`, a beginning of one escape of `char` or the whole
-        of it; and whether no token goes on after such an escape."""
-        after = after or self.escapes
-        known = self._escapes_of.get((char, after.path))
-        if known is None:
-            ids, alone = [_NO_IDS], True
-            for spelling in escapes_of(char):
-                for variant in _cases(spelling):
-                    node: Branch | None = after
-                    for byte in variant:
-                        node = node.children.get(byte) if node is not None else None
-                        if node is not None and node.ids is not None:
-                            ids.append(node.ids)
-                    alone = alone and (node is None or not node.children)
-            if len(self._escapes_of) >= _MOST_ESCAPES:
-                self._escapes_of.clear()
-            known = self._escapes_of[char, after.path] = (np.unique(np.concatenate(ids)), alone)
-        return known
-
-    @cached_property
-    def _escapes_of(self) -> dict[tuple[str, bytes], tuple[I32, bool]]:
-        return {}
-
-    def escaped_beginnings(self, text: bytes) -> list[I32] | None:
-        """Tokens that spell a beginning of `text`, a plainly spelled rest of a string with its closing quote, and end
-        in one escape. None where a token could go on after the escape, or a character has several bytes."""
-        found: list[I32] = []
-        node: Branch | None = self.escapes
-        for byte in text:
-            if node is None or byte == QUOTE[0]:
-                break
-            if byte >= 0x80:
-                return None
-            if BACKSLASH[0] in node.children:
-                ids, alone = self.escape_of(chr(byte), node)
-                if not alone:
-                    return None
-                found.append(ids)
-            node = node.children.get(byte)
-        return found
+    def escapes(self) -> Escapes:
+        return Escapes(self.words)
 
     @cached_property
     def closing(self) -> dict[str, I32]:

@@ -13,8 +13,9 @@ from grammar.blocked.fold import OTHER, SPACE, WORD
 from grammar.blocked.patterns import Allowed, lexeme_of
 from grammar.blocked.phrases import Refused, Spelled
 from grammar.blocked.reading import Reader, Standing, closing_quote, decoded
+from grammar.json_escapes import BACKSLASH
 from grammar.trie import I32
-from grammar.vocabulary import BACKSLASH, Vocabulary
+from grammar.vocabulary import Vocabulary
 from plugins.contract import Mask
 
 
