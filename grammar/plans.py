@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from grammar.arrays import ArrayPlan, Counting
 from grammar.automata.budget import look
+from grammar.blocked.sets import unblocked
 from grammar.demands import Claims, TooMany, claims_of, names_of, skipped
 from grammar.gather import Guard
 from grammar.guards import Checked, all_of
@@ -86,21 +87,12 @@ class Plans:
         """`found`, the domain of `terms`, without blocked strings."""
         known = self._unblocked_domains.get(terms)
         if known is None:
-            known = self._unblocked_domains[terms] = replace(found, strings=self._unblocked(found.strings))
+            assert self.blocklist is not None
+            left = unblocked(self.blocklist, found.strings)
+            # The same object where nothing is blocked: lexemes are found by it, and shared by values of one domain.
+            known = found if left is found.strings else replace(found, strings=left)
+            self._unblocked_domains[terms] = known
         return known
-
-    def _unblocked(self, parts: StringSet) -> StringSet:
-        """Without what the blocklist takes out of known lists; what it takes out of all others, masks never offer."""
-        return tuple(self._unblocked_part(part) for part in parts)
-
-    def _unblocked_part(self, part: Strings) -> Strings:
-        assert self.blocklist is not None
-        part = part.reduced
-        if part.words is not None:
-            return Strings(words=frozenset(word for word in part.words if not self.blocklist.holds(word)))
-        if part.dfa is None:  # such a string can always go on
-            return part
-        return replace(part, dfa=self.blocklist.without(part.dfa, part.low > 0, part.high is not None)).reduced
 
     def satisfiable(self, terms: Conj) -> bool:
         """Some value satisfies all of `terms`, as far as conjunctions tell.
@@ -216,7 +208,7 @@ class Plans:
             if strings.is_empty(language) or not self.satisfiable(terms):
                 continue
             if self.blocklist is not None:
-                language = self._unblocked(language)
+                language = unblocked(self.blocklist, language)
             few = strings.finite_words(language)
             if few is None:
                 claims = self._claims(spec, terms, partial(_overlap, language, refused))

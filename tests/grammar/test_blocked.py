@@ -29,6 +29,9 @@ from grammar.automata import CharDfa
 from grammar.automata.budget import DEFAULT_BUDGET
 from grammar.blocked import Blocklist
 from grammar.blocked.product import _product
+from grammar.blocked.sets import unblocked
+from grammar.schema import strings
+from grammar.schema.strings import Strings
 from tests.grammar.grammar_checks import accepts, allowed, byte_vocabulary, check_masks, walk
 from tests.grammar.test_tags import functions, tools
 
@@ -302,6 +305,18 @@ def test_texts_without_phrases_are_what_looking_into_each_says(pattern: str) -> 
     without = CharDfa(_product(texts.table, blocked._classes, DEFAULT_BUDGET))
     for text in texts.enumerate(60):
         assert without.accepts(text) is not blocked.holds(text), text
+
+
+def test_sets_without_anything_blocked_stay_the_same_object() -> None:
+    """What is known of a set of strings is found by it."""
+    blocked = Blocklist(("project nightingale", "ab"), ())
+    kept = (Strings(words=frozenset({"red", "cab"})), Strings(low=2), Strings(dfa=CharDfa.from_pattern("^[a-z]+$")))
+    assert unblocked(blocked, kept) is kept
+    assert unblocked(blocked, strings.EVERY) is strings.EVERY
+    listed = (Strings(words=frozenset({"ab", "ac"})),)
+    assert unblocked(blocked, listed) == (Strings(words=frozenset({"ac"})),)
+    patterned = (Strings(dfa=CharDfa.from_pattern("^a[bc]d?$")),)
+    assert strings.finite_words(unblocked(blocked, patterned)) == {"ac", "acd"}
 
 
 def test_after_half_a_character_a_way_to_the_end_is_found() -> None:
