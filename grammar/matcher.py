@@ -109,8 +109,9 @@ class Matcher:
         kernels.put_row(row, mask.base, mask.ids)
         for doubt in mask.doubts:
             self._decide(doubt, row)
-        if self._watch is not None:
-            self._watch.strike(row)
+        watch = self._watch
+        if watch is not None and (watch.both or not watch.spot.bare):
+            watch.strike(row)
         return True
 
     def _decide(self, doubt: Doubt, row: Mask) -> None:
@@ -184,7 +185,7 @@ class Matcher:
         tape, watch = self._tape, self._watch
         assert tape is not None
         assert watch is not None
-        place, standing = tape.place(), watch.standing
+        place, spot = tape.place(), watch.spot
         after = self._at.tokens.get(token_id)
         if after is not None:
             tape.push_all(word)
@@ -192,28 +193,28 @@ class Matcher:
             after, asked = self._configs.take(self._at, word, tape)
             if after is not None and not asked:
                 self._at.tokens[token_id] = after
-        if after is None or not watch.move(word, tape):
+        if after is None or not watch.move(word, tape, place.since):
             tape.restore(place)
             raise TokenRejected(token_id)
-        self._past.append((self._at, place, self._finished, token_id, standing))
+        self._past.append((self._at, place, self._finished, token_id, spot))
         self._at = after
 
     def _remember(self, token_id: int) -> None:
         place = self._tape.place() if self._tape is not None else None
-        standing = self._watch.standing if self._watch is not None else None
-        self._past.append((self._at, place, self._finished, token_id, standing))
+        spot = self._watch.spot if self._watch is not None else None
+        self._past.append((self._at, place, self._finished, token_id, spot))
 
     def rollback(self, n: int) -> None:
         """Undo the last `n` accepted tokens. Raises `ValueError` if there are fewer."""
         if not 0 <= n <= len(self._past):
             raise ValueError(f"cannot roll back {n} tokens, {len(self._past)} were accepted")
         if n:
-            self._at, place, self._finished, _, standing = self._past[-n]
+            self._at, place, self._finished, _, spot = self._past[-n]
             del self._past[-n:]
             if self._tape is not None and place is not None:
                 self._tape.restore(place)
             if self._watch is not None:
-                self._watch.standing = standing
+                self._watch.spot = spot
 
     def fork(self) -> Matcher:
         """An independent matcher at the same place; costs a copy of the list of accepted tokens."""

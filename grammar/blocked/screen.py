@@ -19,6 +19,41 @@ from grammar.vocabulary import Vocabulary
 from plugins.contract import Mask
 
 
+class Spot:
+    """A standing, what is refused there, and where words lead from it: shared by all texts that stand so.
+
+    `found`: a phrase or a pattern is whole. `bare`: nothing is refused, once that has been looked up. `known`: spots by
+    the word that leads there.
+    """
+
+    __slots__ = ("_allowed", "_struck", "bare", "found", "known", "screen", "standing")
+
+    def __init__(self, screen: Screen, standing: Standing) -> None:
+        self.screen = screen
+        self.standing = standing
+        self.found = standing.found
+        self.bare = False
+        self.known: dict[bytes, Spot] = {}
+        self._struck: I32 | None = None
+        self._allowed: I32 | None = None
+
+    def after(self, word: bytes) -> Spot:
+        return self.screen.step(self, word)
+
+    def strike(self, row: Mask) -> None:
+        """Take the tokens out of `row` that would bring a phrase or a pattern about."""
+        if self.standing.begun:
+            self.screen.strike_by_trial(row, self.standing)
+            return
+        if self._struck is None:
+            self._struck, self._allowed = self.screen.refused(self.standing)
+            self.bare = not self._struck.size and self._allowed is None
+        if self._struck.size:
+            kernels.clear_bits(row, self._struck)
+        if self._allowed is not None:
+            np.bitwise_and(row, self._allowed, out=row)
+
+
 class Screen:
     """For JSON (`json`) or for plain text. Shared by grammars; what it works out is remembered per standing."""
 
@@ -32,8 +67,37 @@ class Screen:
         self._struck: dict[tuple[int, int], I32] = {}
         self._verdicts: dict[tuple[Standing, bytes], bool] = {}
         self._escaped: dict[tuple[Standing, int], Standing] = {}
+        self._spots: dict[Standing, Spot] = {}
+        self._steps = 0
         if json:
             self._look_past_escapes()
+
+    @property
+    def start(self) -> Spot:
+        """Where texts begin."""
+        return self._spot(self.reader.start)
+
+    def _spot(self, standing: Standing) -> Spot:
+        found = self._spots.get(standing)
+        if found is None:
+            if len(self._spots) >= _SPOTS:
+                self._forget()
+            found = self._spots.setdefault(standing, Spot(self, standing))
+        return found
+
+    def step(self, spot: Spot, word: bytes) -> Spot:
+        """The spot after `word`, the same for the same standing as long as it is kept."""
+        if self._steps >= _STEPS:
+            self._forget()
+        self._steps += 1
+        found = spot.known[word] = self._spot(self.reader.after(spot.standing, word))
+        return found
+
+    def _forget(self) -> None:
+        """Spots in use live on with their matchers, and lead to new ones."""
+        spots, self._spots, self._steps = self._spots, {}, 0
+        for spot in list(spots.values()):
+            spot.known = {}
 
     def _by_trial(self) -> tuple[I32, I32]:
         """Tokens with a blocked string of their own: from outside strings, and after the end of one."""
@@ -60,22 +124,14 @@ class Screen:
     def blocks(self, at: Standing, word: bytes) -> bool:
         return self.reader.after(at, word).found
 
-    def strike(self, row: Mask, at: Standing) -> None:
-        """Take the tokens out of `row` that would bring a phrase or a pattern about."""
-        inside, phrase, before, pattern, begun = at
-        if not inside:
-            if self._outside.size:
-                kernels.clear_bits(row, self._outside)
-        elif begun:
-            self._strike_by_trial(row, at)
-        else:
-            struck = self._struck.get((phrase, before))
-            if struck is None:
-                struck = self._remember(phrase, before)
-            if struck.size:
-                kernels.clear_bits(row, struck)
-            if self._allowed is not None:
-                np.bitwise_and(row, self._allowed.row(pattern), out=row)
+    def refused(self, at: Standing) -> tuple[I32, I32 | None]:
+        """Tokens that are refused between characters, and a row of those that the patterns leave (None: all)."""
+        if not at.inside:
+            return self._outside, None
+        struck = self._struck.get((at.phrase, at.before))
+        if struck is None:
+            struck = self._remember(at.phrase, at.before)
+        return struck, None if self._allowed is None else self._allowed.row(at.pattern)
 
     def _remember(self, phrase: int, before: int) -> I32:
         if len(self._struck) > _KEPT:
@@ -84,7 +140,7 @@ class Screen:
         struck = self._struck[phrase, before] = np.union1d(refused, self._later).astype(np.int32)
         return struck
 
-    def _strike_by_trial(self, row: Mask, at: Standing) -> None:
+    def strike_by_trial(self, row: Mask, at: Standing) -> None:
         """Inside a character: few tokens go on with it."""
         bits = np.unpackbits(row.view(np.uint8), bitorder="little")
         struck = [token for token in np.flatnonzero(bits).tolist() if self._verdict(at, token)]
@@ -115,6 +171,9 @@ class Screen:
 
 _ESCAPES = frozenset(b'"\\/bfnrt')
 _KEPT = 4_000
+_SPOTS = 4_000
+_STEPS = 100_000
+"""Words remembered with where they lead, over all spots: some 100 bytes each."""
 _NONE = np.empty(0, np.int32)
 
 

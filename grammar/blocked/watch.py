@@ -8,8 +8,7 @@ import numpy as np
 
 from grammar import kernels
 from grammar.blocked.blocklist import Blocklist
-from grammar.blocked.reading import Reader, Standing
-from grammar.blocked.screen import Screen, leaving, screen_of
+from grammar.blocked.screen import Screen, Spot, leaving, screen_of
 from grammar.tape import Tape
 from grammar.trie import I32
 from grammar.vocabulary import Vocabulary
@@ -34,59 +33,51 @@ class Screens:
         both = leaving(blocklist, vocabulary) if json and plain else _NONE
         return cls(in_json, in_text, both)
 
+    def now(self, tape: Tape) -> Screen:
+        found = self.plain if tape.off or self.json is None else self.json
+        assert found is not None
+        return found
+
 
 _NONE = np.empty(0, np.int32)
 
 
 class Watch:
-    """Mutable, one per matcher; its tape tells which text is JSON. `standing` is all there is to save."""
+    """Mutable, one per matcher; its tape tells which text is JSON. `spot` is all there is to save: where the tape is put
+    back, it is put back too. `both`: the text may go from JSON to other text."""
 
-    __slots__ = ("screens", "standing")
+    __slots__ = ("both", "screens", "spot")
 
     def __init__(self, screens: Screens, tape: Tape) -> None:
         self.screens = screens
-        self.standing = self._begin(tape)
+        self.both = screens.json is not None and screens.plain is not None
+        self.spot = self._begin(tape)
 
-    def _screen(self, tape: Tape) -> Screen:
-        found = self.screens.plain if tape.off or self.screens.json is None else self.screens.json
-        assert found is not None
-        return found
-
-    def _begin(self, tape: Tape) -> tuple[bool, int, Standing]:
-        """(is it free text, where it began, how far it is)."""
-        screen = self._screen(tape)
-        standing = screen.reader.after(screen.reader.start, bytes(tape.text[tape.since :]))
-        return (screen is self.screens.plain, tape.since, standing)
+    def _begin(self, tape: Tape) -> Spot:
+        """In a text that is read from its beginning."""
+        return self.screens.now(tape).start.after(bytes(tape.text[tape.since :]))
 
     def strike(self, row: Mask) -> None:
-        plain, _, standing = self.standing
-        screen = self.screens.plain if plain else self.screens.json
-        assert screen is not None
-        screen.strike(row, standing)
-        if not plain and self.screens.leaving.size:
+        spot = self.spot
+        spot.strike(row)
+        if spot.screen is self.screens.json and self.screens.leaving.size:
             kernels.clear_bits(row, self.screens.leaving)
 
-    def move(self, word: bytes, tape: Tape) -> bool:
-        """After `word`, which is on the tape already; False (and nothing has moved) where it is blocked."""
-        plain, since, standing = self.standing
-        ahead = self._reader_of(plain).after(standing, word)
+    def move(self, word: bytes, tape: Tape, since: int) -> bool:
+        """After `word`, which is on the tape already; False (and nothing has moved) where it is blocked. `since`: where
+        the present value began before it."""
+        spot = self.spot
+        ahead = spot.known.get(word) or spot.after(word)
         if ahead.found:
             return False
-        screen = self._screen(tape)
-        if (screen is self.screens.plain) == plain and tape.since == since:
-            self.standing = (plain, since, ahead)
-            return True
-        found = self._begin(tape)
-        if found[2].found:
-            return False
-        self.standing = found
+        if self.both and (tape.since != since or self.screens.now(tape) is not spot.screen):
+            ahead = self._begin(tape)
+            if ahead.found:
+                return False
+        self.spot = ahead
         return True
-
-    def _reader_of(self, plain: bool) -> Reader:
-        screen = self.screens.plain if plain else self.screens.json
-        assert screen is not None
-        return screen.reader
 
     def is_clear(self, text: bytes) -> bool:
         """Nothing is blocked in `text`, which is not on the tape yet and is read as what is there now."""
-        return not self._reader_of(self.standing[0]).after(self.standing[2], text).found
+        spot = self.spot
+        return not spot.screen.reader.after(spot.standing, text).found

@@ -316,7 +316,7 @@ def test_sets_without_anything_blocked_stay_the_same_object() -> None:
     listed = (Strings(words=frozenset({"ab", "ac"})),)
     assert unblocked(blocked, listed) == (Strings(words=frozenset({"ac"})),)
     patterned = (Strings(dfa=CharDfa.from_pattern("^a[bc]d?$")),)
-    assert strings.finite_words(unblocked(blocked, patterned)) == {"ac", "acd"}
+    assert strings.finite_words(unblocked(blocked, patterned)) == frozenset({"ac", "acd"})
 
 
 def test_after_half_a_character_a_way_to_the_end_is_found() -> None:
