@@ -27,7 +27,7 @@ from grammar import (
 )
 from grammar.automata import CharDfa
 from grammar.automata.budget import DEFAULT_BUDGET
-from grammar.blocked import Blocklist
+from grammar.blocked import Blocklist, screen
 from grammar.blocked.product import _product
 from grammar.blocked.sets import unblocked
 from grammar.schema import strings
@@ -305,6 +305,22 @@ def test_texts_without_phrases_are_what_looking_into_each_says(pattern: str) -> 
     without = CharDfa(_product(texts.table, blocked._classes, DEFAULT_BUDGET))
     for text in texts.enumerate(60):
         assert without.accepts(text) is not blocked.holds(text), text
+
+
+def test_what_is_remembered_of_a_text_is_shared_bounded_and_changes_no_mask(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(screen, "_SPOTS", 5)
+    monkeypatch.setattr(screen, "_STEPS", 20)
+    options = GrammarOptions(blocklist=(*PHRASES, "an own list"), blocklist_patterns=PATTERNS)
+    compiled = compile_json_schema(SCHEMA, vocabulary(), options=options)
+    for seed in range(8):
+        check_masks(compiled, seed, 40, _rather_long)
+    assert compiled.screens is not None
+    made = compiled.screens.json
+    assert made is not None
+    assert len(made._spots) <= 5
+    assert sum(len(spot.known) for spot in made._spots.values()) <= 20
+    monkeypatch.undo()
+    assert made.start.after(b'{"red') is made.start.after(b'["red') is made.start.known[b'["red']
 
 
 def test_sets_without_anything_blocked_stay_the_same_object() -> None:
