@@ -43,7 +43,7 @@ _NONE = np.empty(0, np.int32)
 
 
 class Watch:
-    """Mutable, one per matcher; its tape tells which text is JSON. `spot` is all there is to save: where the tape is put
+    """Mutable, one per matcher; its tape tells which text is JSON. `spot` is all there is to save: where the tape goes
     back, it is put back too. `both`: the text may go from JSON to other text."""
 
     __slots__ = ("both", "screens", "spot")
