@@ -1,0 +1,86 @@
+"""From a conjunction of facts about arrays to a plan: what the items satisfy, and how many there may be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from grammar.arrays import ArrayPlan, Counting
+from grammar.leaves import spellings
+from grammar.schema import numbers, strings
+from grammar.schema.containers import Array, Conj
+from grammar.schema.numbers import Numbers
+
+if TYPE_CHECKING:
+    from grammar.plans import Plans
+
+_FEW_MEMBERS = 64
+
+
+def plan_of(plans: Plans, spec: Array) -> ArrayPlan | None:
+    """None where no array satisfies `spec`."""
+    prefix, rest, high = _items(plans, spec)
+    low = max([spec.low, *(wanted.start + wanted.low for wanted in spec.contains if wanted.low)])
+    if high is not None and low > high:
+        return None
+    members = _members(plans, spec, rest) if spec.unique and not prefix and rest is not None else None
+    if members is not None:
+        high = len(members) if high is None else min(high, len(members))
+        if low > high:
+            return None
+    items = [*prefix, *([] if rest is None else [rest])]
+    told = spec.unique and not spec.contains and members is None
+    fixed = told and not all(_can_grow(plans, terms) for terms in items)
+    plan = ArrayPlan(
+        prefix,
+        rest,
+        spec.low,
+        high,
+        spec.unique,
+        spec.contains,
+        plans.check(spec.checks),
+        members,
+        tight=fixed or (told and any(_is_tight(plans, terms) for terms in items)),
+        fixed=fixed,
+    )
+    if plan.contains and not Counting(plan, plans.satisfiable).can_end(0, (0,) * len(plan.contains)):
+        return None
+    return plan
+
+
+def _items(plans: Plans, spec: Array) -> tuple[tuple[Conj, ...], Conj | None, int | None]:
+    """What the first items satisfy, what all others do (None: there are none), and how many there may be."""
+    prefix: list[Conj] = []
+    high = spec.high
+    for i in range(spec.prefix_size):
+        if (high is not None and i >= high) or not plans.satisfiable(spec.at(i)):
+            high = i
+            break
+        prefix.append(spec.at(i))
+    rest = spec.at(spec.prefix_size)
+    if (high is not None and high <= len(prefix)) or not plans.satisfiable(rest):
+        return tuple(prefix), None, len(prefix) if high is None else min(high, len(prefix))
+    return tuple(prefix), rest, high
+
+
+def _is_tight(plans: Plans, terms: Conj) -> bool:
+    """Some number or word, once begun again, may be unable to become another one."""
+    domain = plans.domain(terms)
+    return domain.null or bool(domain.booleans) or any(part != Numbers() for part in domain.numbers)
+
+
+def _can_grow(plans: Plans, terms: Conj) -> bool:
+    return all(map(strings.can_grow, plans.domain(terms).strings))
+
+
+def _members(plans: Plans, spec: Array, rest: Conj) -> tuple[tuple[bool, str], ...] | None:
+    """All values an item can have, where they are few scalars."""
+    domain = plans.domain(rest)
+    if spec.contains or domain.objects or domain.arrays:
+        return None
+    words, values = strings.finite_words(domain.strings), numbers.finite_values(domain.numbers)
+    if words is None or values is None or len(words) + len(values) > _FEW_MEMBERS:
+        return None
+    members = [(True, word) for word in sorted(words)]
+    members += [(False, "|".join(text.decode() for text in spellings(value))) for value in sorted(values)]
+    members += [(False, "true" if value else "false") for value in sorted(domain.booleans)]
+    return tuple(members + ([(False, "null")] if domain.null else []))
