@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
 
 from grammar.automata import CharDfa
-from grammar.automata.formats import FORMAT_NAMES
 from grammar.options import GrammarLimits
 from grammar.schema import numbers, strings
+from grammar.schema.assertions import array_of, exact, numbers_of, object_of, strings_of
 from grammar.schema.constants import json_text, literal_domain
 from grammar.schema.containers import (
     Array,
     Conj,
-    Contains,
     Fact,
     Items,
     Literal,
@@ -42,6 +40,8 @@ _TYPES: dict[str, Domain] = {
     "object": only(objects=(Object(),)),
 }
 _PLAIN_INTEGER = only(numbers=(Numbers(step=Fraction(1), plain=True),))
+_TYPED = frozenset({"type", "title", "description", "default", "examples", "$comment"})
+"""A schema of these says no more than its type."""
 _SUBSETS = 5
 _DEPENDENT = 16
 """Every dependency doubles the readings of an object; beyond this, demands say what depends."""
@@ -49,15 +49,6 @@ _DEPENDENT = 16
 
 class Circular(Exception):
     """A schema refers to itself without a value in between."""
-
-
-def exact(number: int | float) -> Fraction:
-    """The decimal that the schema's author wrote."""
-    return Fraction(number) if isinstance(number, int) else Fraction(repr(number))
-
-
-_TYPED = frozenset({"type", "title", "description", "default", "examples", "$comment"})
-"""A schema of these says no more than its type."""
 
 
 class Meaning(Algebra):
@@ -156,9 +147,9 @@ class Meaning(Algebra):
         domain = self._typed(node)
         if domain is EVERYTHING:
             domain = Domain(
-                numbers=self._numbers(node),
-                strings=self._strings(node),
-                arrays=(self._array(node),),
+                numbers=numbers_of(node),
+                strings=strings_of(node, self.limits),
+                arrays=(array_of(node),),
                 objects=(self._object(node),),
             )
         else:  # keywords of other types say nothing; a pattern has to be one all the same
@@ -166,9 +157,9 @@ class Meaning(Algebra):
             domain = Domain(
                 domain.null,
                 domain.booleans,
-                numbers.intersect(domain.numbers, self._numbers(node)) if domain.numbers else numbers.NOTHING,
-                strings.intersect(domain.strings, self._strings(node)) if texts else strings.NOTHING,
-                (self._array(node),) if domain.arrays else (),
+                numbers.intersect(domain.numbers, numbers_of(node)) if domain.numbers else numbers.NOTHING,
+                strings.intersect(domain.strings, strings_of(node, self.limits)) if texts else strings.NOTHING,
+                (array_of(node),) if domain.arrays else (),
                 (self._object(node),) if domain.objects else (),
             )
         if "const" in schema:
@@ -207,78 +198,14 @@ class Meaning(Algebra):
             domain = self.union(domain, literal_domain(text))
         return domain
 
-    def _numbers(self, node: Node) -> numbers.NumberSet:
-        schema = node.value
-        low: list[numbers.Bound] = []
-        high: list[numbers.Bound] = []
-        for bounds, plain, strict in ((low, "minimum", "exclusiveMinimum"), (high, "maximum", "exclusiveMaximum")):
-            if plain in schema:
-                bounds.append((exact(schema[plain]), schema.get(strict) is True))
-            if strict in schema and not isinstance(schema[strict], bool):
-                bounds.append((exact(schema[strict]), True))
-        steps = [schema[key] for key in ("multipleOf", "divisibleBy") if key in schema]
-        result = numbers.EVERY
-        for bound in low:
-            result = numbers.intersect(result, (Numbers(low=bound),))
-        for bound in high:
-            result = numbers.intersect(result, (Numbers(high=bound),))
-        for step in steps:
-            result = numbers.intersect(result, (Numbers(step=exact(step)),))
-        return result
-
-    def _strings(self, node: Node) -> StringSet:
-        schema = node.value
-        found = Strings(low=_count(schema, "minLength") or 0, high=_count(schema, "maxLength"))
-        result: StringSet = strings.EVERY if found == Strings() else (found,)
-        if "pattern" in schema:
-            result = strings.intersect(result, (Strings(dfa=self.pattern(schema["pattern"], node.at("pattern"))),))
-        if schema.get("format") in FORMAT_NAMES:
-            result = strings.intersect(result, (Strings(dfa=CharDfa.from_format(schema["format"])),))
-        return result
+    def _object(self, node: Node) -> Object:
+        names = strings.EVERY
+        if "propertyNames" in node.value:
+            names = self.of(Term(node.child("propertyNames"))).strings
+        return object_of(node, names)
 
     def pattern(self, text: str, pointer: str) -> CharDfa:
         return compile_pattern(text, self.limits, pointer)
-
-    def _object(self, node: Node) -> Object:
-        schema = node.value
-        named = tuple((name, (Term(node.child("properties", name)),)) for name in schema.get("properties", ()))
-        patterns = tuple(
-            (text, (Term(node.child("patternProperties", text)),)) for text in schema.get("patternProperties", ())
-        )
-        rest = (Term(node.child("additionalProperties")),) if "additionalProperties" in schema else None
-        members = Members(named, patterns, rest)
-        names = strings.EVERY
-        if "propertyNames" in schema:
-            names = self.of(Term(node.child("propertyNames"))).strings
-        required = schema.get("required", ())
-        return Object(
-            parts=() if members == Members() else (members,),
-            required=tuple(dict.fromkeys(required)) if isinstance(required, list) else (),
-            low=_count(schema, "minProperties") or 0,
-            high=_count(schema, "maxProperties"),
-            names=names,
-        )
-
-    def _array(self, node: Node) -> Array:
-        schema = node.value
-        prefix: tuple[Conj, ...] = ()
-        rest: Conj | None = None
-        if "prefixItems" in schema:
-            prefix = tuple((Term(node.child("prefixItems", i)),) for i in range(len(schema["prefixItems"])))
-        if isinstance(schema.get("items"), list):
-            prefix = tuple((Term(node.child("items", i)),) for i in range(len(schema["items"])))
-            if "additionalItems" in schema:
-                rest = (Term(node.child("additionalItems")),)
-        elif "items" in schema:
-            rest = (Term(node.child("items")),)
-        items = Items(prefix, rest)
-        return Array(
-            parts=() if items == Items() else (items,),
-            low=_count(schema, "minItems") or 0,
-            high=_count(schema, "maxItems"),
-            unique=schema.get("uniqueItems") is True,
-            contains=_contains(node),
-        )
 
     # --- schemas inside schemas, for the same value ----------------------------------------------------------------
 
@@ -398,15 +325,3 @@ def is_empty(domain: Domain) -> bool:
         or domain.objects
         or not strings.is_empty(domain.strings)
     )
-
-
-def _contains(node: Node) -> tuple[Contains, ...]:
-    if "contains" not in node.value:
-        return ()
-    low = _count(node.value, "minContains")
-    return (Contains(Term(node.child("contains")), 1 if low is None else low, _count(node.value, "maxContains")),)
-
-
-def _count(schema: dict[str, Any], keyword: str) -> int | None:
-    value = schema.get(keyword)
-    return None if value is None else int(value)

@@ -1,0 +1,106 @@
+"""Keywords that look at the value itself: what one schema says of numbers, strings, objects and arrays."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from grammar.automata import CharDfa
+from grammar.automata.formats import FORMAT_NAMES
+from grammar.options import GrammarLimits
+from grammar.schema import numbers, strings
+from grammar.schema.containers import Array, Conj, Contains, Items, Members, Object, Term
+from grammar.schema.document import Node
+from grammar.schema.keywords import compile_pattern
+from grammar.schema.numbers import Numbers, NumberSet
+from grammar.schema.strings import Strings, StringSet
+
+
+def exact(number: int | float) -> Fraction:
+    """The decimal that the schema's author wrote."""
+    return Fraction(number) if isinstance(number, int) else Fraction(repr(number))
+
+
+def numbers_of(node: Node) -> NumberSet:
+    schema = node.value
+    low: list[numbers.Bound] = []
+    high: list[numbers.Bound] = []
+    for bounds, plain, strict in ((low, "minimum", "exclusiveMinimum"), (high, "maximum", "exclusiveMaximum")):
+        if plain in schema:
+            bounds.append((exact(schema[plain]), schema.get(strict) is True))
+        if strict in schema and not isinstance(schema[strict], bool):
+            bounds.append((exact(schema[strict]), True))
+    steps = [schema[key] for key in ("multipleOf", "divisibleBy") if key in schema]
+    result = numbers.EVERY
+    for bound in low:
+        result = numbers.intersect(result, (Numbers(low=bound),))
+    for bound in high:
+        result = numbers.intersect(result, (Numbers(high=bound),))
+    for step in steps:
+        result = numbers.intersect(result, (Numbers(step=exact(step)),))
+    return result
+
+
+def strings_of(node: Node, limits: GrammarLimits) -> StringSet:
+    schema = node.value
+    found = Strings(low=_count(schema, "minLength") or 0, high=_count(schema, "maxLength"))
+    result: StringSet = strings.EVERY if found == Strings() else (found,)
+    if "pattern" in schema:
+        dfa = compile_pattern(schema["pattern"], limits, node.at("pattern"))
+        result = strings.intersect(result, (Strings(dfa=dfa),))
+    if schema.get("format") in FORMAT_NAMES:
+        result = strings.intersect(result, (Strings(dfa=CharDfa.from_format(schema["format"])),))
+    return result
+
+
+def object_of(node: Node, names: StringSet) -> Object:
+    """`names`: what `propertyNames` allows."""
+    schema = node.value
+    named = tuple((name, (Term(node.child("properties", name)),)) for name in schema.get("properties", ()))
+    patterns = tuple(
+        (text, (Term(node.child("patternProperties", text)),)) for text in schema.get("patternProperties", ())
+    )
+    rest = (Term(node.child("additionalProperties")),) if "additionalProperties" in schema else None
+    members = Members(named, patterns, rest)
+    required = schema.get("required", ())
+    return Object(
+        parts=() if members == Members() else (members,),
+        required=tuple(dict.fromkeys(required)) if isinstance(required, list) else (),
+        low=_count(schema, "minProperties") or 0,
+        high=_count(schema, "maxProperties"),
+        names=names,
+    )
+
+
+def array_of(node: Node) -> Array:
+    schema = node.value
+    prefix: tuple[Conj, ...] = ()
+    rest: Conj | None = None
+    if "prefixItems" in schema:
+        prefix = tuple((Term(node.child("prefixItems", i)),) for i in range(len(schema["prefixItems"])))
+    if isinstance(schema.get("items"), list):
+        prefix = tuple((Term(node.child("items", i)),) for i in range(len(schema["items"])))
+        if "additionalItems" in schema:
+            rest = (Term(node.child("additionalItems")),)
+    elif "items" in schema:
+        rest = (Term(node.child("items")),)
+    items = Items(prefix, rest)
+    return Array(
+        parts=() if items == Items() else (items,),
+        low=_count(schema, "minItems") or 0,
+        high=_count(schema, "maxItems"),
+        unique=schema.get("uniqueItems") is True,
+        contains=_contains(node),
+    )
+
+
+def _contains(node: Node) -> tuple[Contains, ...]:
+    if "contains" not in node.value:
+        return ()
+    low = _count(node.value, "minContains")
+    return (Contains(Term(node.child("contains")), 1 if low is None else low, _count(node.value, "maxContains")),)
+
+
+def _count(schema: dict[str, Any], keyword: str) -> int | None:
+    value = schema.get(keyword)
+    return None if value is None else int(value)
