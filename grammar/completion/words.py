@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, NamedTuple
 
-from grammar.counted import Count, Counted
+from grammar.bounds import Count
+from grammar.counted import Counted
 from grammar.lexemes import QUOTE, DfaLexeme, State, Words
 from grammar.literals import Literals
 
