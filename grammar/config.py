@@ -42,11 +42,13 @@ class Mask(NamedTuple):
 class Config:
     """Immutable but for what it remembers. `threads` are distinct."""
 
-    __slots__ = ("can_stop", "mask", "steps", "threads", "tokens")
+    __slots__ = ("can_stop", "forced", "mask", "steps", "threads", "tokens")
 
     def __init__(self, threads: tuple[Thread, ...]) -> None:
         self.threads = threads
         self.can_stop = _may_stop(threads)
+        self.forced: int | None = None
+        """The only byte that may come next, -1 if there are several; None: nobody has asked yet."""
         self.mask: Mask | None = None
         self.steps: dict[int, Config | None] = {}
         self.tokens: dict[int, Config] = {}

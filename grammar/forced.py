@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from itertools import accumulate
+from itertools import accumulate, chain
 
 from grammar.config import Config, Configs
 from grammar.frames import Between
@@ -27,15 +27,25 @@ def forced_text(configs: Configs, config: Config, tape: Tape | None) -> tuple[by
     """
     found = bytearray()
     while len(found) < _MOST_BYTES and not config.can_stop:
-        byte = _only_byte(config.threads)
-        if byte is None:
+        byte = _next_byte(config)
+        if byte < 0:
             break
         after, _ = configs.take(config, bytes([byte]), tape)
         if after is None:
             break
         found.append(byte)
         config = after
+    if not found:  # nearly always: nobody asks what may follow nothing
+        return b"", set()
     return bytes(found), {byte for thread in config.threads for byte in thread.firsts()}
+
+
+def _next_byte(config: Config) -> int:
+    """The one byte that the text can go on with, -1 if there are several; worked out once for a place."""
+    if config.forced is None:
+        byte = _only_byte(config.threads)
+        config.forced = -1 if byte is None else byte
+    return config.forced
 
 
 def _only_byte(threads: Iterable[Thread]) -> int | None:
@@ -77,11 +87,15 @@ def canonical_tokens(vocabulary: Vocabulary, tokens: list[int], forced: bytes, f
     """
     if vocabulary.encode is None or not forced:
         return []
-    before = b"".join(vocabulary.words[token] for token in tokens)
+    cuts = _cuts(vocabulary, forced, following)
+    first = next(cuts)
+    if first == 0:  # all of it may be the beginning of one longer token
+        return []
+    before = b"".join([vocabulary.words[token] for token in tokens])
     if len(before) > _MOST_TEXT:
         return []
     sure: list[int] | None = None
-    for size in _cuts(vocabulary, forced, following):
+    for size in chain((first,), cuts):
         added = _added(vocabulary, tokens, before, forced[:size])
         sure = added if sure is None else sure[: _alike(sure, added)]
         if not sure:

@@ -240,7 +240,7 @@ class Matcher:
         text, following = forced_text(self._configs, self._at, self._tape)
         if self._tape is not None and place is not None:
             self._tape.restore(place)
-        if self._watch is not None and not self._watch.is_clear(text):
+        if not text or (self._watch is not None and not self._watch.is_clear(text)):
             return []
         return canonical_tokens(self._grammar.vocabulary, [past[3] for past in self._past], text, following)
 
