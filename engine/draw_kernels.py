@@ -13,9 +13,9 @@ import numpy.typing as npt
 from numba import njit
 from torch import Tensor
 
-from engine.cpu.long_rows import CHUNK, largest, padded, weigh
+from engine.cpu.long_rows import CHUNK, largest, padded, strike, weigh
 from engine.cpu.nucleus import draw_cut
-from engine.masks import Bitmask
+from engine.masks import Bitmask, words_for
 from engine.noise import mixed_seed
 from engine.sequence import DrawRow, Kept
 
@@ -50,6 +50,7 @@ class HostDraws:
         return np.zeros((rows, words), np.int32)
 
     def refuse(self, logits: Tensor, rows: list[int], bitmask: Bitmask) -> None:
+        assert bitmask.shape[1] >= words_for(logits.shape[1]), "a mask that is too short"
         _refuse(logits.numpy(), np.array(rows, np.int64), bitmask)
 
     def choose(self, logits: Tensor, rows: Seq[DrawRow]) -> tuple[list[float], list[int]]:
@@ -121,14 +122,7 @@ def _penalise(logits, tokens, prompt_length, repetition, frequency, presence):  
 @njit(cache=True, nogil=True)
 def _refuse(logits, rows, bitmask):  # type: ignore[no-untyped-def]
     for index in range(len(rows)):
-        row = logits[rows[index]]
-        for word in range(bitmask.shape[1]):
-            bits = np.uint32(bitmask[index, word])
-            if bits == np.uint32(0xFFFFFFFF):
-                continue
-            for bit in range(min(32, len(row) - word * 32)):
-                if not (bits >> np.uint32(bit)) & np.uint32(1):
-                    row[word * 32 + bit] = -np.inf
+        strike(logits[rows[index]].ctypes.data, logits.shape[1], bitmask[index].ctypes.data)
 
 
 @njit(cache=True, nogil=True)

@@ -1,5 +1,5 @@
-"""Passes over a row as long as a vocabulary, a register at a time: its largest number, softmax weights, sums between
-two thresholds. Addresses are int64, counts those of float32."""
+"""Passes over a row as long as a vocabulary, a register at a time: what a mask refuses, the largest number, softmax
+weights, sums between two thresholds. Addresses are int64, counts those of float32."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from numba.extending import intrinsic
 from engine.cpu.machine import F32, I32, I64, LANES, foreign, load, number, store
 from engine.cpu.machine import at as pointer
 from engine.cpu.products import Loop, spread, sums_of
-from engine.cpu.rows import floats, small_exp
+from engine.cpu.rows import floats, small_exp, words
 from engine.cpu.weights import VECTOR, exponential, in_all_lanes, largest_lane
 
 _BITS = ir.VectorType(ir.IntType(1), LANES)
@@ -136,7 +136,39 @@ def _gather(typing_context, x, count, low, high, out):  # type: ignore[no-untype
     return types.int64(types.int64, types.int64, types.float32, types.float32, types.int64), code
 
 
+@intrinsic
+def _strike(typing_context, x, bits, count):  # type: ignore[no-untyped-def]
+    """-inf in place of the numbers whose bit is not set; count > 0 is a multiple of 32."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        x, bits, count = arguments
+        loop = Loop(builder, count, 32, [])
+        word = load(builder, builder.add(bits, builder.lshr(loop.index, number(3))), I32)
+        allowed = builder.bitcast(word, ir.VectorType(ir.IntType(1), 32))
+        place = builder.add(x, builder.mul(loop.index, number(4)))
+        for first in range(0, 32, LANES):
+            lanes = ir.Constant(_COUNTS, list(range(first, first + LANES)))
+            mine, here = builder.shuffle_vector(allowed, allowed, lanes), builder.add(place, number(4 * first))
+            store(builder, builder.select(mine, load(builder, here, VECTOR), in_all_lanes(float("-inf"))), here)
+        loop.close([])
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * 3), code
+
+
 _peak_4, _peak_1 = _peak(4), _peak(1)
+
+
+@njit(nogil=True, cache=True)
+def strike(x, count, bits):  # type: ignore[no-untyped-def]
+    """-inf in place of what a mask refuses of `count` numbers: bits in words of 32 at address `bits`, lowest first."""
+    whole = count // 32 * 32
+    if whole:
+        _strike(x, bits, whole)
+    row = floats(x, count)
+    for at in range(whole, count):
+        if not (words(bits + 4 * (at // 32), 1)[0] >> np.int32(at % 32)) & np.int32(1):
+            row[at] = -np.inf
 
 
 @njit(nogil=True, cache=True)
