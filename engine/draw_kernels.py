@@ -35,7 +35,8 @@ class HostDraws:
         _refuse(logits, np.zeros(1, np.int64), np.full((1, 1), -1, np.int32))
         numbers = np.array([[1.0, 1.0, 0.5, 0.1]])
         zeros = np.zeros(1, np.uint64)
-        _choose(logits, numbers, zeros, zeros, np.empty(1, np.float32), np.empty(1, np.int64))
+        best, tokens, masks = np.empty(1, np.float32), np.empty(1, np.int64), np.full(1, -1)
+        _choose(logits, numbers, zeros, zeros, best, tokens, _NO_MASKS, masks)
 
     def penalise(self, logits: Tensor, rows: Seq[DrawRow]) -> None:
         for index, row in enumerate(rows):
@@ -53,7 +54,10 @@ class HostDraws:
         assert bitmask.shape[1] >= words_for(logits.shape[1]), "a mask that is too short"
         _refuse(logits.numpy(), np.array(rows, np.int64), bitmask)
 
-    def choose(self, logits: Tensor, rows: Seq[DrawRow]) -> tuple[list[float], list[int]]:
+    def choose(
+        self, logits: Tensor, rows: Seq[DrawRow], masked: Seq[int] = (), bitmask: Bitmask | None = None
+    ) -> tuple[list[float], list[int]]:
+        """Row by row, each read from memory once: its mask is applied where the draw begins."""
         rules = self._rules.of(rows)
         best, tokens = np.empty(len(rows), np.float32), np.empty(len(rows), np.int64)
         positions = _NOWHERE
@@ -62,7 +66,12 @@ class HostDraws:
             positions = np.array(places, np.uint64)
         if self._seen is None or self._seen[0] is not logits:
             self._seen = logits, logits.numpy()
-        _choose(self._seen[1], rules.numbers, rules.seeds, positions, best, tokens)
+        masks = np.full(len(rows), -1)
+        if bitmask is not None:
+            assert bitmask.shape[1] >= words_for(logits.shape[1]), "a mask that is too short"
+            masks[masked] = range(len(masked))
+        found = _NO_MASKS if bitmask is None else bitmask
+        _choose(self._seen[1], rules.numbers, rules.seeds, positions, best, tokens, found, masks)
         return best.tolist(), tokens.tolist()
 
     def release(self) -> None:
@@ -87,6 +96,7 @@ def _rules(rows: Seq[DrawRow]) -> _Rules:
 
 
 _NOWHERE = np.zeros(0, np.uint64)
+_NO_MASKS = np.zeros((0, 0), np.int32)
 
 
 @njit(cache=True, nogil=True)
@@ -126,12 +136,15 @@ def _refuse(logits, rows, bitmask):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _choose(logits, numbers, seeds, positions, best, tokens):  # type: ignore[no-untyped-def]
+def _choose(logits, numbers, seeds, positions, best, tokens, bitmask, masks):  # type: ignore[no-untyped-def]
+    """`masks` [R]: which row of `bitmask` is that of a row of logits; -1 = none."""
     columns = logits.shape[1]
     weights = np.empty(padded(columns), np.float32)
     sums = np.empty((columns + CHUNK - 1) // CHUNK, np.float64)
     for row in range(logits.shape[0]):
         here = logits[row].ctypes.data
+        if masks[row] >= 0:
+            strike(here, columns, bitmask[masks[row]].ctypes.data)
         best[row], tokens[row] = largest(here, columns)
         temperature, top_k, top_p, min_p = numbers[row]
         if temperature > 0 and np.isfinite(best[row]):

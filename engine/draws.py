@@ -36,8 +36,13 @@ class TorchDraws:
         """See `apply_bitmask`."""
         apply_bitmask(logits, rows, bitmask)
 
-    def choose(self, logits: Tensor, rows: Seq[DrawRow]) -> tuple[list[float], list[int]]:
-        """(largest logit, chosen token) of each row. A NaN anywhere in a row makes its largest logit NaN."""
+    def choose(
+        self, logits: Tensor, rows: Seq[DrawRow], masked: Seq[int] = (), bitmask: Bitmask | None = None
+    ) -> tuple[list[float], list[int]]:
+        """(largest logit, chosen token) of each row, after `refuse` if masks are given, which may overwrite `logits`. A
+        NaN anywhere in what is left of a row makes its largest logit NaN."""
+        if bitmask is not None:
+            self.refuse(logits, list(masked), bitmask)
         largest, tokens = self.decide(logits, rows).tolist()  # where a device is waited for, once a step
         return largest, [int(token) for token in tokens]
 

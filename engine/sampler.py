@@ -65,7 +65,9 @@ class Draws(Protocol):
 
     def refuse(self, logits: Tensor, rows: list[int], bitmask: Bitmask) -> None: ...
 
-    def choose(self, logits: Tensor, rows: Seq[DrawRow]) -> tuple[list[float], list[int]]: ...
+    def choose(
+        self, logits: Tensor, rows: Seq[DrawRow], masked: Seq[int] = (), bitmask: Bitmask | None = None
+    ) -> tuple[list[float], list[int]]: ...
 
     def release(self) -> None: ...
 
@@ -111,14 +113,16 @@ class Sampler:
         wishes = self._wishes.of(rows)
         raw = _RawLogprobs(logits, rows, wishes.reported) if wishes.reported else None
         draws = self._draws
-        if not wishes.plain:
+        if wishes.plain:
+            self._bar(logits, masks)
+            best, tokens = draws.choose(logits, rows, masks.masked, masks.bitmask if masks.masked else None)
+        else:
             draws.penalise(logits, rows)
             _add_bias(logits, rows)
-        self._refuse(draws, logits, masks)
-        if not wishes.plain:
+            self._refuse(draws, logits, masks)
             refuse_bad_words(logits, rows)
             keep_typical(logits, rows)
-        best, tokens = draws.choose(logits, rows)
+            best, tokens = draws.choose(logits, rows)
         drawn: list[Outcome] = [tuple.__new__(Drawn, (token, None, ())) for token in tokens]  # five times as fast
         if raw is not None:
             raw.report(drawn)
@@ -148,12 +152,16 @@ class Sampler:
         self._draws.release()
 
     def _refuse(self, draws: Draws, logits: Tensor, masks: MaskRows) -> None:
+        self._bar(logits, masks)
+        if masks.masked:
+            draws.refuse(logits, masks.masked, masks.bitmask)
+
+    def _bar(self, logits: Tensor, masks: MaskRows) -> None:
+        """What no mask says: padding, and ends that would come too early."""
         if self._usable < logits.shape[1]:
             logits[:, self._usable :] = _FORBIDDEN
         for row in masks.unending:
             logits[row, self._eos] = _FORBIDDEN
-        if masks.masked:
-            draws.refuse(logits, masks.masked, masks.bitmask)
 
 
 def draws_on(device: torch.device) -> Draws:
