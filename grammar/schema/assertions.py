@@ -62,14 +62,19 @@ def object_of(node: Node, names: StringSet) -> Object:
     )
     rest = (Term(node.child("additionalProperties")),) if "additionalProperties" in schema else None
     members = Members(named, patterns, rest)
-    required = schema.get("required", ())
     return Object(
         parts=() if members == Members() else (members,),
-        required=tuple(dict.fromkeys(required)) if isinstance(required, list) else (),
+        required=required(schema),
         low=_count(schema, "minProperties") or 0,
         high=_count(schema, "maxProperties"),
         names=names,
     )
+
+
+def required(schema: dict[str, Any]) -> tuple[str, ...]:
+    """Names of the properties that an object must have."""
+    names = schema.get("required", ())
+    return tuple(dict.fromkeys(names)) if isinstance(names, list) else ()  # draft 3 has a boolean beside the property
 
 
 def array_of(node: Node) -> Array:

@@ -13,16 +13,13 @@ from functools import partial
 from typing import TypeVar
 
 from grammar.schema import numbers, strings
-from grammar.schema.containers import Array, Fact, Object, Term, complement_array, complement_object, negated
-from grammar.schema.document import Node
+from grammar.schema.containers import Array, Fact, Object, complement_array, complement_object, negated
 from grammar.schema.numbers import NumberSet
 from grammar.schema.strings import StringSet
 from plugins.errors import GrammarLimit
 
 T = TypeVar("T")
-_LONG = 64
-"""Branches of `oneOf` that are compared one with the other."""
-_OUTSIDE = 8
+OUTSIDE = 8
 """Alternatives of a complement that are followed as readings of their own; beyond, a demand tells them apart."""
 _MOST_PAIRS = 2_000
 """Pairs of alternatives, in one schema, that are put together to see which can have a value."""
@@ -140,10 +137,10 @@ class Algebra(ABC):
             return complement_object(spec, self.match, failing, merged)
 
         check = frozenset({failing})
-        arrays = self._outside(domain.arrays, complement_array, Array.meet, Array(), _OUTSIDE)
+        arrays = self._outside(domain.arrays, complement_array, Array.meet, Array(), OUTSIDE)
         outside = None
         if not merged:
-            outside = self._outside(domain.objects, partial(objects, merged=False), Object.meet, Object(), _OUTSIDE)
+            outside = self._outside(domain.objects, partial(objects, merged=False), Object.meet, Object(), OUTSIDE)
         if outside is None:
             outside = self._outside(domain.objects, partial(objects, merged=True), Object.meet, Object(), _MERGED)
         return Domain(
@@ -171,144 +168,12 @@ class Algebra(ABC):
             result = self._products(result, tuple(outside), meet, top, "")
         return result
 
-    def exactly_one(self, domains: list[Domain], origin: Node, thorough: bool = False) -> Domain:
-        """Values in just one of `domains`, the branches of `origin`'s `oneOf`.
-
-        Objects and arrays of branches that overlap in too many ways are left to a check that `origin` holds.
-        """
-        if len(domains) > _LONG:
-            return self._one_of_many(domains, origin)
-        result = NOTHING
-        outsides: dict[tuple[int, bool], Domain] = {}
-
-        def outside(j: int, merged: bool = False) -> Domain:
-            if (j, merged) not in outsides:
-                outsides[j, merged] = self.complement(domains[j], Term(origin.child("oneOf", j)), merged)
-            return outsides[j, merged]
-
-        check = frozenset({Term(origin)})
-        for i, domain in enumerate(domains):
-            others = [j for j in range(len(domains)) if j != i]
-            only = domain
-            for j in others:
-                if self._scalars_meet(only, domains[j]):
-                    only = self._scalars_without(only, outside(j))
-            arrays = self._only(
-                domain.arrays,
-                [(domains[j].arrays, j) for j in others],
-                lambda j: outside(j).arrays,
-                Array.meet,
-                Array(),
-            )
-            objects = None
-            for merged in (False, True):
-                if objects is None:
-                    objects = self._only(
-                        domain.objects,
-                        [(domains[j].objects, j) for j in others],
-                        lambda j, merged=merged: outside(j, merged).objects,  # type: ignore[misc]
-                        Object.meet,
-                        Object(),
-                    )
-            if arrays is None:
-                arrays = tuple(replace(spec, checks=spec.checks | check) for spec in domain.arrays)
-            if objects is None:
-                objects = tuple(replace(spec, checks=spec.checks | check) for spec in domain.objects)
-            result = self.union(result, replace(only, arrays=arrays, objects=objects), thorough)
-        return result
-
-    def _only(
-        self,
-        alternatives: tuple[T, ...],
-        others: list[tuple[tuple[T, ...], int]],
-        outside: Callable[[int], tuple[T, ...]],
-        meet: Callable[[T, T], T | None],
-        top: T,
-    ) -> tuple[T, ...] | None:
-        """`alternatives` less all `others`, numbered for `outside`, their complements; None where too many are left."""
-        kept = alternatives
-        for other, j in others:
-            if not all(self.apart(mine, theirs) for mine in kept for theirs in other):
-                kept = self._less(kept, other, outside(j), meet, top)
-            if len(kept) > max(_OUTSIDE, len(alternatives)):
-                return None
-        return kept
-
     def union_all(self, domains: list[Domain], thorough: bool = False) -> Domain:
         """Two by two, so that long lists take time in proportion."""
         while len(domains) > 1:
             pairs = zip(domains[::2], domains[1::2], strict=False)
             domains = [self.union(a, b, thorough) for a, b in pairs] + domains[len(domains) & ~1 :]
         return domains[0] if domains else NOTHING
-
-    def _one_of_many(self, domains: list[Domain], origin: Node) -> Domain:
-        """`exactly_one` for long lists: what is in some branch, less what is in two; containers by a check."""
-        check = frozenset({Term(origin)})
-        met = [(domain, NOTHING) for domain in domains]
-        while len(met) > 1:
-            joined = [
-                (self.union(a, b), self.union(self.union(twice, again), self._scalars_within(a, b)))
-                for (a, twice), (b, again) in zip(met[::2], met[1::2], strict=False)
-            ]
-            met = joined + met[len(met) & ~1 :]
-        once, twice = met[0]
-        only = self._scalars_without(once, self.complement(twice, Term(origin)))
-        return replace(
-            only,
-            arrays=tuple(replace(spec, checks=spec.checks | check) for spec in once.arrays),
-            objects=tuple(replace(spec, checks=spec.checks | check) for spec in once.objects),
-        )
-
-    def _scalars_within(self, a: Domain, b: Domain) -> Domain:
-        return replace(self._scalars_without(a, b), arrays=(), objects=())
-
-    def _scalars_meet(self, a: Domain, b: Domain) -> bool:
-        return (
-            (a.null and b.null)
-            or bool(a.booleans & b.booleans)
-            or bool(a.numbers and b.numbers)
-            or (a.strings != strings.NOTHING and b.strings != strings.NOTHING)
-        )
-
-    def _scalars_without(self, domain: Domain, outside: Domain) -> Domain:
-        return replace(
-            domain,
-            null=domain.null and outside.null,
-            booleans=domain.booleans & outside.booleans,
-            numbers=numbers.intersect(domain.numbers, outside.numbers),
-            strings=strings.intersect(domain.strings, outside.strings),
-        )
-
-    def _less(
-        self,
-        alternatives: tuple[T, ...],
-        others: tuple[T, ...],
-        outside: tuple[T, ...],
-        meet: Callable[[T, T], T | None],
-        top: T,
-    ) -> tuple[T, ...]:
-        """`alternatives` less `others`; those that cannot meet them stay as they are."""
-        kept: list[T] = []
-        for alternative in alternatives:
-            if all(self.apart(alternative, other) for other in others):
-                kept.append(alternative)
-            else:
-                kept.extend(self._products((alternative,), outside, meet, top, ""))
-        return tuple(dict.fromkeys(kept))
-
-    def apart(self, a: object, b: object) -> bool:
-        """Surely no value is in both; the meaning of nested schemas is asked through `scalar_domain`."""
-        if isinstance(a, Object) and isinstance(b, Object):
-            return self._objects_apart(a, b)
-        if isinstance(a, Array) and isinstance(b, Array):
-            return a.meet(b) is None
-        return False
-
-    def _objects_apart(self, a: Object, b: Object) -> bool:
-        met = a.meet(b)
-        if met is None:
-            return True
-        return any(self.hopeless_member(met, name) for name in met.required)
 
     @abstractmethod
     def match(self, pattern: str) -> StringSet:

@@ -9,7 +9,7 @@ from fractions import Fraction
 from grammar.automata import CharDfa
 from grammar.options import GrammarLimits
 from grammar.schema import numbers, strings
-from grammar.schema.assertions import array_of, exact, numbers_of, object_of, strings_of
+from grammar.schema.assertions import array_of, exact, numbers_of, object_of, required, strings_of
 from grammar.schema.constants import json_text, literal_domain
 from grammar.schema.containers import (
     Array,
@@ -24,7 +24,8 @@ from grammar.schema.containers import (
     implied,
 )
 from grammar.schema.document import Node
-from grammar.schema.domain import EVERYTHING, NOTHING, Algebra, Domain, only
+from grammar.schema.domain import EVERYTHING, NOTHING, Domain, only
+from grammar.schema.exclusive import Exclusive
 from grammar.schema.keywords import compile_pattern
 from grammar.schema.numbers import Numbers
 from grammar.schema.strings import Strings, StringSet
@@ -42,6 +43,7 @@ _TYPES: dict[str, Domain] = {
 _PLAIN_INTEGER = only(numbers=(Numbers(step=Fraction(1), plain=True),))
 _TYPED = frozenset({"type", "title", "description", "default", "examples", "$comment"})
 """A schema of these says no more than its type."""
+_Asked = tuple[Fact, bool, tuple[str, ...]]
 _SUBSETS = 5
 _DEPENDENT = 16
 """Every dependency doubles the readings of an object; beyond this, demands say what depends."""
@@ -51,15 +53,15 @@ class Circular(Exception):
     """A schema refers to itself without a value in between."""
 
 
-class Meaning(Algebra):
+class Meaning(Exclusive):
     """Domains of facts, each worked out once. One per compiled grammar."""
 
     def __init__(self, limits: GrammarLimits) -> None:
         super().__init__(limits.alternatives)
         self.limits = limits
-        self._domains: dict[tuple[Fact, bool], Domain] = {}
+        self._domains: dict[_Asked, Domain] = {}
         self._met: dict[Conj, Domain] = {}
-        self._open: set[tuple[Fact, bool]] = set()
+        self._open: set[_Asked] = set()
 
     def of_conj(self, facts: Conj) -> Domain:
         """Values that satisfy all of `facts`."""
@@ -77,21 +79,22 @@ class Meaning(Algebra):
             self._met[facts] = known
         return known
 
-    def of(self, fact: Fact, thorough: bool = False) -> Domain:
-        """`thorough`: keep apart which branches hold, for an `unevaluated*` keyword outside.
+    def of(self, fact: Fact, thorough: bool = False, given: tuple[str, ...] = ()) -> Domain:
+        """`thorough`: keep apart which branches hold, for an `unevaluated*` keyword outside. `given`: properties that
+        the caller requires of every object anyway; of objects without them, the answer says nothing.
 
         Raises `Circular` where a schema means itself.
         """
         if isinstance(fact, Literal):
             return self._of_literal(fact)
-        key = (fact, thorough)
+        key = (fact, thorough, given)
         known = self._domains.get(key)
         if known is None:
             if key in self._open:
                 raise Circular
             self._open.add(key)
             try:
-                known = self._of_node(fact.node, thorough) if fact.positive else self._outside_of(fact)
+                known = self._of_node(fact.node, thorough, given) if fact.positive else self._outside_of(fact)
             finally:
                 self._open.discard(key)
             self._domains[key] = known
@@ -114,9 +117,22 @@ class Meaning(Algebra):
         except (Circular, GrammarError):
             return False
 
+    def member_values(self, spec: Object, name: str) -> frozenset[object] | None:
+        try:
+            domain = self.of_conj(member(spec, name))
+        except (Circular, GrammarError):
+            return None
+        if domain.objects or domain.arrays:
+            return None
+        words, values = strings.finite_words(domain.strings), numbers.finite_values(domain.numbers)
+        if words is None or values is None:
+            return None
+        named: list[object] = [("named", value) for value in (*domain.booleans, *([None] if domain.null else []))]
+        return frozenset([*words, *values, *named])
+
     # --- one schema ---------------------------------------------------------------------------------------------
 
-    def _of_node(self, node: Node, thorough: bool) -> Domain:
+    def _of_node(self, node: Node, thorough: bool, given: tuple[str, ...]) -> Domain:
         schema = node.value
         if schema is True or schema == {}:
             return EVERYTHING
@@ -130,7 +146,7 @@ class Meaning(Algebra):
             return self.of(Term(node.document.resolve(node, "$ref")), thorough)
         thorough = thorough or "unevaluatedProperties" in schema or "unevaluatedItems" in schema
         domain = self._own(node)
-        for part in self._applicators(node, thorough):
+        for part in self._applicators(node, thorough, tuple(dict.fromkeys(given + required(schema)))):
             domain = self.narrow(domain, part, Term(node))
         for part, condition in self._dependent(node, thorough):
             if condition is None or len(domain.objects) * len(part.objects) <= _DEPENDENT:
@@ -209,18 +225,19 @@ class Meaning(Algebra):
 
     # --- schemas inside schemas, for the same value ----------------------------------------------------------------
 
-    def _applicators(self, node: Node, thorough: bool) -> Iterable[Domain]:
+    def _applicators(self, node: Node, thorough: bool, given: tuple[str, ...]) -> Iterable[Domain]:
         schema = node.value
         for keyword in ("$ref", "$dynamicRef", "$recursiveRef"):
             if keyword in schema:
                 yield self.of(Term(node.document.resolve(node, keyword)), thorough)
-        for i in range(len(schema.get("allOf", ()))):
-            yield self.of(Term(node.child("allOf", i)), thorough)
+        for i, part in enumerate(schema.get("allOf", ())):
+            exclusive = isinstance(part, dict) and "oneOf" in part
+            yield self.of(Term(node.child("allOf", i)), thorough, given if exclusive else ())
         if "anyOf" in schema:
             yield self._any_of(node, thorough)
         if "oneOf" in schema:
             branches = [self.of(Term(node.child("oneOf", i)), thorough) for i in range(len(schema["oneOf"]))]
-            yield self.exactly_one(branches, node, thorough)
+            yield self.exactly_one(branches, node, thorough, given)
         if "not" in schema:
             yield self.of(Term(node.child("not"), False))
         if "if" in schema:
