@@ -44,10 +44,11 @@ def compile_json_schema(
         schema = _parsed(schema, options.limits.characters)
     if not isinstance(schema, dict | bool):
         raise InvalidGrammar(f"a schema must be an object, true or false, not {schema!r}")
-    leaves.prepare(vocabulary)  # once; its seconds are not the schema's
+    leaves.prepare(vocabulary)  # once; its seconds are not the schema's, nor are those of a blocklist
+    screens = Screens.of(options.blocked, vocabulary, json=True, plain=False)
     try:
         with within(options.limits.cpu_s):
-            return _compile(schema, vocabulary, options, documents)
+            return _compile(schema, vocabulary, options, documents, screens)
     except RecursionError as error:
         raise GrammarLimit("the schema nests too deeply to be compiled") from error
 
@@ -64,7 +65,11 @@ def _parsed(schema: str, most: int) -> Any:
 
 
 def _compile(
-    schema: dict[str, Any] | bool, vocabulary: Vocabulary, options: GrammarOptions, documents: Mapping[str, Any] | None
+    schema: dict[str, Any] | bool,
+    vocabulary: Vocabulary,
+    options: GrammarOptions,
+    documents: Mapping[str, Any] | None,
+    screens: Screens | None,
 ) -> CompiledGrammar:
     values, root, notes = satisfiable_values(schema, options, documents)
     return CompiledGrammar(
@@ -73,7 +78,7 @@ def _compile(
         needs_text=True,
         thread_limit=options.limits.threads,
         notes=notes,
-        screens=Screens.of(options.blocked, vocabulary, json=True, plain=False),
+        screens=screens,
     )
 
 

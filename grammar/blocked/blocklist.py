@@ -42,6 +42,11 @@ class Blocklist:
         assert self.machine is not None
         return Classes(self.machine)
 
+    def prepare(self) -> None:
+        """Work out, once, what patterns beside the phrases are looked through with (a quarter of a second)."""
+        if self.machine is not None:
+            _ = self._classes
+
     def without(self, texts: CharDfa, least: bool = False, most: bool = False) -> CharDfa:
         """Of `texts` those that hold nothing blocked, or more where masks need not know: where every text that holds
         nothing so far has a way on. `least`, `most`: their length is bounded so, beside what `texts` says.

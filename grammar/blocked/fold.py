@@ -6,7 +6,9 @@ look-alike letters, digits for letters, letters spaced out. An output rail sees 
 
 from __future__ import annotations
 
+import sys
 import unicodedata
+from bisect import bisect_right
 from functools import lru_cache
 
 SPACE, OTHER, WORD = 0, 1, 2
@@ -18,8 +20,15 @@ _UNSPACED = (
 )  # fmt: skip
 
 
+_CUTS = [border for low, high in _UNSPACED for border in (low, high + 1)]
+_PLAIN = frozenset(("Cn", "Co", "Cs"))
+_BLOCK = 256
+
+Symbols = tuple[tuple[str, int], ...]
+
+
 @lru_cache(maxsize=8192)
-def folded(char: str) -> tuple[tuple[str, int], ...]:
+def folded(char: str) -> Symbols:
     """Symbols of `char`, each with what it is."""
     text = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", char).casefold())
     found = []
@@ -40,8 +49,7 @@ def kind_of(symbol: str) -> int:
 
 def _unspaced(symbol: str) -> bool:
     """Of a script that writes words without spaces: every place is a border there."""
-    code = ord(symbol)
-    return code >= 0x0E00 and any(low <= code <= high for low, high in _UNSPACED)
+    return bool(bisect_right(_CUTS, ord(symbol)) & 1)
 
 
 def symbols_of(text: str, before: int = OTHER) -> tuple[str, int]:
@@ -56,3 +64,41 @@ def symbols_of(text: str, before: int = OTHER) -> tuple[str, int]:
             found.append(symbol)
             before = kind
     return "".join(found), before
+
+
+@lru_cache(maxsize=1)
+def fold_runs() -> list[tuple[int, Symbols]]:
+    """Starts of runs of characters, with what they fold to; "" as symbol: to themselves."""
+    found: list[tuple[int, Symbols]] = []
+    for block in range(0, sys.maxunicode + 1, _BLOCK):
+        text = "".join(map(chr, range(block, block + _BLOCK)))
+        if _is_plain(text):
+            _extend(found, block, (("", kind_of(text[0])),))
+        else:
+            for code, char in enumerate(text, block):
+                _extend(found, code, _own(char))
+    return found
+
+
+def _extend(runs: list[tuple[int, Symbols]], code: int, symbols: Symbols) -> None:
+    if not runs or runs[-1][1] != symbols:
+        runs.append((code, symbols))
+
+
+def _is_plain(text: str) -> bool:
+    """All of its characters, a block's, are of one kind and fold to themselves: Chinese, or nobody's."""
+    if set(map(unicodedata.category, text)) <= _PLAIN:
+        return True
+    return (
+        text.isalnum()
+        and kind_of(text[0]) == kind_of(text[-1])  # no script begins and ends inside a block
+        and unicodedata.is_normalized("NFKD", text)
+        and text.casefold() == text
+    )
+
+
+def _own(char: str) -> Symbols:
+    if unicodedata.category(char) in _PLAIN:
+        return (("", kind_of(char)),)
+    symbols = folded(char)
+    return (("", symbols[0][1]),) if len(symbols) == 1 and symbols[0][0] == char else symbols

@@ -7,47 +7,26 @@ and the masks of `screen` are enough.
 from __future__ import annotations
 
 import sys
-import unicodedata
 from bisect import bisect_right
-from functools import lru_cache
 from itertools import pairwise
 
 from grammar.automata import CharDfa
 from grammar.automata.algebra import joint_alphabet
 from grammar.automata.budget import Budget, Meter, look
 from grammar.automata.table import Table, minimal
-from grammar.blocked.fold import BORDER, OTHER, SPACE, WORD, folded, kind_of
+from grammar.blocked.fold import BORDER, OTHER, SPACE, WORD, Symbols, fold_runs, kind_of
 from grammar.blocked.phrases import Phrases
 from plugins.errors import GrammarLimit
 
-_Symbols = tuple[tuple[str, int], ...]
 _Standing = tuple[int, int]
 _NONE: frozenset[int] = frozenset()
 _OTHER = "\U0010fffe"
 """Stands for every symbol that is in no phrase."""
-_PLAIN = frozenset(("Cn", "Co", "Cs"))
 _ESCAPED = (*range(0x20), 0x22, 0x5C)
 """What is spelled by an escape in all JSON."""
 _FEW_STATES = 2_000
 _BLOCK = 16
 """Characters that share all but their last digit in `\\u0061`; those that share bytes of UTF-8 are whole blocks."""
-
-
-@lru_cache(maxsize=1)
-def _folds() -> list[tuple[int, _Symbols]]:
-    """Starts of runs of characters, with what they fold to; () as symbol: to themselves."""
-    found: list[tuple[int, _Symbols]] = []
-    for code in range(sys.maxunicode + 1):
-        char = chr(code)
-        if unicodedata.category(char) in _PLAIN:
-            symbols: _Symbols = (("", kind_of(char)),)
-        else:
-            symbols = folded(char)
-            if len(symbols) == 1 and symbols[0][0] == char:
-                symbols = (("", symbols[0][1]),)
-        if not found or found[-1][1] != symbols:
-            found.append((code, symbols))
-    return found
 
 
 class Classes:
@@ -59,7 +38,7 @@ class Classes:
         self.last = {s for below in phrases.below for s, after in below.items() if phrases.final[after]}
         self.starts: list[int] = []
         self.numbers: list[int] = []
-        self.symbols: list[_Symbols] = []
+        self.symbols: list[Symbols] = []
         self.hot: dict[int, int] = {}
         """Characters that may finish a phrase, with the number of their class."""
         self._fill()
@@ -113,9 +92,9 @@ class Classes:
         return self.numbers[bisect_right(self.starts, code) - 1]
 
     def _fill(self) -> None:
-        number: dict[_Symbols, int] = {}
+        number: dict[Symbols, int] = {}
         own = sorted(ord(symbol) for symbol in self.alphabet)
-        at, runs = 0, [*_folds(), (sys.maxunicode + 1, ())]
+        at, runs = 0, [*fold_runs(), (sys.maxunicode + 1, ())]
         for (start, symbols), (end, _) in pairwise(runs):
             cuts = [start]
             while at < len(own) and own[at] < end:
@@ -125,7 +104,7 @@ class Classes:
                 if low < high:
                     self._add(low, high, symbols, number)
 
-    def _add(self, low: int, high: int, symbols: _Symbols, number: dict[_Symbols, int]) -> None:
+    def _add(self, low: int, high: int, symbols: Symbols, number: dict[Symbols, int]) -> None:
         known = tuple(
             (symbol if symbol in self.alphabet else _OTHER, kind)
             for symbol, kind in ((symbol or chr(low), kind) for symbol, kind in symbols)
@@ -158,8 +137,7 @@ def without_phrases(texts: CharDfa, classes: Classes, least: bool, most: bool) -
             if least or most:
                 raise
             return CharDfa(_sure(table, wide))
-    blocks = _blocks(table, classes)
-    if all(_leaves_some(row, block, classes, least or most) for row in table.rows for block in blocks):
+    if _leaves_some(table, classes, least or most):
         return texts
     try:
         return CharDfa(_product(table, classes, Budget(_FEW_STATES, 0.5)))
@@ -230,12 +208,17 @@ def _blocks(table: Table, classes: Classes) -> set[_Block]:
     }
 
 
-def _leaves_some(row: dict[int, int], block: _Block, classes: Classes, counted: bool) -> bool:
-    """Of characters that begin alike, some may always come where any may; `counted`: to each state."""
+def _leaves_some(table: Table, classes: Classes, counted: bool) -> bool:
+    """From every state, of characters that begin alike some may always come where any may; `counted`: to each state."""
+    ways = {frozenset(row.items()) if counted else frozenset((c, 0) for c in row) for row in table.rows}
+    return all(_leaves_some_of(dict(row), block, classes) for block in _blocks(table, classes) for row in ways)
+
+
+def _leaves_some_of(row: dict[int, int], block: _Block, classes: Classes) -> bool:
     left: dict[int, set[int]] = {}
     for c, number in block:
         if c in row:
-            left.setdefault(row[c] if counted else 0, set()).add(number)
+            left.setdefault(row[c], set()).add(number)
     return not any(classes.refusable(frozenset(numbers)) for numbers in left.values())
 
 

@@ -69,6 +69,7 @@ class Screen:
         self._escaped: dict[tuple[Standing, int], Standing] = {}
         self._spots: dict[Standing, Spot] = {}
         self._steps = 0
+        blocklist.prepare()
         if json:
             self._look_past_escapes()
 
