@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property, lru_cache
 
 from grammar.automata import CharDfa
-from grammar.blocked.fold import SPACE, symbols_of
+from grammar.blocked.fold import BORDER, SPACE, symbols_of
 from grammar.blocked.patterns import without
 from grammar.blocked.phrases import Phrases
 from grammar.blocked.product import Classes, without_phrases
@@ -29,6 +29,7 @@ class Blocklist:
         if not all(isinstance(pattern, str) for pattern in patterns):
             raise InvalidGrammar("patterns are texts", param="blocklist_patterns")
         self.machine = Phrases(phrases) if phrases else None
+        self._least = min((len(symbols_of(p, SPACE)[0].rstrip(" ").replace(BORDER, "")) for p in phrases), default=0)
         self.patterns = patterns
         _ = self.texts
 
@@ -62,7 +63,8 @@ class Blocklist:
 
     def holds(self, text: str) -> bool:
         """Is a phrase or a pattern in `text`?"""
-        if self.machine is not None and self.machine.step(0, symbols_of(text, SPACE)[0]) == Phrases.FOUND:
+        short = len(text) < self._least and text.isascii()  # other characters may be spelled by several symbols
+        if not short and self.machine is not None and self.machine.step(0, symbols_of(text, SPACE)[0]) == Phrases.FOUND:
             return True
         return self.texts is not None and not self.texts.accepts(text)
 

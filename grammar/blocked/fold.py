@@ -6,6 +6,7 @@ look-alike letters, digits for letters, letters spaced out. An output rail sees 
 
 from __future__ import annotations
 
+import re
 import sys
 import unicodedata
 from bisect import bisect_right
@@ -54,6 +55,10 @@ def _unspaced(symbol: str) -> bool:
 
 def symbols_of(text: str, before: int = OTHER) -> tuple[str, int]:
     """Symbols of `text` after a symbol of kind `before`, and the kind of the last one."""
+    return _of_ascii(text, before) if text.isascii() else _of_any(text, before)
+
+
+def _of_any(text: str, before: int) -> tuple[str, int]:
     found: list[str] = []
     for char in text:
         for symbol, kind in folded(char):
@@ -64,6 +69,26 @@ def symbols_of(text: str, before: int = OTHER) -> tuple[str, int]:
             found.append(symbol)
             before = kind
     return "".join(found), before
+
+
+def _of_ascii(text: str, before: int) -> tuple[str, int]:
+    """The same in a few steps for all of the text."""
+    symbols = text.lower().translate(_ASCII)
+    if "  " in symbols:
+        symbols = _BLANKS.sub(" ", symbols)
+    if before == SPACE and symbols[:1] == " ":
+        symbols = symbols[1:]
+    if not symbols:
+        return "", before
+    symbols = _WORD_BEGINS.sub(BORDER, symbols)
+    if before == WORD and symbols[0] == BORDER:
+        symbols = symbols[1:]
+    return symbols, kind_of(symbols[-1])
+
+
+_ASCII = {code: " " if chr(code).isspace() else None for code in (*range(0x20), 0x7F)}
+_BLANKS = re.compile("  +")
+_WORD_BEGINS = re.compile("(?<![0-9a-z])(?=[0-9a-z])")
 
 
 @lru_cache(maxsize=1)

@@ -15,6 +15,7 @@ from grammar.blocked.fold import BORDER, SPACE, WORD, kind_of, symbols_of
 from grammar.trie import I32
 
 _AFTER = "\U0010ffff"
+_SHORT = 3
 
 
 class Phrases:
@@ -80,19 +81,43 @@ class Spelled:
         pairs = sorted((symbols_of(text)[0], token) for token, text in enumerate(texts) if text is not None)
         self.symbols = [symbols for symbols, _ in pairs]
         self.ids = np.array([token for _, token in pairs], np.int32)
+        self._spans: dict[str, tuple[int, int]] = {}
+        for size in range(1, _SHORT + 1):
+            self._index(size)
 
-    def beginning(self, prefix: str) -> tuple[int, int]:
-        """Range of the tokens that begin with `prefix`."""
-        return bisect_left(self.symbols, prefix), bisect_right(self.symbols, prefix + _AFTER)
+    def _index(self, size: int) -> None:
+        """Remember the ranges of all beginnings of `size` symbols: most that are asked for are none, or end there."""
+        starts: dict[str, int] = {}
+        for place, symbols in enumerate(self.symbols):
+            starts.setdefault(symbols[:size], place)
+        ends = [*list(starts.values())[1:], len(self.symbols)]
+        self._spans.update(
+            (prefix, (first, last))
+            for (prefix, first), last in zip(starts.items(), ends, strict=True)
+            if len(prefix) == size
+        )
+
+    def beginning(self, prefix: str, first: int = 0, last: int | None = None) -> tuple[int, int]:
+        """Range of the tokens that begin with `prefix`, all of them between `first` and `last`."""
+        if len(prefix) <= _SHORT:
+            return self._spans.get(prefix, (0, 0))
+        symbols = self.symbols
+        last = len(symbols) if last is None else last
+        first = bisect_left(symbols, prefix, first, last)
+        if first == last or not symbols[first].startswith(prefix):
+            return first, first
+        return first, bisect_right(symbols, prefix + _AFTER, first, last)
 
 
 class Refused:
-    """Tokens that finish a phrase, by state. `spelled`: the vocabulary."""
+    """Tokens that finish a phrase, by state. `spelled`: the vocabulary; `besides`: tokens refused in every state."""
 
-    def __init__(self, phrases: Phrases, spelled: Spelled) -> None:
+    def __init__(self, phrases: Phrases, spelled: Spelled, besides: I32) -> None:
         self.phrases = phrases
         self.spelled = spelled
-        self._anywhere, self._at_word = self._whole()
+        anywhere, at_word = self._whole()
+        self._within_word = np.unique(np.concatenate([besides, anywhere]))
+        self._elsewhere = np.unique(np.concatenate([self._within_word, at_word]))
 
     def _whole(self) -> tuple[I32, I32]:
         """Tokens that spell a whole phrase: whatever stands before, or only where the token begins a word."""
@@ -119,28 +144,32 @@ class Refused:
 
     def ids(self, state: int, before: int) -> I32:
         """Sorted tokens refused in `state`, after a symbol of kind `before`."""
-        parts = [self._anywhere] if before == WORD else [self._anywhere, self._at_word]
+        always = self._within_word if before == WORD else self._elsewhere
+        parts: list[I32] = []
         for place in self.phrases.begun(state):
             self._rests(place, before, parts)
-        return np.unique(np.concatenate(parts))
+        return np.unique(np.concatenate([always, *parts])) if parts else always
 
     def _rests(self, place: int, before: int, parts: list[I32]) -> None:
-        """Tokens that begin with the rest of a phrase begun: down both tries at once.
+        """Adds tokens that begin with the rest of a phrase begun: down both tries at once.
 
         The vocabulary is sorted as if each token began a text: within a word its first border is not spelled, and after
         a blank its first blank counts for nothing.
         """
-        pending: list[tuple[int, str]] = []
-        for symbol, after in self.phrases.below[place].items():
-            pending.append((after, BORDER + symbol if before == WORD and kind_of(symbol) == WORD else symbol))
+        below, final, spelled = self.phrases.below, self.phrases.final, self.spelled
+        pending: list[tuple[int, str, int, int]] = []
+        every = len(spelled.symbols)
+        for symbol, after in below[place].items():
+            within = before == WORD and kind_of(symbol) == WORD
+            pending.append((after, BORDER + symbol if within else symbol, 0, every))
             if before == SPACE:
-                pending.append((after, " " + symbol))
+                pending.append((after, " " + symbol, 0, every))
         while pending:
-            state, text = pending.pop()
-            first, last = self.spelled.beginning(text)
+            state, text, first, last = pending.pop()
+            first, last = spelled.beginning(text, first, last)
             if first == last:
                 continue
-            if self.phrases.final[state]:
-                parts.append(self.spelled.ids[first:last])
+            if final[state]:
+                parts.append(spelled.ids[first:last])
             else:
-                pending.extend((after, text + symbol) for symbol, after in self.phrases.below[state].items())
+                pending.extend([(after, text + symbol, first, last) for symbol, after in below[state].items()])

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import sys
 from bisect import bisect_right
-from itertools import pairwise
+from functools import cached_property
+from itertools import islice, pairwise
+
+import numpy as np
 
 from grammar.automata import CharDfa
 from grammar.automata.algebra import joint_alphabet
@@ -46,6 +49,7 @@ class Classes:
         self._refusable: dict[frozenset[int], bool] = {}
         self._kinds = {after: kind_of(s) for below in phrases.below for s, after in below.items()}
         self._going_on = self._places()
+        _ = self.blocks
 
     def _places(self) -> dict[str, set[int]]:
         """For each symbol the states in which it goes on with a phrase that was begun."""
@@ -87,9 +91,13 @@ class Classes:
         """States in which a character of the class may do something else than in state 0."""
         return self._going_on.get(self.symbols[number][0][0], _NONE) | self._going_on.get(BORDER, _NONE)
 
-    def number_of(self, code: int) -> int:
-        """Class of a character."""
-        return self.numbers[bisect_right(self.starts, code) - 1]
+    @cached_property
+    def blocks(self) -> tuple[list[int], list[int], list[int]]:
+        """Characters that begin like some that may finish a phrase, block after block; their classes; blocks' sizes."""
+        alike = [range(b * _BLOCK, (b + 1) * _BLOCK) for b in {code // _BLOCK for code in self.hot}]
+        codes = [code for block in (*alike, _ESCAPED) for code in block]
+        numbers = [self.numbers[bisect_right(self.starts, code) - 1] for code in codes]
+        return codes, numbers, [len(block) for block in (*alike, _ESCAPED)]
 
     def _fill(self) -> None:
         number: dict[Symbols, int] = {}
@@ -202,10 +210,10 @@ _Block = frozenset[tuple[int, int]]
 
 def _blocks(table: Table, classes: Classes) -> set[_Block]:
     """Characters that begin alike, as pairs of a class of `table` and one of `classes`."""
-    codes = [range(block * _BLOCK, (block + 1) * _BLOCK) for block in {code // _BLOCK for code in classes.hot}]
-    return {
-        frozenset([(table.class_of(code), classes.number_of(code)) for code in block]) for block in [*codes, _ESCAPED]
-    }
+    codes, numbers, sizes = classes.blocks
+    own = np.array(table.classes)[np.searchsorted(table.starts, codes, "right") - 1].tolist()
+    pairs = zip(own, numbers, strict=True)
+    return {frozenset(islice(pairs, size)) for size in sizes}
 
 
 def _leaves_some(table: Table, classes: Classes, counted: bool) -> bool:

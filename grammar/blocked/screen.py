@@ -61,9 +61,10 @@ class Screen:
         self.vocabulary = vocabulary
         pattern = lexeme_of(blocklist.texts, json) if blocklist.texts is not None else None
         self.reader = Reader(blocklist.machine, pattern, json)
-        self._refused = Refused(blocklist.machine, _spelled(vocabulary, json)) if blocklist.machine else None
         self._allowed = Allowed(pattern, vocabulary) if pattern is not None else None
         self._outside, self._later = self._by_trial() if json else (_NONE, _NONE)
+        machine = blocklist.machine
+        self._refused = None if machine is None else Refused(machine, _spelled(vocabulary, json), self._later)
         self._struck: dict[tuple[int, int], I32] = {}
         self._verdicts: dict[tuple[Standing, bytes], bool] = {}
         self._escaped: dict[tuple[Standing, int], Standing] = {}
@@ -137,8 +138,8 @@ class Screen:
     def _remember(self, phrase: int, before: int) -> I32:
         if len(self._struck) > _KEPT:
             self._struck.clear()
-        refused = self._refused.ids(phrase, before) if self._refused is not None else _NONE
-        struck = self._struck[phrase, before] = np.union1d(refused, self._later).astype(np.int32)
+        struck = self._later if self._refused is None else self._refused.ids(phrase, before)
+        self._struck[phrase, before] = struck
         return struck
 
     def strike_by_trial(self, row: Mask, at: Standing) -> None:

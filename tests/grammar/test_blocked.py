@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import sys
+import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
@@ -28,6 +30,7 @@ from grammar import (
 from grammar.automata import CharDfa
 from grammar.automata.budget import DEFAULT_BUDGET
 from grammar.blocked import Blocklist, screen
+from grammar.blocked.fold import OTHER, SPACE, WORD, _of_any, fold_runs, folded, kind_of, symbols_of
 from grammar.blocked.product import _product
 from grammar.blocked.sets import unblocked
 from grammar.schema import strings
@@ -147,7 +150,6 @@ def texts_of(value: Any) -> Iterator[str]:
 def test_no_answer_drawn_under_the_masks_holds_anything_blocked(name: str) -> None:
     """Judged from the decoded strings, by Python's own means."""
     import re
-    import unicodedata
 
     compiled = GRAMMARS[name]()
     for seed in range(60):
@@ -305,6 +307,40 @@ def test_texts_without_phrases_are_what_looking_into_each_says(pattern: str) -> 
     without = CharDfa(_product(texts.table, blocked._classes, DEFAULT_BUDGET))
     for text in texts.enumerate(60):
         assert without.accepts(text) is not blocked.holds(text), text
+
+
+def test_runs_of_characters_fold_as_each_of_them_does() -> None:
+    starts = [start for start, _ in fold_runs()]
+    for (start, symbols), end in zip(fold_runs(), [*starts[1:], sys.maxunicode + 1], strict=True):
+        for code in {start, end - 1, *range(start, min(end, start + 400))}:
+            char = chr(code)
+            own = folded(char)
+            plain = unicodedata.category(char) in ("Cn", "Co", "Cs") or (len(own) == 1 and own[0][0] == char)
+            assert symbols == ((("", kind_of(char)),) if plain else own), hex(code)
+
+
+def test_ascii_texts_fold_as_any_text_does() -> None:
+    pick = random.Random(1)
+    for _ in range(3_000):
+        text = "".join(pick.choice("aZ09_- \t\n\0\x1f\x7f.") for _ in range(pick.randrange(8)))
+        for before in (SPACE, OTHER, WORD):
+            assert symbols_of(text, before) == _of_any(text, before), (text, before)
+
+
+def test_refused_tokens_are_those_that_bring_a_phrase_about() -> None:
+    """After every beginning of a phrase, at a word's border and inside a word."""
+    phrases = (*PHRASES, "red foxes", "ox b", "b", "1 2")
+    blocked = Blocklist(phrases, ())
+    made = screen.Screen(blocked, vocabulary(), json=True)
+    whole = [t for t, word in enumerate(vocabulary().words) if word and not 0x80 <= word[0] < 0xC0]
+    begun = {before + phrase[:size] for phrase in phrases for size in range(len(phrase)) for before in ("", "x", ". ")}
+    for text in begun:
+        at = made.reader.after(made.reader.opened, text.encode())
+        if not at.found:
+            refused, _ = made.refused(at)
+            assert refused.tolist() == [t for t in whole if made.blocks(at, vocabulary().words[t])], text
+    assert blocked.holds("B")
+    assert not blocked.holds("")
 
 
 def test_what_is_remembered_of_a_text_is_shared_bounded_and_changes_no_mask(monkeypatch: pytest.MonkeyPatch) -> None:
