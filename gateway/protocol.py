@@ -1,7 +1,9 @@
-"""The HTTP protocol of uvicorn, with an end to patience: heads that never come, heads without end, readers that stop.
+"""The HTTP protocol of uvicorn, with an end to patience: heads that never come, heads without end, bodies that go on
+after their answer, readers that stop.
 It tells what runs for a client that the client has left, and writes with few system calls.
 
-Nothing here costs a well-behaved client anything: timers are set once for a head, and where a reader falls behind.
+Nothing here costs a well-behaved client anything: timers are set once for a head, where a reader falls behind, and
+where an answer comes before the end of the body.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ def guarded_protocol(settings: ServerSettings) -> type[HttpToolsProtocol]:
             self._head_bytes = 0
             self._head: asyncio.TimerHandle | None = None
             self._stall: asyncio.TimerHandle | None = None
+            self._rest: asyncio.TimerHandle | None = None
             self._leaving = Leaving()
 
         def connection_made(self, transport: Any) -> None:
@@ -34,6 +37,7 @@ def guarded_protocol(settings: ServerSettings) -> type[HttpToolsProtocol]:
         def connection_lost(self, exc: Exception | None) -> None:
             _stop(self._head)
             _stop(self._stall)
+            _stop(self._rest)
             super().connection_lost(exc)
             self._leaving.left()
 
@@ -59,6 +63,17 @@ def guarded_protocol(settings: ServerSettings) -> type[HttpToolsProtocol]:
             _stop(self._head)
             self._head = None
             super().on_headers_complete()
+
+        def on_message_complete(self) -> None:
+            _stop(self._rest)
+            super().on_message_complete()
+
+        def on_response_complete(self) -> None:
+            """What was answered before its body had come may send the rest, so that its answer is not lost with the
+            connection, but not for ever."""
+            super().on_response_complete()
+            if self.cycle.response_complete and self.cycle.more_body:
+                self._rest = self.loop.call_later(settings.body_s, self.transport.abort)
 
         def pause_writing(self) -> None:
             """The other side has not taken what was sent."""

@@ -11,10 +11,10 @@ from typing import Any
 
 from fastapi import APIRouter
 from fastapi.routing import APIRoute
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gateway.api.errors import answer_of
+from gateway.api.errors import answer_of, client_left
 from plugins import SluicegateError
 
 Endpoint = Callable[[Request], Awaitable[Any]]
@@ -45,4 +45,6 @@ class Direct:
             response = await endpoint(request)
         except SluicegateError as error:
             response = answer_of(request, error)
+        except ClientDisconnect:
+            response = client_left(request)
         await response(scope, receive, send)

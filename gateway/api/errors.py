@@ -11,12 +11,15 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from gateway.api.messages_answer import message_error
 from plugins import RequestError, ServiceError, SluicegateError
 
 log = logging.getLogger("sluicegate.http")
 JSON = "application/json"
+_CLIENT_LEFT = 499
+"""As nginx notes it."""
 
 
 def error_body(error: SluicegateError) -> bytes:
@@ -54,6 +57,12 @@ def answer_of(request: Request, error: SluicegateError) -> Response:
     return Response(_body(request, error), error_status(error), error_headers(error), JSON)
 
 
+def client_left(request: Request) -> Response:
+    """For nobody: an answer to a body that never came whole."""
+    log.info("%s %s: the client left before its body had come", request.method, request.url.path)
+    return Response(status_code=_CLIENT_LEFT)
+
+
 def add_error_handlers(app: FastAPI) -> None:
     """Every error leaves in a shape that the path's clients read."""
 
@@ -73,6 +82,9 @@ def add_error_handlers(app: FastAPI) -> None:
         refused = RequestError(f"`{path}`: {first['msg']}", param=path or None, code="invalid_parameter")
         return Response(_body(request, refused), 400, media_type=JSON)
 
+    async def gone(request: Request, error: Exception) -> Response:
+        return client_left(request)
+
     async def unexpected(request: Request, error: Exception) -> Response:
         log.exception("%s %s failed", request.method, request.url.path, exc_info=error)
         hidden = SluicegateError("the gateway failed on this request; the log of the gateway says why")
@@ -81,6 +93,7 @@ def add_error_handlers(app: FastAPI) -> None:
     app.add_exception_handler(SluicegateError, ours)
     app.add_exception_handler(HTTPException, http)
     app.add_exception_handler(RequestValidationError, malformed)
+    app.add_exception_handler(ClientDisconnect, gone)
     app.add_exception_handler(Exception, unexpected)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import resource
 import socket
 import ssl
@@ -24,6 +25,7 @@ from gateway.config import load
 from gateway.server import _uvicorn_config
 from gateway.testing import TestApp
 from plugins import ConfigurationError
+from tests.waiting import until
 
 CHAT = "/v1/chat/completions"
 BODY = json.dumps({"model": "scripted", "messages": [{"role": "user", "content": "hi"}]}).encode()
@@ -39,7 +41,7 @@ class Served:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def raw(self, *pieces: bytes, pause_s: float = 0.0, limit_s: float = 5.0) -> bytes:
+    def raw(self, *pieces: bytes, pause_s: float = 0.0, limit_s: float = 30.0) -> bytes:
         """Everything that comes back until the gateway closes or falls silent."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=limit_s) as connection:
             for piece in pieces:
@@ -48,12 +50,12 @@ class Served:
             return _all(connection)
 
     def still_serves(self) -> bool:
-        return httpx.post(self.url + CHAT, content=BODY).status_code == 200
+        return httpx.post(self.url + CHAT, content=BODY, timeout=60).status_code == 200
 
 
 def _all(connection: socket.socket) -> bytes:
     found = b""
-    connection.settimeout(1.5)
+    connection.settimeout(30)
     try:
         while data := connection.recv(65536):
             found += data
@@ -72,8 +74,7 @@ def served(server: dict[str, Any] | None = None, **more: Any) -> Iterator[Served
     running = uvicorn.Server(_uvicorn_config(app.house.settings, app.house))
     thread = threading.Thread(target=lambda: asyncio.run(running.serve(sockets=[listener])), daemon=True)
     thread.start()
-    while not app.house.ready:
-        time.sleep(0.01)
+    until(lambda: app.house.ready)
     try:
         yield Served(listener.getsockname()[1], app)
     finally:
@@ -178,6 +179,33 @@ def test_a_body_that_never_ends_is_given_up(gateway: Served) -> None:
     assert b"request_timeout" in answer
 
 
+@pytest.mark.parametrize(
+    ("started", "drop"),
+    [
+        (head(b"content-length: 5000") + b"{", b"x"),
+        (head(b"transfer-encoding: chunked") + b"1\r\n{\r\n", b"1\r\nx\r\n"),
+    ],
+    ids=["length", "chunks"],
+)
+def test_drops_of_a_body_that_was_given_up_keep_no_connection_open(
+    gateway: Served, started: bytes, drop: bytes
+) -> None:
+    """The answer came, and whoever goes on sending is closed after as long as a whole body may take."""
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=30) as connection:
+        connection.sendall(started)
+        assert connection.recv(12) == b"HTTP/1.1 408"
+
+        def closed() -> bool:
+            try:
+                connection.sendall(drop)
+            except ConnectionError:
+                return True
+            return False
+
+        until(closed)
+    assert gateway.still_serves()
+
+
 def test_a_giant_body_is_not_read(gateway: Served) -> None:
     answer = gateway.raw(head(b"content-length: 99999999999") + b"x" * 1000)
     assert answer.startswith(b"HTTP/1.1 413")
@@ -224,21 +252,42 @@ def rss_bytes() -> int:
 
 def test_half_open_connections_hold_nobody_up() -> None:
     """Two hundred that said their piece and shut their side down, and two hundred that said half of it: each is
-    answered or dropped, and others are served meanwhile."""
-    with served({"head_s": 0.5, "body_s": 0.5}) as gateway:
+    answered or dropped, long before any deadline, and others are served meanwhile."""
+    with served({"head_s": 300, "body_s": 300}) as gateway:
         whole, half = head(LENGTH) + BODY, head(LENGTH) + BODY[:10]
-        connections = [socket.create_connection(("127.0.0.1", gateway.port), timeout=10) for _ in range(400)]
+        connections = [socket.create_connection(("127.0.0.1", gateway.port), timeout=60) for _ in range(400)]
         for i, connection in enumerate(connections):
-            with contextlib.suppress(OSError):  # dropped by now, on a slow machine
-                connection.sendall(whole if i % 2 else half)
-                connection.shutdown(socket.SHUT_WR)
+            connection.sendall(whole if i % 2 else half)
+            connection.shutdown(socket.SHUT_WR)
         assert gateway.still_serves()
-        ends = [connection.recv(12) for connection in connections]
+        ends = [_end(connection) for connection in connections]
         assert set(ends[::2]) <= {b"", b"HTTP/1.1 400", b"HTTP/1.1 408"}
         assert set(ends[1::2]) <= {b"", b"HTTP/1.1 200"}
         for connection in connections:
             connection.close()
         assert gateway.still_serves()
+
+
+def _end(connection: socket.socket) -> bytes:
+    """How its answer begins; empty where it was dropped."""
+    try:
+        return connection.recv(12)
+    except ConnectionResetError:
+        return b""
+
+
+@pytest.mark.parametrize("path", [b"/v1/chat/completions", b"/v1/messages", b"/v1/moderations"])
+def test_a_client_that_leaves_in_the_middle_of_its_body_is_no_failure_of_ours(
+    gateway: Served, path: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One line in the log, and no traceback: whoever hangs up cannot fill the log with them."""
+    caplog.set_level(logging.INFO)
+    started = b"POST %s HTTP/1.1\r\nhost: x\r\ncontent-length: 500\r\n\r\n{" % path
+    with socket.create_connection(("127.0.0.1", gateway.port)) as connection:
+        connection.sendall(started)
+    until(lambda: "the client left before its body had come" in caplog.text)
+    assert gateway.still_serves()
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
 def test_a_deep_schema_is_a_400(gateway: Served) -> None:
@@ -257,7 +306,7 @@ def test_a_reader_that_stops_is_dropped_and_its_generation_ends() -> None:
         connection.connect(("127.0.0.1", gateway.port))
         body = json.dumps({**json.loads(BODY), "stream": True}).encode()
         connection.sendall(head(b"content-length: %d" % len(body)) + body)
-        [outcome] = gateway.app.wait_for_outcomes(1, limit_s=15)
+        [outcome] = gateway.app.wait_for_outcomes(1, limit_s=60)
         assert outcome.error == "cancelled"
         assert gateway.app.model.generations[0].cancelled
         connection.close()
@@ -272,7 +321,7 @@ def test_a_client_that_vanishes_ends_its_generation() -> None:
         connection.recv(1000)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")  # RST
         connection.close()
-        gateway.app.wait_for_outcomes(1)
+        gateway.app.wait_for_outcomes(1, limit_s=60)
         assert gateway.app.model.generations[0].cancelled
 
 
@@ -284,25 +333,20 @@ def test_many_idle_streams_stay_open_and_cost_little() -> None:
         connections = [socket.create_connection(("127.0.0.1", gateway.port)) for _ in range(400)]
         for connection in connections:
             connection.sendall(request)
-        deadline = time.monotonic() + 20
-        while len(gateway.app.model.generations) < 400 and time.monotonic() < deadline:
-            time.sleep(0.02)
-        assert len(gateway.app.model.generations) == 400
+        until(lambda: len(gateway.app.model.generations) == 400)
         assert httpx.get(gateway.url + "/healthz").status_code == 200
         for connection in connections:
             connection.close()
-        assert len(gateway.app.wait_for_outcomes(400, limit_s=20)) == 400
+        assert len(gateway.app.wait_for_outcomes(400, limit_s=60)) == 400
 
 
 def test_connections_beyond_the_limit_are_told_so() -> None:
     with served({"max_connections": 5, "head_s": 30}) as gateway:
         held = [socket.create_connection(("127.0.0.1", gateway.port)) for _ in range(6)]
-        time.sleep(0.1)
-        assert httpx.get(gateway.url + "/healthz").status_code == 503
+        until(lambda: httpx.get(gateway.url + "/healthz").status_code == 503)
         for connection in held:
             connection.close()
-        time.sleep(0.1)
-        assert httpx.get(gateway.url + "/healthz").status_code == 200
+        until(lambda: httpx.get(gateway.url + "/healthz").status_code == 200)
 
 
 @pytest.fixture(scope="module")
