@@ -90,7 +90,7 @@ class Spelled:
         starts: dict[str, int] = {}
         for place, symbols in enumerate(self.symbols):
             starts.setdefault(symbols[:size], place)
-        ends = [*list(starts.values())[1:], len(self.symbols)]
+        ends = [*starts.values(), len(self.symbols)][1:]
         self._spans.update(
             (prefix, (first, last))
             for (prefix, first), last in zip(starts.items(), ends, strict=True)

@@ -9,11 +9,10 @@ import numpy as np
 
 from grammar import kernels
 from grammar.blocked.blocklist import Blocklist
-from grammar.blocked.fold import OTHER, SPACE, WORD
+from grammar.blocked.halves import Halves, spelled_of
 from grammar.blocked.patterns import Allowed, lexeme_of
-from grammar.blocked.phrases import Refused, Spelled
-from grammar.blocked.reading import Reader, Standing, closing_quote, decoded
-from grammar.json_escapes import BACKSLASH
+from grammar.blocked.phrases import Refused
+from grammar.blocked.reading import Reader, Standing, closing_quote
 from grammar.trie import I32
 from grammar.vocabulary import Vocabulary
 from plugins.contract import Mask
@@ -42,11 +41,12 @@ class Spot:
 
     def strike(self, row: Mask) -> None:
         """Take the tokens out of `row` that would bring a phrase or a pattern about."""
-        if self.standing.begun:
-            self.screen.strike_by_trial(row, self.standing)
-            return
         if self._struck is None:
-            self._struck, self._allowed = self.screen.refused(self.standing)
+            found = self.screen.refused(self.standing)
+            if found is None:
+                self.screen.strike_by_trial(row, self.standing)
+                return
+            self._struck, self._allowed = found
             self.bare = not self._struck.size and self._allowed is None
         if self._struck.size:
             kernels.clear_bits(row, self._struck)
@@ -63,16 +63,13 @@ class Screen:
         self.reader = Reader(blocklist.machine, pattern, json)
         self._allowed = Allowed(pattern, vocabulary) if pattern is not None else None
         self._outside, self._later = self._by_trial() if json else (_NONE, _NONE)
-        machine = blocklist.machine
-        self._refused = None if machine is None else Refused(machine, _spelled(vocabulary, json), self._later)
+        machine, spelled = blocklist.machine, spelled_of(vocabulary, json)
+        self._refused = None if machine is None else Refused(machine, spelled.whole, self._later)
+        self._halves = Halves(machine, vocabulary, self.reader, spelled.behind)
         self._struck: dict[tuple[int, int], I32] = {}
-        self._verdicts: dict[tuple[Standing, bytes], bool] = {}
-        self._escaped: dict[tuple[Standing, int], Standing] = {}
         self._spots: dict[Standing, Spot] = {}
         self._steps = 0
         blocklist.prepare()
-        if json:
-            self._look_past_escapes()
 
     @property
     def start(self) -> Spot:
@@ -114,26 +111,22 @@ class Screen:
                 later.append(token)
         return np.array(outside, np.int32), np.array(later, np.int32)
 
-    def _look_past_escapes(self) -> None:
-        """After a backslash a third of the vocabulary may come, and all of it is tried. After most texts the escape
-        leads to the same few standings; they are tried here, or the first backslash of a text would take 30 ms."""
-        for before in (SPACE, OTHER, WORD):
-            at = self.reader.opened._replace(before=before, begun=BACKSLASH)
-            for token, word in enumerate(self.vocabulary.words):
-                if word and word[0] in _ESCAPES:
-                    self._verdict(at, token)
-
     def blocks(self, at: Standing, word: bytes) -> bool:
         return self.reader.after(at, word).found
 
-    def refused(self, at: Standing) -> tuple[I32, I32 | None]:
-        """Tokens that are refused between characters, and a row of those that the patterns leave (None: all)."""
+    def refused(self, at: Standing) -> tuple[I32, I32 | None] | None:
+        """Tokens that are refused, and a row of those that the patterns leave (None: all). None where each token that
+        may come has to be tried."""
         if not at.inside:
             return self._outside, None
+        allowed = None if self._allowed is None else self._allowed.row(at.pattern)
+        if at.begun:
+            halves = self._halves.refused(at)
+            return None if halves is None else (halves, allowed)
         struck = self._struck.get((at.phrase, at.before))
         if struck is None:
             struck = self._remember(at.phrase, at.before)
-        return struck, None if self._allowed is None else self._allowed.row(at.pattern)
+        return struck, allowed
 
     def _remember(self, phrase: int, before: int) -> I32:
         if len(self._struck) > _KEPT:
@@ -143,35 +136,13 @@ class Screen:
         return struck
 
     def strike_by_trial(self, row: Mask, at: Standing) -> None:
-        """Inside a character: few tokens go on with it."""
-        bits = np.unpackbits(row.view(np.uint8), bitorder="little")
-        struck = [token for token in np.flatnonzero(bits).tolist() if self._verdict(at, token)]
+        """Between the halves of a pair: few tokens go on with it."""
+        words = self.vocabulary.words
+        bits = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")[: len(words)])
+        struck = [token for token in bits.tolist() if self.blocks(at, words[token])]
         kernels.clear_bits(row, np.array(struck, np.int32))
 
-    def _verdict(self, at: Standing, token: int) -> bool:
-        words = self.vocabulary.words
-        word = words[token] if token < len(words) else b""
-        if at.begun == BACKSLASH and word and word[0] in _ESCAPES:
-            at, word = self._past_escape(at, word[0]), word[1:]
-        if not word:
-            return at.found
-        known = self._verdicts.get((at, word))
-        if known is None:
-            if len(self._verdicts) > 200_000:
-                self._verdicts.clear()
-            known = self._verdicts[at, word] = self.blocks(at, word)
-        return known
 
-    def _past_escape(self, at: Standing, letter: int) -> Standing:
-        known = self._escaped.get((at, letter))
-        if known is None:
-            if len(self._escaped) > 20_000:
-                self._escaped.clear()
-            known = self._escaped[at, letter] = self.reader.after(at, bytes([letter]))
-        return known
-
-
-_ESCAPES = frozenset(b'"\\/bfnrt')
 _KEPT = 4_000
 _SPOTS = 4_000
 _STEPS = 100_000
@@ -203,22 +174,3 @@ def leaving(blocklist: Blocklist, vocabulary: Vocabulary) -> I32:
         ]
         known = vocabulary.screens[key] = np.array(found, np.int32)
     return known
-
-
-def _spelled(vocabulary: Vocabulary, json: bool) -> Spelled:
-    key = ("spelled", json)
-    known: Spelled | None = vocabulary.screens.get(key)
-    if known is None:
-        known = Spelled([_text(word, json) for word in vocabulary.words])
-        vocabulary.screens[key] = known
-    return known
-
-
-def _text(word: bytes, json: bool) -> str | None:
-    """What a token adds to an open text, None where it begins inside a character (or is special)."""
-    if not word or 0x80 <= word[0] < 0xC0:
-        return None
-    if json:
-        end = closing_quote(b"", word)
-        word = word if end < 0 else word[:end]
-    return decoded(word, json)[0]

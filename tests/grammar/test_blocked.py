@@ -337,10 +337,46 @@ def test_refused_tokens_are_those_that_bring_a_phrase_about() -> None:
     for text in begun:
         at = made.reader.after(made.reader.opened, text.encode())
         if not at.found:
-            refused, _ = made.refused(at)
-            assert refused.tolist() == [t for t in whole if made.blocks(at, vocabulary().words[t])], text
+            refused = made.refused(at)
+            assert refused is not None
+            assert refused[0].tolist() == [t for t in whole if made.blocks(at, vocabulary().words[t])], text
     assert blocked.holds("B")
     assert not blocked.holds("")
+
+
+@pytest.mark.parametrize("patterns", [(), PATTERNS])
+def test_inside_characters_the_mask_equals_trying_every_token(patterns: tuple[str, ...]) -> None:
+    """Texts that break off after a backslash, inside `\\u0065` or a surrogate pair, and between bytes of UTF-8, in tokens
+    that are all their pieces."""
+    texts = [
+        r"r\u0065d f\u006fx",
+        r"r\u0061d fox",
+        r"n\u006f \no",
+        r"x\tno\nno",
+        r"\ud83d\ude00 no",
+        "é bé b",
+        "x日本é",
+        "n日no",
+    ]
+    spelled = [text.encode() for text in texts]
+    pieces = {text[i:j] for text in spelled for i in range(len(text)) for j in range(i + 2, i + 11)}
+    pieces |= {piece + b'"' for piece in pieces} | {piece + b'","ab' for piece in pieces if len(piece) < 4}
+    words = [*(bytes([b]) for b in range(256)), *sorted(pieces)]
+    own = Vocabulary.from_bytes([*words, b""], eos_token_ids=[len(words)])
+    options = GrammarOptions(blocklist=(*PHRASES, "no", "é b", "n日"), blocklist_patterns=patterns)
+    strings = {"type": "array", "items": {"type": "string"}}
+    for compiled, start in (
+        (compile_text(own, options=options), b""),
+        (compile_json_schema(strings, own, options=options), b'["'),
+    ):
+        for text in spelled:
+            rest = iter(start + text)
+
+            def follow(matcher: Matcher, pick: random.Random, rest: Iterator[int] = rest) -> int | None:
+                byte = next(rest, None)
+                return byte if byte in allowed(matcher, own) else None
+
+            check_masks(compiled, 0, 60, follow)
 
 
 def test_what_is_remembered_of_a_text_is_shared_bounded_and_changes_no_mask(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,148 @@
+"""Tokens refused where a text ends inside a character: after a backslash, inside `\\u0061`, between bytes of UTF-8.
+
+What finishes the character, the *head* of a token, says where the text then stands, the same for most heads.
+What comes behind is looked up in the vocabulary of all such rests, as it is after whole characters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from grammar.blocked.phrases import Phrases, Refused, Spelled
+from grammar.blocked.reading import Reader, Standing, closing_quote, decoded
+from grammar.trie import I32
+from grammar.vocabulary import Vocabulary
+
+_BACKSLASH = b"\\"
+_ESCAPES = frozenset(b'"\\/bfnrt')
+_HEX = frozenset(b"0123456789abcdefABCDEF")
+_LATER = frozenset(range(0x80, 0xC0))
+_NONE = np.empty(0, np.int32)
+
+
+class Behind:
+    """Tokens of which the first `size` bytes are all among `head`, and how their rests are spelled."""
+
+    def __init__(self, vocabulary: Vocabulary, size: int, head: frozenset[int], json: bool) -> None:
+        self.size = size
+        self.by_head: dict[bytes, list[int]] = {}
+        rests: list[str | None] = [None] * len(vocabulary.words)
+        for token, word in enumerate(vocabulary.words):
+            if len(word) >= size and head.issuperset(word[:size]):
+                self.by_head.setdefault(word[:size], []).append(token)
+                rests[token] = _text(word[size:], json)
+        self.spelled = Spelled(rests)
+
+
+class Spellings:
+    """A vocabulary by what its tokens add to a text: to one that ends with a whole character, or inside one. `json` as
+    in `Reader`."""
+
+    def __init__(self, vocabulary: Vocabulary, json: bool) -> None:
+        self.vocabulary = vocabulary
+        self.json = json
+        self.whole = Spelled([_text(word, json) for word in vocabulary.words])
+        self._behind: dict[tuple[int, frozenset[int]], Behind] = {}
+        if json:
+            self.behind(1, _ESCAPES)
+
+    def behind(self, size: int, head: frozenset[int]) -> Behind:
+        known = self._behind.get((size, head))
+        if known is None:
+            known = self._behind[size, head] = Behind(self.vocabulary, size, head, self.json)
+        return known
+
+
+def spelled_of(vocabulary: Vocabulary, json: bool) -> Spellings:
+    """The same for the same arguments, as long as the vocabulary keeps it."""
+    key = ("spelled", json)
+    known: Spellings | None = vocabulary.screens.get(key)
+    if known is None:
+        known = vocabulary.screens[key] = Spellings(vocabulary, json)
+    return known
+
+
+def _text(word: bytes, json: bool) -> str | None:
+    """What a token adds to an open text, None where it begins inside a character (or is special)."""
+    if not word or 0x80 <= word[0] < 0xC0:
+        return None
+    if json:
+        end = closing_quote(b"", word)
+        word = word if end < 0 else word[:end]
+    return decoded(word, json)[0]
+
+
+class Halves:
+    """Of one blocklist and vocabulary; `behind`: the vocabulary's part of it, see `Spellings`."""
+
+    def __init__(
+        self,
+        phrases: Phrases | None,
+        vocabulary: Vocabulary,
+        reader: Reader,
+        behind: Callable[[int, frozenset[int]], Behind],
+    ) -> None:
+        self.phrases = phrases
+        self.words = vocabulary.words
+        self.reader = reader
+        self._behind = behind
+        self._known: dict[tuple[int, frozenset[int]], tuple[Behind, Refused | None, I32]] = {}
+        self._codes = [
+            token for token, word in enumerate(self.words) if word[:1] == b"u" and _HEX.issuperset(word[1:5])
+        ]
+
+    def refused(self, at: Standing) -> I32 | None:
+        """Tokens refused at `at`, inside a character; None where each that may come has to be tried."""
+        begun = at.begun
+        if begun == _BACKSLASH:
+            return np.concatenate([self._after(at, 1, _ESCAPES), self._tried(at, self._codes)])
+        if begun[:1] == _BACKSLASH:
+            return self._after(at, 6 - len(begun), _HEX) if len(begun) < 6 else None
+        size = 2 if begun[0] < 0xE0 else 3 if begun[0] < 0xF0 else 4
+        return self._after(at, size - len(begun), _LATER)
+
+    def _after(self, at: Standing, size: int, head: frozenset[int]) -> I32:
+        """Of the tokens that finish the character with `size` bytes among `head`."""
+        behind, refused, besides = self._parts(size, head)
+        found: list[I32] = []
+        groups: dict[tuple[int, int], list[bytes]] = {}
+        for first in behind.by_head:
+            ahead = self.reader.after(at, first)
+            if ahead.found:
+                found.append(np.array(behind.by_head[first], np.int32))
+            elif ahead.begun:  # half of a pair
+                found.append(self._tried(at, behind.by_head[first]))
+            else:
+                groups.setdefault((ahead.phrase, ahead.before), []).append(first)
+        for (phrase, before), firsts in groups.items():
+            tokens = besides if refused is None else refused.ids(phrase, before)
+            if len(firsts) < len(behind.by_head):
+                own = np.array([token for first in firsts for token in behind.by_head[first]], np.int32)
+                tokens = np.intersect1d(tokens, own)
+            found.append(tokens)
+        return np.concatenate(found) if found else _NONE
+
+    def _tried(self, at: Standing, tokens: list[int]) -> I32:
+        return np.array([token for token in tokens if self.reader.after(at, self.words[token]).found], np.int32)
+
+    def _parts(self, size: int, head: frozenset[int]) -> tuple[Behind, Refused | None, I32]:
+        known = self._known.get((size, head))
+        if known is None:
+            behind = self._behind(size, head)
+            besides = self._besides(behind) if self.reader.json else _NONE
+            refused = None if self.phrases is None else Refused(self.phrases, behind.spelled, besides)
+            known = self._known[size, head] = behind, refused, besides
+        return known
+
+    def _besides(self, behind: Behind) -> I32:
+        """Tokens whose rest ends the string and holds something blocked in another one."""
+        found = []
+        for tokens in behind.by_head.values():
+            for token in tokens:
+                rest = self.words[token][behind.size :]
+                end = closing_quote(b"", rest)
+                if end >= 0 and self.reader.after(self.reader.start, rest[end + 1 :]).found:
+                    found.append(token)
+        return np.array(found, np.int32)
