@@ -346,8 +346,8 @@ def test_refused_tokens_are_those_that_bring_a_phrase_about() -> None:
 
 @pytest.mark.parametrize("patterns", [(), PATTERNS])
 def test_inside_characters_the_mask_equals_trying_every_token(patterns: tuple[str, ...]) -> None:
-    """Texts that break off after a backslash, inside `\\u0065` or a surrogate pair, and between bytes of UTF-8, in tokens
-    that are all their pieces."""
+    """Texts broken off after a backslash, inside `\\u0065` or a surrogate pair, and between bytes of UTF-8; tokens
+    are all their pieces."""
     texts = [
         r"r\u0065d f\u006fx",
         r"r\u0061d fox",
