@@ -8,6 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 
+from engine.cpu import WantedLogits
 from engine.delivery import as_failure
 from engine.masks import Bitmask, forbid, words_for
 from engine.sampler import MaskRows
@@ -62,24 +63,36 @@ class MasksAhead:
     before, not on the logits. A forward pass that leaves the interpreter alone leaves it to this."""
 
     fewest = 3
-    """Constrained rows from which handing over pays."""
+    """Constrained rows from which handing over pays; fewer are filled before the pass begins."""
 
     def __init__(self, fill: Callable[[Seq[DrawRow]], Filled]) -> None:
         self._fill = fill
         self._thread: ThreadPoolExecutor | None = None
-        self._begun: tuple[list[DrawRow], Future[Filled]] | None = None
+        self._begun: tuple[list[DrawRow], Future[Filled] | Filled] | None = None
 
-    def begin(self, draws: list[DrawRow]) -> None:
-        """From here until `take`, the matchers of `draws` are touched by nobody else."""
+    def begin(self, draws: list[DrawRow], wanted: WantedLogits | None = None) -> None:
+        """From here until `take`, the matchers of `draws` are touched by nobody else. `wanted` is told which of the
+        step's logits the masks leave."""
         if sum([draw.sequence.matcher is not None for draw in draws]) < self.fewest:
+            self._begun = draws, self._fill_and_tell(draws, wanted)
             return
         self._thread = self._thread or ThreadPoolExecutor(1, thread_name_prefix="masks")
-        self._begun = draws, self._thread.submit(self._fill, draws)
+        self._begun = draws, self._thread.submit(self._fill_and_tell, draws, wanted)
+
+    def _fill_and_tell(self, draws: list[DrawRow], wanted: WantedLogits | None) -> Filled:
+        filled = self._fill(draws)
+        masks = filled[0]
+        if wanted is not None and masks.masked:
+            wanted.tell(masks.bitmask, [at if draws[at].looks_at_allowed_only else -1 for at in masks.masked])
+        return filled
 
     def take(self) -> tuple[list[DrawRow], Filled] | None:
         """What was begun, when it is done; None = nothing was."""
         begun, self._begun = self._begun, None
-        return None if begun is None else (begun[0], begun[1].result())
+        if begun is None:
+            return None
+        draws, filled = begun
+        return draws, filled.result() if isinstance(filled, Future) else filled
 
 
 def note_masks(rows: Seq[DrawRow], masks: MaskRows, vocab_size: int, seconds: float) -> None:

@@ -17,6 +17,7 @@ from engine.beside import Adapter
 from engine.closing import closer_for
 from engine.constraints import Filled, MasksAhead, fill_masks, note_masks
 from engine.counters import CoreCounters
+from engine.cpu import WantedLogits
 from engine.cuda.memory import release_cached, using
 from engine.deadlines import Deadlines
 from engine.delivery import LiveGeneration, Outbox, as_failure
@@ -112,8 +113,7 @@ class EngineCore:
         assert batch.rows or not self.has_work, "there is work, but the scheduler found nothing to run"
         if not batch.rows:
             return
-        self._begin_masks(batch)
-        rows, logits = self._run(batch)
+        rows, logits = self._run(batch, self._begin_masks(batch))
         filled = self._masks_ahead.take()
         self.scheduler.computed(batch)
         if rows:
@@ -216,11 +216,11 @@ class EngineCore:
 
     # --- a step's parts ----------------------------------------------------------------------------------------
 
-    def _run(self, batch: Batch) -> tuple[list[Row], Tensor]:
+    def _run(self, batch: Batch, wanted: WantedLogits | None) -> tuple[list[Row], Tensor]:
         """The sampled rows and their logits; requests whose forward pass throws fail, and their rows are left out."""
         began = time.perf_counter()
         try:
-            return batch.sampled, self._runner.run(batch)
+            return batch.sampled, self._runner.run(batch, wanted)
         except Exception:
             return self._run_alone(batch)
         finally:
@@ -242,11 +242,15 @@ class EngineCore:
                 rows += [row] if row.is_last else []
         return rows, torch.cat(logits)
 
-    def _begin_masks(self, batch: Batch) -> None:
-        """Have the masks of this step filled while its forward pass runs; beam searches ask for theirs later."""
+    def _begin_masks(self, batch: Batch) -> WantedLogits | None:
+        """Have the masks of this step filled while its forward pass runs; beam searches ask for theirs later. Returns
+        what the pass is told of them."""
         lineup = self._lineups.of(batch.sampled)
-        if lineup.is_constrained and not any(row.sequence.search is not None for row in batch.rows):
-            self._masks_ahead.begin(lineup.draws)
+        if not lineup.is_constrained or any(row.sequence.search is not None for row in batch.rows):
+            return None
+        wanted = WantedLogits(len(lineup.draws)) if self._runner.can_leave_out else None
+        self._masks_ahead.begin(lineup.draws, wanted)
+        return wanted
 
     def _try_sampling(self, rows: list[Row], logits: Tensor, filled: tuple[list[DrawRow], Filled] | None) -> None:
         """A device that is full fails the requests of this step; those that wait go on."""

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from engine.attention import AttentionStep, InPlaceLayout, Scoring, Stretch
 from engine.beside import Span
-from engine.cpu import Decoder, decoder_for
+from engine.cpu import Decoder, WantedLogits, decoder_for
 from engine.cuda.choice import MakeLayout, choose_attention
 from engine.cuda.staging import to_device
 from engine.kv import KVPool
@@ -183,18 +183,24 @@ class Runner:
         """Whether steps are computed by `engine.cpu`, not by `transformers`' own code."""
         return self._decoder is not None
 
-    def run(self, batch: Batch) -> Tensor:
+    @property
+    def can_leave_out(self) -> bool:
+        """Whether `run` makes use of which logits are wanted."""
+        return self._decoder is not None and not self._wants_states
+
+    def run(self, batch: Batch, wanted: WantedLogits | None = None) -> Tensor:
         """Write keys and values of the batch's tokens; return logits [R, V] float32 of its sampled rows, in order: for
-        each the next token's, and one more after every token of its draft. They are valid until the next call.
+        each the next token's, and one more after every token of its draft. They are valid until the next call. Those
+        that `wanted` leaves out, where `can_leave_out`, may be anything.
 
         Running the same batch again writes the same values to the same places.
         """
-        return self._run(StepInputs.of(batch.rows, self.pool.block_size))
+        return self._run(StepInputs.of(batch.rows, self.pool.block_size), wanted)
 
-    def _run(self, inputs: StepInputs) -> Tensor:
+    def _run(self, inputs: StepInputs, wanted: WantedLogits | None = None) -> Tensor:
         compiled = all(adapter.table is not None for _, _, adapter in inputs.spans)
         if self._decoder is not None and compiled and len(inputs.ids) <= self._decoder.max_tokens:
-            logits = _by(self._decoder, inputs)
+            logits = _by(self._decoder, inputs, None if self._wants_states else wanted)
             self._states = self._decoder.states(len(logits)) if self._wants_states else None
             return logits
         return self._run_module(inputs)
@@ -286,9 +292,9 @@ def _alive(method: weakref.WeakMethod[Any]) -> Any:
     return found
 
 
-def _by(decoder: Decoder, inputs: StepInputs) -> Tensor:
+def _by(decoder: Decoder, inputs: StepInputs, wanted: WantedLogits | None = None) -> Tensor:
     spans = [(first, count, adapter.table) for first, count, adapter in inputs.spans if adapter.table is not None]
-    return decoder.run(inputs.ids, inputs.positions, inputs.slots, inputs.wanted, inputs.stretches, spans)
+    return decoder.run(inputs.ids, inputs.positions, inputs.slots, inputs.wanted, inputs.stretches, spans, wanted)
 
 
 def _chunks(total: int, size: int) -> list[tuple[int, int]]:

@@ -170,6 +170,13 @@ class DrawRow(NamedTuple):
         return self.sequence.timeline.explain
 
     @property
+    def looks_at_allowed_only(self) -> bool:
+        """Logits that a mask refuses change nothing: no logprobs are told, none of them is changed beforehand."""
+        sequence = self.sequence
+        rule = sequence.rule
+        return rule.is_plain and rule.logprobs is None and sequence.search is None and not sequence.timeline.explain
+
+    @property
     def may_end(self) -> bool:
         return self.position >= self.sequence.sampling.min_tokens
 

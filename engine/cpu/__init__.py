@@ -5,6 +5,7 @@ from engine.cpu.head_products import HeadProducts, products_of
 from engine.cpu.lowrank import MOST_RANK, FactorTable, factor_table
 from engine.cpu.packing import EIGHT, FOUR, Packed
 from engine.cpu.small_layers import shrink_module, weight_bytes, weight_count
+from engine.cpu.wanted import WantedLogits
 
 __all__ = [
     "EIGHT",
@@ -14,6 +15,7 @@ __all__ = [
     "FactorTable",
     "HeadProducts",
     "Packed",
+    "WantedLogits",
     "decoder_for",
     "factor_table",
     "products_of",

@@ -18,11 +18,12 @@ from engine.cpu.products import PANEL
 from engine.cpu.recipe import Sizes, sizes_of, write_recipe
 from engine.cpu.table import State
 from engine.cpu.team import Team
+from engine.cpu.wanted import WantedLogits
 from engine.kv import KVPool, LayerShape
 
 I64 = npt.NDArray[np.int64]
 _TOKENS, _SAMPLED, _TASKS = int(State.TOKENS), int(State.SAMPLED), int(State.TASKS)
-_SPANS = int(State.SPANS)
+_SPANS, _TOLD = int(State.SPANS), int(State.TOLD)
 
 
 class Decoder:
@@ -41,12 +42,14 @@ class Decoder:
         self._logits = self._room = torch.empty(0, sizes.vocab)
         self._inputs = np.empty((4, tokens), np.int64)
         self._tasks = np.empty((tokens, 4), np.int64)
+        self._order = np.empty((2, tokens), np.int64)
         self._covered = 0
         self._turns: list[Tensor] = []
         self.max_tokens = tokens
         for place, row in zip((State.IDS, State.POSITIONS, State.SLOTS, State.WANTED), self._inputs, strict=True):
             self._state[place] = row.ctypes.data
         self._state[State.TASK_LIST] = self._tasks.ctypes.data
+        self._state[State.ORDER], self._state[State.MASKS] = (row.ctypes.data for row in self._order)
 
     def run(
         self,
@@ -56,9 +59,11 @@ class Decoder:
         wanted: I64,
         stretches: Seq[Stretch],
         spans: Seq[tuple[int, int, FactorTable]] = (),
+        looked_at: WantedLogits | None = None,
     ) -> Tensor:
         """Logits [len(wanted), V] float32 at the places `wanted` of the flattened row; valid until the next call.
-        `spans`: tokens that have an adapter, as (first, count, its table)."""
+        `spans`: tokens that have an adapter, as (first, count, its table); `looked_at`: the logits besides which others
+        may be anything, and `states` in another order."""
         count, sampled, adapted = len(ids), len(wanted), span_rows(spans)
         if (length := int(positions.max()) + 1) > self._covered:
             self._cover(length)
@@ -66,14 +71,14 @@ class Decoder:
         state, inputs = self._state, self._inputs
         inputs[0, :count], inputs[1, :count], inputs[2, :count], inputs[3, :sampled] = ids, positions, slots, wanted
         state[_TOKENS], state[_SAMPLED], state[_TASKS] = count, sampled, self._share_out(stretches)
-        state[_SPANS] = len(adapted)
+        state[_SPANS], state[_TOLD] = len(adapted), 0 if looked_at is None else looked_at.address
         if spans:
             state[State.SPAN_LIST] = adapted.ctypes.data
         self._team.run()
         return logits
 
     def states(self, rows: int) -> Tensor:
-        """What the last call's logits came from: [rows, d] float32, valid as long as they."""
+        """What the last call's logits came from: [rows, d] float32, valid as long as they; not after `looked_at`."""
         assert self._recipe.states is not None
         return self._recipe.states[:rows, : self._sizes.hidden]
 

@@ -7,10 +7,11 @@ from numba import njit
 
 from engine.cpu.lowrank import MOST_RANK, lift, lower
 from engine.cpu.paged import ROWS, attend_block
-from engine.cpu.products import PANEL, multiply
+from engine.cpu.products import PANEL, multiply, multiply_alone
 from engine.cpu.rows import FLOATS, floats, gate, integers, keep, normalise, turn, unsigned
 from engine.cpu.small_products import EIGHT, GROUP4, WHOLE, multiply4, multiply8, shrink_groups
 from engine.cpu.table import Column, Op, State
+from engine.cpu.wanted import allowed_in, sort_rows
 
 PIECES = 4
 """Pieces of an operation for each thread: enough that nobody waits long for the last one."""
@@ -20,7 +21,8 @@ _IDS, _POSITIONS, _SLOTS, _WANTED = int(State.IDS), int(State.POSITIONS), int(St
 _TASK_LIST, _COSINES, _SINES = int(State.TASK_LIST), int(State.COSINES), int(State.SINES)
 _LOGITS, _SCRATCH, _SCRATCH_BYTES = int(State.LOGITS), int(State.SCRATCH), int(State.SCRATCH_BYTES)
 _SPANS, _SPAN_LIST = int(State.SPANS), int(State.SPAN_LIST)
-_EMBED, _NORM, _LINEAR, _GATED, _PLACE, _ATTEND, _SHRINK, _LOWER = (int(op) for op in Op)
+_TOLD, _WHOLE_ROWS, _ROW_ORDER, _MASKS = (int(x) for x in (State.TOLD, State.WHOLE_ROWS, State.ORDER, State.MASKS))
+_EMBED, _NORM, _LINEAR, _GATED, _PLACE, _ATTEND, _SHRINK, _LOWER, _ORDER, _HEAD = (int(op) for op in Op)
 (
     _OP, _WAITS, _COUNT, _X, _LDX, _OUT, _LDO, _K, _N, _W, _BIAS, _ONTO, _W2, _KIND, _PICKED, _HEADS, _KV_HEADS,
     _KEYS, _VALUES, _KEY_SCALES, _VALUE_SCALES, _FORM, _WINDOW, _BLOCK_SIZE,
@@ -34,9 +36,9 @@ def pieces_of(op, state, threads):  # type: ignore[no-untyped-def]
     rows = state[op[_COUNT]]
     if rows == 0:
         return 0
-    if threads == 1:
+    if threads == 1 or op[_OP] == _ORDER:
         return 1
-    if op[_OP] == _LINEAR or op[_OP] == _GATED:
+    if op[_OP] == _LINEAR or op[_OP] == _GATED or op[_OP] == _HEAD:
         return min(PIECES * threads, (op[_N] + PANEL - 1) // PANEL)
     if op[_OP] == _PLACE:
         return min(PIECES * threads, rows * op[_KV_HEADS])
@@ -65,8 +67,12 @@ def carry_out(op, reals, state, thread, piece, pieces):  # type: ignore[no-untyp
     elif kind == _LOWER:
         low, ldlow, spans = op[_LOW], op[_LDLOW], state[_SPAN_LIST]
         lower(spans, state[_SPANS], op[_X], op[_LDX], op[_K], op[_FACTORS], op[_N], low, ldlow, piece, pieces)
-    else:
+    elif kind == _ATTEND:
         _attend(op, reals, state, thread, piece, pieces)
+    elif kind == _HEAD:
+        _head(op, state, thread, piece, pieces)
+    else:
+        state[_WHOLE_ROWS] = sort_rows(state[_TOLD], state[op[_COUNT]], state[_ROW_ORDER], state[_MASKS])
 
 
 @njit(nogil=True, cache=True)
@@ -98,7 +104,9 @@ def _norm(op, reals, state, piece, pieces):  # type: ignore[no-untyped-def]
     rows, width = state[op[_COUNT]], op[_N]
     weight, epsilon = floats(op[_W], width), reals[op[_REAL]]
     for row in range(rows * piece // pieces, rows * (piece + 1) // pieces):
-        source = integers(state[_WANTED], rows)[row] if op[_PICKED] else row
+        source = row
+        if op[_PICKED]:
+            source = integers(state[_WANTED], rows)[integers(state[_ROW_ORDER], rows)[row]]
         normalise(floats(op[_X] + source * op[_LDX], width), weight, epsilon, floats(op[_OUT] + row * op[_LDO], width))
 
 
@@ -113,8 +121,7 @@ def _share(columns, piece, pieces):  # type: ignore[no-untyped-def]
 def _linear(op, state, piece, pieces):  # type: ignore[no-untyped-def]
     rows = state[op[_COUNT]]
     first, last = _share(op[_N], piece, pieces)
-    base = op[_OUT] if op[_OUT] else state[_LOGITS]
-    out, onto = base + 4 * first, op[_ONTO]
+    out, onto = op[_OUT] + 4 * first, op[_ONTO]
     if op[_BIAS]:
         bias = floats(op[_BIAS] + 4 * first, last - first)
         for row in range(rows):
@@ -122,23 +129,66 @@ def _linear(op, state, piece, pieces):  # type: ignore[no-untyped-def]
             for i in range(last - first):
                 place[i] = bias[i] + (place[i] if onto else np.float32(0))
         onto = 1
-    _columns(op, rows, op[_W], op[_SCALES], first, last - first, out, op[_LDO], onto)
+    _columns(op, 0, rows, op[_W], op[_SCALES], first, last - first, out, op[_LDO], onto)
     if op[_LOW] and state[_SPANS]:
         _lift(op, state, 0, first, last - first, out, op[_LDO])
 
 
 @njit(nogil=True, cache=True)
-def _columns(op, rows, w, scales, first, count, out, ldo, onto):  # type: ignore[no-untyped-def]
-    """Columns [first, first + count) of a product with a weight of any form."""
-    k = op[_K]
+def _columns(op, row, rows, w, scales, first, count, out, ldo, onto):  # type: ignore[no-untyped-def]
+    """Columns [first, first + count) of a product with a weight of any form, for `rows` rows from `row` on."""
+    k, x, xs = op[_K], op[_X] + row * op[_LDX], op[_XS] + row * op[_LDXS]
     if op[_SMALL] == WHOLE:
-        multiply(op[_X], op[_LDX], rows, w + 4 * k * first, 4 * k, k, count, out, ldo, onto)
+        multiply(x, op[_LDX], rows, w + 4 * k * first, 4 * k, k, count, out, ldo, onto)
     elif op[_SMALL] == EIGHT:
         w, scales = w + k * first, scales + 4 * first
-        multiply8(op[_X], op[_LDX], op[_XS], op[_LDXS], rows, w, k, scales, k, count, out, ldo, onto)
+        multiply8(x, op[_LDX], xs, op[_LDXS], rows, w, k, scales, k, count, out, ldo, onto)
     else:
         w, scales = w + k // 2 * first, scales + 4 * (k // GROUP4) * first
-        multiply4(op[_X], op[_LDX], op[_XS], op[_LDXS], rows, w, k // 2, scales, k, count, out, ldo, onto)
+        multiply4(x, op[_LDX], xs, op[_LDXS], rows, w, k // 2, scales, k, count, out, ldo, onto)
+
+
+@njit(nogil=True, cache=True)
+def _head(op, state, thread, piece, pieces):  # type: ignore[no-untyped-def]
+    """Logits, a panel of columns at a time: whole rows together, of each other row what its mask allows, while the
+    weights are in the cache."""
+    rows, whole = state[op[_COUNT]], state[_WHOLE_ROWS]
+    first, last = _share(op[_N], piece, pieces)
+    logits, ldo = state[_LOGITS], op[_LDO]
+    if whole == rows:
+        _columns(op, 0, rows, op[_W], op[_SCALES], first, last - first, logits + 4 * first, ldo, 0)
+        return
+    order, masks = integers(state[_ROW_ORDER], rows), integers(state[_MASKS], rows)
+    room, stride = state[_SCRATCH] + thread * state[_SCRATCH_BYTES], 4 * PANEL
+    for panel in range(first, last, PANEL):
+        width = min(PANEL, last - panel)
+        if whole:
+            _columns(op, 0, whole, op[_W], op[_SCALES], panel, width, room, stride, 0)
+        for row in range(whole):
+            made, out = floats(room + row * stride, width), floats(logits + order[row] * ldo + 4 * panel, width)
+            for i in range(width):
+                out[i] = made[i]
+        for row in range(whole, rows):
+            allowed = allowed_in(masks[row], panel, width)
+            if allowed:
+                _few_columns(op, row, panel, allowed, logits + order[row] * ldo)
+
+
+@njit(nogil=True, cache=True)
+def _few_columns(op, row, first, allowed, out):  # type: ignore[no-untyped-def]
+    """Those of the columns from `first` on whose bits are set, one run of them after the other."""
+    column, k = first, op[_K]
+    while allowed:
+        while allowed & 1 == 0:
+            allowed, column = allowed >> 1, column + 1
+        begin = column
+        while allowed & 1:
+            allowed, column = allowed >> 1, column + 1
+        if op[_SMALL] == WHOLE:
+            weights, count = op[_W] + 4 * k * begin, column - begin
+            multiply_alone(op[_X] + row * op[_LDX], weights, 4 * k, k, count, out + 4 * begin)
+        else:
+            _columns(op, row, 1, op[_W], op[_SCALES], begin, column - begin, out + 4 * begin, op[_LDO], 0)
 
 
 @njit(nogil=True, cache=True)
@@ -158,8 +208,8 @@ def _gated(op, state, thread, piece, pieces):  # type: ignore[no-untyped-def]
     ups = gates + rows * stride
     for panel in range(first, last, PANEL):
         width = min(PANEL, last - panel)
-        _columns(op, rows, op[_W], op[_SCALES], panel, width, gates, stride, 0)
-        _columns(op, rows, op[_W2], op[_SCALES2], panel, width, ups, stride, 0)
+        _columns(op, 0, rows, op[_W], op[_SCALES], panel, width, gates, stride, 0)
+        _columns(op, 0, rows, op[_W2], op[_SCALES2], panel, width, ups, stride, 0)
         if state[_SPANS]:
             _lift(op, state, 0, panel, width, gates, stride)
             _lift(op, state, 1, panel, width, ups, stride)

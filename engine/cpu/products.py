@@ -171,6 +171,14 @@ def multiply(x, ldx, rows, w, ldw, k, columns, out, ldo, onto):  # type: ignore[
 
 
 @njit(nogil=True, cache=True)
+def multiply_alone(x, w, ldw, k, columns, out):  # type: ignore[no-untyped-def]
+    """As `multiply` for one row and few columns, after which others far away may follow: nothing is fetched ahead."""
+    for begin in range(0, k, DEPTH):
+        onto = 1 if begin > 0 else 0
+        multiply_panel(x + 4 * begin, 0, 1, w + 4 * begin, ldw, min(DEPTH, k - begin), columns, 0, out, 0, onto)
+
+
+@njit(nogil=True, cache=True)
 def multiply_panel(x, ldx, rows, w, ldw, k, columns, ahead, out, ldo, onto):  # type: ignore[no-untyped-def]
     """As `multiply`, for k up to DEPTH; what lies `ahead` bytes after each weight is fetched for whoever is next."""
     row = 0

@@ -202,8 +202,10 @@ def write_recipe(module: Any, sizes: Sizes, layers: tuple[LayerShape, ...], pool
         source = products.read(mlp.down_proj, acts)
         (low,) = products.lower(index, LAYERS[6:], sizes.gated, acts)
         products.linear(mlp.down_proj, source, *x, onto=1, **low)
+    made.add(Op.ORDER, count=State.SAMPLED)
     _norm(made, model.norm, x, h, count=State.SAMPLED, picked=1)
-    products.linear(module.lm_head, products.read(module.lm_head, h, State.SAMPLED), 0, 4 * sizes.vocab)
+    source = products.read(module.lm_head, h, State.SAMPLED) | products.weight(module.lm_head)
+    made.add(Op.HEAD, **source, ldo=4 * sizes.vocab, n=sizes.vocab)
     return made
 
 

@@ -30,6 +30,14 @@ class State(IntEnum):
     """Runs of tokens with an adapter."""
     SPAN_LIST = auto()
     """Address of int64 [SPANS, 3], see `engine.cpu.lowrank.span_rows`."""
+    TOLD = auto()
+    """Address of what is told about the rows of logits while the step runs, see `engine.cpu.wanted`; 0 = nothing."""
+    WHOLE_ROWS = auto()
+    """Rows all of whose logits are computed; they come first in the order."""
+    ORDER = auto()
+    """Address of int64 [SAMPLED]: in which order rows are taken for their logits."""
+    MASKS = auto()
+    """Address of int64 [SAMPLED]: addresses of masks, in that order; those of whole rows mean nothing."""
 
 
 class Op(IntEnum):
@@ -43,6 +51,10 @@ class Op(IntEnum):
     """Activations to int8, for products with small weights."""
     LOWER = auto()
     """What adapters make of the activations that N layers read."""
+    ORDER = auto()
+    """Which rows need all of their logits."""
+    HEAD = auto()
+    """The product with the vocabulary."""
 
 
 class Column(IntEnum):
@@ -64,7 +76,7 @@ class Column(IntEnum):
     W2 = auto()
     KIND = auto()
     PICKED = auto()
-    """1 = read the rows that are sampled."""
+    """1 = read the rows that are sampled, in their order."""
     HEADS = auto()
     KV_HEADS = auto()
     KEYS = auto()
