@@ -9,14 +9,17 @@ import pytest
 
 from cache.entries import Counts
 from cache.guarded import Guarded
+from tests.waiting import soon
 
 
 class Service:
     def __init__(self, **named: float) -> None:
         self.counts = Counts()
         self.works = True
-        self.takes_s = 0.0
+        self.stuck: asyncio.Event | None = None
+        """Calls under way end when it is set."""
         self.calls = 0
+        self.ended = 0
         self.probes = 0
         self.at_once = 0
         self.most_at_once = 0
@@ -32,9 +35,11 @@ class Service:
         self.at_once += 1
         self.most_at_once = max(self.at_once, self.most_at_once)
         try:
-            await asyncio.sleep(self.takes_s)
+            if self.stuck is not None:
+                await self.stuck.wait()
             if not self.works:
                 raise ConnectionError("refused")
+            self.ended += 1
             return "done"
         finally:
             self.at_once -= 1
@@ -49,11 +54,9 @@ async def test_it_opens_after_three_failures_and_closes_when_a_probe_succeeds() 
     assert [await service.ask() for _ in range(6)] == ["nothing"] * 6
     assert service.calls == 3
     assert service.guarded.is_open
-    await asyncio.sleep(0.1)
-    assert service.probes >= 2, "nobody asked, and still it looks"
+    await soon(lambda: service.probes >= 2)  # nobody asked, and still it looks
     service.works = True
-    await asyncio.sleep(0.1)
-    assert not service.guarded.is_open
+    await soon(lambda: not service.guarded.is_open)
     assert await service.ask() == "done"
     assert service.counts.values == {"errors_total": 3, "opened_total": 1, "skipped_total": 3}
 
@@ -68,13 +71,12 @@ async def test_a_success_in_between_keeps_it_closed() -> None:
 
 async def test_a_slow_call_costs_its_deadline_and_goes_on_alone() -> None:
     service = Service(deadline_s=0.02)
-    service.takes_s = 0.1
-    started = time.perf_counter()
+    service.stuck = asyncio.Event()
     assert await service.ask() == "nothing"
-    assert time.perf_counter() - started < 0.09
     assert service.at_once == 1
-    await asyncio.sleep(0.15)
-    assert service.at_once == 0
+    service.stuck.set()
+    await soon(lambda: service.at_once == 0)
+    assert service.ended == 1
 
 
 async def test_a_loop_that_was_held_up_is_not_held_against_the_other_side() -> None:
@@ -90,37 +92,41 @@ async def test_a_loop_that_was_held_up_is_not_held_against_the_other_side() -> N
 
 
 async def test_no_more_than_so_many_are_under_way() -> None:
-    service = Service(max_in_flight=4, deadline_s=1)
-    service.takes_s = 0.005
-    assert set(await asyncio.gather(*(service.ask() for _ in range(40)))) == {"done"}
+    service = Service(max_in_flight=4, deadline_s=60)
+    service.stuck = asyncio.Event()
+    asking = asyncio.gather(*(service.ask() for _ in range(40)))
+    await soon(lambda: service.at_once == 4)
+    service.stuck.set()
+    assert set(await asking) == {"done"}
     assert service.most_at_once == 4
 
 
 async def test_waiting_for_a_turn_is_within_the_deadline() -> None:
     service = Service(max_in_flight=1, deadline_s=0.03)
-    service.takes_s = 0.2
-    started = time.perf_counter()
-    await asyncio.gather(*(service.ask() for _ in range(10)))
-    assert time.perf_counter() - started < 0.15
-    assert service.calls == 1
+    service.stuck = asyncio.Event()
+    assert set(await asyncio.gather(*(service.ask() for _ in range(10)))) == {"nothing"}
+    assert (service.calls, service.at_once) == (1, 1)
+    service.stuck.set()
 
 
 async def test_cancelling_the_caller_leaves_the_call_alone() -> None:
-    service = Service(deadline_s=1)
-    service.takes_s = 0.02
+    service = Service(deadline_s=60)
+    service.stuck = asyncio.Event()
     task = asyncio.create_task(service.ask())
-    await asyncio.sleep(0.005)
+    await soon(lambda: service.at_once == 1)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await asyncio.sleep(0.05)
-    assert service.at_once == 0
+    service.stuck.set()
+    await soon(lambda: service.at_once == 0)
+    assert service.ended == 1
     assert await service.ask() == "done"
 
 
 async def test_closing_ends_what_is_under_way() -> None:
     service = Service()
-    service.takes_s = 5
+    service.stuck = asyncio.Event()
     await service.ask()
+    assert service.at_once == 1
     await service.guarded.close()
     assert service.at_once == 0

@@ -255,7 +255,7 @@ async def test_a_reported_false_hit_is_not_served_again(gateways: list[TieredCac
 async def test_hundreds_of_rows_of_another_gateway_are_read_on_in_the_background(gateways: list[TieredCache]) -> None:
     one, other = gateways
     await asyncio.gather(*(keep(one, f"What is item {number}?", str(number)) for number in range(450)))
-    for _ in range(100):
+    for _ in range(2000):
         hit = await found(other, "Please tell me what is item 449?")
         if hit is not None:
             break

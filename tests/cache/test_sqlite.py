@@ -66,9 +66,9 @@ async def test_a_file_that_is_locked_costs_its_deadline_and_heals(tmp_path: Path
     locker = sqlite3.connect(tmp_path / "a.db")
     locker.execute("begin immediate")
     recall = await cache.recall(asked())
-    started = time.perf_counter()
     assert not await cache.remember(asked(), ANSWERS, recall)
-    assert time.perf_counter() - started < 0.5
+    stats = cache.stats()
+    assert stats["store_timeouts_total"] + stats["store_errors_total"] == 1, "the lock, held for ever, was given up"
     with pytest.raises(Overloaded, match="nothing was withdrawn"):
         await cache.purge(Caller("acme"), tenant="acme")
     locker.rollback()
