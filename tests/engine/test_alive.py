@@ -7,7 +7,6 @@ import gc
 import logging
 import threading
 from collections import Counter
-from typing import Any
 
 import pytest
 import torch
@@ -21,6 +20,7 @@ from engine.turnover import Turnover
 from plugins import DeadlineExceeded, GenerationFailed, LoadReporter, Overloaded
 from tests.engine.conftest import MakeModel
 from tests.engine.driving import a_job, collect, prompts, run, serving
+from tests.waiting import soon
 
 
 @pytest.fixture
@@ -31,12 +31,6 @@ def model(tiny: MakeModel) -> LoadedModel:
 def core_of(engine: Engine) -> EngineCore:
     (core,) = engine._fleet.cores
     return core
-
-
-async def until(condition: Any, timeout_s: float = 10.0) -> None:
-    async with asyncio.timeout(timeout_s):
-        while not condition():  # noqa: ASYNC110  (the engine thread knows nothing of asyncio events)
-            await asyncio.sleep(0.001)
 
 
 # --- deadlines and load --------------------------------------------------------------------------------------------
@@ -69,8 +63,8 @@ async def test_what_would_still_wait_at_its_deadline_is_not_taken_in(model: Load
         assert isinstance(engine, LoadReporter)
         assert engine.load().wait_s == 0
         blocking = await engine.generate(a_job(model, "the", max_tokens=400, ignore_eos=True))
-        await until(lambda: engine.load().running == 1)
-        await asyncio.sleep(0.01)
+        await soon(lambda: engine.load().running == 1)
+        await soon(lambda: engine.load().wait_s > 0 and engine.load().free_blocks < 128)
         load = engine.load()
         assert (load.waiting, load.total_blocks) == (0, 128)
         assert 0 < load.free_blocks < 128
@@ -148,7 +142,7 @@ def test_random_traffic_always_comes_to_an_end_and_leaves_nothing(model: LoadedM
         async with serving(model, num_blocks=18, max_batch_tokens=9, max_waiting=8) as engine:
             async with asyncio.timeout(60):
                 ends = await asyncio.gather(*[_one(engine, model, i, what) for i, what in enumerate(arriving)])
-            await until(lambda: not core_of(engine).has_work)
+            await soon(lambda: not core_of(engine).has_work)
             pool = core_of(engine).scheduler.pool
             assert pool.free_count == pool.num_blocks
             assert engine.stats()["requests_waiting"] == 0
@@ -233,7 +227,7 @@ async def test_requests_that_have_ended_leave_no_object_behind(model: LoadedMode
         before, own_before = alive()
         await some(engine, 60)
         after, own_after = alive()
-        for _ in range(100):  # the engine thread lets go of the last request a moment after it was answered
+        for _ in range(2000):  # the engine thread lets go of the last request a moment after it was answered
             if own_after <= own_before:
                 break
             await asyncio.sleep(0.02)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from tests.engine.driving import (
     serving,
 )
 from tests.engine.tiny_models import EOS
+from tests.waiting import soon, until
 
 Folder = Callable[..., Path]
 
@@ -39,12 +39,6 @@ def model(tiny: MakeModel) -> LoadedModel:
 def core_of(engine: Engine) -> EngineCore:
     (core,) = engine._fleet.cores
     return core
-
-
-async def until(condition: Callable[[], bool], timeout_s: float = 5.0) -> None:
-    async with asyncio.timeout(timeout_s):
-        while not condition():  # noqa: ASYNC110  (the engine thread knows nothing of asyncio events)
-            await asyncio.sleep(0.001)
 
 
 # --- text, choices, seeds ------------------------------------------------------------------------------------------
@@ -346,7 +340,7 @@ async def test_cancelling_frees_the_blocks_within_one_step(model: LoadedModel) -
         generation.cancel()
         steps = core.counters.steps
         generation.cancel()
-        await until(lambda: engine.stats()["kv_cache_usage_ratio"] == 0)
+        await soon(lambda: engine.stats()["kv_cache_usage_ratio"] == 0)
         assert core.counters.steps - steps <= 2
         rest = [piece async for piece in pieces]
     assert sorted(piece.index for piece in rest if piece.finish_reason == "cancelled") == [0, 1]
@@ -361,9 +355,9 @@ async def test_leaving_the_iteration_cancels(model: LoadedModel) -> None:
                 pass
 
         consumer = asyncio.create_task(consume())
-        await until(lambda: engine.stats()["requests_running"] == 1)
+        await soon(lambda: engine.stats()["requests_running"] == 1)
         consumer.cancel()
-        await until(lambda: engine.stats()["requests_running"] == 0)
+        await soon(lambda: engine.stats()["requests_running"] == 0)
         assert engine.stats()["kv_cache_usage_ratio"] == 0
 
 
@@ -402,7 +396,7 @@ async def test_closing_lets_requests_finish_and_refuses_new_ones(model: LoadedMo
         running = asyncio.create_task(
             collect(await engine.generate(a_job(model, "the", max_tokens=400, ignore_eos=True)))
         )
-        await until(lambda: engine.stats()["requests_running"] == 1)
+        await soon(lambda: engine.stats()["requests_running"] == 1)
         await engine.close()
         assert (await running).reasons == ["length"]
         with pytest.raises(Overloaded, match="shutting down"):
@@ -414,7 +408,7 @@ async def test_closing_cancels_what_does_not_finish_in_time(model: LoadedModel) 
         running = asyncio.create_task(
             collect(await engine.generate(a_job(model, "the", max_tokens=400, ignore_eos=True)))
         )
-        await until(lambda: engine.stats()["requests_running"] == 1)
+        await soon(lambda: engine.stats()["requests_running"] == 1)
         await engine.close()
         assert (await running).reasons == ["cancelled"]
 
@@ -436,7 +430,7 @@ async def test_a_full_queue_refuses_with_a_time_to_come_back(model: LoadedModel)
     async with serving(model, max_batch_size=1, max_waiting=2) as engine:
         job = a_job(model, "the", max_tokens=400, ignore_eos=True)
         generations = [await engine.generate(job)]
-        await until(lambda: engine.stats()["requests_running"] == 1)
+        await soon(lambda: engine.stats()["requests_running"] == 1)
         generations += [await engine.generate(job) for _ in range(2)]
         with pytest.raises(Overloaded) as refused:
             await engine.generate(job)
@@ -447,22 +441,24 @@ async def test_a_full_queue_refuses_with_a_time_to_come_back(model: LoadedModel)
 
 
 async def test_the_event_loop_is_never_blocked_by_a_step(model: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A forward pass of 100 ms that holds no lock: the loop goes on ticking."""
+    """A forward pass that lasts until the loop has ticked ten times, and holds no lock: it ends."""
     async with serving(model) as engine:
         runner = core_of(engine)._runner
         run_batch = runner.run
+        ticks = 0
 
         def slow(batch: Batch) -> torch.Tensor:
-            time.sleep(0.1)
+            enough = ticks + 10
+            until(lambda: ticks >= enough)
             return run_batch(batch)
 
         monkeypatch.setattr(runner, "run", slow)
         answer = asyncio.create_task(collect(await engine.generate(a_job(model, "the", max_tokens=3))))
-        ticks = 0
         while not answer.done():
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(0.001)
             ticks += 1
-    assert ticks > 20
+        assert (await answer).reasons == ["length"]
+    assert ticks >= 30
 
 
 # --- refusals ------------------------------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from openai import OpenAI
 from benchmarks.random_model import save_random_model
 from gateway import House, create_app, load
 from gateway.protocol import guarded_protocol
+from tests.waiting import until
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,6 @@ class RunningGateway:
         values = [float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith((name + " ", name + "{"))]
         assert values, f"/metrics has no {name}"
         return sum(values)
-
-    def wait_for(self, condition: Callable[[], bool], limit_s: float = 10.0) -> None:
-        deadline = time.monotonic() + limit_s
-        while not condition():
-            assert time.monotonic() < deadline, "the condition did not come true in time"
-            time.sleep(0.01)
 
 
 @contextmanager
@@ -60,7 +54,7 @@ def running(overrides: dict[str, Any] | None = None, environ: dict[str, str] | N
     thread.start()
     gateway = RunningGateway(f"http://127.0.0.1:{listener.getsockname()[1]}", house)
     try:
-        gateway.wait_for(lambda: house.ready or house.failure is not None, 300)
+        until(lambda: house.ready or house.failure is not None, 300)
         assert house.failure is None, house.failure
         yield gateway
     finally:

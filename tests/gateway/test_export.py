@@ -17,6 +17,7 @@ from gateway.telemetry.export import BATCH, Exporter, exporter_of
 from gateway.telemetry.sending import Sender, Target
 from plugins import ConfigurationError
 from tests.gateway.test_otlp import a_finished
+from tests.waiting import until
 
 Answer = Callable[[BaseHTTPRequestHandler, int], None]
 
@@ -64,13 +65,6 @@ def sending_to(port: int, **environ: str) -> Exporter:
     return exporter
 
 
-def wait_for(condition: Callable[[], bool], limit_s: float = 10.0) -> None:
-    deadline = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not come true in time"
-        time.sleep(0.01)
-
-
 def test_traces_arrive_with_headers_and_compressed_where_asked() -> None:
     with a_collector(status(200)) as collector:
         exporter = sending_to(
@@ -79,7 +73,7 @@ def test_traces_arrive_with_headers_and_compressed_where_asked() -> None:
             OTEL_EXPORTER_OTLP_COMPRESSION="gzip",
         )
         exporter.take(a_finished())
-        wait_for(lambda: exporter.counts.sent == 1)
+        until(lambda: exporter.counts.sent == 1)
         exporter.close()
         heads: Any = collector.heads[0]  # type: ignore[attr-defined]
         assert b"chat bundled" in gzip.decompress(collector.bodies[0])  # type: ignore[attr-defined]
@@ -94,7 +88,7 @@ def test_a_collector_that_is_busy_for_a_moment_is_tried_again() -> None:
     with a_collector(answer) as collector:
         exporter = sending_to(collector.server_port)
         exporter.take(a_finished())
-        wait_for(lambda: exporter.counts.sent == 1)
+        until(lambda: exporter.counts.sent == 1)
         exporter.close()
         assert len(collector.bodies) == 2  # type: ignore[attr-defined]
 
@@ -103,7 +97,7 @@ def test_a_collector_that_refuses_is_not_asked_again() -> None:
     with a_collector(status(400)) as collector:
         exporter = sending_to(collector.server_port)
         exporter.take(a_finished())
-        wait_for(lambda: exporter.counts.dropped == 1)
+        until(lambda: exporter.counts.dropped == 1)
         exporter.close()
         assert len(collector.bodies) == 1  # type: ignore[attr-defined]
 
@@ -135,11 +129,11 @@ def test_a_collector_that_misbehaves_costs_its_batch_only(answer: Answer) -> Non
         exporter = sending_to(collector.server_port)
         exporter.take(a_finished())
         exporter.take(a_finished())
-        wait_for(lambda: len(collector.bodies) > 0)  # type: ignore[attr-defined]
+        until(lambda: len(collector.bodies) > 0)  # type: ignore[attr-defined]
         exporter.take(a_finished())
         exporter.close(limit_s=0.3)
         assert exporter._thread is not None
-        wait_for(lambda: not exporter._thread.is_alive())  # type: ignore[union-attr]
+        until(lambda: not exporter._thread.is_alive())  # type: ignore[union-attr]
         assert exporter.counts.sent == 0
         assert exporter.counts.dropped == 3
 

@@ -21,6 +21,7 @@ from gateway.telemetry.watched import ALIASES, Buckets
 from plugins import Answer, Caller, Decision, Outcome, Request, Timeline, Usage
 from tests.gateway.conftest import RunningGateway, running
 from tests.gateway.test_export import a_collector, status
+from tests.waiting import until
 
 OPENMETRICS = {"accept": "application/openmetrics-text;version=1.0.0"}
 BODY = {
@@ -132,7 +133,7 @@ def test_a_served_request_moves_the_numbers(gateway: RunningGateway) -> None:
     """The real engine, cache, grammar and rails, read as Prometheus and as an inference gateway read them."""
     done = gateway.house.desk.seen
     assert httpx.post(f"{gateway.url}/v1/chat/completions", json=BODY).status_code == 200
-    gateway.wait_for(lambda: gateway.house.desk.seen > done)
+    until(lambda: gateway.house.desk.seen > done)
     for name in (
         "gen_ai_server_time_per_output_token_seconds_count",
         "sluicegate_inter_token_seconds_count",
@@ -181,9 +182,9 @@ def test_a_collector_that_does_not_answer_keeps_nobody_from_stopping() -> None:
         target = Target(f"http://127.0.0.1:{collector.server_port}", timeout_s=0.3)
         pusher = Pusher(Metrics().registry, Sender(target), {}, every_s=0.01)
         pusher.start()
-        time.sleep(0.1)
+        until(lambda: collector.heads)  # type: ignore[attr-defined]
         pusher.close(limit_s=0.2)
-        assert not pusher._thread.is_alive()
+        until(lambda: not pusher._thread.is_alive())
 
 
 def test_what_is_pushed_can_be_packed_and_read() -> None:

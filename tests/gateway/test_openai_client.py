@@ -14,6 +14,7 @@ import pytest
 from pydantic import BaseModel
 
 from tests.gateway.conftest import RunningGateway
+from tests.waiting import until
 
 
 class Person(BaseModel):
@@ -104,10 +105,10 @@ def test_a_client_that_hangs_up_frees_its_blocks(gateway: RunningGateway) -> Non
     )
     next(iter(stream))
     next(iter(stream))
-    gateway.wait_for(lambda: gateway.metric("sluicegate_requests_running") >= 1)
+    until(lambda: gateway.metric("sluicegate_requests_running") >= 1)
     assert gateway.metric("sluicegate_kv_cache_usage_ratio") > before
     stream.close()
-    gateway.wait_for(lambda: gateway.metric("sluicegate_requests_running") == 0, 3)
+    until(lambda: gateway.metric("sluicegate_requests_running") == 0)
     assert gateway.metric("sluicegate_kv_cache_usage_ratio") == pytest.approx(before)
 
 

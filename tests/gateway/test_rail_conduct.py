@@ -12,6 +12,7 @@ from gateway.policy import Policies, read_policies
 from gateway.testing import Reply, TestApp
 from plugins import Caller, ConfigurationError, Request, ScreenResult, Verdict
 from plugins.testing import make_request
+from tests.waiting import until
 
 
 class Moody:
@@ -133,15 +134,11 @@ def test_a_rail_that_keeps_failing_is_left_alone_and_requests_are_refused_at_onc
 def test_a_rail_that_recovers_is_asked_again() -> None:
     rail = Moody()
     rail.mood = "broken"
-    with gateway(rail, "screen", **default("screen", failures_to_open=1, pause_s=0.05)) as app:
+    with gateway(rail, "screen", **default("screen", failures_to_open=1, pause_s=2)) as app:
         assert app.ask(stream=False).status == 500
         assert app.ask(stream=False).status == 503
         rail.mood = "fine"
-        app.client.get("/healthz")
-        import time
-
-        time.sleep(0.1)
-        assert app.ask(stream=False).text == "Hello back"
+        until(lambda: app.ask(stream=False).text == "Hello back")
         assert app.ask(stream=False).text == "Hello back"
 
 

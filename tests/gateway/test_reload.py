@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from gateway.config import load
 from gateway.settings import Settings
 from gateway.testing import TestApp
 from plugins import PermissionDenied, Verdict
+from tests.waiting import until
 
 SCRIPT = ["one ", "two ", "three ", "four"]
 
@@ -92,17 +92,14 @@ def test_new_requests_get_the_new_rails_and_a_stream_that_runs_ends_on_the_old(b
     replies: list[Any] = []
     running = threading.Thread(target=lambda: replies.append(bench.app.ask()))
     running.start()
-    while "open old" not in bench.events:
-        time.sleep(0.005)
+    until(lambda: "open old" in bench.events)
     bench.tables["stages"] = {"moderate": {"marking": {"label": "new"}}}
     assert bench.reload().json()["reloaded"] is True
     assert "close old" not in bench.events, "a stream still runs on it"
     assert bench.app.ask().text == "one two three four"
     running.join()
     assert replies[0].text == "one two three four"
-    deadline = time.monotonic() + 5
-    while "close old" not in bench.events and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until(lambda: "close old" in bench.events)
     assert bench.events == ["start old", "open old", "start new", "open new", "close old"]
 
 
@@ -190,9 +187,9 @@ def test_sighup_reloads_a_running_server(tmp_path: Path) -> None:
     table = '[pipeline]\nscreen = ["blocklist"]\n[stages.screen.blocklist]\naction = "block"\nphrases = ["{}"]\n'
     config.write_text(table.format("first phrase"))
     command = [sys.executable, "-m", "gateway.cli", "serve", "--config", str(config), "--port", "0"]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=dict(os.environ)
-    )
+    said = tmp_path / "said"
+    with said.open("w") as stderr:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True, env=dict(os.environ))
     try:
         assert process.stdout is not None
         url = process.stdout.readline().split(" on ")[1].split(" ")[0]
@@ -204,13 +201,11 @@ def test_sighup_reloads_a_running_server(tmp_path: Path) -> None:
         assert (flagged("the first phrase"), flagged("the second phrase")) == (True, False)
         config.write_text(table.format("second phrase"))
         process.send_signal(signal.SIGHUP)
-        deadline = time.monotonic() + 10
-        while not flagged("the second phrase") and time.monotonic() < deadline:
-            time.sleep(0.05)
+        until(lambda: flagged("the second phrase"))
         assert (flagged("the first phrase"), flagged("the second phrase")) == (False, True)
         config.write_text("nonsense = [")
         process.send_signal(signal.SIGHUP)
-        time.sleep(0.3)
+        until(lambda: "SIGHUP: not reloaded, the old stays" in said.read_text())
         assert flagged("the second phrase")
     finally:
         process.terminate()

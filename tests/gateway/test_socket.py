@@ -11,6 +11,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from gateway.testing import TestApp
 from tests.gateway.conftest import RunningGateway
+from tests.waiting import until
 
 BODY: dict[str, Any] = {"model": "bundled", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 5}
 
@@ -57,7 +58,7 @@ def test_a_message_ends_the_answer_that_is_being_written(gateway: RunningGateway
         socket.send('{"type": "cancel"}')
         while socket.recv(timeout=10) != "[DONE]":
             pass
-        gateway.wait_for(lambda: gateway.metric("sluicegate_requests_running") == 0, 3)
+        until(lambda: gateway.metric("sluicegate_requests_running") == 0)
         assert answer(socket, BODY)
 
 
@@ -67,8 +68,8 @@ def test_a_client_that_leaves_frees_its_blocks(gateway: RunningGateway) -> None:
         for _ in range(3):
             socket.send(json.dumps({**BODY, "max_tokens": 800, "ignore_eos": True}))
         socket.recv(timeout=30)
-        gateway.wait_for(lambda: gateway.metric("sluicegate_requests_running") >= 1)
-    gateway.wait_for(lambda: gateway.metric("sluicegate_requests_running") == 0, 3)
+        until(lambda: gateway.metric("sluicegate_requests_running") >= 1)
+    until(lambda: gateway.metric("sluicegate_requests_running") == 0)
     assert gateway.metric("sluicegate_kv_cache_usage_ratio") == pytest.approx(before)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,10 +10,12 @@ from typing import Any
 
 import pytest
 
+from gateway.api.offline import BATCH_PRIORITY
 from gateway.testing import TestApp
 from tests.gateway.accounts.test_limits import PRICES, app, key
 from tests.gateway.test_socket import answer as answer_over_socket
 from tests.gateway.test_socket import open_socket
+from tests.waiting import until
 
 HEADERS = {"authorization": "Bearer secret-a"}
 TURN = [{"role": "user", "content": "hi"}]
@@ -38,15 +39,21 @@ def over_a_socket(gateway: TestApp) -> str:
 
 
 def in_a_batch(gateway: TestApp) -> str:
-    """A line that meets a limit waits; it counts as refused where it has not run soon."""
+    """A line that meets a limit waits."""
     body = {"model": "scripted", "messages": TURN, "max_tokens": 10}
+    before = len(gateway.outcomes)
     batch = begin_batch(gateway, [body])
-    deadline = time.monotonic() + 1.5
-    while time.monotonic() < deadline:
-        found = gateway.client.get(f"/v1/batches/{batch}", headers=HEADERS).json()
-        if found["status"] == "completed":
-            return "ok"
-        time.sleep(0.02)
+
+    def completed() -> bool:
+        return bool(gateway.client.get(f"/v1/batches/{batch}", headers=HEADERS).json()["status"] == "completed")
+
+    def refused() -> bool:
+        ends = [outcome for outcome in gateway.outcomes[before:] if outcome.request.priority == BATCH_PRIORITY]
+        return any(outcome.error == "rate_limit_exceeded" for outcome in ends)
+
+    until(lambda: completed() or refused())
+    if completed():
+        return "ok"
     gateway.client.post(f"/v1/batches/{batch}/cancel", headers=HEADERS)
     return "later"
 
@@ -110,8 +117,7 @@ def test_what_one_door_used_is_gone_for_all(tmp_path: Path, door: str) -> None:
 def test_concurrency_holds_while_another_door_is_used(tmp_path: Path, door: str) -> None:
     with limited(tmp_path, {"concurrency": 1}, delay_s=0.4) as gateway, ThreadPoolExecutor(1) as pool:
         running = pool.submit(DOORS[door], gateway)
-        while not gateway.model.generations:
-            time.sleep(0.005)
+        until(lambda: gateway.model.generations)
         assert DOORS["chat"](gateway) == "rate_limit_exceeded"
         assert running.result(20) == "ok"
         gateway.wait_for_outcomes(2)

@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +19,7 @@ from typing import Any
 import httpx
 
 from tests.gateway.upstream.servers import ScriptedServer, chunk, running, streams
+from tests.waiting import until
 
 CHAT = "/v1/chat/completions"
 KEY = {"authorization": "Bearer k"}
@@ -51,18 +51,15 @@ class Process:
         command = [sys.executable, "-m", "gateway.cli", "serve", "--config", str(self.folder / "gateway.toml")]
         here = str(Path(__file__).parents[3])
         self.running = subprocess.Popen(command, stdout=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": here})
-        deadline = time.monotonic() + START_S
-        while not self._ready():
-            assert self.running.poll() is None, "the gateway ended while it started"
-            assert time.monotonic() < deadline, "the gateway was not ready in time"
-            time.sleep(0.05)
+        until(lambda: self.ready() or self.running.poll() is not None, START_S)
+        assert self.running.poll() is None, "the gateway ended while it started"
 
     def end(self, number: signal.Signals) -> int:
         assert self.running is not None
         self.running.send_signal(number)
         return self.running.wait(60)
 
-    def _ready(self) -> bool:
+    def ready(self) -> bool:
         try:
             return httpx.get(f"{self.url}/readyz").status_code == 200
         except httpx.TransportError:
@@ -109,7 +106,7 @@ def test_on_sigterm_open_streams_end_whole_and_the_status_is_zero(tmp_path: Path
             lines = [next(coming) for _ in range(8)]
             assert gateway.running is not None
             gateway.running.send_signal(signal.SIGTERM)
-            time.sleep(0.3)
+            until(lambda: not gateway.ready())
             try:
                 refused = httpx.post(gateway.url + CHAT, json=body, headers=KEY).status_code
             except httpx.TransportError:
@@ -162,8 +159,7 @@ def test_what_outlasts_the_drain_is_told_so_in_its_dialect(tmp_path: Path) -> No
         waiting = open_ones.enter_context(ThreadPoolExecutor(1)).submit(
             httpx.post, gateway.url + CHAT, json={"model": "far", "messages": TURN}, headers=KEY, timeout=60
         )
-        while b"running 4.0" not in httpx.get(f"{gateway.url}/metrics", headers=KEY).content:
-            time.sleep(0.02)
+        until(lambda: b"running 4.0" in httpx.get(f"{gateway.url}/metrics", headers=KEY).content)
         assert gateway.running is not None
         gateway.running.send_signal(signal.SIGTERM)
         for path, coming in told.items():
@@ -195,10 +191,10 @@ def test_a_batch_goes_on_after_kill_9_and_answers_every_line_once(tmp_path: Path
     with process(tmp_path) as gateway, httpx.Client(base_url=gateway.url, headers=KEY, timeout=60) as client:
         batch = begun(client, lines)
         for enough in (5, 25):
-            until(client, batch, lambda found, n=enough: found["request_counts"]["completed"] >= n)
+            until_batch(client, batch, lambda found, n=enough: found["request_counts"]["completed"] >= n)
             gateway.end(signal.SIGKILL)
             gateway.start()
-        found = until(client, batch, lambda found: found["status"] == "completed")
+        found = until_batch(client, batch, lambda found: found["status"] == "completed")
         assert found["request_counts"] == {"total": 60, "completed": 59, "failed": 1}
         answered = Counter[str]()
         for file_id in (found["output_file_id"], found["error_file_id"]):
@@ -223,14 +219,15 @@ def begun(client: httpx.Client, bodies: list[dict[str, Any]]) -> str:
     return str(client.post("/v1/batches", json=asked).json()["id"])
 
 
-def until(client: httpx.Client, batch: str, condition: Any, limit_s: float = 120) -> dict[str, Any]:
-    deadline = time.monotonic() + limit_s
-    while True:
+def until_batch(client: httpx.Client, batch: str, condition: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+
+    def there() -> bool:
         try:
-            found: dict[str, Any] = client.get(f"/v1/batches/{batch}").json()
-            if condition(found):
-                return found
+            found.update(client.get(f"/v1/batches/{batch}").json())
         except httpx.TransportError:
-            pass
-        assert time.monotonic() < deadline, "the batch did not get there"
-        time.sleep(0.02)
+            return False
+        return bool(condition(found))
+
+    until(there, 120)
+    return found

@@ -6,7 +6,6 @@ import asyncio
 import json
 import socket
 import threading
-import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import uvicorn
 
 from gateway.testing import TestApp
+from tests.waiting import until
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 Act = Callable[["ScriptedServer", Send], Awaitable[None]]
@@ -59,8 +59,7 @@ def running(app: Any) -> Iterator[str]:
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off", timeout_graceful_shutdown=1))
     thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])), daemon=True)
     thread.start()
-    while not server.started:
-        time.sleep(0.01)
+    until(lambda: server.started)
     try:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
     finally:

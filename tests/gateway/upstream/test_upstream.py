@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -28,6 +27,7 @@ from tests.gateway.upstream.servers import (
     says,
     streams,
 )
+from tests.waiting import until
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
 AS_JSON: dict[str, Any] = {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA}}}
@@ -221,10 +221,7 @@ def test_a_client_that_leaves_ends_the_call_to_the_other_server() -> None:
         with app.client.stream("POST", "/v1/chat/completions", json=body) as answer:
             pieces = answer.iter_bytes()
             next(pieces)
-        deadline = time.monotonic() + 5
-        while not server.left and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert server.left == 1
+        until(lambda: server.left == 1)
         app.wait_for_outcomes(1)
         assert "sluicegate_requests_running 0.0" in app.client.get("/metrics").text
 
