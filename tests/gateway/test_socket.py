@@ -69,8 +69,20 @@ def test_a_client_that_leaves_frees_its_blocks(gateway: RunningGateway) -> None:
             socket.send(json.dumps({**BODY, "max_tokens": 800, "ignore_eos": True}))
         socket.recv(timeout=30)
         until(lambda: gateway.metric("sluicegate_requests_running") >= 1)
+        socket.close_timeout = 0  # it has not read what came, and would wait for the end of that
     until(lambda: gateway.metric("sluicegate_requests_running") == 0)
     assert gateway.metric("sluicegate_kv_cache_usage_ratio") == pytest.approx(before)
+
+
+def test_leaving_ends_the_answer_that_is_being_written() -> None:
+    with TestApp(script=["word "] * 5000, delay_s=0.01) as gateway:
+        with open_socket(gateway.url) as socket:
+            socket.send(json.dumps({**BODY, "model": "scripted", "max_tokens": 10_000}))
+            socket.recv(timeout=30)
+            socket.close_timeout = 0
+        [outcome] = gateway.wait_for_outcomes(1)
+        assert outcome.error == "cancelled"
+        assert gateway.model.generations[0].cancelled
 
 
 def test_who_has_no_key_gets_no_socket() -> None:
