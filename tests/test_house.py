@@ -89,3 +89,46 @@ def test_the_map_of_the_house_names_every_module_once_and_in_order() -> None:
     for package in PACKAGES:
         there = [str(path.relative_to(ROOT)) for path in modules(package) if path.name != "__init__.py"]
         assert [line for line in lines if line.startswith(f"{package}/")] == sorted(there)
+
+
+def files() -> list[Path]:
+    """All of the house, without what is made: environments, caches, builds."""
+    top = [path for path in ROOT.iterdir() if path.name[0] != "." and path.name not in ("build", "node_modules")]
+    return [file for path in top for file in ([path] if path.is_file() else path.rglob("*")) if file.is_file()]
+
+
+def prose(path: Path) -> str:
+    """A document without its blocks of code."""
+    return re.sub(r"^( *)```.*?^\1```", "", path.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+def anchors(path: Path) -> set[str]:
+    """What GitHub calls the headings of a document, where no two are alike."""
+    headings = re.findall(r"^#{1,6} +(.+)$", prose(path), re.MULTILINE)
+    plain = [re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading) for heading in headings]
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in plain}
+
+
+def test_links_between_documents_lead_somewhere() -> None:
+    """Each leads to a file that is there, and to a heading of it."""
+    dead = []
+    for document in (file for file in files() if file.suffix == ".md"):
+        for link in re.findall(r"\]\(([^)\s]+)\)", prose(document)):
+            if re.match(r"[a-z]+:", link):
+                continue
+            name, _, anchor = link.partition("#")
+            target = document.parent / name if name else document
+            if not target.exists() or (anchor and anchor not in anchors(target)):
+                dead.append(f"{document.relative_to(ROOT)}: {link}")
+    assert not dead
+
+
+def test_documents_name_files_that_are_there() -> None:
+    """By their path or the end of it: `faults/test_edges.py` is enough. Changes may name what is gone."""
+    there = {"/" + file.relative_to(ROOT).as_posix() for file in files()}
+    gone = []
+    for document in (file for file in files() if file.suffix == ".md" and file.parent.name != "changelog.d"):
+        for name in re.findall(r"`([\w.-]+(?:/[\w.-]+)+\.(?:py|md|toml|js|html|ya?ml))`", prose(document)):
+            if not any(file.endswith(f"/{name}") for file in there):
+                gone.append(f"{document.relative_to(ROOT)}: {name}")
+    assert not gone
