@@ -132,3 +132,18 @@ def test_documents_name_files_that_are_there() -> None:
             if not any(file.endswith(f"/{name}") for file in there):
                 gone.append(f"{document.relative_to(ROOT)}: {name}")
     assert not gone
+
+
+def test_every_decision_is_in_the_index_and_says_how_it_stands() -> None:
+    """`docs/decisions/README.md` has a line for each page, with its title; each page begins with number and status."""
+    folder = ROOT / "docs" / "decisions"
+    expected = []
+    for page in sorted(folder.glob("0*.md")):
+        text = page.read_text("utf-8")
+        title = re.match(rf"# {page.name[:4]}: (.+)\n\nStatus: \w", text)
+        assert title, (
+            f"{page.name} must begin with `# {page.name[:4]}: Title`, a blank line, and `Status: accepted ...`"
+        )
+        expected.append(f"- [{page.name[:4]}]({page.name}): {title[1]}")
+    index = (folder / "README.md").read_text("utf-8")
+    assert [line for line in index.splitlines() if line.startswith("- ")] == expected, "the index needs a line a page"
