@@ -64,12 +64,21 @@ class ObjectPlanner:
         checks = spec.checks | {demand.origin for demand in dropped}
         return self.plan(replace(spec, some=some, checks=checks))
 
+    def exists(self, spec: Object) -> bool | None:
+        """Whether any object satisfies `spec`, told without a plan, where its required properties decide that; None
+        where they do not."""
+        if spec.contradicts():
+            return False
+        if spec.some or spec.low > len(spec.required):
+            return None
+        return self._given(spec, spec.required, _patterns(spec)) is not None
+
     def _counted(self, spec: Object) -> ObjectPlan | None:
         """Raises `TooMany` where its demands cannot be counted."""
         if len(spec.some) > _DEMANDS:
             raise TooMany(spec.some)
         listed, unordered = _listed(spec)
-        patterns = tuple(dict.fromkeys(text for part in spec.parts for text, _ in part.patterns))
+        patterns = _patterns(spec)
         if len(patterns) > _PATTERNS:
             raise GrammarLimit(
                 f"{len(patterns)} patterns over property names in one object; at most {_PATTERNS} are followed"
@@ -218,6 +227,10 @@ class ObjectPlanner:
             return is_empty(self.plans.domain(terms))
         except InvalidGrammar:
             return False
+
+
+def _patterns(spec: Object) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(text for part in spec.parts for text, _ in part.patterns))
 
 
 def _listed(spec: Object) -> tuple[tuple[str, ...], bool]:

@@ -28,6 +28,9 @@ from grammar.schema.meaning import Circular, Meaning
 from plugins.errors import GrammarLimit, InvalidGrammar
 
 _UNKNOWN: Any = object()
+_DEEP = 30
+"""Values within values that are planned while asking whether there is one at all; what lies deeper, as in schemas of
+hundreds of settings each of which may hold all others, is planned when a text gets there."""
 _Spec = TypeVar("_Spec", Object, Array)
 _Plan = TypeVar("_Plan", ObjectPlan, ArrayPlan)
 
@@ -114,9 +117,16 @@ class Plans:
             return True
         if number_lexemes(domain.numbers):
             return True
-        return any(self.array_plan(spec) is not None for spec in domain.arrays) or any(
-            self.object_plan(spec) is not None for spec in domain.objects
-        )
+        if any(self.array_plan(spec) is not None for spec in domain.arrays):
+            return True
+        return any(self._has_object(spec) for spec in domain.objects)
+
+    def _has_object(self, spec: Object) -> bool:
+        if len(self._asking) > _DEEP and spec not in self._objects:
+            told = self._object_planner.exists(spec)
+            if told is not None:
+                return told
+        return self.object_plan(spec) is not None
 
     def why_not(self, terms: Conj) -> str:
         """Pointer to a required part that has no value, as deep as it can be followed."""

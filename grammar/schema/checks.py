@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 from urllib.parse import quote, urljoin
 
@@ -27,6 +28,11 @@ class Checks:
         self.document = document
         self._validators: dict[Node, Callable[[Any], bool]] = {}
 
+    @cached_property
+    def _readable(self) -> tuple[Any, dict[str, Any]]:
+        """The document, and those it refers to."""
+        return _readable(self.document.schema), _readable(self.document.others)
+
     def validator(self, fact: Fact) -> Callable[[Any], bool]:
         """Does a value satisfy `fact` taken as positive?"""
         if isinstance(fact, Literal):
@@ -38,7 +44,7 @@ class Checks:
         return known
 
     def _build(self, node: Node) -> Callable[[Any], bool]:
-        root = self.document.schema
+        root, others = self._readable
         dialect = DIALECTS.get(self.document.root.draft, DIALECTS[2020])
         try:
             if node is self.document.root and not self.document.others:
@@ -46,7 +52,7 @@ class Checks:
                 return jsonschema_rs.validator_for(schema, validate_formats=False).is_valid
             whole = root if "$schema" in root else {"$schema": dialect, **root}
             uri = urljoin(_URI, self.document.root_base)
-            registry = jsonschema_rs.Registry([(uri, whole), *self.document.others.items()])
+            registry = jsonschema_rs.Registry([(uri, whole), *others.items()])
             wrapper = {"$schema": dialect, "$ref": _reference(uri, node.pointer)}
             return jsonschema_rs.validator_for(wrapper, registry=registry, validate_formats=False).is_valid
         except (ValueError, jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError) as error:
@@ -54,6 +60,21 @@ class Checks:
                 f"this part needs a check of the whole value, and the checker refuses the schema: {str(error)[:200]}",
                 pointer=node.pointer,
             ) from error
+
+
+def _readable(schema: Any) -> Any:
+    """With references spelled as the library asks for: characters that a URI cannot have are percent-encoded."""
+    if isinstance(schema, list):
+        return [_readable(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {key: _readable_part(key, value) for key, value in schema.items()}
+
+
+def _readable_part(key: str, value: Any) -> Any:
+    if key in ("$ref", "$dynamicRef", "$recursiveRef") and isinstance(value, str):
+        return quote(value, safe=_PLAIN + "#%")
+    return value if key in ("const", "enum", "default", "examples") else _readable(value)
 
 
 def _reference(root: str, pointer: str) -> str:

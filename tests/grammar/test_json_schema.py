@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import pytest
 
 import grammar
 from grammar import GrammarLimit, InvalidGrammar, Unsatisfiable, UnsupportedGrammar, compile_json_schema
+from grammar.schema.checks import Checks
+from grammar.schema.containers import Term
+from grammar.schema.document import Document
 from tests.grammar.grammar_checks import accepts, allowed, byte_vocabulary, check_schema, walk
 
 
@@ -349,6 +353,18 @@ def test_a_relative_identifier_is_no_obstacle_to_a_check_of_the_whole_value() ->
     check_schema(schema, [1, {"x": "s"}, {"y": 1}], [{"x": 1, "y": "s"}, {}])
 
 
+def test_a_check_reads_references_with_characters_that_no_uri_has() -> None:
+    schema = {
+        "$defs": {"a b<c>": {"type": "integer"}},
+        "properties": {"x": {"$ref": "#/$defs/a b<c>"}, "y": {"const": {"$ref": "a b"}}},
+    }
+    document = Document(schema)
+    holds = Checks(document).validator(Term(document.root))
+    assert holds({"x": 1, "y": {"$ref": "a b"}})
+    assert not holds({"x": "s"})
+    assert not holds({"y": {"$ref": "a%20b"}})
+
+
 def test_what_is_inside_itself_is_not_left_out_where_it_is_met_first_elsewhere() -> None:
     """A plan made while the recursion was still in question was kept, without the part in question."""
     tree = {"type": "array", "prefixItems": [{"type": "string"}, {"$ref": "#/$defs/tree"}]}
@@ -400,6 +416,23 @@ def test_what_is_wrong_is_said_with_a_pointer(schema: object, error: type[Except
     with pytest.raises(error) as caught:
         compile_json_schema(schema, byte_vocabulary())
     assert caught.value.pointer == pointer  # type: ignore[attr-defined]
+
+
+def test_hundreds_of_settings_that_may_hold_all_others_are_planned_when_a_text_gets_there() -> None:
+    """As in the configuration of update bots: asking whether one has a value once went through all others, one within
+    the other, to the end of the stack."""
+    count = 250
+    settings = {f"s{i}": {"type": "object", "allOf": [{"$ref": "#"}], "minProperties": 0} for i in range(count)}
+    never = {"type": "object", "required": ["x"], "properties": {"x": False}, "minProperties": 0}
+    schema = {"type": "object", "properties": {**settings, "never": never, "leaf": {"type": "integer"}}}
+    names = ["s1", "s3", "s2", "s249", "s0"] * 8
+    inner: object = {"leaf": 1}
+    for name in names:
+        inner = {name: inner}
+    compiled = compile_json_schema(schema, byte_vocabulary())
+    assert accepts(compiled, json.dumps(inner))
+    assert not accepts(compiled, json.dumps(inner).replace('"leaf": 1', '"leaf": "x"'))
+    assert not accepts(compiled, json.dumps(inner).replace('"leaf": 1', '"never": {}'))
 
 
 def test_too_deep_and_too_large_schemas_are_refused_in_time() -> None:
