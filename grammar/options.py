@@ -29,7 +29,7 @@ class GrammarLimits:
     """Of a schema given as text."""
     cpu_s: float = 5.0
     """CPU time of one compilation, all of its automata together."""
-    threads: int = 2_000
+    threads: int = 4_000
     """Readings of one text that are followed at the same time."""
 
 

@@ -140,7 +140,7 @@ class Survey:
 
     def _look_at_text(self, node: Node, key: str, text: str) -> None:
         if key == "pattern":
-            compile_pattern(text, self.limits, node.at(key))
+            self._look_at_pattern(text, node.at(key))
         elif text not in FORMAT_NAMES:
             self.notes.append(f"format {text!r} at {node.at(key)!r} is not one of JSON Schema's; it only annotates")
 
@@ -154,11 +154,22 @@ class Survey:
             self._pending.extend((node.child(key, name), depth) for name, sub in below.items() if isinstance(sub, dict))
             if key == "patternProperties":
                 for text in below:
-                    compile_pattern(text, self.limits, node.at(key, text))
+                    self._look_at_pattern(text, node.at(key, text))
+
+    def _look_at_pattern(self, text: str, pointer: str) -> None:
+        if not _read_pattern(text, self.limits, pointer)[1]:
+            self.notes.append(
+                f"pattern {_shown(text)} at {pointer!r} is not one of ECMA 262; it is enforced as Python's re reads it"
+            )
 
 
 def compile_pattern(text: str, limits: GrammarLimits, pointer: str) -> CharDfa:
-    """ECMA 262 pattern, found anywhere. Errors name the pattern and carry `pointer`."""
+    """A pattern, found anywhere. Errors name it and carry `pointer`."""
+    return _read_pattern(text, limits, pointer)[0]
+
+
+def _read_pattern(text: str, limits: GrammarLimits, pointer: str) -> tuple[CharDfa, bool]:
+    """With whether it is one of ECMA 262."""
     try:
         return strings.pattern(text, limits.string_states)
     except GrammarError as error:

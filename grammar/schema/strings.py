@@ -13,7 +13,7 @@ from typing import Final
 
 from grammar.automata import Budget, CharDfa
 from grammar.automata.lengths import Lengths
-from plugins.errors import GrammarLimit
+from plugins.errors import GrammarError, GrammarLimit, InvalidGrammar
 
 _FEW = 64
 _UNROLLED = 200
@@ -104,9 +104,18 @@ def _accepts(dfa: CharDfa, text: str) -> bool:
 
 
 @lru_cache(maxsize=2_000)
-def pattern(text: str, states: int) -> CharDfa:
-    """ECMA 262 pattern, found anywhere."""
-    return CharDfa.from_pattern(text, budget=Budget(max_states=states))
+def pattern(text: str, states: int) -> tuple[CharDfa, bool]:
+    r"""A pattern, found anywhere, and whether it is one of ECMA 262: where it is none, it is read as Python's `re`
+    does, since that is where schemas with `(?P<name>...)` or `\Z` come from."""
+    budget = Budget(max_states=states)
+    try:
+        return CharDfa.from_pattern(text, budget=budget), True
+    except InvalidGrammar:
+        try:
+            return CharDfa.from_pattern(text, dialect="python", budget=budget), False
+        except GrammarError:
+            pass
+        raise
 
 
 @lru_cache(maxsize=500)

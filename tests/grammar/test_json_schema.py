@@ -55,6 +55,18 @@ def test_a_known_format_is_enforced_and_an_unknown_one_is_noted() -> None:
     assert "sort-of" in compiled.notes[0]
 
 
+def test_a_pattern_that_only_python_knows_is_enforced_as_python_reads_it_and_noted() -> None:
+    compiled = check_schema({"type": "string", "pattern": r"\A(?P<n>[0-9]+)\Z"}, ["12"], ["", "1a", "x12"])
+    assert "Python" in compiled.notes[0]
+    names = check_schema(
+        {"patternProperties": {r"^(?P<n>a)$": {"type": "integer"}}}, [{"a": 1}, {"b": ""}], [{"a": ""}]
+    )
+    assert "/patternProperties/" in names.notes[0]
+    assert not check_schema({"type": "string", "pattern": "^a$"}, ["a"], ["b"]).notes
+    with pytest.raises(InvalidGrammar, match="ECMA-262"):
+        compile_json_schema({"pattern": r"\q"}, byte_vocabulary())
+
+
 def test_enum_and_const_allow_equal_values_however_spelled() -> None:
     check_schema(
         {"enum": ["red", 1, None, True, [1], {"a": 1}]}, ["red", 1, None, True, [1], {"a": 1}], ["blue", 2, [], {}]
