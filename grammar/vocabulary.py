@@ -264,10 +264,6 @@ class Vocabulary:
             found[rest[0]].append((rest, number))
         return found
 
-    def remainder_number(self, rest: bytes) -> int | None:
-        """None where no JSON text goes on with `rest`."""
-        return self._remainder_numbers.get(rest)
-
     @cached_property
     def _pairs_at(self) -> dict[int, tuple[I32, I32]]:
         return {}

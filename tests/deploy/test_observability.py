@@ -25,7 +25,6 @@ RULES = [
 ]
 PROMETHEUS = shutil.which("prometheus")
 needs_prometheus = pytest.mark.skipif(PROMETHEUS is None, reason="no Prometheus (Debian: apt-get install prometheus)")
-OF_PROMETHEUS = {"up"}
 SETTINGS: dict[str, Any] = {
     "keys": [{"id": "k", "key": "key-for-tests", "team": "blue"}],
     "pipeline": {"screen": ["secrets", "blocklist"], "moderate": ["secrets", "pii"]},

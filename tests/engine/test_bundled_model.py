@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from engine.prompt import render_chat
 
 BUNDLED = Path(__file__).resolve().parents[2] / "engine" / "bundled"
-STRING, INTEGER, NUMBER = {"type": "string"}, {"type": "integer"}, {"type": "number"}
+STRING, NUMBER = {"type": "string"}, {"type": "number"}
 DATE = {"type": "string", "format": "date"}
 
 

@@ -178,5 +178,6 @@ def assert_classified(vocabulary: Vocabulary, lexeme: DfaLexeme, state: int) -> 
     assert set(np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")).tolist()) == inside
     ending = found.endings[0] if found.endings else None
     assert set(() if ending is None else ending.closers.tolist()) == closing
-    expected = {t for t, at in leaving if vocabulary.remainder_number(vocabulary.words[t][at:]) is not None}
+    remainders = set(vocabulary.remainder_words)
+    expected = {t for t, at in leaving if vocabulary.words[t][at:] in remainders}
     assert set(() if ending is None else ending.tokens.tolist()) == expected
