@@ -17,7 +17,9 @@ from grammar.starts import Start
 from grammar.threads import AT_END, Choice, End, InLexeme, Thread
 
 NEVER = 1 << 40
-_CLOSERS = frozenset(b"}]")
+_OPENERS, _CLOSERS = frozenset(b"{["), frozenset(b"}]")
+_CLOSED = 2
+"""Bytes of the shortest value that begins with a bracket or a quote."""
 _END = End()
 _GUESS = 20
 _DEEPEST = 30
@@ -46,7 +48,7 @@ class Costs:
         if isinstance(thread, Start):
             return self.value(thread.source, thread.terms) + self.follow(thread.follow, 0)
         if isinstance(thread, Choice):
-            return min(self.move(thread, byte) for byte in thread.moves)
+            return self._cheapest_move(thread)
         if isinstance(thread, Between):
             return min(map(self.thread, thread.threads()))
         assert isinstance(thread, InLexeme)
@@ -54,6 +56,13 @@ class Costs:
             return min((cost for cost, _ in self.names(thread)), default=NEVER)
         words = self.words.of(thread.lexeme, thread.state)
         return min((len(word.text) + self.follow(thread.follow, word.outcome) for word in words), default=NEVER)
+
+    def _cheapest_move(self, choice: Choice) -> int:
+        best = NEVER
+        for byte in sorted(choice.moves, key=_OPENERS.__contains__):
+            if best > _CLOSED or byte not in _OPENERS:
+                best = min(best, self.move(choice, byte))
+        return best
 
     def move(self, choice: Choice, byte: int) -> int:
         """A closing bracket ends the frame."""
@@ -79,9 +88,15 @@ class Costs:
 
     def value(self, source: Any, terms: Conj) -> int:
         """Of a whole value that satisfies `terms`."""
-        return self._guarded(
-            self._values, terms, lambda: min(map(self.thread, source.value(terms, _END)), default=NEVER)
-        )
+        return self._guarded(self._values, terms, lambda: self._cheapest_value(source.value(terms, _END)))
+
+    def _cheapest_value(self, threads: tuple[Thread, ...]) -> int:
+        """Objects and arrays are not looked into where a number is as short."""
+        best = NEVER
+        for thread in sorted(threads, key=lambda thread: isinstance(thread, Choice)):
+            if best > _CLOSED or not isinstance(thread, Choice):
+                best = min(best, self.thread(thread))
+        return best
 
     def _guarded(self, known: dict[Any, int], key: Any, ask: Any) -> int:
         found = known.get(key)

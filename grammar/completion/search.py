@@ -138,6 +138,8 @@ def _of_thread(thread: Thread, costs: Costs) -> Iterator[tuple[int, bytes]]:
 
 
 def _of_lexeme(thread: InLexeme, costs: Costs) -> Iterator[tuple[int, bytes]]:
+    if thread.lexeme.is_blank and thread.state == thread.lexeme.start:
+        return  # whatever may follow blanks may come without them
     if isinstance(thread.follow, Named):
         for cost, word in costs.names(thread):
             yield cost, word.text

@@ -118,3 +118,24 @@ def test_asking_moves_nothing_and_deep_nesting_is_no_obstacle() -> None:
     assert found is not None
     assert found.text == b"]" * 500
     assert allowed(matcher, byte_vocabulary()) == before
+
+
+@pytest.mark.parametrize("text", ['{"a', '{"ab', '{"a b', '{\n "ab', '{"xab": {"c": "99"},'])
+def test_a_search_with_nothing_known_yet_finds_members_that_meet_demands(text: str) -> None:
+    """Values of any kind are as short as a number: looking into their objects first used all of its questions up."""
+    nines = {"type": "object", "required": ["c"], "properties": {"c": {"type": "string", "pattern": "99"}}}
+    sevens = {"type": "object", "properties": {"c": {"type": "string", "pattern": "77"}}}
+    pairs = (("a", nines, sevens), ("b", sevens, nines))
+    schema = {
+        "type": "object",
+        "oneOf": [
+            {"patternProperties": {name: every}, "not": {"patternProperties": {name: {"not": some}}}}
+            for name, every, some in pairs
+        ],
+    }
+    compiled = compile_json_schema(schema, byte_vocabulary())
+    matcher = compiled.matcher()
+    for byte in text.encode():
+        matcher.accept(byte)
+    assert jsonschema_rs.is_valid(schema, json.loads(text.encode() + end_of(matcher)))
+    assert compiled.costs.left > 500
