@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from heapq import heappop, heappush
 from itertools import chain
 from typing import NamedTuple
 
@@ -20,7 +21,7 @@ from grammar.vocabulary import Vocabulary
 
 _MOST_TRIES = 2_000
 _MOST_VALUES = 1_000
-_OPENERS = (b"{", b"[")
+_OPENERS, _CLOSERS = (b"{", b"["), (b"}", b"]")
 _MOST_BYTES = 100_000
 _SECOND_KEY = re.compile(rb',[ \t\r\n]*"(?:[^"\\]|\\.)*"')
 
@@ -36,12 +37,12 @@ class Completion(NamedTuple):
 def shortest_completion(
     configs: Configs, config: Config, tape: Tape | None, costs: Costs, watch: Watch | None = None
 ) -> Completion | None:
-    """None if no way was found within 2,000 tries; `tape` is left as it was."""
+    """None if no way was found within 4,000 tries; `tape` is left as it was."""
     place = tape.place() if tape is not None else None
     try:
         with costs.lock:
             costs.left = _MOST_VALUES
-            text = _search(configs, config, tape, costs, watch)
+            text = _Search(configs, config, tape, costs, watch).run()
     except RecursionError:
         return None
     finally:
@@ -60,39 +61,81 @@ class _Node(NamedTuple):
     ways: Iterator[tuple[Config, bytes]]
 
 
-def _search(configs: Configs, config: Config, tape: Tape | None, costs: Costs, watch: Watch | None) -> bytes | None:
-    """Depth first along the cheapest ways; every step is a real one, so guards are asked."""
+class _Search:
+    """Every step is a real one, so guards are asked."""
 
-    def ways(config: Config) -> Iterator[tuple[Config, bytes]]:
-        found = iter(_ways(configs, config, costs))
-        return found if watch is None else chain(found, _bytes(configs, config))
+    def __init__(
+        self, configs: Configs, config: Config, tape: Tape | None, costs: Costs, watch: Watch | None = None
+    ) -> None:
+        self.configs = configs
+        self.tape = tape
+        self.costs = costs
+        self.watch = watch
+        self.config = config
+        self.place = tape.place() if tape is not None else None
 
-    stack = [_Node(config, tape.place() if tape is not None else None, b"", ways(config))]
-    for _ in range(_MOST_TRIES):
-        if not stack:
+    def run(self) -> bytes | None:
+        found = self._deep(_MOST_TRIES)
+        return self._wide(_MOST_TRIES) if found is None else found
+
+    def _first(self) -> _Node:
+        return _Node(self.config, self.place, b"", self._ways(self.config))
+
+    def _deep(self, tries: int) -> bytes | None:
+        """Depth first along the cheapest ways."""
+        stack = [self._first()]
+        for _ in range(tries):
+            if not stack:
+                return None
+            node = stack[-1]
+            if node.config.can_stop:
+                return node.text
+            way = next(node.ways, None)
+            if way is None or len(node.text) > _MOST_BYTES:
+                stack.pop()
+                continue
+            after = self._take(node, *way)
+            if after is not None:
+                stack.append(after)
+        return None
+
+    def _wide(self, tries: int) -> bytes | None:
+        """First where few choices were other than the cheapest, and few brackets refused: a check of a whole value may
+        refuse all that begins in one way, without end."""
+        heap = [(0, 0, 0, self._first())]
+        for count in range(1, tries):
+            if not heap:
+                return None
+            late, depth, _, node = heappop(heap)
+            if node.config.can_stop:
+                return node.text
+            way = next(node.ways, None)
+            if way is None or len(node.text) > _MOST_BYTES:
+                continue
+            after = self._take(node, *way)
+            refused = after is None and way[1] not in _CLOSERS
+            heappush(heap, (late + (not refused), depth, count, node))
+            if after is not None:
+                heappush(heap, (late, depth - 1, count, after))
+        return None
+
+    def _take(self, node: _Node, reading: Config, text: bytes) -> _Node | None:
+        """After `text`, from wherever the tape is."""
+        if self.tape is not None and self.place is not None and node.place is not None:
+            _go_back(self.tape, node.place, node.text, self.place)
+        after, _ = self.configs.take(reading, text, self.tape)
+        if after is None or (self.watch is not None and not self.watch.is_clear(node.text + text)):
             return None
-        node = stack[-1]
-        if node.config.can_stop:
-            return node.text
-        way = next(node.ways, None)
-        if way is None or len(node.text) > _MOST_BYTES:
-            stack.pop()
-            continue
-        if tape is not None and node.place is not None:
-            _go_back(tape, node.place, node.text, stack[0].place)
-        reading, text = way
-        after, _ = configs.take(reading, text, tape)
-        if after is not None and watch is not None and not watch.is_clear(node.text + text):
-            after = None
-        if after is not None:
-            place = tape.place() if tape is not None else None
-            stack.append(_Node(after, place, node.text + text, ways(after)))
-    return None
+        place = self.tape.place() if self.tape is not None else None
+        return _Node(after, place, node.text + text, self._ways(after))
+
+    def _ways(self, config: Config) -> Iterator[tuple[Config, bytes]]:
+        found = iter(_ways(self.configs, config, self.costs))
+        return found if self.watch is None else chain(found, _bytes(self.configs, config))
 
 
-def _go_back(tape: Tape, place: Place, text: bytes, first: Place | None) -> None:
+def _go_back(tape: Tape, place: Place, text: bytes, first: Place) -> None:
     """To an earlier place of the search, whose bytes may be gone from the tape."""
-    assert first is not None
     del tape.text[first.size :]
     tape.text += text
     tape.restore(place)

@@ -23,6 +23,8 @@ OUTSIDE = 8
 """Alternatives of a complement that are followed as readings of their own; beyond, a demand tells them apart."""
 _MOST_PAIRS = 2_000
 """Pairs of alternatives, in one schema, that are put together to see which can have a value."""
+_ARRAYS = 32
+"""The same of arrays, for which there are no demands."""
 _MERGED = 16
 """So many when demands tell as much as they can; beyond, a check stands in."""
 
@@ -137,7 +139,7 @@ class Algebra(ABC):
             return complement_object(spec, self.match, failing, merged)
 
         check = frozenset({failing})
-        arrays = self._outside(domain.arrays, complement_array, Array.meet, Array(), OUTSIDE)
+        arrays = self._outside(domain.arrays, complement_array, Array.meet, Array(), _ARRAYS)
         outside = None
         if not merged:
             outside = self._outside(domain.objects, partial(objects, merged=False), Object.meet, Object(), OUTSIDE)

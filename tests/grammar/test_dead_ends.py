@@ -10,7 +10,9 @@ import jsonschema_rs
 import pytest
 
 from grammar import GrammarOptions, Unsatisfiable, compile_json_schema
+from grammar.arrays import ArrayPlan
 from grammar.compile import satisfiable_values
+from grammar.object_plans import ObjectPlan
 from grammar.options import PropertyOrder
 from tests.grammar.grammar_checks import allowed, byte_vocabulary, check_schema, walk
 
@@ -68,6 +70,16 @@ KINDS: dict[str, dict[str, Any]] = {
         "additionalProperties": False,
         "minProperties": 3,
     },
+    "arrays outside one of several overlapping kinds": {
+        "type": "array",
+        "not": {
+            "minItems": 1,
+            "oneOf": [
+                {"prefixItems": [{"type": "string"}]},
+                {"items": {"type": ["integer", "array"]}, "contains": {"const": 7}},
+            ],
+        },
+    },
 }
 
 
@@ -76,7 +88,9 @@ KINDS: dict[str, dict[str, Any]] = {
 def test_masks_alone_say_what_is_valid_and_always_lead_to_an_end(kind: str, order: PropertyOrder) -> None:
     schema = KINDS[kind]
     values, root, _ = satisfiable_values(schema, GrammarOptions())
-    plans = [values.object_plan(spec) for spec in values.domain(root).objects]
+    domain = values.domain(root)
+    plans: list[ObjectPlan | ArrayPlan | None] = [values.object_plan(spec) for spec in domain.objects]
+    plans += [values.array_plan(spec) for spec in domain.arrays]
     assert all(plan.check is None for plan in plans if plan is not None), "a check of the whole value is left"
     judge = jsonschema_rs.validator_for(schema)
     compiled = compile_json_schema(schema, byte_vocabulary(), options=GrammarOptions(property_order=order))
@@ -132,3 +146,28 @@ def test_more_names_than_there_are_cannot_be_asked_for() -> None:
     with pytest.raises(Unsatisfiable):
         compile_json_schema({**schema, "minProperties": 122}, byte_vocabulary())
     compile_json_schema({**schema, "minProperties": 121}, byte_vocabulary())
+
+
+def test_where_a_check_refuses_every_array_of_one_reading_another_reading_ends() -> None:
+    """Found by fuzzing: items of which one reading begins arrays that a check refuses, however they go on."""
+    schema = {
+        "type": "array",
+        "unevaluatedItems": {
+            "not": {
+                "minItems": 1,
+                "oneOf": [
+                    {"type": "array", "prefixItems": [{"type": "string"}]},
+                    {"minLength": 2, "$ref": "#", "contains": False},
+                ],
+            }
+        },
+    }
+    compiled, judge = compile_json_schema(schema, byte_vocabulary()), jsonschema_rs.validator_for(schema)
+    for text in ("[[{},[", "[[{},[{},6,", "[[{},[{},6,\n0]", "[[[[", '[0,"a",['):
+        matcher = compiled.matcher()
+        for byte in text.encode():
+            matcher.accept(byte)
+        found = matcher.shortest_completion()
+        assert found is not None, text
+        assert judge.is_valid(json.loads(text + found.text.decode()))
+    check_schema(schema, [[], [[]], [[1, "a"]], [[[]], 0]], [[["a"]], [0, ["a", 1]]])
