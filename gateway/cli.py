@@ -25,7 +25,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Parse, run, and turn an operator's mistake into one line and exit status 2."""
     parsed = _parser().parse_args(arguments)
     try:
-        return int(parsed.run(parsed))
+        status = int(parsed.run(parsed))
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:  # who read it has enough, as `| head` has
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter says so at its end
+        return 1
     except (ConfigurationError, PluginError) as error:
         print(f"sluicegate: {error.message}", file=sys.stderr)
         return 2

@@ -14,7 +14,7 @@ SLUICEGATE = [sys.executable, "-m", "gateway.cli"]
 
 def test_the_demo_runs_the_main_job_and_stops() -> None:
     """It prints the streamed and the parsed answer and every stage's decision, and ends by itself."""
-    done = subprocess.run([*SLUICEGATE, "demo"], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([*SLUICEGATE, "demo"], capture_output=True, text=True, timeout=1000)
     assert done.returncode == 0, done.stderr
     for expected in ('"invoice_number": "TM-40917"', "constrain  grammar", "moderate", "gateway stopped"):
         assert expected in done.stdout
@@ -56,3 +56,13 @@ def test_plugins_lists_what_is_installed_and_what_is_enabled() -> None:
     rows = [line.split() for line in done.stdout.splitlines()]
     assert ["generate", "engine", "enabled", "engine.stage"] in rows
     assert {row[0] for row in rows} >= {"admit", "route", "assemble", "recall", "constrain", "generate", "moderate"}
+
+
+def test_a_reader_that_has_enough_is_no_error() -> None:
+    """As in `sluicegate plugins list | head -n 1`."""
+    process = subprocess.Popen([*SLUICEGATE, "plugins", "list"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert process.wait(60) == 1
+    assert process.stderr.read() == b""
