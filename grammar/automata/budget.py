@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from plugins.errors import GrammarLimit
 
+_WIDE = 5
 _CLOCK_EVERY = 64  # states between two looks at the clock: a look costs about as much as a state
 
 
@@ -69,6 +70,11 @@ class Meter:
             self._next_look = self._left - _CLOCK_EVERY
             self.clock()
 
+    def result(self, count: int) -> None:
+        """Charge for all states of the result alone."""
+        self.renew()
+        self.states(count)
+
     def clock(self) -> None:
         """Raise if the time is used up. For loops that make no states."""
         look()
@@ -78,7 +84,9 @@ class Meter:
                 "with ^ and $, avoid nested or overlapping repetitions, or raise Budget.max_seconds"
             )
 
-    def renew(self) -> None:
-        """A fresh count of states for the next phase; the clock runs on."""
-        self._left = self.budget.max_states
+    def renew(self, wide: bool = False) -> None:
+        """A fresh count of states for the next phase; the clock runs on. `wide`: for states on the way to the result,
+        which may have fewer: what counts and is searched for at once (a host name of 1 to 256 characters, anywhere in a
+        text) shrinks to a fifth, and more."""
+        self._left = self.budget.max_states * (_WIDE if wide else 1)
         self._next_look = self._left - _CLOCK_EVERY

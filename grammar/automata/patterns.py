@@ -50,7 +50,8 @@ def _intersect_conditions(looks: list[Look], rest: Node, meter: Meter) -> Table:
     whole = _compile(rest, False, meter)
     for look in looks:
         condition = _compile(Seq([Begin(), look.item]), False, meter)
-        meter.renew()
+        meter.renew(wide=True)
         combine = algebra.difference if look.negative else algebra.intersection
         whole = combine(whole, condition, meter)
+        meter.result(len(whole.rows))
     return whole

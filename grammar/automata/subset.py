@@ -9,15 +9,24 @@ from grammar.automata.positions import Positions
 from grammar.automata.syntax import Node
 from grammar.automata.table import Row, Table, minimal
 
+_SMALL = 4_000
+"""Positions of which sets are small: a state is one bit for each."""
+
 
 def compile_tree(tree: Node, meter: Meter) -> Table:
     """The canonical table of a tree without anchors and lookaround."""
-    return minimal(_determinise(Positions(tree, meter), meter), meter)
+    return _compile(Positions(tree, meter), meter)
 
 
 def compile_conditional(tree: Node, meter: Meter) -> Table:
     """The same for a tree with `^`, `$` and `\\b` anywhere, but without lookaround."""
-    return minimal(_determinise(ConditionalPositions(tree, meter), meter), meter)
+    return _compile(ConditionalPositions(tree, meter), meter)
+
+
+def _compile(nfa: Positions | ConditionalPositions, meter: Meter) -> Table:
+    table = minimal(_determinise(nfa, meter), meter)
+    meter.result(len(table.rows))
+    return table
 
 
 def _determinise(nfa: Positions | ConditionalPositions, meter: Meter) -> Table:
@@ -26,7 +35,7 @@ def _determinise(nfa: Positions | ConditionalPositions, meter: Meter) -> Table:
     by_class = _positions_by_class(nfa, members)
     dominators = _dominators(nfa)
     follow, last = nfa.follow, nfa.last
-    meter.renew()
+    meter.renew(wide=len(nfa.sets) <= _SMALL)
     first = _undominated(nfa.first, dominators)
     number: dict[tuple[int, bool], int] = {(first, nfa.nullable): 0}
     queue = [first]

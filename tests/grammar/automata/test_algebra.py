@@ -142,6 +142,16 @@ def test_a_budget_of_states_or_time_is_kept() -> None:
         CharDfa.from_pattern("(a|b)*a(a|b){18}c", budget=Budget(max_states=10**9, max_seconds=0.05))
 
 
+def test_what_grows_only_on_the_way_is_within_the_budget() -> None:
+    """The pattern for addresses of web pages that is copied most: 35,000 states, of which a fifth are left."""
+    letters = r"-a-zA-Z0-9@:%._\+~#="
+    dfa = CharDfa.from_pattern(rf"https?:\/\/(www\.)?[{letters}]{{1,256}}\.[a-zA-Z0-9()]{{1,6}}\b([{letters}?&/()]*)")
+    assert dfa.accepts("see https://example.com/a, please")
+    assert not dfa.accepts("https://example")
+    with pytest.raises(GrammarLimit, match="20000 automaton states"):
+        CharDfa.from_pattern("^(a|b)*a(a|b){14}$")  # 32,768 states are left of it
+
+
 def test_a_pattern_is_found_where_re_finds_it_in_a_long_text() -> None:
     text = "lorem ipsum " * 50 + "id-4711." + "x" * 300
     assert CharDfa.from_pattern(r"id-\d{4}\.").accepts(text) == bool(re.search(r"id-\d{4}\.", text))
