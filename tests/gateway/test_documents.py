@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from engine.settings import EngineSettings
+from gateway import settings
 from gateway.config import load
-from gateway.house import House
+from gateway.house import House, built_ins
 from gateway.prompts.templates import Templates
+from gateway.telemetry.metrics import Metrics
+from gateway.upstream.settings import UpstreamModelSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -38,3 +44,71 @@ def test_an_example_is_read_as_it_is_printed(language: str, code: str, tmp_path:
         file = tmp_path / "gateway.toml"
         file.write_text(code.replace('"…"', f'"{"0" * 64}"'), "utf-8")  # a digest of your own
         House(load(file, {}), {})
+
+
+def rows(document: str, head: str) -> dict[str, str]:
+    """Name -> default, of the table under the first cell `head` or the first one below the heading `head`."""
+    text = (ROOT / "docs" / document).read_text("utf-8")
+    start = re.search(rf"^(?:#+ .*{re.escape(head)}|\| {re.escape(head)} \|).*$", text, re.MULTILINE)
+    assert start, f"{document} has no {head}"
+    table = re.search(r"(?:^\|.*\|\n)+", text[start.start() :], re.MULTILINE)
+    assert table
+    found: dict[str, str] = {}
+    for row in table[0].splitlines()[2:]:
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]]
+        names = re.findall(r"`([\w-]+)`", cells[0])
+        defaults = cells[1].split(", ") if len(names) > 1 and cells[1].count(", ") == len(names) - 1 else [cells[1]]
+        found |= dict(zip(names, defaults * len(names) if len(defaults) == 1 else defaults, strict=True))
+    return found
+
+
+def told(text: str) -> Any:
+    """A default as a document writes it; None where it is words."""
+    plain = text.strip("`")
+    if plain in ("true", "false"):
+        return plain == "true"
+    number = re.fullmatch(r"(\d[\d,]*(?:\.\d+)?)( [KMG]iB)?(?: \(off\))?", plain)
+    if number:
+        units = {None: 1, " KiB": 2**10, " MiB": 2**20, " GiB": 2**30}
+        return float(number[1].replace(",", "")) * units[number[2]]
+    return plain if text.startswith("`") and text.endswith("`") and text.count("`") == 2 else None
+
+
+@pytest.mark.parametrize(
+    ("document", "head", "kind"),
+    [
+        ("configuration.md", "[server]", settings.ServerSettings),
+        ("configuration.md", "[[keys]]", settings.KeySettings),
+        ("configuration.md", "limit", settings.Limits),
+        ("configuration.md", "[accounts]", settings.AccountSettings),
+        ("configuration.md", "[batches]", settings.BatchSettings),
+        ("configuration.md", "[prompts]", settings.PromptSettings),
+        ("configuration.md", "`[routing.models.NAME]`", settings.RouteSettings),
+        ("configuration.md", "`[routing.queues.MODEL]`", settings.QueueSettings),
+        ("configuration.md", "`[review]`", settings.ReviewSettings),
+        ("configuration.md", "[telemetry]", settings.TelemetrySettings),
+        ("configuration.md", "[pipeline]", settings.PipelineSettings),
+        ("configuration.md", "generate.upstream", UpstreamModelSettings),
+        ("engine.md", "Settings", EngineSettings),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value.__name__,
+)
+def test_every_setting_is_documented_with_its_default(document: str, head: str, kind: type[Any]) -> None:
+    """Each name of the table is a setting and each setting is in it; a number, a word, true or false as its default is
+    the one in force."""
+    documented = rows(document, head)
+    assert set(documented) == {field.name for field in dataclasses.fields(kind)}
+    for field in dataclasses.fields(kind):
+        default, said = field.default, told(documented[field.name])
+        if said is not None and isinstance(default, bool | int | float | str) and default != "":
+            assert said == default, f"{document}: {field.name} is {default!r}, not {documented[field.name]}"
+
+
+def test_every_built_in_stage_is_in_the_table_of_slots() -> None:
+    registry = built_ins(load(None, {}), Metrics())
+    text = (ROOT / "docs" / "configuration.md").read_text("utf-8")
+    for slot in dataclasses.fields(settings.PipelineSettings):
+        row = re.search(rf"^\| `{slot.name}` \| (.+) \| (.+) \|$", text, re.MULTILINE)
+        assert row, slot.name
+        assert set(re.findall(r"`([\w-]+)`", row[1])) == set(slot.default)  # type: ignore[arg-type]
+        assert set(re.findall(r"`([\w-]+)`", row[2])) == set(registry.names(slot.name))
