@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 import orjson
 
-from cache.entries import GENERATION, Kept, Row
+from cache.entries import GENERATION, Counts, Kept, Row, same_epochs
 from plugins.contract import Answer, CacheKey, TokenLogprob, ToolCall, Usage
 
 MAGIC = b"SG1"
@@ -70,6 +70,19 @@ def decode(key: CacheKey, data: bytes, sealer: Sealer | None = None) -> tuple[Ke
         return Kept(answers, float(value["t"]), tuple(value["l"]), Usage(*value["u"])), dict(value["e"])
     except (ValueError, TypeError, KeyError) as error:
         raise Damaged(f"an entry of another version at key {key.digest[:12]}") from error
+
+
+def read(key: CacheKey, data: bytes, epochs: Mapping[str, str], sealer: Sealer | None, counts: Counts) -> Kept | None:
+    """What `data` keeps of `key`, if it is whole and was made under these `epochs`; why not is counted."""
+    try:
+        kept, made_under = decode(key, data, sealer)
+    except Damaged:
+        counts.add("damaged_total")
+        return None
+    if same_epochs(kept.labels, made_under, epochs):
+        return kept
+    counts.add("withdrawn_total")
+    return None
 
 
 def mark(label: str) -> bytes:

@@ -23,8 +23,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from cache.codec import HEAD_BYTES, Damaged, Sealer, decode, decode_row, encode, encode_row, has_label, mark
-from cache.entries import GENERATION, Counts, Feed, Kept, Look, Near, Row, same_epochs
+from cache.codec import HEAD_BYTES, Damaged, Sealer, decode_row, encode, encode_row, has_label, mark, read
+from cache.entries import GENERATION, Counts, Feed, Kept, Look, Near, Row
 from cache.guarded import Guarded
 from cache.memory import keepable
 from cache.redis_client import Tls, connect
@@ -243,15 +243,7 @@ class RedisStore:
     def _read_entry(self, key: CacheKey, body: Any, epochs: Mapping[str, str]) -> Kept | None:
         if body is None:
             return None
-        try:
-            kept, made_under = decode(key, body if isinstance(body, bytes) else b"", self._sealer)
-        except Damaged:
-            self._counts.add("damaged_total")
-            return None
-        if same_epochs(kept.labels, made_under, epochs):
-            return kept
-        self._counts.add("withdrawn_total")
-        return None
+        return read(key, body if isinstance(body, bytes) else b"", epochs, self._sealer, self._counts)
 
     def _read_rows(self, tenant: str, feed: Feed | None, streams: list[Any]) -> tuple[tuple[Row, ...], str, bool]:
         if feed is None:

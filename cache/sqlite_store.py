@@ -14,8 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from cache.codec import HEAD_BYTES, Damaged, Sealer, decode, decode_row, encode, encode_row, has_label, mark
-from cache.entries import GENERATION, Counts, Feed, Kept, Look, Row, same_epochs
+from cache.codec import HEAD_BYTES, Damaged, Sealer, decode_row, encode, encode_row, has_label, mark, read
+from cache.entries import GENERATION, Counts, Feed, Kept, Look, Row
 from cache.guarded import Guarded
 from cache.memory import keepable
 from plugins.contract import Answer, CacheKey
@@ -126,7 +126,7 @@ class SqliteStore:
         found = db.execute(f"select body, used_s from entries where {OF_KEY} and expires_s > ?", (*_place(key), now))
         body, used_s = found.fetchone() or (None, now)
         epochs = self._epochs(db, key.tenant)
-        kept = None if body is None else self._read(key, body, epochs)
+        kept = None if body is None else read(key, body, epochs, self._sealer, self._counts)
         if kept is not None and now - used_s > TOUCH_S:
             _write(db, f"update entries set used_s = ? where {OF_KEY}", (now, *_place(key)))
         rows, cursor, more = self._rows(db, key.tenant, feed, now)
@@ -198,17 +198,6 @@ class SqliteStore:
         for whose, name, epoch in db.execute(asked, (tenant, EVERYONE)):
             found.setdefault(name, [0, 0])[whose != EVERYONE] = epoch
         return {name: f"{everyones}.{own}" for name, (everyones, own) in found.items()}
-
-    def _read(self, key: CacheKey, body: bytes, epochs: Mapping[str, str]) -> Kept | None:
-        try:
-            kept, made_under = decode(key, body, self._sealer)
-        except Damaged:
-            self._counts.add("damaged_total")
-            return None
-        if same_epochs(kept.labels, made_under, epochs):
-            return kept
-        self._counts.add("withdrawn_total")
-        return None
 
     def _rows(
         self, db: sqlite3.Connection, tenant: str, feed: Feed | None, now: float
