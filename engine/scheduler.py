@@ -2,6 +2,8 @@
 
     yield to the urgent -> secure blocks for what runs -> share the token budget -> admit what waits -> add drafts
 
+In most steps everyone goes on by one token, and that is found at the first look at each.
+
 Order of service is start-time fair queueing: a sequence's tag is its tenant's turn, plus an offset for its priority. A
 sequence costs its tenant a turn, and one more for every full step that its prompt will take. Tenants take turns, an
 interactive request passes a batch request, and since turns only grow, whoever waits is reached in the end. When blocks
@@ -56,6 +58,8 @@ class Batch:
     """Rows of one step, those with the fewest tokens first."""
 
     rows: list[Row] = field(default_factory=list)
+    fills_blocks: list[Sequence] = field(default_factory=list)
+    """Sequences that have filled a block once the step was run, which others may then reuse."""
     sampled: list[Row] = field(init=False)
     """Those from whose logits a token is drawn."""
 
@@ -154,21 +158,30 @@ class Scheduler:
 
     def _schedule(self) -> Batch:
         self._yield_to_urgent()
-        self._secure_blocks()
-        self._prompt_left = self._prompt_share()
-        rows, budget = self._share_budget()
-        budget = self._admit(rows, budget)
-        rows = self._add_drafts(rows, budget)
-        return Batch(sorted(rows, key=_COUNT))
+        rows = self._go_on_by_one()
+        if rows is None:
+            self._secure_blocks()
+            self._prompt_left = self._prompt_share()
+            rows, budget = self._share_budget()
+            budget = self._admit(rows, budget)
+            rows = sorted(self._add_drafts(rows, budget), key=_COUNT)
+        return Batch(rows, self._advance(rows))
+
+    def _advance(self, rows: list[Row]) -> list[Sequence]:
+        """Count what the step will have computed already now: after the pass, which drives all of this out of the cache,
+        looking at each sequence once more takes several times as long. Returns those that will have filled a block."""
+        size, filling = self.pool.block_size, []
+        for sequence, start, count, _, drafted in rows:
+            sequence.computed = computed = start + count - drafted
+            if computed // size != sequence.published:
+                filling.append(sequence)
+        return filling
 
     def computed(self, batch: Batch) -> None:
         """The step was run: what its rows hold is now in the cache, and blocks they filled can be reused."""
-        size, running = self.pool.block_size, State.RUNNING
-        for sequence, start, count, _, drafted in batch.rows:
-            if sequence.state is running:
-                sequence.computed = computed = start + count - drafted
-                if computed // size != sequence.published:
-                    self._publish(sequence)
+        for sequence in batch.fills_blocks:
+            if sequence.state is State.RUNNING:
+                self._publish(sequence)
 
     # --- the five parts of a step, in order --------------------------------------------------------------------
 
@@ -179,6 +192,20 @@ class Scheduler:
             if head.priority >= last.priority or head.key > last.key:
                 return
             self._preempt(last)
+
+    def _go_on_by_one(self) -> list[Row] | None:
+        """The rows of most steps: everyone goes on by one token, and nobody comes. None where there is more to decide."""
+        if self._waiting and len(self.running) < self.max_batch_size:
+            return None
+        size, rows, new = self.pool.block_size, [], tuple.__new__
+        for sequence in self.running:
+            start = sequence.computed
+            if len(sequence.tokens) - start != 1 or sequence.draft:
+                return None
+            if start % size == 0 and not self._reserve(sequence):
+                return None
+            rows.append(new(Row, (sequence, start, 1, True, 0)))
+        return rows
 
     def _secure_blocks(self) -> None:
         """Blocks for every pending token of what runs; the last in order pays when there are not enough."""

@@ -39,7 +39,8 @@ class Sequence:
     """One choice of one generation.
 
     `tokens` is the prompt and everything generated; the keys and values of the first `computed` of them are in the
-    blocks of `blocks`. The scheduler owns `state`, `key`, `blocks` and `computed`; the core appends to `tokens`.
+    blocks of `blocks`, or will be when the step that is being computed is over. The scheduler owns `state`, `key`,
+    `blocks` and `computed`; the core appends to `tokens`.
     """
 
     tokens: list[int]
