@@ -37,7 +37,7 @@ from engine.sequence import DrawRow, Sequence, State
 from engine.stopping import StopWatch
 from engine.turnover import Turnover
 from engine.writing import Writer
-from plugins import DeadlineExceeded, FinishReason, GenerationFailed, Job, Piece, SluicegateError
+from plugins import DeadlineExceeded, FinishReason, Job, Piece, SluicegateError
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +266,7 @@ class EngineCore:
         states = self._runner.states
         lineup = self._lineups.of(rows)
         if lineup.is_plain and states is None:
-            self._write_plain(rows, self._sampler.draw(logits, lineup.draws, MaskRows()))
+            self._draw_plain(rows, logits, lineup.draws)
             return
         if any(row.sequence.search is not None for row in rows):
             states = None  # rows of searches are taken out, and the others change their places
@@ -290,17 +290,21 @@ class EngineCore:
             row.sequence.hidden = None if states is None else states[at + row.sequence.hidden_row]
             at += len(mine)
 
-    def _write_plain(self, rows: list[Row], outcomes: list[Drawn | GenerationFailed]) -> None:
-        """`_advance` for rows of which most only add a word to their text."""
+    def _draw_plain(self, rows: list[Row], logits: Tensor, draws: list[DrawRow]) -> None:
+        """`_sample` for rows that want no more than text, of which most only add a word to theirs."""
+        tokens, outcomes = self._sampler.tokens(logits, draws), None
+        if tokens is None:
+            outcomes = self._sampler.draw(logits, draws, MaskRows())
+            tokens = [drawn.token_id if isinstance(drawn, Drawn) else -1 for drawn in outcomes]
         pass_on, deliver, ended = self._writer.pass_on, self.outbox.add, State.ENDED
         looks_up = self._guesser.looks_up
-        for row, drawn in zip(rows, outcomes, strict=True):
+        for at, (row, token) in enumerate(zip(rows, tokens, strict=True)):
             sequence = row[0]
             if sequence.state is ended:
                 continue
             try:
-                if (piece := pass_on(sequence, drawn)) is None:
-                    self._advance(sequence, [drawn])
+                if (piece := pass_on(sequence, token)) is None:
+                    self._advance(sequence, [Drawn(token) if outcomes is None else outcomes[at]])
                     continue
                 deliver(sequence.owner, piece)
                 if looks_up:

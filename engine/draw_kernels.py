@@ -59,18 +59,17 @@ class HostDraws:
     ) -> tuple[list[float], list[int]]:
         """Row by row, each read from memory once: its mask is applied where the draw begins."""
         rules = self._rules.of(rows)
-        best, tokens = np.empty(len(rows), np.float32), np.empty(len(rows), np.int64)
-        positions = _NOWHERE
+        best, tokens, positions = rules.best, rules.tokens, _NOWHERE
         if rules.random:
             places = [len(sequence.tokens) - sequence.prompt_length + ahead for sequence, ahead in rows]
             positions = np.array(places, np.uint64)
         if self._seen is None or self._seen[0] is not logits:
             self._seen = logits, logits.numpy()
-        masks = np.full(len(rows), -1)
+        masks, found = rules.unmasked, _NO_MASKS
         if bitmask is not None:
             assert bitmask.shape[1] >= words_for(logits.shape[1]), "a mask that is too short"
+            masks, found = masks.copy(), bitmask
             masks[masked] = range(len(masked))
-        found = _NO_MASKS if bitmask is None else bitmask
         _choose(self._seen[1], rules.numbers, rules.seeds, positions, best, tokens, found, masks)
         return best.tolist(), tokens.tolist()
 
@@ -87,12 +86,19 @@ class _Rules(NamedTuple):
     seeds: npt.NDArray[np.uint64]
     random: bool
     """Not every row is greedy."""
+    best: npt.NDArray[np.float32]
+    tokens: npt.NDArray[np.int64]
+    """Room [R] for what is found."""
+    unmasked: npt.NDArray[np.int64]
+    """-1 [R]."""
 
 
 def _rules(rows: Seq[DrawRow]) -> _Rules:
     numbers = np.array([row.rule.numbers for row in rows], np.float64)
     seeds = np.array([mixed_seed(row.seed) for row in rows], np.uint64)
-    return _Rules(numbers, seeds, bool(numbers[:, 0].any()))
+    count = len(rows)
+    room = np.empty(count, np.float32), np.empty(count, np.int64)
+    return _Rules(numbers, seeds, bool(numbers[:, 0].any()), *room, np.full(count, -1))
 
 
 _NOWHERE = np.zeros(0, np.uint64)

@@ -56,6 +56,9 @@ class MaskRows:
         return row in self.free or (at < len(self.masked) and self.masked[at] == row)
 
 
+_NO_MASKS = MaskRows()
+
+
 class Draws(Protocol):
     """The parts that differ by device; `TorchDraws` says what each does."""
 
@@ -129,6 +132,16 @@ class Sampler:
         if not wishes.constrained and math.isfinite(sum(best)):
             return drawn
         return [_check(i, row, best[i], masks) or drawn[i] for i, row in enumerate(rows)]
+
+    def tokens(self, logits: Tensor, rows: Seq[DrawRow]) -> list[int] | None:
+        """`draw` for rows that want no more than a token and have no grammar, whose logits are drawn from as they are;
+        None, and nothing has changed, where some row wants more or cannot be sampled."""
+        wishes = self._wishes.of(rows)
+        if not wishes.plain or wishes.reported or wishes.constrained:
+            return None
+        self._bar(logits, _NO_MASKS)
+        best, tokens = self._draws.choose(logits, rows)
+        return tokens if math.isfinite(sum(best)) else None
 
     def score(
         self, logits: Tensor, rows: Seq[DrawRow], masks: MaskRows

@@ -168,8 +168,9 @@ class Scheduler:
         return Batch(rows, self._advance(rows))
 
     def _advance(self, rows: list[Row]) -> list[Sequence]:
-        """Count what the step will have computed already now: after the pass, which drives all of this out of the cache,
-        looking at each sequence once more takes several times as long. Returns those that will have filled a block."""
+        """Count what the step will have computed already now: after the pass, which drives all of this out of the
+        cache, one more look at each sequence takes several times as long. Returns those that will have filled a block.
+        """
         size, filling = self.pool.block_size, []
         for sequence, start, count, _, drafted in rows:
             sequence.computed = computed = start + count - drafted
@@ -194,7 +195,7 @@ class Scheduler:
             self._preempt(last)
 
     def _go_on_by_one(self) -> list[Row] | None:
-        """The rows of most steps: everyone goes on by one token, and nobody comes. None where there is more to decide."""
+        """The rows of most steps: everyone goes on by one token, and nobody comes. None: there is more to decide."""
         if self._waiting and len(self.running) < self.max_batch_size:
             return None
         size, rows, new = self.pool.block_size, [], tuple.__new__

@@ -47,17 +47,15 @@ class Writer:
         sequence.timeline.accepted += right
         return reason
 
-    def pass_on(self, sequence: Sequence, drawn: Drawn | SluicegateError) -> Piece | None:
-        """Append what a plain sequence drew and give its text, where it is a word in the middle. None = nothing was
-        done, `take` has more to look at: a first or a last token, guesses, a failure. A step spends less on reading
-        this than on fetching what it touches, which the forward pass drove out of the cache: so it touches little."""
+    def pass_on(self, sequence: Sequence, token: int) -> Piece | None:
+        """Append what a plain sequence without a draft drew and give its text, where it is a word in the middle. None =
+        nothing was done, `take` has more to look at: a first or a last token, or none (-1). A step spends less on
+        reading this than on fetching what it touches, which the forward pass drove out of the cache: so it touches
+        little."""
         tokens = sequence.tokens
         length = len(tokens)
-        if type(drawn) is not Drawn or drawn[0] in self._eos or sequence.draft:
+        if token < 0 or token in self._eos or length == sequence.prompt_length or length + 1 >= sequence.max_length:
             return None
-        if length == sequence.prompt_length or length + 1 >= sequence.max_length:
-            return None
-        token = drawn[0]
         piece = sequence.output.pass_on(token)
         tokens.append(token)
         self._counters.tokens += 1
