@@ -69,7 +69,8 @@ class BlockPool:
         self.spill = spill
         self.block_size = block_size
         self.counters = PrefixCounters()
-        self._reuse = reuse
+        self.reuses = reuse
+        """Full blocks are named, and found again by others."""
         self._blocks = [_Block() for _ in range(num_blocks)]
         self._free = list(range(num_blocks - 1, -1, -1))
         self._idle: OrderedDict[int, None] = OrderedDict()
@@ -143,7 +144,7 @@ class BlockPool:
 
     def publish(self, index: int, digest: Digest, tokens: Seq[int]) -> None:
         """Offer a held block, now full and computed, for reuse. The first block of a name keeps it."""
-        if self._reuse and digest not in self._named:
+        if self.reuses and digest not in self._named:
             self._named[digest] = index
             self._blocks[index].digest = digest
             self._blocks[index].tokens = tuple(tokens)

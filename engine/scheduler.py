@@ -175,6 +175,7 @@ class Scheduler:
         for sequence, start, count, _, drafted in rows:
             sequence.computed = computed = start + count - drafted
             if computed // size != sequence.published:
+                sequence.name_blocks(self.pool, computed)
                 filling.append(sequence)
         return filling
 
@@ -363,4 +364,4 @@ class Scheduler:
         digests = sequence.name_blocks(self.pool, sequence.computed)
         for at in range(sequence.published, len(digests)):
             self.pool.publish(sequence.blocks[at], digests[at], sequence.tokens[at * size : (at + 1) * size])
-        sequence.published = len(digests)
+        sequence.published = sequence.computed // size

@@ -126,7 +126,9 @@ class Sequence:
         self.blocks += blocks
 
     def name_blocks(self, pool: BlockPool, tokens: int) -> list[Digest]:
-        """Names of the blocks that the first `tokens` tokens fill."""
+        """Names of the blocks that the first `tokens` tokens fill; none where nobody asks for them."""
+        if not pool.reuses:
+            return []
         size = pool.block_size
         for at in range(len(self.digests), tokens // size):
             parent = self.digests[-1] if self.digests else self.root
