@@ -10,10 +10,6 @@ import pytest
 
 from gateway.testing import Reply, TestApp
 from gateway.upstream.breaker import Breaker
-from gateway.upstream.settings import UpstreamSettings, is_public
-from plugins import ConfigurationError
-from tests.gateway.conftest import RunningGateway
-from tests.gateway.test_tools import PERSON
 from tests.gateway.upstream.servers import (
     END,
     Act,
@@ -31,7 +27,6 @@ from tests.waiting import until
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
 AS_JSON: dict[str, Any] = {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA}}}
-LOOK = {"type": "function", "function": {"name": "look", "parameters": SCHEMA}}
 BAD, GOOD = '{"a": "one"}', '{"a": 1}'
 
 
@@ -241,79 +236,6 @@ def test_rails_see_the_stream_of_the_other_server() -> None:
             assert reply.finish_reason == "content_filter"
 
 
-def call(arguments: str) -> Act:
-    begin = chunk(tool_calls=[{"index": 0, "id": "1", "function": {"name": "look", "arguments": ""}}])
-    rest = chunk(tool_calls=[{"index": 0, "function": {"arguments": arguments}}])
-    return streams(begin, rest, chunk(reason="tool_calls"), END)
-
-
-def test_tools_are_passed_on_and_their_arguments_judged() -> None:
-    with running(ScriptedServer(call(GOOD))) as url, gateway(url) as app:
-        body = {"model": "far", "messages": [{"role": "user", "content": "hi"}], "tools": [LOOK]}
-        choice = app.client.post("/v1/chat/completions", json=body).json()["choices"][0]
-        assert choice["finish_reason"] == "tool_calls"
-        assert choice["message"]["tool_calls"][0]["function"] == {"name": "look", "arguments": GOOD}
-
-
-@pytest.mark.parametrize("stream", [True, False])
-@pytest.mark.parametrize(
-    "written",
-    [BAD, '{"a": 1', "[1]", "", '{"a": 1}{"a": 1}', '{"a": 1, "a": 2}'],
-    ids=["schema", "cut", "array", "none", "two", "twice"],
-)
-def test_bad_arguments_are_the_fault_of_the_server_that_gave_them(
-    written: str, stream: bool, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A 502, or that error at the stream's end; no line of the log quotes them, and no bug of ours is counted."""
-    body = {"model": "far", "messages": [{"role": "user", "content": "hi"}], "tools": [LOOK], "stream": stream}
-    with running(ScriptedServer(call(written))) as url, gateway(url) as app:
-        answer = app.client.post("/v1/chat/completions", json=body)
-        assert answer.status_code == (200 if stream else 502)
-        assert '"code":"upstream_failed"' in answer.text
-        assert '"finish_reason":"tool_calls"' not in answer.text
-        assert "sluicegate_invalid_answers_total 0.0" in app.client.get("/metrics").text
-    assert "one" not in caplog.text
-
-
-@pytest.mark.parametrize("stream", [True, False])
-def test_a_second_gateway_calls_tools_for_the_first(request: pytest.FixtureRequest, stream: bool) -> None:
-    """What it took apart comes as calls, not as text: id, name, and arguments in pieces that satisfy the schema."""
-    said = "Extract the fields.\n\nMy name is Clara Winther and I live in Aarhus."
-    body = {"messages": [{"role": "user", "content": said}], "tools": [PERSON], "tool_choice": "required"}
-    bundled: RunningGateway = request.getfixturevalue("gateway")
-    with gateway(f"{bundled.url}/v1", model="bundled") as app:
-        asked = {**body, "model": "far", "temperature": 0, "max_tokens": 100 + stream, "stream": stream}
-        answer = app.client.post("/v1/chat/completions", json=asked)
-        assert answer.status_code == 200, answer.text
-        name, arguments, reason, text = called_in(answer.text) if stream else called(answer.json())
-        assert (name, reason, text) == ("save_person", "tool_calls", "")
-        assert json.loads(arguments) == {"name": "Clara Winther", "city": "Aarhus"}
-        [outcome] = app.wait_for_outcomes(1)
-        assert outcome.usage.completion_tokens > 0
-
-
-def called(body: Mapping[str, Any]) -> tuple[str, str, str, str]:
-    """Name and arguments of the one call, how the choice ended, and its text."""
-    [choice] = body["choices"]
-    [call] = choice["message"]["tool_calls"]
-    function = call["function"]
-    return function["name"], function["arguments"], choice["finish_reason"], choice["message"]["content"] or ""
-
-
-def called_in(stream: str) -> tuple[str, str, str, str]:
-    events = [json.loads(line[6:]) for line in stream.splitlines() if line.startswith("data: {")]
-    choices = [choice for one in events for choice in one["choices"]]
-    calls = [call for choice in choices for call in choice["delta"].get("tool_calls", ())]
-    assert {call["index"] for call in calls} == {0}
-    assert len([call for call in calls if call.get("id")]) == 1
-    functions = [call["function"] for call in calls]
-    assert len([f for f in functions if f["arguments"]]) > 1
-    name = "".join(f.get("name", "") for f in functions)
-    reasons = [choice["finish_reason"] for choice in choices if choice["finish_reason"]]
-    text = "".join(choice["delta"].get("content") or "" for choice in choices)
-    return name, "".join(f["arguments"] for f in functions), "".join(reasons), text
-
-
 @pytest.mark.parametrize(
     ("fields", "param"),
     [
@@ -357,45 +279,6 @@ def test_a_second_gateway_is_a_server_like_any_other(random_checkpoint: Any) -> 
             assert isinstance(json.loads(reply.text)["a"], int)
         reply = asked(app, stream=False, structured_outputs={"regex": "(ab|cd){3}"}, max_tokens=20)
         assert len(reply.text) == 6
-
-
-@pytest.mark.parametrize(
-    ("url", "complaint"),
-    [
-        ("http://127.0.0.1:1/v1", "not a public address"),
-        ("http://localhost/v1", "not a public address"),
-        ("http://[::ffff:10.0.0.1]/v1", "not a public address"),
-        ("http://169.254.169.254/latest", "not a public address"),
-        ("ftp://example.com", "http:// or https://"),
-        ("https://user:pass@example.com/v1", "password"),
-        ("https://example.com/v1?x=1", "without query"),
-    ],
-)
-def test_addresses_inside_are_refused_at_the_start(url: str, complaint: str) -> None:
-    with pytest.raises(ConfigurationError, match=complaint):
-        UpstreamSettings.of({"models": {"far": {"url": url}}})
-
-
-async def test_a_name_that_leads_inside_is_refused_when_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    from gateway.upstream.client import Client
-    from gateway.upstream.settings import model_settings
-    from plugins import UpstreamFailed
-
-    async def inside(*arguments: Any) -> list[dict[str, Any]]:
-        return [{"hostname": "h", "host": "10.1.2.3", "port": 80, "family": 2, "proto": 0, "flags": 0}]
-
-    monkeypatch.setattr("aiohttp.ThreadedResolver.resolve", inside)
-    client = Client("far", model_settings("far", {"url": "http://rebound.example/v1", "retries": 0}))
-    await client.start()
-    with pytest.raises(UpstreamFailed, match="cannot be reached"):
-        await client.ask({})
-    await client.close()
-
-
-@pytest.mark.parametrize("address", ["10.0.0.1", "127.0.0.1", "::1", "fe80::1%eth0", "::ffff:192.168.0.1", "224.0.0.1"])
-def test_what_is_not_public(address: str) -> None:
-    assert not is_public(address)
-    assert is_public("93.184.216.34")
 
 
 def test_the_key_comes_from_the_environment_and_goes_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,49 @@
+"""Addresses of other servers: nothing inside is reached unless the operator says so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gateway.upstream.settings import UpstreamSettings, is_public
+from plugins import ConfigurationError
+
+
+@pytest.mark.parametrize(
+    ("url", "complaint"),
+    [
+        ("http://127.0.0.1:1/v1", "not a public address"),
+        ("http://localhost/v1", "not a public address"),
+        ("http://[::ffff:10.0.0.1]/v1", "not a public address"),
+        ("http://169.254.169.254/latest", "not a public address"),
+        ("ftp://example.com", "http:// or https://"),
+        ("https://user:pass@example.com/v1", "password"),
+        ("https://example.com/v1?x=1", "without query"),
+    ],
+)
+def test_addresses_inside_are_refused_at_the_start(url: str, complaint: str) -> None:
+    with pytest.raises(ConfigurationError, match=complaint):
+        UpstreamSettings.of({"models": {"far": {"url": url}}})
+
+
+async def test_a_name_that_leads_inside_is_refused_when_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    from gateway.upstream.client import Client
+    from gateway.upstream.settings import model_settings
+    from plugins import UpstreamFailed
+
+    async def inside(*arguments: Any) -> list[dict[str, Any]]:
+        return [{"hostname": "h", "host": "10.1.2.3", "port": 80, "family": 2, "proto": 0, "flags": 0}]
+
+    monkeypatch.setattr("aiohttp.ThreadedResolver.resolve", inside)
+    client = Client("far", model_settings("far", {"url": "http://rebound.example/v1", "retries": 0}))
+    await client.start()
+    with pytest.raises(UpstreamFailed, match="cannot be reached"):
+        await client.ask({})
+    await client.close()
+
+
+@pytest.mark.parametrize("address", ["10.0.0.1", "127.0.0.1", "::1", "fe80::1%eth0", "::ffff:192.168.0.1", "224.0.0.1"])
+def test_what_is_not_public(address: str) -> None:
+    assert not is_public(address)
+    assert is_public("93.184.216.34")
