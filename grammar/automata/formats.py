@@ -166,7 +166,8 @@ def _idn_hostname() -> CharDfa:
 
 @lru_cache(maxsize=1)
 def _stable_letters() -> Ranges:
-    """Letters that RFC 5892 finds valid for being unchanged by NFKC and case folding; left to right only (RFC 5893)."""
+    """Letters that RFC 5892 finds valid for being unchanged by NFKC and case folding, and its exceptions (`ß` is one of
+    them); left to right only (RFC 5893)."""
 
     def stable(c: str) -> bool:
         return (
@@ -175,8 +176,10 @@ def _stable_letters() -> Ranges:
             and unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", c).casefold()) == c
         )
 
+    exceptions = ((0xDF, 0xDF), (0x3C2, 0x3C2), (0xF0B, 0xF0B), (0x3007, 0x3007))  # RFC 5892, 2.6, those for all places
     blocks = ((0xDF, 0x24F), (0x370, 0x52F), (0x4E00, 0x9FA5), (0xAC00, 0xD7A3), (0x3041, 0x3096), (0x30A1, 0x30FA))
-    return charsets.union((c, c) for low, high in blocks for c in range(low, high + 1) if stable(chr(c)))
+    letters = [(c, c) for low, high in blocks for c in range(low, high + 1) if stable(chr(c))]
+    return charsets.union([*letters, *exceptions])
 
 
 _BUILDERS: dict[str, Callable[[], CharDfa]] = {

@@ -16,6 +16,11 @@ _DRAFTS = {
 # Keywords whose value is data, not schemas: an `$id` or `$ref` inside is just a value.
 DATA = frozenset({"enum", "const", "default", "examples", "example"})
 _MAPPINGS = frozenset({"properties", "patternProperties", "definitions", "$defs", "dependentSchemas", "dependencies"})
+_HOLDING = _MAPPINGS | {
+    "additionalProperties", "additionalItems", "unevaluatedItems", "unevaluatedProperties", "propertyNames", "contains",
+    "not", "if", "then", "else", "items", "allOf", "anyOf", "oneOf", "prefixItems", "contentSchema",
+}  # fmt: skip
+"""Keywords that hold schemas."""
 
 
 def draft_of(schema: Json, default: int = 2020) -> int:
@@ -92,10 +97,12 @@ class Document:
         return base if name is None else urldefrag(_joined(base, name))[0]
 
     def _index(self, schema: Json, base: str, pointer: str, draft: int) -> None:
-        """Find every `$id` and anchor of the document; iterative, so that depth is the reader's limit, not ours."""
+        """Find every `$id` and anchor of the document; iterative, so that depth is the reader's limit, not ours. What
+        stands in unknown keywords is looked at last: it names what nothing else names."""
         pending = [(schema, base, pointer, draft, True)]
-        while pending:
-            value, base, pointer, draft, is_schema = pending.pop()
+        unknown: list[tuple[Json, str, str, int, bool]] = []
+        while pending or unknown:
+            value, base, pointer, draft, is_schema = (pending or unknown).pop()
             self._left -= 1
             if self._left < 0:
                 raise GrammarLimit("the schema has too many objects and arrays; split it, or raise limits.containers")
@@ -118,7 +125,8 @@ class Document:
                     if isinstance(below, dict | list):
                         inner = not is_schema or key not in _MAPPINGS
                         escaped = str(key).replace("~", "~0").replace("/", "~1")
-                        pending.append((below, base, f"{pointer}/{escaped}", draft, inner))
+                        later = unknown if is_schema and key not in _HOLDING else pending
+                        later.append((below, base, f"{pointer}/{escaped}", draft, inner))
             elif isinstance(value, list):
                 for i, below in enumerate(value):
                     if isinstance(below, dict | list):

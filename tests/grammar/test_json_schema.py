@@ -384,6 +384,17 @@ def test_what_is_inside_itself_is_not_left_out_where_it_is_met_first_elsewhere()
     check_schema(schema, [["a", ["b", [], 8]]], [["a", ["b", [], 8], 8]])
 
 
+def test_an_identifier_in_an_unknown_keyword_names_only_what_nothing_else_names() -> None:
+    unknown = {"$id": "https://x.test/a", "type": "null"}
+    real = {"$id": "https://x.test/a", "type": "string"}
+    for order in (("first", "real"), ("real", "first")):
+        definitions = {"first": {"array_of_schemas": [unknown]}, "real": real}
+        schema = {"$ref": "https://x.test/a", "$defs": {name: definitions[name] for name in order}}
+        check_schema(schema, ["a"], [None, 1])
+    alone = {"$ref": "https://x.test/a", "components": {"schemas": {"a": unknown}}}
+    check_schema(alone, [None], ["a"])
+
+
 def test_siblings_of_a_reference_count_from_2019_on() -> None:
     schema = {"$ref": "#/$defs/s", "maxLength": 1, "$defs": {"s": {"type": "string"}}}
     check_schema(schema, ["a"], ["ab", 1])

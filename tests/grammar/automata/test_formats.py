@@ -24,7 +24,7 @@ _VALID = {
     "email": ["a@b.example", "first.last+tag@sub.domain.org", '"joe bloggs"@x.y', "joe@[127.0.0.1]"],
     "idn-email": ["실례@실례.테스트", "a@b.c", "jürgen@müller.de"],
     "hostname": ["www.example.com", "a", "1host", "a-b.c", "x" * 63 + ".org", ".".join(["label"] * 12)],
-    "idn-hostname": ["실례.테스트", "例え.jp", "müller.de", "www.example.com"],
+    "idn-hostname": ["실례.테스트", "例え.jp", "müller.de", "straße.de", "www.example.com"],
     "ipv4": ["0.0.0.0", "192.168.1.255"],
     "ipv6": ["::", "::1", "2001:db8::ff00:42:8329", "1:2:3:4:5:6:7:8", "::ffff:192.0.2.1", "1::8", "fe80::1:2:3"],
     "uri": ["https://user@example.com:8080/a/b;c?q=%20#f", "mailto:a@b.c", "urn:isbn:0451450523", "http://[::1]/"],
