@@ -50,18 +50,20 @@ def compile_json_schema(
         with within(options.limits.cpu_s):
             return _compile(schema, vocabulary, options, documents, screens)
     except RecursionError as error:
-        raise GrammarLimit("the schema nests too deeply to be compiled") from error
+        raise GrammarLimit("the schema nests too deeply to be compiled; make it flatter") from error
 
 
 def _parsed(schema: str, most: int) -> Any:
     if len(schema) > most:
-        raise GrammarLimit(f"the schema has {len(schema)} characters; at most {most} are read")
+        raise GrammarLimit(
+            f"the schema has {len(schema)} characters; at most {most} are read: split it, or raise limits.characters"
+        )
     try:
         return json.loads(schema)
     except ValueError as error:
         raise InvalidGrammar(f"the schema is not JSON: {error}") from error
     except RecursionError as error:
-        raise GrammarLimit("the schema nests too deeply to be read") from error
+        raise GrammarLimit("the schema nests too deeply to be read; make it flatter") from error
 
 
 def _compile(

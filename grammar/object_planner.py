@@ -81,7 +81,8 @@ class ObjectPlanner:
         patterns = _patterns(spec)
         if len(patterns) > _PATTERNS:
             raise GrammarLimit(
-                f"{len(patterns)} patterns over property names in one object; at most {_PATTERNS} are followed"
+                f"{len(patterns)} patterns over property names in one object; at most {_PATTERNS} are followed: "
+                "join patterns whose values satisfy the same"
             )
         given = self._given(spec, listed, patterns)
         if given is None:
@@ -185,7 +186,9 @@ class ObjectPlanner:
             match: StringSet = (Strings(dfa=self.plans.meaning.pattern(text, "/patternProperties")),)
             classes = _split(classes, match, text)
             if len(classes) > _CLASSES:
-                raise GrammarLimit(f"patternProperties overlap in more than {_CLASSES} ways")
+                raise GrammarLimit(
+                    f"patternProperties overlap in more than {_CLASSES} ways; make patterns that exclude one another"
+                )
         asked = dict.fromkeys(language for some in spec.some for language, _ in some.ways)
         asked.update(dict.fromkeys(language for language, _ in spec.every))
         every = {language for language, _ in spec.every}
@@ -198,7 +201,9 @@ class ObjectPlanner:
             if len(classes) > _CLASSES and spec.some:
                 raise TooMany(spec.some)
             if len(classes) > _CLASSES:
-                raise GrammarLimit(f"sets of property names overlap in more than {_CLASSES} ways")
+                raise GrammarLimit(
+                    f"sets of property names overlap in more than {_CLASSES} ways; ask for fewer of them at once"
+                )
         return [(language, member_terms(spec, None, matched)) for language, matched in classes]
 
     # --- demands ---

@@ -69,9 +69,9 @@ def parser_of(text: str) -> Callable[[Continuation | None], Callable[[], tuple[T
 
 def read(text: str, options: GrammarOptions) -> Grammar:
     if not isinstance(text, str):
-        raise InvalidGrammar("a grammar is a text")
+        raise InvalidGrammar(f"a grammar must be a text, not {type(text).__name__}")
     if len(text) > _MOST_CHARACTERS:
-        raise GrammarLimit(f"the grammar has {len(text)} characters; at most {_MOST_CHARACTERS} are read")
+        raise GrammarLimit(f"the grammar has {len(text)} characters; at most {_MOST_CHARACTERS} are read: shorten it")
     if gbnf.is_gbnf(text):
         rules, lexemes = gbnf.read(text)
         grammar = Grammar(rules, lexemes, frozenset(), gbnf.ROOT, {})
@@ -86,7 +86,7 @@ def _read_lark(source: Source, options: GrammarOptions) -> Grammar:
     try:
         loaded = lark.Lark(source.text, start="start", parser="earley", lexer="dynamic", maybe_placeholders=False)
     except RecursionError as error:
-        raise GrammarLimit("the grammar nests too deeply") from error
+        raise GrammarLimit("the grammar nests too deeply; give inner groups rules of their own") from error
     except Exception as error:  # Lark's own errors, those of `re` or `regex`, and what slips out of it (KeyError)
         raise InvalidGrammar(source.of_lark(error)) from error
     lexemes = {t.name: lexeme_of(t, source) for t in loaded.terminals if t.name not in source.schemas}

@@ -45,7 +45,9 @@ def read(text: str) -> tuple[list[Rule], dict[str, DfaLexeme]]:
     try:
         return Rules(trees).read(ROOT)
     except RecursionError as error:
-        raise GrammarLimit("the rules of the grammar refer to one another too deeply") from error
+        raise GrammarLimit(
+            "the rules of the grammar refer to one another too deeply; shorten the chain of rules"
+        ) from error
 
 
 class _Reader(Reader):
@@ -96,7 +98,9 @@ class _Reader(Reader):
 
     def alternatives(self, depth: int) -> Node:
         if depth > _DEEPEST:
-            raise GrammarLimit(self._placed(f"groups are nested more than {_DEEPEST} deep", None))
+            raise GrammarLimit(
+                self._placed(f"groups are nested more than {_DEEPEST} deep; give inner ones rules of their own", None)
+            )
         ways = [self.sequence(depth)]
         while self.take("|"):
             ways.append(self.sequence(depth))

@@ -128,7 +128,7 @@ class Rules:
     def _repeat(self, node: Repeat) -> tuple[Symbol, ...]:
         item = self._emit(node.item)
         if node.low * len(item) > _MOST_SYMBOLS or (node.high or 0) > _MOST_SYMBOLS:
-            raise GrammarLimit(f"a repetition of more than {_MOST_SYMBOLS} times")
+            raise GrammarLimit(f"a repetition of more than {_MOST_SYMBOLS} times; lower its count, or use `*` or `+`")
         if node.high is None:
             name = self._fresh()
             self._rule(name, ())

@@ -108,7 +108,10 @@ class Survey:
                 continue
             seen.add(id(node))
             if depth > limits.depth:
-                raise GrammarLimit(f"schemas nest deeper than {limits.depth}", pointer=node.pointer)
+                raise GrammarLimit(
+                    f"schemas nest deeper than {limits.depth} levels; make it flatter, or raise limits.depth",
+                    pointer=node.pointer,
+                )
             if not isinstance(node.value, dict):
                 raise InvalidGrammar(
                     f"a schema must be an object, true or false, not {_shown(node.value)}", pointer=node.pointer

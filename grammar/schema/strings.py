@@ -87,7 +87,10 @@ class Strings:
         dfa = self.dfa or CharDfa.any_string()
         if self.low or self.high is not None:
             if max(self.low, self.high or 0) > _UNROLLED:
-                raise GrammarLimit(f"a length of {max(self.low, self.high or 0)} cannot be combined with other sets")
+                raise GrammarLimit(
+                    f"a length of {max(self.low, self.high or 0)} is too large to be combined with a pattern or other "
+                    "strings; lower it"
+                )
             dfa = dfa.intersection(CharDfa.length_between(self.low, self.high))
         return dfa.difference(CharDfa.from_literals(self.minus)) if self.minus else dfa
 
