@@ -36,11 +36,12 @@ from benchmarks.device_models import SHAPES, Ceilings, make_model, seconds
 from engine import EngineSettings, LiveGeneration, LoadedModel
 from engine.attention import Scoring, Stretch
 from engine.construction import make_core
-from engine.core import EngineCore, Submission
+from engine.core import EngineCore
 from engine.cuda.memory import usable_device
 from engine.delivery import Outbox
 from engine.kv import KVPool
 from engine.params import draw_rule
+from engine.requests import Submission
 from plugins import Job, ModelLoadError, Prompt, Sampling
 
 KINDS = {
@@ -160,10 +161,10 @@ def _run(core: EngineCore, sampling: Sampling, batch: int, prompt: int, output: 
     for _ in range(output):
         began = time.perf_counter()
         core.step()
-        core.outbox.flush()
+        core.requests.outbox.flush()
         steps.append(time.perf_counter() - began)
-    core.cancel_all()
-    core.outbox.flush()
+    core.requests.cancel_all()
+    core.requests.outbox.flush()
     return prompt_s, steps
 
 
@@ -174,7 +175,7 @@ def _submit(core: EngineCore, asked: Sampling, seed: int, length: int) -> LiveGe
     sampling = Sampling(**fields | {"ignore_eos": True})
     generation = LiveGeneration(Job(f"{seed}", model.name, Prompt("", ids), sampling), lambda _: None)
     rule = draw_rule(sampling, default_temperature=1.0, vocab_size=model.vocab_size)
-    core.submit(Submission(generation, rule, seed, model.context_length))
+    core.requests.submit(Submission(generation, rule, seed, model.context_length))
     return generation
 
 

@@ -41,7 +41,7 @@ def load_of(core: EngineCore, arriving: int) -> Load:
     busy = len(running) + min(places, waiting)
     now = time.monotonic()
     oldest_s = max((now - (sequence.started_s or now) for sequence in running), default=0.0)
-    wait_s = core.turnover.wait_s(waiting + 1 - places, busy, oldest_s)
+    wait_s = core.requests.turnover.wait_s(waiting + 1 - places, busy, oldest_s)
     return Load(len(running), waiting, free, scheduler.pool.num_blocks, wait_s)
 
 

@@ -81,11 +81,6 @@ class BlockPool:
     def free_count(self) -> int:
         return len(self._free) + len(self._idle)
 
-    @property
-    def usage_ratio(self) -> float:
-        """Share of blocks that a running sequence holds."""
-        return 1.0 - self.free_count / self.num_blocks
-
     def blocks_for(self, tokens: int) -> int:
         return -(-tokens // self.block_size)
 

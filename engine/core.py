@@ -1,11 +1,12 @@
-"""The engine of one model: a step schedules, runs, samples and delivers. Everything here runs on the engine thread."""
+"""The engine of one model: a step schedules, runs, samples and delivers. Everything here runs on the engine thread.
+
+Who is served, and what becomes of them, is in `engine.requests`.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 
@@ -13,44 +14,22 @@ import torch
 from torch import Tensor
 
 from engine.beam_search import BeamSearch
-from engine.beside import Adapter
-from engine.closing import closer_for
 from engine.constraints import Filled, MasksAhead, fill_masks, note_masks
 from engine.counters import CoreCounters
 from engine.cpu import WantedLogits
 from engine.cuda.memory import release_cached, using
-from engine.deadlines import Deadlines
-from engine.delivery import LiveGeneration, Outbox, as_failure
-from engine.drafting import PromptLookup
+from engine.delivery import Outbox, as_failure
 from engine.guesser import GroupDrafter, Guesser, Speculation
 from engine.lineup import Lineups
 from engine.model import LoadedModel
-from engine.noise import seed_of_choice
-from engine.output import ChoiceText
 from engine.pacing import Pacer
-from engine.params import DrawRule, beam_count
+from engine.requests import Requests
 from engine.runner import Runner
 from engine.sampler import Drawn, MaskRows, Sampler
 from engine.scheduler import Batch, Row, Scheduler
-from engine.searches import Searches
 from engine.sequence import DrawRow, Sequence, State
-from engine.stopping import StopWatch
-from engine.turnover import Turnover
 from engine.writing import Writer
-from plugins import DeadlineExceeded, FinishReason, Job, Piece, SluicegateError
-
-
-@dataclass(frozen=True, slots=True)
-class Submission:
-    """A job, with everything that could be checked before it reaches the engine thread."""
-
-    generation: LiveGeneration
-    rule: DrawRule
-    seed: int
-    max_length: int
-    deadline: float | None = None
-    """On the monotonic clock."""
-    adapter: Adapter | None = None
+from plugins import SluicegateError
 
 
 class EngineCore:
@@ -70,27 +49,21 @@ class EngineCore:
         self._pacer = pacer
         self.scheduler = scheduler
         self.counters = CoreCounters()
-        self.turnover = Turnover()
         self._runner = runner
         self._sampler = Sampler(model.usable_vocab, model.eos_token_ids, model.device)
         self._is_asynchronous = model.device.type == "cuda"
         """A forward pass returns before it is computed; its time shows where the draws are waited for."""
         self._clock = time.perf_counter if self._is_asynchronous else time.thread_time
         """What a step costs. On CPUs in this thread's own time, which others who use the machine do not stretch."""
-        self.outbox = outbox
-        """Of the thread that steps this core."""
         self._guesser = Guesser(speculation or Speculation(), scheduler, group_drafter)
         self._writer = Writer(model, self.counters, self._guesser, jump_forward=jump_forward)
-        self._deadlines = Deadlines()
-        self._searches = Searches(model)
         self._lineups = Lineups()
         self._masks_ahead = MasksAhead(self._fill_masks)
-        self._live: dict[LiveGeneration, list[Sequence]] = {}
-        self._followers: dict[Sequence, list[Sequence]] = {}
+        self.requests = Requests(model, runner, scheduler, outbox, self._writer, self._guesser)
 
     @property
     def has_work(self) -> bool:
-        return bool(self._live)
+        return len(self.requests) > 0
 
     def step(self) -> None:
         """Compute one batch and deliver what it brought. A request that breaks fails alone. Runs in torch's inference
@@ -106,7 +79,7 @@ class EngineCore:
 
     def _step(self) -> None:
         began, spent = time.perf_counter(), self._clock()
-        self._expire()
+        self.requests.expire()
         if self._pacer is not None:
             self.scheduler.prompt_tokens = self._pacer.prompt_tokens
         batch = self.scheduler.schedule()
@@ -136,84 +109,6 @@ class EngineCore:
         if self.model.device.type == "cuda":
             self._runner.give_up()
 
-    # --- requests come and go ----------------------------------------------------------------------------------
-
-    def submit(self, submission: Submission) -> None:
-        generation, beams = submission.generation, beam_count(submission.generation.job)
-        try:
-            sequences = [self._sequence(submission, index) for index in range(beams or generation.job.n)]
-        except Exception as error:
-            self.outbox.fail(generation, as_failure(error, "opening the grammar's matcher"))
-            return
-        self._live[generation] = sequences
-        if submission.deadline is not None:
-            self._deadlines.add(generation, submission.deadline)
-        if beams:
-            self._searches.begin(generation, sequences)
-            for sequence in sequences[1:]:
-                self.scheduler.register(sequence)
-            self.scheduler.add(sequences[0])
-            return
-        self._followers[sequences[0]] = sequences[1:]
-        for sequence in sequences:
-            self._guarded(sequence, partial(self._open, sequence))
-        if sequences[0].state is State.NEW:
-            self.scheduler.add(sequences[0])
-
-    def cancel(self, generation: LiveGeneration) -> None:
-        sequences = list(self._live.get(generation, ()))
-        if sequences and sequences[0].search is not None:
-            self._end_search(
-                sequences[0].search, [Piece(i, finish_reason="cancelled") for i in range(generation.job.n)]
-            )
-            return
-        for sequence in sequences:
-            self._end(sequence, "cancelled")
-
-    def cancel_all(self) -> None:
-        for generation in list(self._live):
-            self.cancel(generation)
-
-    def fail_all(self, error: SluicegateError) -> None:
-        for generation in list(self._live):
-            self._fail(generation, error)
-
-    def _sequence(self, submission: Submission, index: int) -> Sequence:
-        job = submission.generation.job
-        matcher = None if job.grammar is None else job.grammar.matcher()
-        return Sequence(
-            tokens=list(job.prompt.token_ids),
-            prompt_length=len(job.prompt.token_ids),
-            max_length=submission.max_length,
-            sampling=job.sampling,
-            rule=submission.rule,
-            seed=seed_of_choice(submission.seed, index),
-            tenant=job.tenant,
-            priority=job.priority,
-            root=self.scheduler.pool.root((submission.adapter or self.model).version, job.tenant),
-            owner=submission.generation,
-            adapter=submission.adapter,
-            output=ChoiceText(index, self.model.detokenizer.stream(), StopWatch(job.sampling.stop)),
-            matcher=matcher,
-            closer=closer_for(matcher, wanted=job.sampling.close_on_length),
-            drafter=PromptLookup() if self._looks_up(job) else None,
-            timeline=submission.generation.timeline,
-        )
-
-    def _looks_up(self, job: Job) -> bool:
-        wanted = self._guesser.speculation
-        return wanted.longest > 0 and wanted.look_up and not job.sampling.use_beam_search
-
-    def _open(self, sequence: Sequence) -> None:
-        """What a grammar forces from the first byte on is there before anything was computed."""
-        self._conclude(sequence, self._writer.jump(sequence))
-
-    def _release_followers(self, leader: Sequence) -> None:
-        """The other choices of a prompt start when the first has computed it: they find its blocks."""
-        for follower in self._followers.pop(leader, ()):
-            if follower.state is State.NEW:
-                self.scheduler.add(follower)
-
     # --- a step's parts ----------------------------------------------------------------------------------------
 
     def _run(self, batch: Batch, wanted: WantedLogits | None) -> tuple[list[Row], Tensor]:
@@ -237,7 +132,7 @@ class EngineCore:
             try:
                 logits.append(self._runner.run(Batch([row])).clone())
             except Exception as error:
-                self._fail(row.sequence.owner, as_failure(error, "the forward pass"))
+                self.requests.fail(row.sequence.owner, as_failure(error, "the forward pass"))
             else:
                 rows += [row] if row.is_last else []
         return rows, torch.cat(logits)
@@ -259,7 +154,7 @@ class EngineCore:
         except torch.OutOfMemoryError as error:
             release_cached()
             for row in rows:
-                self._fail(row.sequence.owner, as_failure(error, "drawing tokens"))
+                self.requests.fail(row.sequence.owner, as_failure(error, "drawing tokens"))
 
     def _sample(self, rows: list[Row], logits: Tensor, filled: tuple[list[DrawRow], Filled] | None) -> None:
         """Draw, advance and deliver every row; what throws, or cannot be sampled, fails its request alone."""
@@ -286,7 +181,7 @@ class EngineCore:
                 try:
                     self._advance(row.sequence, mine)
                 except Exception as error:
-                    self._fail(row.sequence.owner, as_failure(error, "advancing the sequence"))
+                    self.requests.fail(row.sequence.owner, as_failure(error, "advancing the sequence"))
             row.sequence.hidden = None if states is None else states[at + row.sequence.hidden_row]
             at += len(mine)
 
@@ -296,7 +191,7 @@ class EngineCore:
         if tokens is None:
             outcomes = self._sampler.draw(logits, draws, MaskRows())
             tokens = [drawn.token_id if isinstance(drawn, Drawn) else -1 for drawn in outcomes]
-        pass_on, deliver, ended = self._writer.pass_on, self.outbox.add, State.ENDED
+        pass_on, deliver, ended = self._writer.pass_on, self.requests.outbox.add, State.ENDED
         looks_up = self._guesser.looks_up
         for at, (row, token) in enumerate(zip(rows, tokens, strict=True)):
             sequence = row[0]
@@ -310,7 +205,7 @@ class EngineCore:
                 if looks_up:
                     sequence.draft = self._guesser.look_up(sequence, jumped=True)
             except Exception as error:
-                self._fail(sequence.owner, as_failure(error, "advancing the sequence"))
+                self.requests.fail(sequence.owner, as_failure(error, "advancing the sequence"))
 
     def _search(self, rows: list[Row], logits: Tensor) -> tuple[list[Row], Tensor]:
         """Give beam searches the logprobs of their rows; what is left is drawn from."""
@@ -321,29 +216,20 @@ class EngineCore:
         scores, raw, unscored = self._sampler.score(logits[[places[at] for at in beams]], draws, masks)
         for index, draw in enumerate(draws):
             if failure := failures.get(index) or unscored.get(index):
-                self._fail(draw.sequence.owner, failure)
+                self.requests.fail(draw.sequence.owner, failure)
             elif draw.sequence.search is not None and draw.sequence.state is not State.ENDED:
                 draw.sequence.search.take(draw.sequence, scores[index], raw[index])
         for search in dict.fromkeys(draw.sequence.search for draw in draws):
             if search is not None and search.slots[0].state is not State.ENDED and search.is_ready:
-                self._guarded(search.slots[0], partial(self._branch, search))
+                self.requests.guarded(search.slots[0], partial(self._branch, search))
         others = [at for at, row in enumerate(rows) if row.sequence.search is None]
         kept = [place for at in others for place in range(places[at], places[at + 1])]
         return [rows[at] for at in others], logits[kept]
 
     def _branch(self, search: BeamSearch) -> None:
-        self._runner.copy(search.advance(self.scheduler, self._searches.finish_of))
+        self._runner.copy(search.advance(self.scheduler, self.requests.searches.finish_of))
         if search.is_done:
-            self._end_search(search, self._searches.pieces(search))
-
-    def _end_search(self, search: BeamSearch, pieces: list[Piece]) -> None:
-        owner = search.slots[0].owner
-        for slot in search.slots:
-            self.scheduler.remove(slot)
-        owner.timeline.ended_s = time.perf_counter()
-        self._forget(owner)
-        for piece in pieces:
-            self.outbox.add(owner, piece)
+            self.requests.end_search(search, self.requests.searches.pieces(search))
 
     def _masks(
         self, draws: list[DrawRow], filled: tuple[list[DrawRow], Filled] | None = None
@@ -365,69 +251,4 @@ class EngineCore:
         reason = self._writer.take(sequence, outcomes)
         if sequence.refused:
             sequence.refused.clear()
-        self._conclude(sequence, reason)
-        if self._followers:
-            self._release_followers(sequence)
-
-    # --- ends --------------------------------------------------------------------------------------------------
-
-    def _conclude(self, sequence: Sequence, reason: FinishReason | None) -> None:
-        """Deliver what became final; end the sequence if there is a reason to."""
-        owner = sequence.owner
-        if sequence.cached_tokens and sequence.cached_tokens > owner.cached_tokens:
-            owner.cached_tokens = sequence.cached_tokens
-        if reason is not None:
-            self._end(sequence, reason)
-            return
-        if piece := sequence.output.piece():
-            self.outbox.add(owner, piece)
-        if sequence.drafter is not None:
-            sequence.draft = self._guesser.look_up(sequence, jumped=self._writer.jumps(sequence))
-
-    def _end(self, sequence: Sequence, reason: FinishReason) -> None:
-        if sequence.state is not State.ENDED:
-            self._retire(sequence)
-            sequence.timeline.ended_s = time.perf_counter()
-            self.outbox.add(
-                sequence.owner, sequence.output.last_piece(reason, stopped=sequence.stopped, closed=sequence.closed)
-            )
-
-    def _retire(self, sequence: Sequence) -> None:
-        """Blocks are free when this returns."""
-        self.scheduler.remove(sequence)
-        if sequence.started_s is not None:
-            self.turnover.record(time.monotonic() - sequence.started_s)
-        self._release_followers(sequence)
-        siblings = self._live.get(sequence.owner, [])
-        if all(sibling.state is State.ENDED for sibling in siblings):
-            self._forget(sequence.owner)
-
-    def _expire(self) -> None:
-        for generation in self._deadlines.due(time.monotonic()):
-            waited = "while it ran" if generation.completion_tokens else "before its first token"
-            message = f"the request's time ran out {waited}; allow more, or ask for fewer tokens"
-            self._break_off(generation, DeadlineExceeded(message))
-
-    def _fail(self, generation: LiveGeneration, error: SluicegateError) -> None:
-        """End all choices of a request with an error. Blocks of its own may hold NaN: they are cleaned, not reused."""
-        for sequence in self._live.get(generation, []):
-            self._runner.scrub(self.scheduler.pool.forget(sequence.blocks))
-        self._break_off(generation, error)
-
-    def _break_off(self, generation: LiveGeneration, error: SluicegateError) -> None:
-        for sequence in self._live.get(generation, []):
-            self._followers.pop(sequence, None)
-            self.scheduler.remove(sequence)
-        if generation in self._live:
-            self._forget(generation)
-            self.outbox.fail(generation, error)
-
-    def _forget(self, generation: LiveGeneration) -> None:
-        self._live.pop(generation, None)
-        self._deadlines.remove(generation)
-
-    def _guarded(self, sequence: Sequence, act: Callable[[], None]) -> None:
-        try:
-            act()
-        except Exception as error:
-            self._fail(sequence.owner, as_failure(error, "advancing the sequence"))
+        self.requests.advanced(sequence, reason)

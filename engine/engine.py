@@ -16,7 +16,7 @@ from engine.admission import load_of, max_length, refuse_hopeless
 from engine.beside import Adapter, load_beside
 from engine.best_of import BestOf, widen
 from engine.construction import load, load_adapter, make_core
-from engine.core import EngineCore, Submission
+from engine.core import EngineCore
 from engine.delivery import LiveGeneration
 from engine.embedding import EmbeddingTask, Texts, read_texts
 from engine.fleet import Fleet
@@ -24,6 +24,7 @@ from engine.model import LoadedModel
 from engine.params import check_choices, draw_rule
 from engine.progress import LoadProgress, OnProgress
 from engine.report import gauges, totals
+from engine.requests import Submission
 from engine.settings import EngineSettings, ModelSettings
 from engine.worker import Worker
 from plugins import Embeddings, GenerationFailed, Job, Load, Overloaded, ServedModel
@@ -90,7 +91,7 @@ class Engine:
         longest = max_length(job, core)
         self._refuse_overload(core, self._waiting())
         refuse_hopeless(job, (adapter or core.model).version, self.load(job.model))
-        generation = LiveGeneration(job, lambda g: worker.post(lambda: core.cancel(g)))
+        generation = LiveGeneration(job, lambda g: worker.post(lambda: core.requests.cancel(g)))
         seed = secrets.randbits(64) if job.sampling.seed is None else job.sampling.seed
         deadline = None if job.deadline_s is None else time.monotonic() + job.deadline_s
         if adapter is not None:

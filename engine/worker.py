@@ -20,8 +20,9 @@ from weakref import WeakSet
 
 import torch
 
-from engine.core import EngineCore, Submission
+from engine.core import EngineCore
 from engine.delivery import Outbox, as_failure
+from engine.requests import Submission
 from engine.settings import EngineSettings, thread_count
 from plugins import Overloaded
 
@@ -191,7 +192,7 @@ class Worker:
     def _stop(self) -> None:
         self._take_inbox()
         for core in self._cores:
-            core.cancel_all()
+            core.requests.cancel_all()
         for task in self._tasks:
             task.fail(Overloaded("the engine is shutting down; send the request elsewhere", retry_after_s=5.0))
         self._flush()
@@ -202,7 +203,7 @@ class Worker:
             core.step()
         except Exception as error:  # our own bug: nobody may be left waiting for a thread that died
             _LOG.exception("a step of model %s failed; its requests are ended", core.model.name)
-            core.fail_all(as_failure(error, "the engine step"))
+            core.requests.fail_all(as_failure(error, "the engine step"))
 
     def _advance_task(self) -> None:
         if not self._tasks:
@@ -228,12 +229,12 @@ class Worker:
     def _take_in(self, core: EngineCore, submission: Submission) -> None:
         self._taken += 1
         try:
-            core.submit(submission)
+            core.requests.submit(submission)
         except Exception as error:
             self.outbox.fail(submission.generation, as_failure(error, "taking the request in"))
 
     def _take_over(self, core: EngineCore) -> None:
-        core.outbox = self.outbox
+        core.requests.outbox = self.outbox
         self._cores.append(core)
         self._use_threads()
 
@@ -242,13 +243,13 @@ class Worker:
             return
         for generation in self.outbox.flush():
             for core in self._cores:
-                core.cancel(generation)
+                core.requests.cancel(generation)
 
     def _let_go(self, *, all_of_them: bool = False) -> None:
         """Drop the cores that leave and have no work any more, or whose time is over."""
         now = time.monotonic()
         for leaver in [x for x in self._leavers if all_of_them or not x.core.has_work or now >= x.deadline]:
-            leaver.core.cancel_all()
+            leaver.core.requests.cancel_all()
             self._flush()
             self._leavers.remove(leaver)
             self._cores.remove(leaver.core)

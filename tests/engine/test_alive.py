@@ -55,7 +55,7 @@ async def test_a_request_that_is_done_in_time_never_hears_of_its_deadline(model:
     async with serving(model) as engine:
         result = (await run(engine, a_job(model, "the", deadline_s=600.0, ignore_eos=True)))[0]
         assert result.reasons == ["length"]
-        assert core_of(engine)._deadlines._at == {}
+        assert core_of(engine).requests._deadlines._at == {}
 
 
 async def test_what_would_still_wait_at_its_deadline_is_not_taken_in(model: LoadedModel) -> None:

@@ -20,9 +20,10 @@ from hypothesis import strategies as st
 from engine import EngineSettings, LiveGeneration, LoadedModel
 from engine.beside import Adapter, load_beside
 from engine.construction import make_core
-from engine.core import EngineCore, Submission
+from engine.core import EngineCore
 from engine.delivery import Outbox
 from engine.params import draw_rule
+from engine.requests import Submission
 from engine.spill import Spill
 from plugins import DeadlineExceeded, Job
 from tests.engine.conftest import MakeModel
@@ -101,12 +102,12 @@ class House:
 
     def submit(self, arrival: Arrival) -> LiveGeneration:
         job = arrival.job(self.model)
-        generation = LiveGeneration(job, self.core.cancel)
+        generation = LiveGeneration(job, self.core.requests.cancel)
         rule = draw_rule(job.sampling, default_temperature=1.0, vocab_size=self.model.vocab_size)
         longest = min(BLOCK * BLOCKS, arrival.length + arrival.tokens)
         deadline = time.monotonic() - 1 if arrival.late else None
         adapter = self.adapter if arrival.adapted else None
-        self.core.submit(Submission(generation, rule, job.sampling.seed or 0, longest, deadline, adapter))
+        self.core.requests.submit(Submission(generation, rule, job.sampling.seed or 0, longest, deadline, adapter))
         return generation
 
     async def step(self) -> None:

@@ -107,7 +107,7 @@ async def test_out_of_memory_while_drawing_fails_that_steps_requests_alone(
     model = tiny("llama")
     async with serving(model, max_batch_size=1) as engine:
         sampler = engine._fleet.cores[0]._sampler
-        draw, calls = sampler.draw, 0
+        draw, calls = sampler.tokens, 0
 
         def full_once(*given: Any) -> Any:
             nonlocal calls
@@ -116,7 +116,7 @@ async def test_out_of_memory_while_drawing_fails_that_steps_requests_alone(
                 raise torch.OutOfMemoryError("CUDA out of memory.")
             return draw(*given)
 
-        monkeypatch.setattr(sampler, "draw", full_once)
+        monkeypatch.setattr(sampler, "tokens", full_once)
         jobs = [a_job(model, prompt, max_tokens=4, ignore_eos=True) for prompt in prompts([5, 6])]
         broken, waiting = [await engine.generate(job) for job in jobs]
         with pytest.raises(Overloaded, match="drawing tokens ran out"):
