@@ -147,3 +147,13 @@ def test_every_decision_is_in_the_index_and_says_how_it_stands() -> None:
         expected.append(f"- [{page.name[:4]}]({page.name}): {title[1]}")
     index = (folder / "README.md").read_text("utf-8")
     assert [line for line in index.splitlines() if line.startswith("- ")] == expected, "the index needs a line a page"
+
+
+def test_every_fragment_of_the_changelog_can_be_gathered() -> None:
+    """Named for its kind, and sentences: what a release puts together needs no second look."""
+    for fragment in (ROOT / "changelog.d").iterdir():
+        if fragment.name == "README.md":
+            continue
+        assert re.fullmatch(r"[\w-]+\.(added|changed|fixed|removed)\.md", fragment.name), fragment.name
+        text = fragment.read_text("utf-8")
+        assert re.fullmatch(r"[^-*#].*\.\n", text, re.DOTALL), f"{fragment.name}: sentences, no list and no heading"
