@@ -77,14 +77,15 @@ class Members(_Hashed):
         return dict(self.named)
 
 
-@dataclass(frozen=True, slots=True)
-class Some:
+@dataclass(frozen=True)
+class Some(_Hashed):
     """At least one property has, in one of these `ways`, a name out of a set and a value that satisfies the terms; or a
     name of `absent` is not there. `origin`: a fact of which this says a part, checked where plans cannot count it."""
 
     ways: tuple[tuple[StringSet, Conj], ...]
     absent: frozenset[str]
     origin: Fact
+    __hash__ = _Hashed.__hash__
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ class Meaning(Exclusive):
         known = self._met.get(facts)
         if known is None:
             known, done = EVERYTHING, 0
-            for size in (len(facts) - 1, len(facts) - 2):  # alternatives add a fact or two to what was met before
+            for size in range(len(facts) - 1, 1, -1):  # alternatives add facts to what was met before
                 if facts[:size] in self._met:
                     known, done = self._met[facts[:size]], size
                     break
