@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from grammar.arrays import ArrayPlan, Counting
+from grammar.guards import all_of
 from grammar.leaves import spellings
+from grammar.repeats import Repeated, last_pair
 from grammar.schema import numbers, strings
 from grammar.schema.containers import Array, Conj
 from grammar.schema.numbers import Numbers
@@ -19,8 +21,12 @@ _FEW_MEMBERS = 64
 def plan_of(plans: Plans, spec: Array) -> ArrayPlan | None:
     """None where no array satisfies `spec`."""
     prefix, rest, high = _items(plans, spec)
-    low = max([spec.low, *(wanted.start + wanted.low for wanted in spec.contains if wanted.low)])
+    least = max(spec.low, 2 if spec.repeats else 0)
+    low = max([least, *(wanted.start + wanted.low for wanted in spec.contains if wanted.low)])
     if high is not None and low > high:
+        return None
+    paired = last_pair(prefix, rest, high, plans.satisfiable) if spec.repeats and not spec.contains else None
+    if spec.repeats and not spec.contains and paired is None:
         return None
     members = _members(plans, spec, rest) if spec.unique and not prefix and rest is not None else None
     if members is not None:
@@ -33,14 +39,15 @@ def plan_of(plans: Plans, spec: Array) -> ArrayPlan | None:
     plan = ArrayPlan(
         prefix,
         rest,
-        spec.low,
+        least,
         high,
         spec.unique,
         spec.contains,
-        plans.check(spec.checks),
+        all_of(plans.check(spec.checks), Repeated() if spec.repeats and spec.contains else None),
         members,
         tight=fixed or (told and any(_is_tight(plans, terms) for terms in items)),
         fixed=fixed,
+        paired=paired,
     )
     if plan.contains and not Counting(plan, plans.satisfiable).can_end(0, (0,) * len(plan.contains)):
         return None

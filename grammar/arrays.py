@@ -45,6 +45,8 @@ class ArrayPlan:
     """Items must be unique, and some value, once given, cannot be begun again and become another: it is excluded."""
     fixed: bool = False
     """Among those values are strings."""
+    paired: int | None = None
+    """Where some two items must be equal: the last place of one that a later one may repeat, see `repeats`."""
 
     def at(self, index: int) -> Conj | None:
         return self.prefix[index] if index < len(self.prefix) else self.rest

@@ -25,6 +25,8 @@ class Continuation:
     """What follows leads out of the innermost bracket, or into its next member: asking for all of it has an end."""
     by_outcome = True
     """What follows hangs on the outcome, or may do so."""
+    by_text = False
+    """What follows hangs on the text, which `finish` looks at; `after` tells of all of it."""
     in_frame = False
     """The way to the end of the innermost bracket or tag leads through what follows."""
 

@@ -231,8 +231,12 @@ class Choice:
         return known
 
     def step(self, byte: int, run: Run) -> tuple[Thread, ...]:
-        if self.guards is not None and byte in self.guards and not run.passes(self.guards[byte], 0):
-            return ()
+        if self.guards is not None and byte in self.guards:
+            if not run.passes(self.guards[byte], 0):
+                return ()
+            move = self.moves[byte]
+            if isinstance(move, Continuation) and move.by_text:
+                return move.finish(0, run, 0)
         return self.go(byte) if byte in self.moves else ()
 
     def root(self, gather: Gather) -> None:

@@ -16,6 +16,7 @@ from grammar.options import GrammarOptions
 from grammar.places import HERE, Place, Places
 from grammar.plans import Plans
 from grammar.reach import Reach, after_byte, joined, of_scalar, of_threads
+from grammar.repeats import state_of
 from grammar.schema.containers import Conj
 from grammar.schema.document import Document
 from grammar.schema.domain import Domain
@@ -174,7 +175,7 @@ class Values(Plans):
         key = (plan, index, hits, used, follow)
         found: ArrayState | None = self._states.get(key)
         if found is None:
-            found = self._keep(key, ArrayState(self, plan, index, hits, used, follow))
+            found = self._keep(key, state_of(plan)(self, plan, index, hits, used, follow))
         return found
 
     def _keep(self, key: Any, state: _State) -> _State:

@@ -161,6 +161,8 @@ class Array(_Hashed):
     low: int = 0
     high: int | None = None
     unique: bool = False
+    repeats: bool = False
+    """Some two items are equal."""
     contains: tuple[Contains, ...] = ()
     checks: frozenset[Fact] = frozenset()
     __hash__ = _Hashed.__hash__
@@ -172,11 +174,12 @@ class Array(_Hashed):
             max(self.low, other.low),
             high,
             self.unique or other.unique,
+            self.repeats or other.repeats,
             self.contains + tuple(c for c in other.contains if c not in self.contains),
             self.checks | other.checks,
         )
         low = max([met.low, *(c.start + c.low for c in met.contains if c.low)])
-        return None if met.high is not None and low > met.high else met
+        return None if (met.high is not None and low > met.high) or (met.unique and met.repeats) else met
 
     def at(self, index: int) -> Conj:
         """What the item at `index` must satisfy."""
@@ -276,8 +279,12 @@ def _without_never(term: Fact) -> Conj:
 def complement_array(spec: Array) -> list[Array] | None:
     """Arrays that are not in `spec`, as alternatives; None where that takes more than conjunctions can say."""
     found: list[Array] = []
-    if spec.checks or spec.unique:
+    if spec.checks:
         return None
+    if spec.unique:
+        found.append(Array(low=2, repeats=True))
+    if spec.repeats:
+        found.append(Array(unique=True))
     for part in spec.parts:
         for i, terms in enumerate(part.prefix):
             for term in terms:
