@@ -100,14 +100,44 @@ def _above(typing_context, x, count, low, out):  # type: ignore[no-untyped-def]
             totals.append(builder.select(inside, builder.fadd(total, value), total))
             counts.append(builder.select(inside, builder.add(many, ones), many))
         loop.close([*totals, *counts])
-        total = builder.fadd(builder.fadd(totals[0], totals[1]), builder.fadd(totals[2], totals[3]))
-        many = builder.add(builder.add(counts[0], counts[1]), builder.add(counts[2], counts[3]))
-        for at, vector in enumerate((total, builder.sitofp(many, VECTOR))):
-            value = builder.extract_element(sums_of(builder, [vector]), ir.Constant(I32, 0))
-            store(builder, value, builder.add(out, number(4 * at)))
+        _store_both(builder, totals, counts, out, 0)
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64, types.float32, types.int64), code
+
+
+@intrinsic
+def _above_both(typing_context, x, count, low, high, out):  # type: ignore[no-untyped-def]
+    """`_above` of `low`, and behind it in `out` of `high`, in one pass."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        x, count, low, high, out = arguments
+        borders = spread(builder, low), spread(builder, high)
+        zeros, ones = (ir.Constant(_COUNTS, [value] * LANES) for value in (0, 1))
+        loop = Loop(builder, count, _STEP, [in_all_lanes(0.0)] * 8 + [zeros] * 8)
+        place = builder.add(x, builder.mul(loop.index, number(4)))
+        totals, counts = list(loop.carried[:8]), list(loop.carried[8:])
+        for index in range(4):
+            value = load(builder, builder.add(place, number(4 * LANES * index)), VECTOR)
+            for at, border in zip((index, index + 4), borders, strict=True):
+                inside = builder.fcmp_ordered(">=", value, border)
+                totals[at] = builder.select(inside, builder.fadd(totals[at], value), totals[at])
+                counts[at] = builder.select(inside, builder.add(counts[at], ones), counts[at])
+        loop.close([*totals, *counts])
+        for first in (0, 4):
+            _store_both(builder, totals[first : first + 4], counts[first : first + 4], out, 2 * first)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.float32, types.float32, types.int64), code
+
+
+def _store_both(builder: Any, totals: list[Any], counts: list[Any], out: Any, offset: int) -> None:
+    """The sums over four vectors of numbers and of four of counts, as float32, `offset` bytes after `out`."""
+    total = builder.fadd(builder.fadd(totals[0], totals[1]), builder.fadd(totals[2], totals[3]))
+    many = builder.add(builder.add(counts[0], counts[1]), builder.add(counts[2], counts[3]))
+    for at, vector in enumerate((total, builder.sitofp(many, VECTOR))):
+        value = builder.extract_element(sums_of(builder, [vector]), ir.Constant(I32, 0))
+        store(builder, value, builder.add(out, number(offset + 4 * at)))
 
 
 @intrinsic
@@ -242,6 +272,19 @@ def above(weights, count, low):  # type: ignore[no-untyped-def]
         total += found[0]
         many += int(found[1])
     return total, many
+
+
+@njit(nogil=True, cache=True)
+def above_both(weights, count, low, high):  # type: ignore[no-untyped-def]
+    """`above` of `low` and of `high`, in one pass."""
+    found, total, many, more, more_of_them = np.empty(4, np.float32), 0.0, 0, 0.0, 0
+    for begin in range(0, count, _FLUSH):
+        _above_both(weights + 4 * begin, min(_FLUSH, count - begin), low, high, found.ctypes.data)
+        total += found[0]
+        many += int(found[1])
+        more += found[2]
+        more_of_them += int(found[3])
+    return total, many, more, more_of_them
 
 
 @njit(nogil=True, cache=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from engine.cpu.long_rows import above, padded, places_within
+from engine.cpu.long_rows import above, above_both, padded, places_within
 from engine.cpu.rows import floats
 
 _FEW = 128
@@ -23,7 +23,10 @@ _MUCH = 32768
 _RUN, _EVERY = 64, 32
 """A sample is one run of so many tokens in so many runs."""
 _NEAR = 1 << 19
-"""From a guess to the first thresholds beside it: a sixteenth of the weight."""
+"""Least distance of the thresholds that a border is guessed between: a sixteenth of the weight."""
+_CLOSE = 64
+"""Tokens of a sample between two thresholds that the border of the row is looked for beside: with a sample of 4,000 it
+lies within as many on either side, 19 times of 20."""
 _LIGHTEST = np.float32(1e-37)
 """Below every weight but 0."""
 _ABOVE = np.float32(2)
@@ -39,15 +42,16 @@ def draw_cut(weights, count, total, top_k, top_p, min_p, share):  # type: ignore
     `total`: their sum; `share` in [0, 1). Returns the place of the drawn token."""
     room = padded(count)
     sample, part = _sample(weights, room)
-    least, last, many = _LIGHTEST, -1, count
+    least, last, many, border = _LIGHTEST, -1, count, (-1, -1)
     if top_k > 0:
         guess = _guess(sample, 1.0 * top_k / _EVERY, np.inf)
         total, least, last = _kept(weights, room, top_k, np.inf, _LIGHTEST, guess)
         many = above(weights, room, least)[1]
     elif room > _SOME:
-        least, many = _least(weights, room, total, top_p, min_p, _guess(sample, np.inf, top_p * part))
+        border = _guess(sample, np.inf, top_p * part)
+        least, many = _least(weights, room, total, top_p, min_p, sample, border)
     if many > _MUCH or (room <= _SOME and top_k == 0):
-        return _draw(weights, room, total, top_k if top_k > 0 else count, top_p, min_p, share, sample, part)
+        return _draw(weights, room, total, top_k if top_k > 0 else count, top_p, min_p, share, sample, part, border)
     places = places_within(weights, room, least, _ABOVE, many)
     packed, kept = np.zeros(padded(many), np.float32), 0
     row = floats(weights, count)
@@ -58,16 +62,18 @@ def draw_cut(weights, count, total, top_k, top_p, min_p, share):  # type: ignore
             places[kept] = place
             kept += 1
     sample, part = _sample(packed.ctypes.data, len(packed))
-    return places[_draw(packed.ctypes.data, len(packed), total, kept, top_p, min_p, share, sample, part)]
+    return places[_draw(packed.ctypes.data, len(packed), total, kept, top_p, min_p, share, sample, part, (-1, -1))]
 
 
 @njit(nogil=True, cache=True)
-def _least(weights, count, total, top_p, min_p, guess):  # type: ignore[no-untyped-def]
+def _least(weights, count, total, top_p, min_p, sample, guess):  # type: ignore[no-untyped-def]
     """(a weight from which on lies all that top-p and min-p leave, how many weigh as much); more than `_MUCH` where
     that would be too many, or none was found."""
     lowest = max(np.float32(min_p), _LIGHTEST)
-    for away in (4 * _NEAR, 1 << 24):
-        least = max(lowest, _number(max(_bits(_LIGHTEST), guess - away)))
+    if _EVERY * above(sample.ctypes.data, len(sample), max(lowest, _number(guess[0])))[1] > 2 * _MUCH:
+        return lowest, _MUCH + 1
+    for away in (0, 1 << 24):
+        least = max(lowest, _number(max(_bits(_LIGHTEST), guess[0] - away)))
         mass, many = above(weights, count, least)
         if many > _MUCH or mass >= top_p * total or least == lowest:
             return least, many
@@ -75,9 +81,12 @@ def _least(weights, count, total, top_p, min_p, guess):  # type: ignore[no-untyp
 
 
 @njit(nogil=True, cache=True)
-def _draw(weights, count, total, ranks, top_p, min_p, share, sample, part):  # type: ignore[no-untyped-def]
+def _draw(weights, count, total, ranks, top_p, min_p, share, sample, part, border):  # type: ignore[no-untyped-def]
+    """`border`: where that of top-p is by the sample, (-1, -1) = not looked for yet."""
     limit, lowest = top_p * total, max(np.float32(min_p), _LIGHTEST)
-    mass, lightest, last = _kept(weights, count, ranks, limit, lowest, _guess(sample, np.inf, part * limit / total))
+    if border[0] < 0:
+        border = _guess(sample, np.inf, part * limit / total)
+    mass, lightest, last = _kept(weights, count, ranks, limit, lowest, border)
     guess = _guess(sample, np.inf, part * share * mass / total)
     place = _place_of(weights, count, share * mass, lightest, guess)
     if last >= 0 and place > last and floats(weights, count)[place] == lightest:
@@ -100,33 +109,41 @@ def _sample(weights, count):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def _guess(sample, ranks, limit):  # type: ignore[no-untyped-def]
-    """Bits of the weight where the border lies in the sample; 0 = cannot be told."""
+    """Bits of two weights, the smaller first, between which the border probably lies, by the sample; (0, 0) = cannot be
+    told."""
     if len(sample) == 0:
-        return 0
-    here = sample.ctypes.data
-    low, high, mass, many, all_of_them = _bracket(here, len(sample), ranks, limit, _LIGHTEST, 0)
+        return 0, 0
+    here, bottom = sample.ctypes.data, _bits(_LIGHTEST)
+    low, high, mass, many, all_of_them = _bracket(here, len(sample), ranks, limit, _LIGHTEST, (0, 0))
     if low == 0:
-        return _bits(_LIGHTEST)
-    return _halve(here, len(sample), ranks, limit, low, high, mass, many, all_of_them, 8)[0]
+        return bottom, bottom + _NEAR
+    low, high, _, _, _ = _halve(here, len(sample), ranks, limit, low, high, mass, many, all_of_them, _CLOSE)
+    width = high - low
+    return max(bottom, low - width), min(_TOP, high + width)
 
 
 @njit(nogil=True, cache=True)
 def _bracket(weights, count, ranks, limit, lowest, guess):  # type: ignore[no-untyped-def]
     """(lower, upper threshold, mass and count from the upper on, count from the lower on), thresholds as bits: from the
     upper on there are at most `ranks` tokens of at most `limit` together, from the lower on there are more. Lower 0:
-    the border is at `lowest`. Looked for around a `guess`, 0 = from above."""
+    the border is at `lowest`. Looked for between the two of a `guess` and around them, (0, 0) = from above."""
     high, mass, many, step, bottom = _TOP, 0.0, 0, 1 << 23, _bits(lowest)
-    if guess > 0:
-        low, step = max(bottom, min(_TOP, guess + _NEAR)), _NEAR
-        found, all_of_them = above(weights, count, _number(low))
-        while found > limit or all_of_them > ranks:  # it lies above
-            step *= 2
+    if guess[1] > 0:
+        low, high = max(bottom, guess[0]), max(bottom, guess[1])
+        step = max(_NEAR, high - low)
+        found, all_of_them, mass, many = above_both(weights, count, _number(low), _number(high))
+        while mass > limit or many > ranks:  # it lies above
+            low, all_of_them = high, many
             high = min(_TOP, low + step)
             mass, many = above(weights, count, _number(high))
+            step *= 2
             if mass <= limit and many <= ranks:
                 return low, high, mass, many, all_of_them
-            low, all_of_them = high, many
-        high, mass, many, step = low, found, all_of_them, 2 * step
+        if found > limit or all_of_them > ranks:
+            return low, high, mass, many, all_of_them
+        if low == bottom:
+            return 0, bottom, found, all_of_them, all_of_them
+        high, mass, many = low, found, all_of_them
     while True:  # down by steps that double, since the border is seldom far below
         low = max(bottom, high - step)
         found, all_of_them = above(weights, count, _number(low))
