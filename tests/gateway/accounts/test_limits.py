@@ -89,7 +89,8 @@ def test_an_abandoned_stream_gives_its_place_back() -> None:
             next(pieces)
             assert ask(gateway, "a").status_code == 429
         gateway.wait_for_outcomes(2)
-        assert ask(gateway, "a", max_tokens=1).status_code == 200
+        with gateway.client.stream("POST", "/v1/chat/completions", json=body, headers=headers) as answer:
+            assert answer.status_code == 200
 
 
 def test_a_budget_holds_when_many_ask_at_once() -> None:
