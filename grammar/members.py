@@ -10,9 +10,6 @@ from grammar.schema.strings import StringSet
 _PLAIN = frozenset(
     {"type", "properties", "additionalProperties", "items", "title", "description", "default", "examples"}
 )
-_REFERRING = frozenset({"$ref", "title", "description", "default", "examples", "$comment"})
-_REFERENCES = 4
-"""References that are followed one after the other."""
 _SIZED = {"string": "format", "array": "maxItems", "object": "maxProperties", "boolean": "", "null": ""}
 
 
@@ -22,13 +19,7 @@ def surely_has_value(terms: Conj) -> bool:
         return True
     if len(terms) > 1 or not isinstance(terms[0], Term) or not terms[0].positive:
         return False
-    node = terms[0].node
-    schema = node.value
-    for _ in range(_REFERENCES):
-        if not isinstance(schema, dict) or "$ref" not in schema or not schema.keys() <= _REFERRING:
-            break
-        node = node.document.resolve(node, "$ref")
-        schema = node.value
+    schema = terms[0].node.target().value
     if schema is True or schema == {}:
         return True
     if not isinstance(schema, dict) or "type" not in schema:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
@@ -16,6 +17,8 @@ _DRAFTS = {
 # Keywords whose value is data, not schemas: an `$id` or `$ref` inside is just a value.
 DATA = frozenset({"enum", "const", "default", "examples", "example"})
 _MAPPINGS = frozenset({"properties", "patternProperties", "definitions", "$defs", "dependentSchemas", "dependencies"})
+_REFERRING = frozenset({"$ref", "title", "description", "default", "examples", "$comment"})
+_REFERENCES = 4
 _HOLDING = _MAPPINGS | {
     "additionalProperties", "additionalItems", "unevaluatedItems", "unevaluatedProperties", "propertyNames", "contains",
     "not", "if", "then", "else", "items", "allOf", "anyOf", "oneOf", "prefixItems", "contentSchema",
@@ -48,6 +51,26 @@ class Node:
         self.pointer = pointer
         self.draft = draft
         self.scope = scope
+
+    def target(self) -> Node:
+        """Where a schema that only refers leads to, at most four references on; any other is its own."""
+        node = self
+        for _ in range(_REFERENCES):
+            if not isinstance(node.value, dict) or "$ref" not in node.value or not node.value.keys() <= _REFERRING:
+                break
+            node = node.document.resolve(node, "$ref")
+        return node
+
+    def equals(self, other: Node) -> bool:
+        """The same schema, or a copy of it at a place where references mean the same."""
+        if self is other:
+            return True
+        return (
+            self.value == other.value
+            and (self.document, self.base, self.draft, self.scope)
+            == (other.document, other.base, other.draft, other.scope)
+            and json.dumps(self.value, sort_keys=True) == json.dumps(other.value, sort_keys=True)  # true is not 1
+        )
 
     def child(self, *keys: str | int) -> Node:
         """Subschema below."""

@@ -22,6 +22,7 @@ from grammar.schema.containers import (
     Term,
     conj,
     implied,
+    negated,
 )
 from grammar.schema.document import Node
 from grammar.schema.domain import EVERYTHING, NOTHING, Domain, only
@@ -69,6 +70,9 @@ class Meaning(Exclusive):
             return self.of(facts[0])
         known = self._met.get(facts)
         if known is None:
+            if _contradict(facts):
+                self._met[facts] = NOTHING
+                return NOTHING
             known, done = EVERYTHING, 0
             for size in range(len(facts) - 1, 1, -1):  # alternatives add facts to what was met before
                 if facts[:size] in self._met:
@@ -319,6 +323,18 @@ class Meaning(Exclusive):
             return spec
         size = max((len(part.prefix) for part in heard), default=0)
         return spec.meet(Array(parts=(Items(((),) * size, rest),)))
+
+
+def _contradict(facts: Conj) -> bool:
+    """What one says another denies, perhaps through a reference, or of a copy. Told here, since of arrays and of nested
+    objects only a check of the whole value would tell it, too late."""
+    denied = [fact for fact in facts if not fact.positive]
+    if not denied:
+        return False
+    said = [fact.node.target() for fact in facts if isinstance(fact, Term) and fact.positive]
+    return any(negated(fact) in facts for fact in denied) or any(
+        isinstance(fact, Term) and any(map(fact.node.target().equals, said)) for fact in denied
+    )
 
 
 def member(spec: Object, name: str) -> Conj:

@@ -17,6 +17,7 @@ from grammar.options import PropertyOrder
 from tests.grammar.grammar_checks import allowed, byte_vocabulary, check_schema, walk
 
 LETTERS = "abcdefghij"
+NAMES = {"type": "array", "items": {"type": "object", "maxProperties": 1}, "minItems": 1, "uniqueItems": True}
 LISTED = {name: {"type": "integer"} for name in LETTERS}
 
 KINDS: dict[str, dict[str, Any]] = {
@@ -69,6 +70,25 @@ KINDS: dict[str, dict[str, Any]] = {
         "patternProperties": {"^[a-k]{2}$": {"type": "null"}},
         "additionalProperties": False,
         "minProperties": 3,
+    },
+    "one of two kinds that repeat, by reference, what is said of a list": {
+        "$defs": {"names": NAMES},
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {"names": {"$ref": "#/$defs/names"}, "name": {"type": "string"}},
+        "oneOf": [
+            {"properties": {"names": {"$ref": "#/$defs/names"}}, "required": ["names"]},
+            {"properties": {"name": {"type": "string"}}, "required": ["name"]},
+        ],
+    },
+    "one of two kinds that repeat what is said of a list": {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {"names": NAMES, "name": {"type": "string"}},
+        "oneOf": [
+            {"properties": {"names": NAMES}, "required": ["names"]},
+            {"properties": {"name": {"type": "string"}}, "required": ["name"]},
+        ],
     },
     "arrays outside one of several overlapping kinds": {
         "type": "array",

@@ -8,10 +8,12 @@ import time
 import pytest
 
 import grammar
-from grammar import GrammarLimit, InvalidGrammar, Unsatisfiable, UnsupportedGrammar, compile_json_schema
+from grammar import GrammarLimit, GrammarOptions, InvalidGrammar, Unsatisfiable, UnsupportedGrammar, compile_json_schema
 from grammar.schema.checks import Checks
 from grammar.schema.containers import Term
 from grammar.schema.document import Document
+from grammar.schema.domain import NOTHING, Domain
+from grammar.schema.meaning import Meaning
 from tests.grammar.grammar_checks import accepts, allowed, byte_vocabulary, check_schema, walk
 
 
@@ -393,6 +395,21 @@ def test_an_identifier_in_an_unknown_keyword_names_only_what_nothing_else_names(
         check_schema(schema, ["a"], [None, 1])
     alone = {"$ref": "https://x.test/a", "components": {"schemas": {"a": unknown}}}
     check_schema(alone, [None], ["a"])
+
+
+def test_what_is_said_of_a_schema_and_denied_of_its_copy_is_a_contradiction() -> None:
+    """A check would tell it of arrays and nested objects only when they end, and leave texts without a way on."""
+    pairs = {"type": "array", "items": {"type": "object"}, "uniqueItems": True}
+    properties = {"a": {"$ref": "#/$defs/pairs"}, "b": pairs, "c": {"const": [1]}, "d": {"const": [True]}}
+    document = Document({"$defs": {"pairs": pairs}, "properties": properties})
+    meaning = Meaning(GrammarOptions().limits)
+
+    def both(said: str, denied: str) -> Domain:
+        terms = Term(document.root.child("properties", said)), Term(document.root.child("properties", denied), False)
+        return meaning.of_conj(terms)
+
+    assert both("a", "b") == both("b", "a") == both("a", "a") == both("c", "c") == NOTHING
+    assert both("c", "d").arrays
 
 
 def test_siblings_of_a_reference_count_from_2019_on() -> None:
