@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from grammar.array_steps import ItemDone, Taken
 from grammar.continuations import Continuation
 from grammar.frames import Between, Then, closing
 from grammar.gather import Guard
@@ -15,7 +16,7 @@ from grammar.literals import literals
 from grammar.places import HERE, Place
 from grammar.reach import Reach
 from grammar.schema.containers import Conj, Literal, conj, negated
-from grammar.threads import Choice, InLexeme, Run, Thread
+from grammar.threads import Choice, InLexeme, Thread
 from grammar.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -298,54 +299,3 @@ class ArrayState:
             spelled = Words([(text.encode(), k) for k, i in enumerate(others) for text in members[i][1].split("|")])
             threads.append(InLexeme(spelled, spelled.start, Taken(self, others)))
         return tuple(threads)
-
-
-class ItemDone(Continuation):
-    """After an item; `guard` asks whether it is new where items must be unique. `state` knows of it but where the plan
-    is tight: then the text is asked what the item was."""
-
-    __slots__ = ("state",)
-    by_outcome = False
-
-    def __init__(self, state: ArrayState, guard: Guard | None) -> None:
-        super().__init__(guard)
-        self.state = state
-
-    def after(self, outcome: int) -> tuple[Thread, ...]:
-        return self.state.between()
-
-    def outer(self) -> Continuation:
-        return self.state.follow
-
-    def _find(self, outcome: int, at: Place, vocabulary: Vocabulary) -> Reach:
-        return self.state.between_reach(vocabulary) or super()._find(outcome, at, vocabulary)
-
-    def finish(self, outcome: int, run: Run, end_offset: int) -> tuple[Thread, ...]:
-        threads = super().finish(outcome, run, end_offset)
-        if not threads or not self.state.plan.tight:
-            return threads
-        assert run.tape is not None
-        item = run.tape.items(len(run.tape.text) - end_offset)[-1]
-        return self.state.without(item).between()
-
-
-class Taken(Continuation):
-    """After one of the constants that were left; outcome k = `offered[k]`."""
-
-    __slots__ = ("offered", "state")
-
-    def __init__(self, state: ArrayState, offered: list[int]) -> None:
-        super().__init__()
-        self.state = state
-        self.offered = offered
-
-    def after(self, outcome: int) -> tuple[Thread, ...]:
-        state = self.state
-        assert isinstance(state.used, int)
-        return state.values.array_state(
-            state.plan,
-            min(state.index + 1, state.plan.horizon),
-            state.hits,
-            state.used | 1 << self.offered[outcome],
-            state.follow,
-        ).between()

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from grammar.arrays import ArrayPlan, ArrayState, ItemDone
+from grammar.array_steps import ItemDone
+from grammar.arrays import ArrayPlan, ArrayState
 from grammar.guards import canonical
 from grammar.places import Place
 from grammar.reach import Reach, of_threads

@@ -6,7 +6,8 @@ from __future__ import annotations
 from threading import Lock
 from typing import Any
 
-from grammar.arrays import ArrayState, ItemDone
+from grammar.array_steps import ItemDone
+from grammar.arrays import ArrayState
 from grammar.completion.words import ShortWords, Word
 from grammar.continuations import Continuation
 from grammar.frames import Between
