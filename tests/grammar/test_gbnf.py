@@ -138,7 +138,7 @@ def parses(parser: lark.Lark, text: str) -> bool:
         raise TooLong
 
     before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, LARK_S)
+    signal.setitimer(signal.ITIMER_REAL, LARK_S, LARK_S)  # again and again: what is raised in a callback of gc is lost
     try:
         parser.parse(text)
     except lark.exceptions.LarkError:
