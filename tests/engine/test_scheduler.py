@@ -166,3 +166,30 @@ def test_a_preempted_sequence_keeps_what_it_generated() -> None:
         world.step()
     assert world.scheduler.counters.preemptions > 0
     assert (len(first.tokens), len(second.tokens)) == (40, 40)
+
+
+def test_a_block_that_a_step_fills_is_offered_only_when_the_step_was_run() -> None:
+    """What a step will have computed is counted when it is planned; nobody may read it before it is there."""
+    scheduler = Scheduler(BlockPool(BLOCKS, BLOCK), max_batch_size=SIZE, max_batch_tokens=BUDGET)
+    sequence = a_sequence([1, 2, 3])
+    scheduler.add(sequence)
+    scheduler.computed(scheduler.schedule())
+    sequence.tokens.append(4)
+    batch = scheduler.schedule()
+    names = sequence.name_blocks(scheduler.pool, BLOCK)
+    assert (sequence.computed, sequence.pending, sequence.published) == (4, 0, 0)
+    assert scheduler.pool.match(names, [1, 2, 3, 4]) == []
+    scheduler.computed(batch)
+    assert scheduler.pool.match(names, [1, 2, 3, 4]) == sequence.blocks
+
+
+def test_blocks_have_no_names_where_none_is_found_again() -> None:
+    scheduler = Scheduler(BlockPool(BLOCKS, BLOCK, reuse=False), max_batch_size=SIZE, max_batch_tokens=BUDGET)
+    sequence = a_sequence([1, 2, 3])
+    scheduler.add(sequence)
+    for token in range(10):
+        batch = scheduler.schedule()
+        scheduler.computed(batch)
+        assert (batch.fills_blocks == [sequence]) is (len(sequence.tokens) % BLOCK == 0)
+        sequence.tokens.append(token)
+    assert (sequence.digests, sequence.published) == ([], 3)
