@@ -76,6 +76,7 @@ def make_core(model: LoadedModel, settings: EngineSettings, outbox: Outbox) -> E
     if settings.kv != "full" and model.module.config.model_type == "bloom":
         raise ModelLoadError(f"{model.name!r} keeps positions in its keys, which rounding would blur: set kv to 'full'")
     num_blocks = settings.num_blocks or _blocks_within(settings, model)
+    _LOG.info("engine: preparing %s (its loops are compiled for half a minute the first time on a machine)", model.name)
     with using(model.device), fitting(f"the KV cache of {model.name!r} ({num_blocks} blocks)"):
         runner = _runner(model, settings, num_blocks)
         drafter = _group_drafter(model, settings, num_blocks, runner) if settings.draft_tokens else None

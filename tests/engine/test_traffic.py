@@ -7,6 +7,7 @@ adapters, cancellations, deadlines, guesses, and blocks that are spilled and com
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -194,6 +195,14 @@ async def _check(arrival: Arrival, generation: LiveGeneration, answers: Answers)
             assert tokens == right[: len(tokens)]
         else:
             assert tokens == right
+
+
+def test_the_log_says_before_the_loops_are_compiled_that_this_takes_long(
+    house: Callable[..., House], caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        house()
+    assert "half a minute the first time" in caplog.text
 
 
 async def test_a_batch_request_is_answered_though_others_never_stop_coming(house: Callable[..., House]) -> None:
