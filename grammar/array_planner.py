@@ -21,7 +21,7 @@ _FEW_MEMBERS = 64
 def plan_of(plans: Plans, spec: Array) -> ArrayPlan | None:
     """None where no array satisfies `spec`."""
     prefix, rest, high = _items(plans, spec)
-    least = max(spec.low, 2 if spec.repeats else 0)
+    least = max(spec.low, 2 if spec.repeats else 1 if plans.refuses([], spec.checks) else 0)
     low = max([least, *(wanted.start + wanted.low for wanted in spec.contains if wanted.low)])
     if high is not None and low > high:
         return None

@@ -183,6 +183,10 @@ class Plans:
             found = self._counting[plan] = Counting(plan, self.satisfiable)
         return found
 
+    def refuses(self, value: Any, facts: frozenset[Fact]) -> bool:
+        """A check of `facts` surely refuses `value`."""
+        return self.checks is not None and any(self.checks.validator(f)(value) != f.positive for f in facts)
+
     def check(self, facts: frozenset[Fact]) -> Guard | None:
         if not facts:
             return None

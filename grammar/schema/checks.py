@@ -11,8 +11,8 @@ from urllib.parse import quote, urljoin
 import jsonschema_rs
 
 from grammar.guards import canonical
-from grammar.schema.containers import Fact, Literal
-from grammar.schema.document import Document, Node
+from grammar.schema.containers import Fact, Literal, Term
+from grammar.schema.document import Document, Either, Node
 from grammar.schema.metaschemas import DIALECTS
 from plugins.errors import UnsupportedGrammar
 
@@ -38,6 +38,9 @@ class Checks:
         if isinstance(fact, Literal):
             wanted = canonical(json.loads(fact.json)) if fact.json else object()
             return lambda value: bool(canonical(value) == wanted)
+        if isinstance(fact.node, Either):
+            parts = [self.validator(Term(part)) for part in fact.node.parts]
+            return lambda value: any(part(value) for part in parts)
         known = self._validators.get(fact.node)
         if known is None:
             known = self._validators[fact.node] = self._build(fact.node)

@@ -88,6 +88,23 @@ class Node:
         return f"Node({self.pointer!r})"
 
 
+class Either(Node):
+    """What satisfies any of `parts`, which stands at no place of its own."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: tuple[Node, ...]) -> None:
+        last = parts[-1]
+        value = {"anyOf": [part.value for part in parts]}
+        super().__init__(last.document, value, last.base, last.pointer, last.draft, last.scope)
+        self.parts = parts
+
+    def child(self, *keys: str | int) -> Node:
+        assert keys[0] == "anyOf"
+        part = self.parts[int(keys[1])]
+        return part.child(*keys[2:]) if keys[2:] else part
+
+
 class Document:
     """Resolves `$ref`, `$anchor`, `$dynamicRef`, `$recursiveRef` and bundled `$id`s. Never fetches anything: what lies
     outside is known if it was given along by its URI (without a fragment), or is one of JSON Schema's own schemas.
@@ -103,6 +120,7 @@ class Document:
         """Documents outside that references led to."""
         self._left = most
         self._nodes: dict[tuple[int, str, tuple[str, ...]], Node] = {}
+        self._either: dict[tuple[Node, ...], Either] = {}
         self.resources: dict[str, tuple[Json, str, int]] = {}
         """URI -> (schema, pointer, draft)."""
         self.anchors: dict[tuple[str, str], tuple[Json, str]] = {}
@@ -163,6 +181,13 @@ class Document:
             self.dynamic.setdefault((base, value["$dynamicAnchor"]), (value, pointer))
         if value.get("$recursiveAnchor") is True:
             self.dynamic.setdefault((base, ""), (value, pointer))
+
+    def either(self, parts: tuple[Node, ...]) -> Either:
+        """The same object for the same parts."""
+        found = self._either.get(parts)
+        if found is None:
+            found = self._either[parts] = Either(parts)
+        return found
 
     def node(self, value: Json, base: str, pointer: str, draft: int, scope: tuple[str, ...]) -> Node:
         if isinstance(value, dict):

@@ -139,7 +139,7 @@ class Algebra(ABC):
             return complement_object(spec, self.match, failing, merged)
 
         check = frozenset({failing})
-        arrays = self._outside(domain.arrays, complement_array, Array.meet, Array(), _ARRAYS)
+        arrays = self._outside_arrays(domain.arrays)
         outside = None
         if not merged:
             outside = self._outside(domain.objects, partial(objects, merged=False), Object.meet, Object(), OUTSIDE)
@@ -168,6 +168,19 @@ class Algebra(ABC):
             if outside is None or len(result) * len(outside) > most:
                 return None
             result = self._products(result, tuple(outside), meet, top, "")
+        return result
+
+    def _outside_arrays(self, alternatives: tuple[Array, ...]) -> tuple[Array, ...] | None:
+        """So many pairs of alternatives contradict each other that those that do not are counted."""
+        result: tuple[Array, ...] = (Array(),)
+        for alternative in alternatives:
+            outside = complement_array(alternative)
+            if outside is None or len(result) * len(outside) > 4 * _ARRAYS:
+                return None
+            met = (mine.meet(other) for mine in result for other in outside)
+            result = tuple(dict.fromkeys(found for found in met if found is not None))
+            if len(result) > _ARRAYS:
+                return None
         return result
 
     def union_all(self, domains: list[Domain], thorough: bool = False) -> Domain:

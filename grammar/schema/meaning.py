@@ -256,7 +256,7 @@ class Meaning(Exclusive):
                     met = EVERYTHING
                     for i, branch in enumerate(branches):
                         if chosen >> i & 1:
-                            met = self.intersect(met, branch, node.pointer)
+                            met = self.narrow(met, branch, Term(node.child("anyOf", i)))
                     result = self.union(result, met, thorough)
         return result
 
@@ -268,9 +268,11 @@ class Meaning(Exclusive):
         holds = self.of(Term(condition), thorough)
         fails = self.of(Term(condition, False))
         if "then" in schema:
-            holds = self.intersect(holds, self.of(Term(node.child("then")), thorough), node.pointer)
+            then = Term(node.child("then"))
+            holds = self.narrow(holds, self.of(then, thorough), then)
         if "else" in schema:
-            fails = self.intersect(fails, self.of(Term(node.child("else")), thorough), node.pointer)
+            other = Term(node.child("else"))
+            fails = self.narrow(fails, self.of(other, thorough), other)
         return self.union(holds, fails, thorough)
 
     def _dependent(self, node: Node, thorough: bool) -> Iterable[tuple[Domain, Object | None]]:
@@ -315,13 +317,17 @@ class Meaning(Exclusive):
         return spec.meet(Object(parts=(members,)))
 
     def _arrays_without(self, spec: Array, rest: Conj, node: Node) -> Array | None:
-        evaluates = any(not wanted.silent for wanted in spec.contains)
-        if evaluates or any(isinstance(check, Term) and check.positive for check in spec.checks):
+        counted = tuple([wanted.term for wanted in spec.contains if not wanted.silent])
+        told = node.draft >= 2020 and all(isinstance(term, Term) and term.positive for term in counted)
+        if (counted and not told) or any(isinstance(check, Term) and check.positive for check in spec.checks):
             return replace(spec, checks=spec.checks | {Term(node)})
         heard = [part for part in spec.parts if not part.silent]
         if any(part.rest is not None for part in heard):
             return spec
         size = max((len(part.prefix) for part in heard), default=0)
+        if counted:  # what `contains` counts is evaluated
+            parts = [fact.node for fact in (*counted, *rest) if isinstance(fact, Term)]
+            rest = (Term(node.document.either(tuple(dict.fromkeys(parts)))),)
         return spec.meet(Array(parts=(Items(((),) * size, rest),)))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import jsonschema_rs
@@ -14,7 +14,7 @@ from grammar.arrays import ArrayPlan
 from grammar.compile import satisfiable_values
 from grammar.object_plans import ObjectPlan
 from grammar.options import PropertyOrder
-from tests.grammar.grammar_checks import allowed, byte_vocabulary, check_schema, walk
+from tests.grammar.grammar_checks import accepts, allowed, byte_vocabulary, check_schema, walk
 
 LETTERS = "abcdefghij"
 NAMES = {"type": "array", "items": {"type": "object", "maxProperties": 1}, "minItems": 1, "uniqueItems": True}
@@ -191,3 +191,45 @@ def test_where_a_check_refuses_every_array_of_one_reading_another_reading_ends()
         assert found is not None, text
         assert judge.is_valid(json.loads(text + found.text.decode()))
     check_schema(schema, [[], [[]], [[1, "a"]], [[[]], 0]], [[["a"]], [0, ["a", 1]]])
+
+
+CONTAINING: dict[str, dict[str, Any]] = {
+    "contains or the rest": {"type": "array", "contains": {"type": "string"}, "unevaluatedItems": {"type": "integer"}},
+    "beside items at places": {
+        "type": "array",
+        "prefixItems": [{"type": "null"}],
+        "contains": {"type": "string", "minLength": 1},
+        "minContains": 0,
+        "unevaluatedItems": False,
+    },
+    "in a branch that may hold": {
+        "type": "array",
+        "anyOf": [{"contains": {"const": "a"}}, {"contains": {"type": "boolean"}, "maxContains": 2}],
+        "unevaluatedItems": {"type": "null"},
+        "maxItems": 4,
+    },
+    "a reference in both": {
+        "$defs": {"s": {"type": "array", "maxItems": 1, "items": {"type": "null"}}},
+        "type": "array",
+        "contains": {"$ref": "#/$defs/s"},
+        "unevaluatedItems": {"anyOf": [{"$ref": "#/$defs/s"}, {"const": 0}]},
+    },
+    "denied": {"type": "array", "not": {"contains": {"type": "string"}, "unevaluatedItems": {"type": "integer"}}},
+}
+
+
+@pytest.mark.parametrize("kind", CONTAINING)
+def test_what_contains_counts_is_evaluated_while_it_is_written(kind: str) -> None:
+    schema = CONTAINING[kind]
+    values, root, _ = satisfiable_values(schema, GrammarOptions())
+    plans = [values.array_plan(spec) for spec in values.domain(root).arrays]
+    assert all(plan.check is None for plan in plans if plan is not None)
+    compiled, judge = compile_json_schema(schema, byte_vocabulary()), jsonschema_rs.validator_for(schema)
+    for seed in range(12):
+        text = walk(compiled, seed, limit=80)
+        assert text is None or judge.is_valid(json.loads(text)), text
+    items: list[Any] = ["", "a", 0, None, True, [], [None]]
+    for size in range(4):
+        for value in map(list, product(items, repeat=size)):
+            if size < 3 or len(set(map(str, value))) == 2:
+                assert accepts(compiled, json.dumps(value)) is judge.is_valid(value), value
