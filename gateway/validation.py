@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 import jsonschema_rs
@@ -82,7 +83,7 @@ class Validator:
         if constraint.kind not in ("json_schema", "json_object"):
             return None
         try:
-            value = json.loads(text, object_pairs_hook=_no_duplicates)
+            value = _DECODER.decode(text)
         except ValueError as error:
             return f"not JSON: {error}"
         if constraint.kind == "json_object":
@@ -126,7 +127,8 @@ def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON value")
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
+_DECODER = json.JSONDecoder(object_pairs_hook=_no_duplicates, parse_constant=_no_constant, parse_float=Decimal)
+"""Numbers as they are written: as a binary fraction, 200000660123000000000700.0 is no multiple of 3."""
 
 
 def _refuse(uri: str) -> Any:

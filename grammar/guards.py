@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 from grammar.gather import Guard
@@ -79,7 +80,7 @@ class Checked:
         if known is None:
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
-            known = self._known[text] = self.validator(json.loads(text)) == self.expected
+            known = self._known[text] = self.validator(json.loads(text, parse_float=Decimal)) == self.expected
         return known
 
     def refused(self, tape: Tape) -> None:

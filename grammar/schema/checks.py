@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from decimal import Decimal
 from functools import cached_property
 from typing import Any
 from urllib.parse import quote, urljoin
@@ -36,7 +37,7 @@ class Checks:
     def validator(self, fact: Fact) -> Callable[[Any], bool]:
         """Does a value satisfy `fact` taken as positive?"""
         if isinstance(fact, Literal):
-            wanted = canonical(json.loads(fact.json)) if fact.json else object()
+            wanted = canonical(json.loads(fact.json, parse_float=Decimal)) if fact.json else object()
             return lambda value: bool(canonical(value) == wanted)
         if isinstance(fact.node, Either):
             parts = [self.validator(Term(part)) for part in fact.node.parts]

@@ -30,3 +30,13 @@ def test_a_format_under_not_may_be_read_as_an_assertion() -> None:
     assert judge.complaint(request, Answer(0, '"x"', "stop")) is None
     assert judge.complaint(request, Answer(0, '"2020-01-01"', "stop"))
     assert judge.complaint(request, Answer(0, "1", "stop"))
+
+
+def test_numbers_are_judged_as_they_are_written() -> None:
+    """And not as the binary fractions nearest to them."""
+    request = make_request(constraint=Constraint("json_schema", {"type": "number", "multipleOf": 3}))
+    judge = Validator()
+    assert judge.complaint(request, Answer(0, "200000660123000000000700.000", "stop")) is None
+    assert judge.complaint(request, Answer(0, "3.0e1", "stop")) is None
+    assert judge.complaint(request, Answer(0, "200000660123000000000701.0", "stop"))
+    assert "not JSON" in (judge.complaint(request, Answer(0, "NaN", "stop")) or "")
