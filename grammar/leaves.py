@@ -19,6 +19,7 @@ from plugins.errors import GrammarLimit
 
 _LOOK_EVERY = 64
 """Constants between two looks at the clock."""
+_TOO_LARGE = 10**308
 _LISTED = 2_000
 """Constants of a list from which on they are spelled without exponents."""
 _SPELLED = 2_000
@@ -96,6 +97,8 @@ def spellings(value: Fraction, only_plain: bool = False, few: bool = False) -> l
     if only_plain:
         return [plain.encode()]
     found = {plain}
+    if abs(value) >= _TOO_LARGE:  # but for these digits readers would turn it into infinity
+        return [plain.encode()]
     if value.denominator == 1:
         found.add(plain + ".0")
     if value == 0:

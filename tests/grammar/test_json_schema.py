@@ -525,3 +525,8 @@ def test_large_schemas_take_time_in_proportion(schema: dict[str, object]) -> Non
     began = time.process_time()
     allowed(compile_json_schema(schema, byte_vocabulary()).matcher(), byte_vocabulary())
     assert time.process_time() - began < 8
+
+
+def test_a_constant_too_large_for_readers_is_spelled_by_its_digits() -> None:
+    """`1e400` and `1000...0.0` are read as infinity."""
+    check_schema({"enum": [10**400, 7]}, [str(10**400), "7", "7.0"], ["1e400", "1E+400", str(10**400) + ".0"], raw=True)
