@@ -204,8 +204,12 @@ def complement_object(
     matches."""
     if spec.checks or any(len(terms) > 1 for some in spec.some for _, terms in some.ways):
         return None
-    found = _violations(spec, match, origin, merged)
-    if not merged:
+    lone = _lone_name(spec)
+    if lone is not None:
+        found = [Object(parts=(Members(named=(lone,), silent=True),))]
+    else:
+        found = _violations(spec, match, origin, merged)
+    if lone is None and not merged:
         found.extend(Object(absent=frozenset({name})) for name in spec.required)
         found.extend(Object(required=(name,)) for name in sorted(spec.absent))
     if spec.low:
@@ -213,6 +217,17 @@ def complement_object(
     if spec.high is not None:
         found.append(Object(low=spec.high + 1))
     return [*found, *map(_unmet, spec.some)]
+
+
+def _lone_name(spec: Object) -> tuple[str, Conj] | None:
+    """Where one required property is all that `spec` speaks of: its name, and what it is outside of `spec`, if there."""
+    if len(spec.required) != 1 or len(spec.parts) != 1 or spec.absent or spec.names != strings.EVERY or spec.every:
+        return None
+    part = spec.parts[0]
+    if part.patterns or part.rest or len(part.named) != 1 or part.named[0][0] != spec.required[0]:
+        return None
+    terms = part.named[0][1]
+    return (spec.required[0], (negated(terms[0]),)) if len(terms) == 1 else None
 
 
 def _violations(spec: Object, match: Callable[[str], StringSet], origin: Fact, merged: bool) -> list[Object]:

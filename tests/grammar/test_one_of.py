@@ -81,6 +81,24 @@ def test_exactly_one_branch_whatever_requires_what(seed: int) -> None:
             assert not validator.is_valid(value), (schema, value)
 
 
+def test_exactly_one_of_many_settings_is_there_and_right() -> None:
+    """Each is a branch that requires one property; the others may be there if they are wrong."""
+    settings = {f"s{i}": {"type": "object", "required": ["v"]} for i in range(26)}
+    one = [{"properties": {name: wanted}, "required": [name]} for name, wanted in settings.items()]
+    schema = {
+        "type": "object",
+        "properties": dict.fromkeys(settings, True),
+        "additionalProperties": False,
+        "oneOf": one,
+    }
+    right, wrong = {"v": 1}, {"w": 1}
+    check_schema(
+        schema,
+        [{"s3": right}, {"s0": wrong, "s3": right, "s25": 1}, {"s25": right, "s24": None}],
+        [{}, {"s3": wrong}, {"s3": right, "s4": right}, {"s0": right, "s25": right}],
+    )
+
+
 def branch(random_: random.Random) -> dict[str, Any]:
     made: dict[str, Any] = {"properties": {"kind": random_.choice(KINDS)}}
     if random_.random() < 0.4:
