@@ -220,7 +220,7 @@ def complement_object(
 
 
 def _lone_name(spec: Object) -> tuple[str, Conj] | None:
-    """Where one required property is all that `spec` speaks of: its name, and what it is outside of `spec`, if there."""
+    """Where one required property is all that `spec` speaks of: its name, and what it is outside, if it is there."""
     if len(spec.required) != 1 or len(spec.parts) != 1 or spec.absent or spec.names != strings.EVERY or spec.every:
         return None
     part = spec.parts[0]
