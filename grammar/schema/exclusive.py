@@ -18,6 +18,8 @@ _LONG = 64
 
 
 class Exclusive(Algebra):
+    """Branches that surely have no value in common are put side by side; the others lose what is in another one."""
+
     def exactly_one(
         self, domains: list[Domain], origin: Node, thorough: bool = False, given: tuple[str, ...] = ()
     ) -> Domain:
