@@ -88,19 +88,7 @@ def _above(typing_context, x, count, low, out):  # type: ignore[no-untyped-def]
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         x, count, low, out = arguments
-        first = spread(builder, low)
-        zeros, ones = (ir.Constant(_COUNTS, [value] * LANES) for value in (0, 1))
-        loop = Loop(builder, count, _STEP, [in_all_lanes(0.0)] * 4 + [zeros] * 4)
-        place = builder.add(x, builder.mul(loop.index, number(4)))
-        totals, counts = [], []
-        for index in range(4):
-            value = load(builder, builder.add(place, number(4 * LANES * index)), VECTOR)
-            inside = builder.fcmp_ordered(">=", value, first)
-            total, many = loop.carried[index], loop.carried[4 + index]
-            totals.append(builder.select(inside, builder.fadd(total, value), total))
-            counts.append(builder.select(inside, builder.add(many, ones), many))
-        loop.close([*totals, *counts])
-        _store_both(builder, totals, counts, out, 0)
+        _sums_from(builder, x, count, [low], out)
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64, types.float32, types.int64), code
@@ -112,32 +100,37 @@ def _above_both(typing_context, x, count, low, high, out):  # type: ignore[no-un
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         x, count, low, high, out = arguments
-        borders = spread(builder, low), spread(builder, high)
-        zeros, ones = (ir.Constant(_COUNTS, [value] * LANES) for value in (0, 1))
-        loop = Loop(builder, count, _STEP, [in_all_lanes(0.0)] * 8 + [zeros] * 8)
-        place = builder.add(x, builder.mul(loop.index, number(4)))
-        totals, counts = list(loop.carried[:8]), list(loop.carried[8:])
-        for index in range(4):
-            value = load(builder, builder.add(place, number(4 * LANES * index)), VECTOR)
-            for at, border in zip((index, index + 4), borders, strict=True):
-                inside = builder.fcmp_ordered(">=", value, border)
-                totals[at] = builder.select(inside, builder.fadd(totals[at], value), totals[at])
-                counts[at] = builder.select(inside, builder.add(counts[at], ones), counts[at])
-        loop.close([*totals, *counts])
-        for first in (0, 4):
-            _store_both(builder, totals[first : first + 4], counts[first : first + 4], out, 2 * first)
+        _sums_from(builder, x, count, [low, high], out)
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64, types.float32, types.float32, types.int64), code
 
 
-def _store_both(builder: Any, totals: list[Any], counts: list[Any], out: Any, offset: int) -> None:
-    """The sums over four vectors of numbers and of four of counts, as float32, `offset` bytes after `out`."""
+def _sums_from(builder: Any, x: Any, count: Any, lows: list[Any], out: Any) -> None:
+    """For each of `lows`, two float32 in `out`: the sum of the numbers from there on, and how many there are."""
+    borders, size = [spread(builder, low) for low in lows], 4 * len(lows)
+    zeros, ones = (ir.Constant(_COUNTS, [value] * LANES) for value in (0, 1))
+    loop = Loop(builder, count, _STEP, [in_all_lanes(0.0)] * size + [zeros] * size)
+    place = builder.add(x, builder.mul(loop.index, number(4)))
+    totals, counts = list(loop.carried[:size]), list(loop.carried[size:])
+    for index in range(4):
+        value = load(builder, builder.add(place, number(4 * LANES * index)), VECTOR)
+        for at, border in zip(range(index, size, 4), borders, strict=True):
+            inside = builder.fcmp_ordered(">=", value, border)
+            totals[at] = builder.select(inside, builder.fadd(totals[at], value), totals[at])
+            counts[at] = builder.select(inside, builder.add(counts[at], ones), counts[at])
+    loop.close([*totals, *counts])
+    for first in range(0, size, 4):
+        _store_sums(builder, totals[first : first + 4], counts[first : first + 4], builder.add(out, number(2 * first)))
+
+
+def _store_sums(builder: Any, totals: list[Any], counts: list[Any], out: Any) -> None:
+    """The sums over four vectors of numbers and of four of counts, as float32."""
     total = builder.fadd(builder.fadd(totals[0], totals[1]), builder.fadd(totals[2], totals[3]))
     many = builder.add(builder.add(counts[0], counts[1]), builder.add(counts[2], counts[3]))
     for at, vector in enumerate((total, builder.sitofp(many, VECTOR))):
         value = builder.extract_element(sums_of(builder, [vector]), ir.Constant(I32, 0))
-        store(builder, value, builder.add(out, number(offset + 4 * at)))
+        store(builder, value, builder.add(out, number(4 * at)))
 
 
 @intrinsic
