@@ -75,16 +75,16 @@ class _Search:
         self.place = tape.place() if tape is not None else None
 
     def run(self) -> bytes | None:
-        found = self._deep(_MOST_TRIES)
-        return self._wide(_MOST_TRIES) if found is None else found
+        found = self._deep()
+        return self._wide() if found is None else found
 
     def _first(self) -> _Node:
         return _Node(self.config, self.place, b"", self._ways(self.config))
 
-    def _deep(self, tries: int) -> bytes | None:
+    def _deep(self) -> bytes | None:
         """Depth first along the cheapest ways."""
         stack = [self._first()]
-        for _ in range(tries):
+        for _ in range(_MOST_TRIES):
             if not stack:
                 return None
             node = stack[-1]
@@ -99,11 +99,11 @@ class _Search:
                 stack.append(after)
         return None
 
-    def _wide(self, tries: int) -> bytes | None:
+    def _wide(self) -> bytes | None:
         """First where few choices were other than the cheapest, and few brackets refused: a check of a whole value may
         refuse all that begins in one way, without end."""
         heap = [(0, 0, 0, self._first())]
-        for count in range(1, tries):
+        for count in range(1, _MOST_TRIES):
             if not heap:
                 return None
             late, depth, _, node = heappop(heap)
