@@ -8,8 +8,9 @@ from grammar.arrays import ArrayPlan, Counting
 from grammar.guards import all_of
 from grammar.leaves import spellings
 from grammar.repeats import Repeated, last_pair
-from grammar.schema import numbers, strings
+from grammar.schema import strings
 from grammar.schema.containers import Array, Conj
+from grammar.schema.domain import few_scalars
 from grammar.schema.numbers import Numbers
 
 if TYPE_CHECKING:
@@ -82,11 +83,10 @@ def _can_grow(plans: Plans, terms: Conj) -> bool:
 def _members(plans: Plans, spec: Array, rest: Conj) -> tuple[tuple[bool, str], ...] | None:
     """All values an item can have, where they are few scalars."""
     domain = plans.domain(rest)
-    if spec.contains or domain.objects or domain.arrays:
+    few = None if spec.contains else few_scalars(domain)
+    if few is None or len(few[0]) + len(few[1]) > _FEW_MEMBERS:
         return None
-    words, values = strings.finite_words(domain.strings), numbers.finite_values(domain.numbers)
-    if words is None or values is None or len(words) + len(values) > _FEW_MEMBERS:
-        return None
+    words, values = few
     members = [(True, word) for word in sorted(words)]
     members += [(False, "|".join(text.decode() for text in spellings(value))) for value in sorted(values)]
     members += [(False, "true" if value else "false") for value in sorted(domain.booleans)]

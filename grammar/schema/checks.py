@@ -13,7 +13,7 @@ import jsonschema_rs
 
 from grammar.guards import canonical
 from grammar.schema.containers import Fact, Literal, Term
-from grammar.schema.document import Document, Either, Node
+from grammar.schema.document import DATA, REFERENCES, Document, Either, Node
 from grammar.schema.metaschemas import DIALECTS
 from plugins.errors import UnsupportedGrammar
 
@@ -76,9 +76,9 @@ def _readable(schema: Any) -> Any:
 
 
 def _readable_part(key: str, value: Any) -> Any:
-    if key in ("$ref", "$dynamicRef", "$recursiveRef") and isinstance(value, str):
+    if key in REFERENCES and isinstance(value, str):
         return quote(value, safe=_PLAIN + "#%")
-    return value if key in ("const", "enum", "default", "examples") else _readable(value)
+    return value if key in DATA else _readable(value)
 
 
 def _reference(root: str, pointer: str) -> str:

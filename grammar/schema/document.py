@@ -17,13 +17,20 @@ _DRAFTS = {
 # Keywords whose value is data, not schemas: an `$id` or `$ref` inside is just a value.
 DATA = frozenset({"enum", "const", "default", "examples", "example"})
 _MAPPINGS = frozenset({"properties", "patternProperties", "definitions", "$defs", "dependentSchemas", "dependencies"})
-_REFERRING = frozenset({"$ref", "title", "description", "default", "examples", "$comment"})
-_REFERENCES = 4
-_HOLDING = _MAPPINGS | {
+ONE = frozenset({
     "additionalProperties", "additionalItems", "unevaluatedItems", "unevaluatedProperties", "propertyNames", "contains",
-    "not", "if", "then", "else", "items", "allOf", "anyOf", "oneOf", "prefixItems", "contentSchema",
-}  # fmt: skip
+    "not", "if", "then", "else", "items",
+})  # fmt: skip
+"""Keywords that hold one schema; `items` may hold several."""
+MANY = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
+REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+"""Keywords that refer to a schema."""
+ANNOTATIONS = frozenset({"title", "description", "default", "examples", "$comment"})
+_HOLDING = _MAPPINGS | ONE | MANY | {"contentSchema"}
 """Keywords that hold schemas."""
+_REFERRING = ANNOTATIONS | {"$ref"}
+_HOPS = 4
+"""References that are followed one after the other to where a schema leads."""
 
 
 def draft_of(schema: Json, default: int = 2020) -> int:
@@ -55,7 +62,7 @@ class Node:
     def target(self) -> Node:
         """Where a schema that only refers leads to, at most four references on; any other is its own."""
         node = self
-        for _ in range(_REFERENCES):
+        for _ in range(_HOPS):
             if not isinstance(node.value, dict) or "$ref" not in node.value or not node.value.keys() <= _REFERRING:
                 break
             node = node.document.resolve(node, "$ref")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import partial
 from typing import TypeVar
 
@@ -203,6 +204,14 @@ def _either(a: tuple[T, ...], b: tuple[T, ...], top: T, thorough: bool) -> tuple
     if not thorough and (top in a or top in b):
         return (top,)
     return tuple(dict.fromkeys(a + b))
+
+
+def few_scalars(domain: Domain) -> tuple[frozenset[str], frozenset[Fraction]] | None:
+    """Its texts and its numbers, where these can be listed and it has neither objects nor arrays."""
+    if domain.objects or domain.arrays:
+        return None
+    words, values = strings.finite_words(domain.strings), numbers.finite_values(domain.numbers)
+    return None if words is None or values is None else (words, values)
 
 
 def only(**kept: object) -> Domain:

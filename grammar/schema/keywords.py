@@ -11,16 +11,11 @@ from grammar.automata import CharDfa
 from grammar.automata.formats import FORMAT_NAMES
 from grammar.options import GrammarLimits
 from grammar.schema import strings
-from grammar.schema.document import Document, Node
+from grammar.schema.document import MANY, ONE, REFERENCES, Document, Node
 from plugins.errors import GrammarError, GrammarLimit, InvalidGrammar, UnsupportedGrammar
 
 Json = Any
 _TYPES = ("null", "boolean", "object", "array", "number", "string", "integer")
-_ONE = frozenset({
-    "additionalProperties", "additionalItems", "unevaluatedItems", "unevaluatedProperties", "propertyNames", "contains",
-    "not", "if", "then", "else", "items",
-})  # fmt: skip
-_MANY = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 _COUNTS = frozenset({
     "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains", "maxContains",
 })  # fmt: skip
@@ -83,8 +78,8 @@ _SHAPES: dict[str, tuple[Callable[[Json], bool], str]] = {
         "an object of lists of names",
     ),
     **dict.fromkeys(_COUNTS, (_is_count, "a whole number, 0 or more")),
-    **dict.fromkeys(_ONE - {"items"}, (_is_schema, "a schema (an object, true or false)")),
-    **dict.fromkeys(_MANY, (_is_list_of_schemas, "a list of at least one schema")),
+    **dict.fromkeys(ONE - {"items"}, (_is_schema, "a schema (an object, true or false)")),
+    **dict.fromkeys(MANY, (_is_list_of_schemas, "a list of at least one schema")),
     **dict.fromkeys(_NAMED, (_is_mapping_to_schemas, "an object whose values are schemas")),
 }  # fmt: skip
 
@@ -134,7 +129,7 @@ class Survey:
                 raise InvalidGrammar(f"{key} must be {shape[1]}, not {_shown(below)}", pointer=node.at(key))
             if key in ("const", "enum"):
                 _check_constant(node, key, below)
-            if key in ("$ref", "$dynamicRef", "$recursiveRef"):
+            if key in REFERENCES:
                 self._pending.append((node.document.resolve(node, key), depth))
             elif key in _TEXTS:
                 self._look_at_text(node, key, below)
@@ -148,9 +143,9 @@ class Survey:
             self.notes.append(f"format {text!r} at {node.at(key)!r} is not one of JSON Schema's; it only annotates")
 
     def _look_below(self, node: Node, key: str, below: Json, depth: int) -> None:
-        if key in _ONE and isinstance(below, dict):
+        if key in ONE and isinstance(below, dict):
             self._pending.append((node.child(key), depth))
-        elif (key in _MANY or key == "items") and isinstance(below, list):
+        elif (key in MANY or key == "items") and isinstance(below, list):
             _check_items(node, key, below)
             self._pending.extend((node.child(key, i), depth) for i in range(len(below)))
         elif key in _NAMED or key == "dependencies":

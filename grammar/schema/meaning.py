@@ -24,8 +24,8 @@ from grammar.schema.containers import (
     implied,
     negated,
 )
-from grammar.schema.document import Node
-from grammar.schema.domain import EVERYTHING, NOTHING, Domain, only
+from grammar.schema.document import ANNOTATIONS, REFERENCES, Node
+from grammar.schema.domain import EVERYTHING, NOTHING, Domain, few_scalars, only
 from grammar.schema.exclusive import Exclusive
 from grammar.schema.keywords import compile_pattern
 from grammar.schema.numbers import Numbers
@@ -42,7 +42,7 @@ _TYPES: dict[str, Domain] = {
     "object": only(objects=(Object(),)),
 }
 _PLAIN_INTEGER = only(numbers=(Numbers(step=Fraction(1), plain=True),))
-_TYPED = frozenset({"type", "title", "description", "default", "examples", "$comment"})
+_TYPED = ANNOTATIONS | {"type"}
 """A schema of these says no more than its type."""
 _Asked = tuple[Fact, bool, tuple[str, ...]]
 _SUBSETS = 5
@@ -126,13 +126,11 @@ class Meaning(Exclusive):
             domain = self.of_conj(member(spec, name))
         except (Circular, GrammarError):
             return None
-        if domain.objects or domain.arrays:
-            return None
-        words, values = strings.finite_words(domain.strings), numbers.finite_values(domain.numbers)
-        if words is None or values is None:
+        few = few_scalars(domain)
+        if few is None:
             return None
         named: list[object] = [("named", value) for value in (*domain.booleans, *([None] if domain.null else []))]
-        return frozenset([*words, *values, *named])
+        return frozenset([*few[0], *few[1], *named])
 
     # --- one schema ---------------------------------------------------------------------------------------------
 
@@ -150,7 +148,7 @@ class Meaning(Exclusive):
             return self.of(Term(node.document.resolve(node, "$ref")), thorough)
         thorough = thorough or "unevaluatedProperties" in schema or "unevaluatedItems" in schema
         domain = self._own(node)
-        for part in self._applicators(node, thorough, tuple(dict.fromkeys(given + required(schema)))):
+        for part in self._applicators(node, thorough, given):
             domain = self.narrow(domain, part, Term(node))
         for part, condition in self._dependent(node, thorough):
             if condition is None or len(domain.objects) * len(part.objects) <= _DEPENDENT:
@@ -231,9 +229,11 @@ class Meaning(Exclusive):
 
     def _applicators(self, node: Node, thorough: bool, given: tuple[str, ...]) -> Iterable[Domain]:
         schema = node.value
-        for keyword in ("$ref", "$dynamicRef", "$recursiveRef"):
+        for keyword in REFERENCES:
             if keyword in schema:
                 yield self.of(Term(node.document.resolve(node, keyword)), thorough)
+        if "allOf" in schema or "oneOf" in schema:
+            given = tuple(dict.fromkeys(given + required(schema)))
         for i, part in enumerate(schema.get("allOf", ())):
             exclusive = isinstance(part, dict) and "oneOf" in part
             yield self.of(Term(node.child("allOf", i)), thorough, given if exclusive else ())
