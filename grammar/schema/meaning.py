@@ -15,9 +15,7 @@ from grammar.schema.containers import (
     Array,
     Conj,
     Fact,
-    Items,
     Literal,
-    Members,
     Object,
     Term,
     conj,
@@ -30,6 +28,7 @@ from grammar.schema.exclusive import Exclusive
 from grammar.schema.keywords import compile_pattern
 from grammar.schema.numbers import Numbers
 from grammar.schema.strings import Strings, StringSet
+from grammar.schema.unevaluated import without_unevaluated
 from plugins.errors import GrammarError, InvalidGrammar
 
 _TYPES: dict[str, Domain] = {
@@ -156,7 +155,7 @@ class Meaning(Exclusive):
             else:
                 domain = self.narrow(domain, replace(EVERYTHING, objects=(condition,)), Term(node))
         if thorough:
-            domain = self._unevaluated(node, domain)
+            domain = without_unevaluated(node, domain)
         return domain
 
     def _own(self, node: Node) -> Domain:
@@ -290,45 +289,6 @@ class Meaning(Exclusive):
                 whole = len(inner) == 1 and (not thorough or not inner[0].parts)
                 condition = implied(name, inner[0], Term(node)) if whole else None
                 yield replace(EVERYTHING, objects=(Object(absent=frozenset({name})), *met)), condition
-
-    # --- unevaluated ----------------------------------------------------------------------------------------------
-
-    def _unevaluated(self, node: Node, domain: Domain) -> Domain:
-        schema = node.value
-        if "unevaluatedProperties" in schema:
-            rest = (Term(node.child("unevaluatedProperties")),)
-            objects = (self._objects_without(spec, rest, node) for spec in domain.objects)
-            domain = replace(domain, objects=tuple(o for o in objects if o is not None))
-        if "unevaluatedItems" in schema:
-            rest = (Term(node.child("unevaluatedItems")),)
-            arrays = (self._arrays_without(spec, rest, node) for spec in domain.arrays)
-            domain = replace(domain, arrays=tuple(a for a in arrays if a is not None))
-        return domain
-
-    def _objects_without(self, spec: Object, rest: Conj, node: Node) -> Object | None:
-        if any(isinstance(check, Term) and check.positive for check in spec.checks):
-            return replace(spec, checks=spec.checks | {Term(node)})
-        heard = [part for part in spec.parts if not part.silent]
-        if any(part.rest is not None for part in heard):
-            return spec
-        named = dict.fromkeys(name for part in heard for name, _ in part.named)
-        patterns = dict.fromkeys(text for part in heard for text, _ in part.patterns)
-        members = Members(tuple((n, ()) for n in named), tuple((p, ()) for p in patterns), rest)
-        return spec.meet(Object(parts=(members,)))
-
-    def _arrays_without(self, spec: Array, rest: Conj, node: Node) -> Array | None:
-        counted = tuple([wanted.term for wanted in spec.contains if not wanted.silent])
-        told = node.draft >= 2020 and all(isinstance(term, Term) and term.positive for term in counted)
-        if (counted and not told) or any(isinstance(check, Term) and check.positive for check in spec.checks):
-            return replace(spec, checks=spec.checks | {Term(node)})
-        heard = [part for part in spec.parts if not part.silent]
-        if any(part.rest is not None for part in heard):
-            return spec
-        size = max((len(part.prefix) for part in heard), default=0)
-        if counted:  # what `contains` counts is evaluated
-            parts = [fact.node for fact in (*counted, *rest) if isinstance(fact, Term)]
-            rest = (Term(node.document.either(tuple(dict.fromkeys(parts)))),)
-        return spec.meet(Array(parts=(Items(((),) * size, rest),)))
 
 
 def _contradict(facts: Conj) -> bool:

@@ -1,0 +1,50 @@
+"""`unevaluatedProperties` and `unevaluatedItems`: what no other keyword of the same value has spoken of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from grammar.schema.containers import Array, Conj, Items, Members, Object, Term
+from grammar.schema.document import Node
+from grammar.schema.domain import Domain
+
+
+def without_unevaluated(node: Node, domain: Domain) -> Domain:
+    """`domain`, what else `node` says, under its `unevaluatedProperties` and `unevaluatedItems`."""
+    schema = node.value
+    if "unevaluatedProperties" in schema:
+        rest = (Term(node.child("unevaluatedProperties")),)
+        objects = (_objects_without(spec, rest, node) for spec in domain.objects)
+        domain = replace(domain, objects=tuple(o for o in objects if o is not None))
+    if "unevaluatedItems" in schema:
+        rest = (Term(node.child("unevaluatedItems")),)
+        arrays = (_arrays_without(spec, rest, node) for spec in domain.arrays)
+        domain = replace(domain, arrays=tuple(a for a in arrays if a is not None))
+    return domain
+
+
+def _objects_without(spec: Object, rest: Conj, node: Node) -> Object | None:
+    if any(isinstance(check, Term) and check.positive for check in spec.checks):
+        return replace(spec, checks=spec.checks | {Term(node)})
+    heard = [part for part in spec.parts if not part.silent]
+    if any(part.rest is not None for part in heard):
+        return spec
+    named = dict.fromkeys(name for part in heard for name, _ in part.named)
+    patterns = dict.fromkeys(text for part in heard for text, _ in part.patterns)
+    members = Members(tuple((n, ()) for n in named), tuple((p, ()) for p in patterns), rest)
+    return spec.meet(Object(parts=(members,)))
+
+
+def _arrays_without(spec: Array, rest: Conj, node: Node) -> Array | None:
+    counted = tuple([wanted.term for wanted in spec.contains if not wanted.silent])
+    told = node.draft >= 2020 and all(isinstance(term, Term) and term.positive for term in counted)
+    if (counted and not told) or any(isinstance(check, Term) and check.positive for check in spec.checks):
+        return replace(spec, checks=spec.checks | {Term(node)})
+    heard = [part for part in spec.parts if not part.silent]
+    if any(part.rest is not None for part in heard):
+        return spec
+    size = max((len(part.prefix) for part in heard), default=0)
+    if counted:  # what `contains` counts is evaluated
+        parts = [fact.node for fact in (*counted, *rest) if isinstance(fact, Term)]
+        rest = (Term(node.document.either(tuple(dict.fromkeys(parts)))),)
+    return spec.meet(Array(parts=(Items(((),) * size, rest),)))
