@@ -18,6 +18,7 @@
     │       ├── UnsupportedGrammar  well-formed, but not enforced here; never silently ignored
     │       ├── Unsatisfiable       no value can satisfy it
     │       └── GrammarLimit        well-formed, but past a stated limit of size, depth or time
+    │           └── GrammarTooCostly    while it generates: a mask or a token took more CPU time than one may
     └── ServiceError                our fault; becomes a 5xx
         ├── Overloaded              503, with `retry_after_s`
         ├── ModelLoadError          a checkpoint that the engine cannot serve, with the reason
@@ -165,6 +166,13 @@ class Unsatisfiable(GrammarError):
 
 class GrammarLimit(GrammarError):
     code = "schema_limit_exceeded"
+
+
+class GrammarTooCostly(GrammarLimit):
+    """Raised while tokens are generated: following the text took more CPU time than one sequence may take. Nothing of
+    the answer may be taken for whole."""
+
+    code = "grammar_too_costly"
 
 
 class ServiceError(SluicegateError):

@@ -63,6 +63,17 @@ class Constraint:
     """Options of the compiler by name (`whitespace`, `property_order` ...); an unknown one is refused."""
 
 
+@dataclass(frozen=True, slots=True)
+class RepetitionDetection:
+    """Generation ends, with `length`, once the newest tokens are one pattern of `min_pattern_size` to
+    `max_pattern_size` tokens, written `min_count` times in a row. Meanings are those of vLLM."""
+
+    max_pattern_size: int
+    min_count: int
+    """2 or more."""
+    min_pattern_size: int = 1
+
+
 @quick
 @dataclass(frozen=True, slots=True)
 class Sampling:
@@ -101,6 +112,13 @@ class Sampling:
     """Taken from a token's score for each group before that chose it in the same step."""
     close_on_length: bool = False
     """A constrained answer that runs out of tokens is brought to its shortest valid end within `max_tokens`."""
+    stop_token_ids: tuple[int, ...] = ()
+    """Tokens that end generation, as an end-of-sequence token does; their text is not answered. A constrained answer
+    ends with one only where it is whole."""
+    include_stop_str_in_output: bool = False
+    """The stop string that ended generation, or the text of the token of `stop_token_ids`, is answered too."""
+    repetition_detection: RepetitionDetection | None = None
+    """Ends an answer that has begun to go round in circles; None = never."""
 
 
 @quick
