@@ -31,6 +31,7 @@ from gateway.settings import (
     ServerSettings,
     Settings,
     TelemetrySettings,
+    WorkSettings,
 )
 from plugins import SLOTS, ConfigurationError
 
@@ -103,6 +104,7 @@ def _build(tree: Mapping[str, Any]) -> Settings:
         telemetry=_table(TelemetrySettings, tree.get("telemetry", {}), "[telemetry]"),
         keys=tuple(_table(KeySettings, key, "[[keys]]") for key in keys),
         prompts=_prompts(tree.get("prompts", {})),
+        work=_table(WorkSettings, tree.get("work", {}), "[work]"),
         routing=_routing(tree.get("routing", {})),
         accounts=_table(AccountSettings, tree.get("accounts", {}), "[accounts]"),
         batches=_table(BatchSettings, tree.get("batches", {}), "[batches]"),

@@ -24,6 +24,7 @@ from gateway.api.chat_answer import completion
 from gateway.api.offline import Offline
 from gateway.batches import Batches
 from gateway.generators import Generators
+from gateway.offloop import Work
 from gateway.pipeline import Pipeline
 from gateway.policy import SLOTS as RAIL_SLOTS
 from gateway.policy import Policies, read_file, read_policies
@@ -115,6 +116,7 @@ class House:
         self.reviews = review_queue(settings.review, environ, lambda exchange: completion(exchange, explain=False))
         self.kitchen = Kitchen(settings.prompts)
         self.routes = RouteTable(settings.routing)
+        self.work = Work(settings.work)
         self.places = Places(settings.routing.queues, settings.server.shed_s)
         stages = self._stages()
         self.shows_content = wanted(environ, settings.telemetry.content)
@@ -190,6 +192,7 @@ class House:
                     self.metrics.watch(stage.stats, _prefix(slot, name, first=stage is stages[0][1]))
         self.metrics.watch(self.places.stats, "routing_")
         self.metrics.watch(self.shadows.stats, "shadow_")
+        self.metrics.watch(self.work.stats)
         bind_embedders(self.caches, self.pipeline.stages.generate[1])
         await self._warm()
         self.state = "opening batches"
@@ -220,6 +223,7 @@ class House:
         if self.reviews is not None:
             await self.reviews.close()
         await _closed("record", "accounts", self.accounts)
+        self.work.close()
         self.lag.close()
         await asyncio.to_thread(self.desk.close)
         if self.pusher is not None:
@@ -253,6 +257,7 @@ class House:
             fingerprint=_fingerprint(settings, built),
             kitchen=self.kitchen,
             places=self.places,
+            work=self.work,
             instead=routing.instead,
             begun=lambda exchange: self.shadows.consider(exchange),
         )

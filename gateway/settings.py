@@ -156,6 +156,24 @@ class RoutingSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkSettings:
+    """Reading, tokenising and judging of large requests, in threads beside the event loop."""
+
+    threads: int = 0
+    """0 = half of the processors, at least 2 and at most 8."""
+    per_tenant: int = 0
+    """Threads that one tenant may have; 0 = half of `threads`."""
+    inline_bytes: int = 4096
+    """What is no larger runs on the event loop at once."""
+    tenant_waiting: int = 64
+    """Large pieces of one tenant that may wait; further ones get a 429."""
+    tenant_bytes: int = 64 * 1024 * 1024
+    """Bytes of one tenant that may wait or run."""
+    all_bytes: int = 512 * 1024 * 1024
+    """Of all tenants; beyond, a 503."""
+
+
+@dataclass(frozen=True, slots=True)
 class PromptSettings:
     """Templates and context documents."""
 
@@ -227,6 +245,7 @@ class Settings:
     routing: RoutingSettings = RoutingSettings()
     batches: BatchSettings = BatchSettings()
     prompts: PromptSettings = PromptSettings()
+    work: WorkSettings = WorkSettings()
     stages: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
     """Settings of stages by slot and name; each stage checks its own."""
     telemetry: TelemetrySettings = TelemetrySettings()

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from cache import Question, TieredCache
 from gateway.exchange import Delta, Exchange
 from gateway.moderation import Moderation
+from gateway.offloop import Work
 from gateway.policy import Policies
 from gateway.prompts import Kitchen
 from gateway.rails import RailWatch, limits_of, settle
@@ -67,6 +68,8 @@ class Stages:
     """Digest of the configuration of every stage that shapes an answer; part of every cache key."""
     kitchen: Kitchen = field(default_factory=lambda: Kitchen(PromptSettings()))
     places: Places = field(default_factory=lambda: Places({}))
+    work: Work = field(default_factory=Work)
+    """Threads for what is large."""
     instead: Callable[..., str | None] = lambda *arguments: None
     """`Routing.instead`: who answers where a model cannot."""
     begun: Callable[[Exchange], None] = lambda exchange: None

@@ -1,0 +1,179 @@
+"""Bounded work off the event loop: what is small runs at once, what is large waits its tenant's turn for a thread.
+
+    prompt = await work.run(caller.tenant, len(text), tokenize, text)
+
+Tenants take turns, each has at most `per_tenant` threads and a bounded queue: whoever sends more is refused (429) and
+nobody else waits. Not covered: a function that holds the GIL for its whole length stops the loop in a thread as well.
+Cut its work into pieces, or bound its size before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from gateway.settings import WorkSettings
+from plugins import Overloaded, RateLimited
+
+T = TypeVar("T")
+USUAL_S = 0.05
+"""What a piece of work takes before any was measured."""
+MAX_THREADS = 8
+
+
+@dataclass(slots=True, eq=False)
+class _Job:
+    nbytes: int
+    call: Callable[[], Any]
+    done: asyncio.Future[Any]
+
+
+@dataclass(slots=True)
+class _Line:
+    """One tenant's work. `nbytes`: of all that waits or runs."""
+
+    waiting: deque[_Job] = field(default_factory=deque)
+    running: int = 0
+    nbytes: int = 0
+
+
+class Work:
+    """One for each gateway. Used on the event loop; threads start with the first large piece."""
+
+    def __init__(self, settings: WorkSettings | None = None) -> None:
+        self._settings = settings or WorkSettings()
+        self._threads = self._settings.threads or min(MAX_THREADS, max(2, (os.cpu_count() or 1) // 2))
+        self._most = self._settings.per_tenant or max(1, self._threads // 2)
+        self._pool: ThreadPoolExecutor | None = None
+        self._lines: dict[str, _Line] = {}
+        self._turns: deque[str] = deque()
+        """Tenants with work that waits, each once; the first is next."""
+        self._running = 0
+        self._nbytes = 0
+        self._seconds = USUAL_S
+        self._done = self._inline = self._refused = 0
+
+    async def run(
+        self, tenant: str, nbytes: int, function: Callable[..., T], *arguments: Any, inline_bytes: int | None = None
+    ) -> T:
+        """`function(*arguments)`: here and now where `nbytes`, the size of what it reads, is small, else in a thread.
+
+        `inline_bytes`: what counts as small, for functions dearer or cheaper than a few hundred ns a byte. Cancelled
+        while it waits, it never runs; cancelled while it runs, its thread stays counted against the tenant until it is
+        free. Raises `RateLimited` where the tenant has too much waiting, `Overloaded` where all have."""
+        small = self._settings.inline_bytes if inline_bytes is None else inline_bytes
+        if nbytes <= small:
+            self._inline += 1
+            return function(*arguments)
+        job = _Job(nbytes, lambda: function(*arguments), asyncio.get_running_loop().create_future())
+        self._enter(tenant, job)
+        self._dispatch()
+        try:
+            return await job.done  # type: ignore[no-any-return]
+        except asyncio.CancelledError:
+            self._withdraw(tenant, job)
+            raise
+
+    def stats(self) -> Mapping[str, float]:
+        return {
+            "work_running": float(self._running),
+            "work_waiting": float(sum(len(line.waiting) for line in self._lines.values())),
+            "work_bytes": float(self._nbytes),
+            "work_done_total": float(self._done),
+            "work_inline_total": float(self._inline),
+            "work_refused_total": float(self._refused),
+        }
+
+    def close(self) -> None:
+        """What waits is cancelled; threads end with what they do."""
+        for line in self._lines.values():
+            for job in line.waiting:
+                job.done.cancel()
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+
+    # --- the queue ---------------------------------------------------------------------------------------------
+
+    def _enter(self, tenant: str, job: _Job) -> None:
+        asked, line = self._settings, self._lines.get(tenant) or _Line()
+        if len(line.waiting) >= asked.tenant_waiting or line.nbytes + job.nbytes > asked.tenant_bytes:
+            self._refused += 1
+            wait_s = self._wait_s(len(line.waiting) + 1, self._most)
+            raise RateLimited(
+                f"{len(line.waiting)} large requests of {tenant!r} ({line.nbytes} bytes) wait to be read, as much as "
+                f"may; send fewer at a time, or try again in {wait_s:.1f} s",
+                retry_after_s=wait_s,
+            )
+        if self._nbytes + job.nbytes > asked.all_bytes:
+            self._refused += 1
+            wait_s = self._wait_s(sum(len(one.waiting) for one in self._lines.values()) + 1, self._threads)
+            raise Overloaded(f"{self._nbytes} bytes of large requests wait to be read", retry_after_s=wait_s)
+        self._lines[tenant] = line
+        if not line.waiting:
+            self._turns.append(tenant)
+        line.waiting.append(job)
+        line.nbytes += job.nbytes
+        self._nbytes += job.nbytes
+
+    def _wait_s(self, pieces: int, threads: int) -> float:
+        return max(1.0, self._seconds * pieces / threads)
+
+    def _dispatch(self) -> None:
+        """Give free threads to the tenants whose turn it is; one that has its share lets the others pass."""
+        for _ in range(len(self._turns)):
+            if self._running >= self._threads:
+                return
+            tenant = self._turns.popleft()
+            line = self._lines[tenant]
+            if line.running < self._most:
+                self._start(tenant, line, line.waiting.popleft())
+            if line.waiting:
+                self._turns.append(tenant)
+
+    def _start(self, tenant: str, line: _Line, job: _Job) -> None:
+        line.running += 1
+        self._running += 1
+        self._pool = self._pool or ThreadPoolExecutor(self._threads, "offloop")
+        loop, began = asyncio.get_running_loop(), time.perf_counter()
+
+        def work() -> None:
+            try:
+                found, error = job.call(), None
+            except BaseException as failure:
+                found, error = None, failure
+            loop.call_soon_threadsafe(self._ended, tenant, job, found, error, time.perf_counter() - began)
+
+        self._pool.submit(work)
+
+    def _ended(self, tenant: str, job: _Job, found: Any, error: BaseException | None, took_s: float) -> None:
+        line = self._lines[tenant]
+        line.running -= 1
+        self._running -= 1
+        self._done += 1
+        self._seconds += 0.1 * (took_s - self._seconds)
+        self._forget(tenant, line, job)
+        if not job.done.done():
+            job.done.set_result(found) if error is None else job.done.set_exception(error)
+        self._dispatch()
+
+    def _withdraw(self, tenant: str, job: _Job) -> None:
+        """Nobody wants it any more. Where it runs already, its thread says when it is over."""
+        line = self._lines.get(tenant)
+        if line is None or job not in line.waiting:
+            return
+        line.waiting.remove(job)
+        if not line.waiting:
+            self._turns.remove(tenant)
+        self._forget(tenant, line, job)
+
+    def _forget(self, tenant: str, line: _Line, job: _Job) -> None:
+        line.nbytes -= job.nbytes
+        self._nbytes -= job.nbytes
+        if not line.waiting and not line.running:
+            del self._lines[tenant]
