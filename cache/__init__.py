@@ -4,7 +4,7 @@ from cache.entries import LABEL_KINDS, MAX_LABEL_CHARS, MAX_TAGS, Kept, Look, St
 from cache.key import cache_key, canonical, fingerprint
 from cache.memory import MemoryCache
 from cache.memory_store import MemoryStore
-from cache.question import Found, Question, Recall, question_of
+from cache.question import Found, Made, Question, Recall, question_of
 from cache.redis_client import Tls
 from cache.redis_store import RedisStore
 from cache.sealing import TenantSealer
@@ -20,6 +20,7 @@ __all__ = [
     "Found",
     "Kept",
     "Look",
+    "Made",
     "MemoryCache",
     "MemoryStore",
     "Question",

@@ -24,6 +24,14 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
+class Made:
+    """What one generation made, shared with equal requests that waited for it."""
+
+    answers: tuple[Answer, ...]
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
     """A kept answer. Whoever serves it re-validates it against this request's schema and runs this key's rails."""
 

@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from cache.entries import Counts, Feed, Kept, Look, Near, Row, Searching, Store, label
 from cache.memory import keepable
-from cache.question import Found, Question, Recall, found_in
+from cache.question import Found, Made, Question, Recall, found_in
 from cache.semantic.models import ServedEmbedder
 from cache.semantic.tier import Place, Probe, SemanticTier, Trial
 from cache.single_flight import SingleFlight
@@ -42,7 +42,7 @@ class TieredCache:
         patience_s: float = 30.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.flights: SingleFlight[tuple[Answer, ...]] = SingleFlight(patience_s)
+        self.flights: SingleFlight[Made] = SingleFlight(patience_s)
         self._store = store
         self._semantic = semantic
         self._clock = clock

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from cache import Found, Question, Recall, Seat, TieredCache
+from cache import Found, Made, Question, Recall, Seat, TieredCache
 from gateway.policy import Policy
 from gateway.routing.places import Place
 from gateway.shape import Shape
@@ -71,7 +71,7 @@ class Exchange:
     recalls: list[tuple[str, TieredCache, Recall]] = field(default_factory=list)
     """What each cache said, for keeping the answer later."""
     hit: Found | None = None
-    seat: Seat[tuple[Answer, ...]] | None = None
+    seat: Seat[Made] | None = None
     """Its place among equal requests that run at the same time; given up when the exchange is closed."""
     unarranged: Request | None = None
     """The request before documents were fitted to the model, if it has any."""
@@ -111,6 +111,8 @@ class Exchange:
     last_delta_at: float = 0.0
     gaps_s: list[float] = field(default_factory=list)
     error: str | None = None
+    by_caller: bool = False
+    """`error` is the caller's to mend."""
     recorded: bool = False
 
     @property
@@ -128,6 +130,24 @@ class Exchange:
     @property
     def usage(self) -> Usage:
         return self.generation.usage if self.generation else self.read
+
+    @property
+    def told_usage(self) -> Usage:
+        """What the caller is told of tokens. `usage` is what was computed and is charged: nothing for a kept answer, of
+        which the caller still learns its size, every prompt token of it as cached."""
+        if self.cached is None:
+            return self.usage
+        made = self.kept_usage
+        remote = bool(getattr(self.model, "remote", False))
+        read = made.prompt_tokens if self.prompt is None or remote else len(self.prompt.token_ids)
+        return Usage(read, made.completion_tokens, read)
+
+    @property
+    def kept_usage(self) -> Usage:
+        """What making the kept answer had cost."""
+        if self.hit is not None:
+            return self.hit.usage
+        return self.seat.answers.usage if self.seat is not None and self.seat.answers is not None else Usage()
 
     @property
     def timeline(self) -> Timeline | None:
@@ -178,4 +198,5 @@ class Exchange:
             gaps_s=tuple(self.gaps_s),
             held_s=self.moderation.longest_hold_s if self.moderation else 0.0,
             trace_id=f"{self.trace.trace_id:032x}" if self.trace.sampled else "",
+            by_caller=self.by_caller,
         )

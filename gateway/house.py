@@ -299,7 +299,20 @@ def _build(settings: Settings, registry: Registry, slot: SlotName) -> list[tuple
             f"[stages.{slot}] configures {', '.join(sorted(unused))}, which nobody registered; "
             f"installed: {', '.join(registry.names(slot)) or 'none'}"
         )
-    return [(name, registry.build(slot, name, settings.of_stage(slot, name))) for name in names]
+    built = [(name, registry.build(slot, name, settings.of_stage(slot, name))) for name in names]
+    _warn_of_idle(slot, settings, registry)
+    return built
+
+
+def _warn_of_idle(slot: SlotName, settings: Settings, registry: Registry) -> None:
+    """A stage that is configured and not enabled does nothing, and its settings are not checked: easily overlooked."""
+    for name in sorted(settings.stages.get(slot, {})):
+        if not registry.was_built(slot, name):
+            enabled = ", ".join(getattr(settings.pipeline, slot)) or "nothing"
+            log.warning(
+                f"[stages.{slot}.{name}] is configured and does not run: [pipeline] {slot} enables {enabled}; "
+                f"add {name!r} there or take the table out"
+            )
 
 
 def _policies(settings: Settings, built: Mapping[SlotName, list[tuple[str, Any]]]) -> Policies:

@@ -206,6 +206,7 @@ class Pipeline:
             return
         exchange.recorded = True
         exchange.error = None if error is None else error_code(error)
+        exchange.by_caller = isinstance(error, RequestError)
         await self._slots.record(exchange)
         exchange.pinned.watch.left()
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 
-from cache import Question, TieredCache
+from cache import Made, Question, TieredCache
 from gateway.exchange import Delta, Exchange
 from gateway.moderation import Moderation
 from gateway.offloop import Work
@@ -153,9 +153,9 @@ class Slots:
         name, cache = exchange.pinned.recall[0]
         with self._spans.timed(exchange, "recall", f"{name} flight") as note:
             exchange.seat = await cache.flights.board(question.key)
-            answers = exchange.seat.answers
-            if answers is not None and self._validator.all_valid(exchange.request, answers):
-                exchange.cached = answers
+            made = exchange.seat.answers
+            if made is not None and self._validator.all_valid(exchange.request, made.answers):
+                exchange.cached = made.answers
             note.outcome = exchange.seat.role if exchange.cached is None else "shared"
 
     async def constrain(self, exchange: Exchange) -> None:
@@ -226,7 +226,7 @@ class Slots:
         answers = tuple(exchange.answers)
         whole = bool(answers) and all(a.finish_reason in WHOLE and a.refusal is None for a in answers)
         if exchange.seat is not None:
-            exchange.seat.land(answers) if whole else exchange.seat.release()
+            exchange.seat.land(Made(answers, exchange.usage)) if whole else exchange.seat.release()
         for name, cache, recall in exchange.recalls if whole else ():
             await keep(name, cache, exchange.question, answers, recall, exchange.usage)
 

@@ -123,6 +123,7 @@ class Spans:
             finish_reasons=tuple([answer.finish_reason for answer in exchange.answers]),
             first_s=None if first is None else first - exchange.started_at,
             error=exchange.error,
+            by_caller=exchange.by_caller,
             cached=exchange.cached is not None,
             timeline=self._timeline(exchange),
             holds=exchange.moderation.holds if exchange.moderation else (),

@@ -43,6 +43,7 @@ class Registry:
     def __init__(self) -> None:
         self._stages: dict[tuple[str, str], Registered] = {}
         self._source = "built-in"
+        self._built: set[tuple[str, str]] = set()
 
     def add(self, slot: SlotName, name: str, factory: StageFactory, *, api_version: int = API_VERSION) -> None:
         """Raises `PluginError` on an unknown slot, another contract version, or a name that is taken."""
@@ -99,7 +100,12 @@ class Registry:
                 f"{type(error).__name__}: {error}; mend the plug-in or take the stage out of [pipeline]"
             ) from error
         _check_methods(found, stage)
+        self._built.add((slot, name))
         return stage
+
+    def was_built(self, slot: str, name: str) -> bool:
+        """Whether some stage was made of it, by the configuration or by a stage that wraps it."""
+        return (slot, name) in self._built
 
 
 def discover(registry: Registry, found: Iterable[EntryPoint] | None = None) -> list[str]:

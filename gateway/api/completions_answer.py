@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -23,11 +23,15 @@ def completions(exchanges: Sequence[Exchange], *, explain: bool) -> bytes:
         for number, exchange in enumerate(exchanges)
         for answer in exchange.answers
     ]
-    told = [usage(exchange) for exchange in exchanges]
-    summed = {name: sum(one[name] for one in told) for name in ("prompt_tokens", "completion_tokens", "total_tokens")}
-    body = {**_envelope(first), "choices": choices, "usage": summed}
+    body = {**_envelope(first), "choices": choices, "usage": _summed([usage(exchange) for exchange in exchanges])}
     extra = _extension(exchanges, explain=explain)
     return orjson.dumps({**body, "sluicegate": extra} if extra else body)
+
+
+def _summed(told: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    counts = {name: sum(one[name] for one in told) for name in ("prompt_tokens", "completion_tokens", "total_tokens")}
+    cached = sum(one["prompt_tokens_details"]["cached_tokens"] for one in told)
+    return {**counts, "prompt_tokens_details": {"cached_tokens": cached}}
 
 
 def _extension(exchanges: Sequence[Exchange], *, explain: bool) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from plugins import Decision, TokenLogprob
 
 
 def usage(exchange: Exchange) -> dict[str, Any]:
-    counted = exchange.usage
+    counted = exchange.told_usage
     told: dict[str, Any] = {
         "prompt_tokens": counted.prompt_tokens,
         "completion_tokens": counted.completion_tokens,
@@ -69,10 +69,12 @@ def extension(exchange: Exchange, *, explain: bool) -> dict[str, Any]:
         found["not_enforced"] = list(exchange.not_enforced)
     if closed := [answer.index for answer in exchange.answers if answer.closed]:
         found["closed_on_length"] = closed
+    if exchange.cached is not None:
+        found["cached"] = True
     if exchange.review:
         found["review"] = dict(exchange.review)
     if explain:
         found["stages"] = story(exchange.decisions)
-        found["cached"] = exchange.cached is not None
+        found.setdefault("cached", False)
         found |= explained(exchange)
     return found

@@ -90,4 +90,5 @@ def _later(request: Request, key_id: str | None) -> Request:
 
 
 def _whole(exchange: Exchange, body: bytes) -> LineAnswer:
-    return LineAnswer(200, body, exchange.usage.prompt_tokens, exchange.usage.completion_tokens)
+    told = exchange.told_usage
+    return LineAnswer(200, body, told.prompt_tokens, told.completion_tokens)

@@ -160,7 +160,7 @@ def _response(
 
 
 def _usage(exchange: Exchange) -> dict[str, Any]:
-    counted = exchange.usage
+    counted = exchange.told_usage
     return {
         "input_tokens": counted.prompt_tokens,
         "input_tokens_details": {"cached_tokens": counted.cached_tokens, "cache_write_tokens": 0},

@@ -12,6 +12,7 @@ from gateway.exchange import Exchange
 from gateway.explain import engine_times, token_steps
 from gateway.telemetry import semconv
 from gateway.telemetry.finished import Finished
+from gateway.telemetry.metrics import SUCCESS
 from gateway.telemetry.series import SLICE_S
 from gateway.telemetry.story import GUARDS, SpanFact, spans_of
 from gateway.telemetry.watched import safely
@@ -95,7 +96,7 @@ def summary(done: Finished) -> dict[str, Any]:
         "prompt_tokens": done.usage.prompt_tokens,
         "cached_tokens": done.usage.cached_tokens,
         "completion_tokens": done.usage.completion_tokens,
-        "ended": done.error or ",".join(done.finish_reasons) or "none",
+        "ended": done.error or ",".join(done.finish_reasons) or SUCCESS,
         "failed": done.error is not None,
         "cached": done.cached,
         "verdicts": [

@@ -11,11 +11,12 @@ from collections.abc import Mapping
 
 from gateway.exchange import Exchange
 from gateway.telemetry.finished import Content
-from plugins import Message
+from plugins import ContentBlocked, Message, PendingReview
 from safety import HoldbackWindow
 
 VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 WITHHELD = "[withheld by a safety rail]"
+REFUSED = (ContentBlocked.code, PendingReview.code)
 
 
 def wanted(environ: Mapping[str, str], setting: bool) -> bool:
@@ -27,9 +28,10 @@ class Capturing:
     """Reads with the output rails that the request ran on."""
 
     def __call__(self, exchange: Exchange) -> Content | None:
-        """None where no input rail has passed the messages: the request was refused, or never screened."""
+        """None where the messages were never screened. Where an input rail refused them, they are withheld whole."""
         if exchange.model is None:
-            return None
+            withheld = tuple([(message.role, WITHHELD) for message in exchange.request.messages])
+            return Content(withheld, ()) if exchange.error in REFUSED else None
         messages = tuple([(message.role, self._read(message, exchange)) for message in exchange.request.messages])
         answers = tuple([(_hidden(answer.text, exchange.restore), answer.finish_reason) for answer in exchange.answers])
         return Content(messages, answers)

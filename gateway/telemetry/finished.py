@@ -63,6 +63,8 @@ class Finished:
     first_s: float | None = None
     """To the first text that left, after rails."""
     error: str | None = None
+    by_caller: bool = False
+    """`error` is the caller's to mend."""
     cached: bool = False
     timeline: Timeline | None = None
     holds: tuple[Hold, ...] = ()

@@ -15,6 +15,8 @@ from gateway.telemetry.watched import Aliased, Buckets, Stats, Watched
 from plugins import Decision, Outcome
 
 MODEL = semconv.REQUEST_MODEL.replace(".", "_")
+SUCCESS = "success"
+"""How a request ends that has no choices: embeddings, moderations."""
 STOPPED = ("block", "escalate", "failed")
 
 
@@ -27,9 +29,13 @@ class Objectives:
     total_s: float = 30.0
 
     def met(self, outcome: Outcome, per_token_s: float | None) -> bool:
+        """A caller who hangs up counts by how long it waited until then."""
+        left = outcome.error == "cancelled"
         first = outcome.time_to_first_chunk_s
+        if first is None and left:
+            first = outcome.duration_s
         return (
-            outcome.error is None
+            (outcome.error is None or left)
             and (first is None or first <= self.first_s)
             and (per_token_s is None or per_token_s <= self.token_s)
             and outcome.duration_s <= self.total_s
@@ -46,7 +52,7 @@ class Metrics:
         self._children: dict[tuple[str, ...], Any] = {}
         self._requests = self._counter(semconv.METRIC_REQUESTS, "Requests by how they ended.", MODEL, "outcome")
         self._goodput = self._counter(
-            semconv.METRIC_GOODPUT, "Requests by whether they kept the service level objectives.", MODEL, "met"
+            semconv.METRIC_GOODPUT, "Requests served, by whether they kept the service level objectives.", MODEL, "met"
         )
         self._duration = self._histogram(
             semconv.METRIC_REQUEST_DURATION,
@@ -128,7 +134,7 @@ class Metrics:
     def observe(self, outcome: Outcome) -> None:
         model = self._labels.of("model", outcome.model)
         exemplar = {"trace_id": outcome.trace_id} if outcome.trace_id else None
-        ended = outcome.error or (outcome.answers[0].finish_reason if outcome.answers else "none")
+        ended = outcome.error or (outcome.answers[0].finish_reason if outcome.answers else SUCCESS)
         self._child(self._requests, model, self._labels.of("outcome", ended)).inc()
         self._child(self._duration, model).observe(outcome.duration_s, exemplar)
         if outcome.time_to_first_chunk_s is not None:
@@ -137,8 +143,9 @@ class Metrics:
         if per_token_s is not None:
             self._child(self._per_token, model).observe(per_token_s, exemplar)
             self._gaps.add(outcome.gaps_s, model)
-        met = "true" if self._objectives.met(outcome, per_token_s) else "false"
-        self._child(self._goodput, model, met).inc()
+        if not outcome.by_caller:
+            met = "true" if self._objectives.met(outcome, per_token_s) else "false"
+            self._child(self._goodput, model, met).inc()
         self._tokens.observe(outcome.usage.prompt_tokens, model, "input")
         self._tokens.observe(outcome.usage.completion_tokens, model, "output")
         self._observe_engine(outcome, model)

@@ -54,7 +54,7 @@ class Series:
         slice_.tokens += done.usage.completion_tokens
         stopped = done.error == "content_filter" or "content_filter" in done.finish_reasons
         slice_.refused += stopped
-        slice_.errors += done.error is not None and not stopped
+        slice_.errors += done.error is not None and not stopped and not done.by_caller
         for decision in done.decisions:
             if decision.slot in ("screen", "moderate"):
                 slice_.verdicts[self._labels.of("rail", decision.stage), decision.outcome] += 1

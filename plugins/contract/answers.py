@@ -126,3 +126,5 @@ class Outcome:
     """The longest that text waited for a rail."""
     trace_id: str = ""
     """32 hex digits; "" where the trace is not exported."""
+    by_caller: bool = False
+    """`error` is the caller's to mend (a 4xx): it says nothing about how well requests are served."""

@@ -2,7 +2,7 @@ import { ask } from "./api.js";
 import { chip, clock, count, el, facts, ms, panel, table } from "./dom.js";
 import { tokenView } from "./tokens.js";
 
-const KINDS = { stop: "good", length: "warn", content_filter: "warn", tool_calls: "good", cancelled: "" };
+const KINDS = { stop: "good", success: "good", length: "warn", content_filter: "warn", tool_calls: "good", cancelled: "" };
 const ended = (line) => chip(line.cached ? `${line.ended}, cached` : line.ended, KINDS[line.ended.split(",")[0]] ?? "bad");
 
 function liveRow(line) {
