@@ -9,12 +9,30 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
 from plugins.contract import CacheKey, Caller, Constraint, Message, Request, Sampling
 
 _DEFAULTS = Sampling()
+OUTSIDE: Mapping[str, str] = {
+    "id": "names the request",
+    "model": "the model that answers is keyed instead, with its version",
+    "stream": "how the answer travels",
+    "user": "who asks; a tenant's answers are its own already",
+    "api_key": "who asks",
+    "on_behalf_of": "who asks",
+    "priority": "when it runs",
+    "deadline_s": "how long it may take; an answer that is not whole is not kept",
+    "metadata": "kept with the record, read by nobody who answers",
+    "cache": "whether a kept answer will do",
+    "reuse": "whether a kept answer will do",
+    "explain": "what is said about the answer",
+    "parts": "became messages; the version of the template is keyed",
+}
+"""Fields of a request that are no part of its key, and why. Every other field is: a test reads them off the type."""
+_APART = frozenset({"messages", "constraint", "sampling", "n"})
+_KEYED = tuple(f for f in fields(Request) if f.name not in OUTSIDE and f.name not in _APART)
 
 
 def cache_key(
@@ -27,8 +45,8 @@ def cache_key(
     rails: str = "",
     scope: Mapping[str, Any] | None = None,
 ) -> CacheKey:
-    """`rails` is the fingerprint of the rail set in force (`fingerprint`); `scope` holds whatever else the answer
-    depends on (tools, say) as JSON values. Raises `TypeError` where a constraint holds what JSON cannot say."""
+    """`rails` is the fingerprint of the rail set in force (`fingerprint`); `scope` holds whatever the answer depends on
+    beside the request, as JSON values. Raises `TypeError` where a constraint holds what JSON cannot say."""
     asked = {
         "model": [model, model_version],
         "template": template_version,
@@ -37,7 +55,7 @@ def cache_key(
         "constraint": _constraint(request.constraint),
         "sampling": _sampling(request.sampling),
         "n": request.n,
-        "scope": scope or {},
+        "scope": {**(scope or {}), **_rest(request)},
     }
     return CacheKey(caller.tenant, model, fingerprint(asked))
 
@@ -62,7 +80,22 @@ def _plain(value: Any) -> Any:
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
+    if isinstance(value, frozenset):
+        return sorted(_plain(item) for item in value)
+    if is_dataclass(value):
+        return [_plain(getattr(value, f.name)) for f in fields(value)]
     return value
+
+
+def _rest(request: Request) -> dict[str, Any]:
+    """What else was asked for, by the name of the field. Only what differs from the defaults, so that a new field
+    leaves the keys of plain requests as they are."""
+    found = {}
+    for f in _KEYED:
+        value = getattr(request, f.name)
+        if value != (f.default_factory() if f.default_factory is not MISSING else f.default):
+            found[f.name] = value
+    return found
 
 
 def _message(message: Message) -> list[Any]:

@@ -36,7 +36,6 @@ def question_for(
         model_version=model.version,
         template_version=request.parts.version if request.parts is not None else "",
         rails=fingerprint,
-        scope=_scope(request),
         tags=request.reuse.tags,
         semantic=wanted and greedy,
         threshold=request.reuse.threshold,
@@ -59,17 +58,6 @@ def unheeded_wishes(request: Request, question: Question | None, caches: Iterabl
 def _temperature(request: Request, model: ServedModel) -> float:
     asked = request.sampling.temperature
     return getattr(model, "default_temperature", 1.0) if asked is None else asked
-
-
-def _scope(request: Request) -> dict[str, Any] | None:
-    """What else an answer depends on. Only what was asked for, so that plain requests keep the keys they have."""
-    asked: dict[str, Any] = {name: True for name in ("reasoning", "raw") if getattr(request, name)}
-    if request.tools:
-        choice = request.tool_choice
-        names = None if choice.names is None else sorted(choice.names)
-        asked["tools"] = [[tool.name, tool.description, tool.parameters] for tool in request.tools]
-        asked["tool_choice"] = [choice.mode, names, choice.parallel]
-    return asked or None
 
 
 def hit_detail(found: Found) -> dict[str, Any]:

@@ -184,6 +184,12 @@ class Request:
     """The model thinks aloud first, in a channel of its own."""
     raw: bool = False
     """The one message is the prompt itself: no chat template is put around it."""
+    chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    """Variables of the model's chat template, by name; those that the gateway sets itself are not among them."""
+    add_generation_prompt: bool = True
+    """The prompt ends with what begins an answer. False: with the last message."""
+    continue_final_message: bool = False
+    """The last message is the beginning of the answer and stays open; it is no part of what is answered."""
 
     @property
     def callable_tools(self) -> tuple[Tool, ...]:
