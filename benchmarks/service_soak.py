@@ -6,7 +6,8 @@ A real `sluicegate serve` in a process of its own: the bundled model and one wit
 batches, a plug-in that throws, the cache in a Redis where `redis-server` is installed. Clients ask for structured
 answers, whole and streamed, some of them again; some leave half way, some stop reading, some send rubbish, some send
 what breaks a rail or the model. Every `--kill-s` seconds the gateway is killed (-9) and started again; half way
-between, Redis is, for ten seconds.
+between, Redis is, for ten seconds. With `--hostile` a tenant and a server behind a model do their worst in every second
+stretch of `--stretch-s`: what the well-behaved wait in those is told beside what they wait in the others.
 
 Counted as lost: an answer that breaks its schema, a stream that ends without an end, a 5xx where nothing was broken, a
 line of a batch that is missing or there twice, usage of an answer that is not in the books.
@@ -31,34 +32,82 @@ import aiohttp
 
 from benchmarks.common import machine
 from benchmarks.soak_clients import Soak
+from benchmarks.soak_hostile import HOSTILE, MOST_TOKENS, HostileTenant, HostileUpstream
 from benchmarks.soak_place import REDIS, Gateway
 
 REDIS_AWAY_S = 10.0
 
 
-async def soak(minutes: float, kill_s: float, clients: int, folder: Path) -> dict[str, Any]:
-    gateway = Gateway(folder)
+async def soak(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    upstream = HostileUpstream() if given.hostile else None
+    if upstream is not None:
+        await upstream.start()
+    gateway = Gateway(folder, upstream.port if upstream is not None else None)
     gateway.start_redis()
     try:
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(60)) as session:
             await gateway.start(session)
             running = Soak(gateway, session)
-            running.ends_s = time.monotonic() + minutes * 60
-            work = [asyncio.create_task(running.worker()) for _ in range(clients)]
+            running.ends_s = time.monotonic() + given.minutes * 60
+            work = [asyncio.create_task(running.worker()) for _ in range(given.clients)]
             work.append(asyncio.create_task(running.batches()))
-            memory = await faults(running, gateway, session, kill_s)
+            if given.hostile:
+                work += [
+                    asyncio.create_task(torment(running, gateway, session, given.stretch_s)),
+                    asyncio.create_task(alive(running)),
+                ]
+            memory = await faults(running, gateway, session, given.kill_s)
             await asyncio.gather(*work)
             if status := await asyncio.to_thread(gateway.end, signal.SIGTERM):
                 running.lost[f"exit status {status} after SIGTERM"] += 1
     finally:
+        if upstream is not None:
+            await upstream.close()
         gateway.kill_redis()
         if gateway.process is not None and gateway.process.poll() is None:
             gateway.process.kill()
-    booked = books(gateway.path)
+    rows = books(gateway.path)
+    booked = sum(row["prompt_tokens"] + row["completion_tokens"] for row in rows)
+    claimed = sum(row["completion_tokens"] for row in rows if row["key_id"] == HOSTILE)
+    if claimed > (most := MOST_TOKENS * sum(n for did, n in running.did.items() if did.startswith(HOSTILE))):
+        running.lost["tokens booked past max_tokens"] = claimed - most
     if booked < running.tokens:
         running.lost["tokens that are not in the books"] = running.tokens - booked
     told = {"tokens_answered": running.tokens, "tokens_booked": booked, "memory_mb": [round(m) for m in memory]}
-    return {"did": dict(running.did), "lost": dict(running.lost), **told}
+    return {"did": dict(running.did), "lost": dict(running.lost), **told, "waits": running.waits.told()}
+
+
+async def torment(running: Soak, gateway: Gateway, session: aiohttp.ClientSession, stretch_s: float) -> None:
+    """Two hostile callers at a time, in every second stretch."""
+    tenant = HostileTenant(gateway.url, session, running.lost, running.did)
+    while (left_s := running.ends_s - time.monotonic()) > 0:
+        await asyncio.sleep(min(stretch_s, left_s))
+        running.waits.hostile = True
+        until_s = min(running.ends_s, time.monotonic() + stretch_s)
+        await asyncio.gather(*(attacks(tenant, gateway, until_s) for _ in range(2)))
+        running.waits.hostile = False
+
+
+async def attacks(tenant: HostileTenant, gateway: Gateway, until_s: float) -> None:
+    while time.monotonic() < until_s:
+        if gateway.up:
+            with contextlib.suppress(aiohttp.ClientError, ConnectionError):
+                await tenant.act()
+        await asyncio.sleep(0.2)
+
+
+async def alive(running: Soak) -> None:
+    """Ask `/healthz` ten times a second, over a connection of its own."""
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(60)) as session:
+        while time.monotonic() < running.ends_s:
+            began, starts = time.monotonic(), running.gateway.starts
+            if running.gateway.up:
+                with contextlib.suppress(aiohttp.ClientError, ConnectionError, TimeoutError):
+                    async with session.get(f"{running.gateway.url}/healthz") as answer:
+                        await answer.read()
+                    if running.gateway.starts == starts:
+                        running.waits.health(time.monotonic() - began)
+            await asyncio.sleep(0.1)
 
 
 async def faults(running: Soak, gateway: Gateway, session: aiohttp.ClientSession, kill_s: float) -> list[float]:
@@ -94,11 +143,12 @@ async def away(running: Soak, gateway: Gateway, after_s: float) -> None:
         gateway.start_redis()
 
 
-def books(path: Path) -> int:
+def books(path: Path) -> list[dict[str, Any]]:
+    """Usage by key."""
     command = [sys.executable, "-m", "gateway.cli", "keys", "usage", "--format", "json", "--by", "key_id"]
     environ = {**os.environ, "SLUICEGATE_ACCOUNTS__PATH": str(path)}
-    rows = json.loads(subprocess.run(command, env=environ, capture_output=True, text=True, check=True).stdout)
-    return sum(row["prompt_tokens"] + row["completion_tokens"] for row in rows)
+    told = subprocess.run(command, env=environ, capture_output=True, text=True, check=True).stdout
+    return list(json.loads(told))
 
 
 def main() -> None:
@@ -106,11 +156,13 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=5)
     parser.add_argument("--kill-s", type=float, default=45)
     parser.add_argument("--clients", type=int, default=12)
+    parser.add_argument("--hostile", action="store_true", help="add a hostile tenant and a hostile upstream")
+    parser.add_argument("--stretch-s", type=float, default=60, help="how long they act, and rest")
     parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     given = parser.parse_args()
     print(machine())
     with tempfile.TemporaryDirectory() as folder:
-        found = asyncio.run(soak(given.minutes, given.kill_s, given.clients, Path(folder)))
+        found = asyncio.run(soak(given, Path(folder)))
     for name, value in found.items():
         print(f"{name:16} {value}")
     print("lost: nothing" if not found["lost"] else f"lost: {found['lost']}")

@@ -7,6 +7,7 @@ import json
 import random
 import time
 from collections import Counter
+from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
@@ -26,6 +27,40 @@ CHAT = "/v1/chat/completions"
 BATCH_LINES = 40
 
 
+@dataclass
+class Waits:
+    """Seconds that whole answers of the well-behaved took, with and without hostile neighbours."""
+
+    hostile: bool = False
+    seconds: dict[bool, list[float]] = field(default_factory=lambda: {False: [], True: []})
+    healths: dict[bool, list[float]] = field(default_factory=lambda: {False: [], True: []})
+
+    def add(self, took_s: float) -> None:
+        self.seconds[self.hostile].append(took_s)
+
+    def health(self, took_s: float) -> None:
+        """How long `/healthz` took."""
+        self.healths[self.hostile].append(took_s)
+
+    def told(self) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for hostile, name in ((False, "quiet"), (True, "hostile")):
+            ordered = sorted(self.seconds[hostile])
+            if ordered:
+                found[name] = {"n": len(ordered), "p50_s": _part(ordered, 0.5), "p99_s": _part(ordered, 0.99)}
+            if health := sorted(self.healths[hostile]):
+                found[f"healthz, {name}"] = {
+                    "n": len(health),
+                    "p99_s": _part(health, 0.99),
+                    "worst_s": _part(health, 1),
+                }
+        return found
+
+
+def _part(ordered: list[float], part: float) -> float:
+    return round(ordered[min(len(ordered) - 1, int(part * len(ordered)))], 3)
+
+
 class Soak:
     def __init__(self, gateway: Gateway, session: aiohttp.ClientSession) -> None:
         self.gateway = gateway
@@ -35,6 +70,7 @@ class Soak:
         self.tokens = 0
         """Of answers that came whole, as they said themselves."""
         self.ends_s = 0.0
+        self.waits = Waits()
         self._acts = (
             *(self.whole, self.whole, self.stream, self.stream, self.again),
             *(self.leave, self.stall, self.rubbish, self.trip, self.poison, self.beside_the_poisoned),
@@ -48,6 +84,8 @@ class Soak:
             started, starts, act = time.monotonic(), self.gateway.starts, random.choice(self._acts)
             try:
                 await act()
+                if act == self.whole and self.gateway.starts == starts:
+                    self.waits.add(time.monotonic() - started)
             except (aiohttp.ClientError, ConnectionError, TimeoutError) as error:
                 if self.gateway.up and self.gateway.starts == starts:
                     self.lost[f"{act.__name__}: {type(error).__name__} after {time.monotonic() - started:.0f} s"] += 1
@@ -66,7 +104,7 @@ class Soak:
             if self._refused(answer.status):
                 return
             self._judge(told["choices"][0]["message"]["content"], told["choices"][0]["finish_reason"])
-            self._used(told["usage"])
+            self._used(told["usage"], told)
 
     async def again(self) -> None:
         """What the cache may know already; with Redis gone it knows nothing, and that is all."""
@@ -84,7 +122,7 @@ class Soak:
                 raise aiohttp.ClientPayloadError("cut")
             reason = next((c["finish_reason"] for c in choices if c["finish_reason"]), None)
             self._judge("".join(c["delta"].get("content") or "" for c in choices), reason)
-            self._used(events[-1]["usage"])
+            self._used(events[-1]["usage"], *events)
 
     async def leave(self) -> None:
         async with await self.ask(stream=True) as answer:
@@ -132,7 +170,7 @@ class Soak:
             self.did["answers"] += 1
             if told["choices"][0]["message"]["content"] not in COLOURS:
                 self.lost["answer outside its choice"] += 1
-            self._used(told["usage"])
+            self._used(told["usage"], told)
 
     async def batches(self) -> None:
         """One batch after the other, through kills: each line answered once, or said to have failed."""
@@ -163,10 +201,12 @@ class Soak:
         found: Counter[str] = Counter()
         for file_id in filter(None, (batch["output_file_id"], batch["error_file_id"])):
             async with self.session.get(f"{self.gateway.url}/v1/files/{file_id}/content", headers=_key()) as answer:
-                found.update(json.loads(row)["custom_id"] for row in (await answer.read()).splitlines())
+                rows = [json.loads(row) for row in (await answer.read()).splitlines()]
+            found.update(row["custom_id"] for row in rows)
+            for body in (row["response"]["body"] for row in rows if (row["response"] or {}).get("status_code") == 200):
+                self._used(body["usage"], body)
         if batch["status"] != "completed" or found != Counter(f"line-{i}" for i in range(BATCH_LINES)):
             self.lost[f"lines of a batch ({batch['status']})"] += 1
-        self.tokens += batch["usage"]["total_tokens"]
         self.did["batches"] += 1
 
     async def _told(self, method: str, path: str, **options: Any) -> dict[str, Any]:
@@ -197,8 +237,10 @@ class Soak:
         except ValueError:
             self.lost["answer that breaks its schema"] += 1
 
-    def _used(self, usage: dict[str, int]) -> None:
-        self.tokens += usage["prompt_tokens"] + usage["completion_tokens"]
+    def _used(self, usage: dict[str, Any], *told: dict[str, Any]) -> None:
+        """A kept answer says how long it is and costs nothing."""
+        if not any(one.get("sluicegate", {}).get("cached") for one in told):
+            self.tokens += usage["prompt_tokens"] + usage["completion_tokens"]
 
 
 def _key() -> dict[str, str]:

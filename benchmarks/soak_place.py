@@ -18,6 +18,7 @@ import torch
 from transformers import AutoTokenizer, LlamaForCausalLM
 
 from benchmarks.random_model import save_random_model
+from benchmarks.soak_hostile import HOSTILE, HOSTILE_KEY, PHRASE, UPSTREAM
 
 KEY = "soak-key"
 REDIS = shutil.which("redis-server")
@@ -48,8 +49,10 @@ def register(registry):
 class Gateway:
     """A `sluicegate serve` that can be killed and started again on the same port, books and files."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, upstream_port: int | None = None) -> None:
+        """`upstream_port`: of the hostile server behind a model, where there is one."""
         self.folder = folder
+        self.upstream_port = upstream_port
         self.port, self.redis_port = free_port(), free_port()
         self.path = folder / "accounts.db"
         self.process: subprocess.Popen[bytes] | None = None
@@ -67,7 +70,7 @@ class Gateway:
 
     def _configuration(self) -> str:
         recall = f'recall = ["redis"]\n[stages.recall.redis]\nurl = "redis://127.0.0.1:{self.redis_port}/0"\n'
-        return textwrap.dedent(f"""
+        configured = textwrap.dedent(f"""
             [server]
             port = {self.port}
             log_level = "critical"
@@ -84,9 +87,27 @@ class Gateway:
             limits = {{ concurrency = 64 }}
             [stages.generate.engine]
             models = [{{ path = "bundled" }}, {{ path = "{self.folder / FRAIL}", name = "{FRAIL}" }}]
-            [pipeline]
-            screen = ["secrets", "{TRIP}"]
-            """) + (recall if REDIS else "")
+            """)
+        pipeline = f'[pipeline]\nscreen = ["secrets", "{TRIP}"]\n'
+        return configured + self._hostile() + pipeline + self._moderated() + (recall if REDIS else "")
+
+    def _hostile(self) -> str:
+        if self.upstream_port is None:
+            return ""
+        return textwrap.dedent(f"""
+            [[keys]]
+            id = "{HOSTILE}"
+            key = "{HOSTILE_KEY}"
+            limits = {{ concurrency = 8 }}
+            [stages.moderate.blocklist]
+            phrases = ["{PHRASE}"]
+            [stages.generate.upstream.models.{UPSTREAM}]
+            url = "http://127.0.0.1:{self.upstream_port}/v1"
+            allow_private = true
+            """)
+
+    def _moderated(self) -> str:
+        return "" if self.upstream_port is None else 'moderate = ["blocklist"]\ngenerate = ["engine", "upstream"]\n'
 
     async def start(self, session: aiohttp.ClientSession) -> None:
         command = [sys.executable, "-m", "gateway.cli", "serve", "--config", str(self.folder / "gateway.toml")]
