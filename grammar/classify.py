@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from grammar import kernels
+from grammar.automata.budget import look, tick
 from grammar.gather import join
 from grammar.lexemes import BACKSLASH, DfaLexeme, State, Words
 from grammar.literals import Literals
@@ -73,6 +74,7 @@ def at_root_general(vocabulary: Vocabulary, lexeme: Any, state: int, wanted: byt
         trie = vocabulary.trie
         remainders: list[tuple[bytes, int]] = []
         for node in exits:
+            tick()
             cut = int(trie.depth[node]) - 1
             tokens = trie.ids[trie.first[node] : trie.first[trie.skip[node]]].tolist()
             remainders.extend((vocabulary.words[token][cut:], token) for token in tokens)
@@ -83,6 +85,7 @@ def at_root_general(vocabulary: Vocabulary, lexeme: Any, state: int, wanted: byt
 
 
 def _walk_general(vocabulary: Vocabulary, lexeme: Any, state: int, wanted: bytes) -> tuple[RootClass, list[int]]:
+    look()
     trie, flags = vocabulary.trie, np.zeros(256, np.bool_)
     flags[np.frombuffer(wanted, np.uint8)] = True
     with vocabulary.scratch as (inside, exits, _):
@@ -111,6 +114,7 @@ def size_of(found: RootClass) -> int:
 
 
 def _of_automaton(vocabulary: Vocabulary, lexeme: DfaLexeme, state: int) -> RootClass:
+    look()
     part = taken(lexeme, state, vocabulary.slices)
     trie = vocabulary.trie if part is None else part.rest
     with vocabulary.scratch as (inside, exits, closes):
@@ -251,6 +255,7 @@ def _by_steps(vocabulary: Vocabulary, lexeme: Any, start: State, inside: list[I3
     pending: list[tuple[State, int]] = [(start, -1)]
     while pending:
         state, parent = pending.pop()
+        tick()
         for byte in lexeme.firsts(state):
             node = trie.child(parent, byte)
             after = lexeme.next(state, byte) if node >= 0 else None
@@ -285,6 +290,7 @@ def _escaped(vocabulary: Vocabulary, lexeme: Any, start: State, inside: list[I32
     pending: list[tuple[State, Branch]] = [(start, escapes.tokens)]
     while pending:
         state, branch = pending.pop()
+        tick()
         for byte in lexeme.firsts(state):
             below = branch.children.get(byte)
             if below is None or (simple and below is first):
@@ -327,6 +333,7 @@ def _in_branch(lexeme: Any, state: State, branch: Branch) -> BranchClass:
     by_bytes = lexeme.branches is None
     while pending:
         at, node = pending.pop()
+        tick()
         for byte in lexeme.firsts(at) if by_bytes and len(node.children) > 2 else node.children:
             below = node.children.get(byte)
             after = lexeme.next(at, byte) if below is not None else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from copy import copy
 from typing import Any
@@ -9,17 +10,21 @@ from typing import Any
 import numpy as np
 
 from grammar import kernels
+from grammar.automata.budget import tick
 from grammar.blocked.watch import Screens, Watch
+from grammar.bounded import Bounds, bounded
 from grammar.completion import Completion, shortest_completion
 from grammar.completion.costs import Costs
-from grammar.config import Config, Configs, Doubt
+from grammar.config import Config, Configs, Doubt, Mask
 from grammar.forced import canonical_tokens, forced_text
 from grammar.tape import Place, Tape
 from grammar.threads import Thread
 from grammar.trie import I32, Branch
 from grammar.vocabulary import Vocabulary
-from plugins.contract import Mask
-from plugins.errors import TokenRejected, Unsatisfiable
+from plugins.contract import Mask as Row
+from plugins.errors import GrammarTooCostly, TokenRejected, Unsatisfiable
+
+_USUAL = Bounds()
 
 
 class CompiledGrammar:
@@ -53,6 +58,8 @@ class CompiledGrammar:
         self._start = start
         self._thread_limit = thread_limit
         self.costs = Costs()
+        self.lock = threading.Lock()
+        """Of whoever works out what no matcher has asked for before."""
         self._configs, self._first = self._begin()
         if doubtful and self.matcher().shortest_completion() is None:
             raise Unsatisfiable("the blocklist leaves no answer, or none that could be found")
@@ -74,10 +81,11 @@ class Matcher:
     Masks have `ceil(vocabulary.size / 32)` words; longer rows are filled up with zeros.
     """
 
-    __slots__ = ("_at", "_configs", "_finished", "_grammar", "_past", "_tape", "_watch")
+    __slots__ = ("_at", "_bounds", "_configs", "_finished", "_grammar", "_past", "_tape", "_watch")
 
     def __init__(self, grammar: CompiledGrammar, configs: Configs, first: Config) -> None:
         self._grammar = grammar
+        self._bounds = _USUAL
         self._configs = configs
         self._at = first
         self._finished = False
@@ -87,9 +95,18 @@ class Matcher:
         if grammar.screens is not None and self._tape is not None:
             self._watch = Watch(grammar.screens, self._tape)
 
+    def bound(self, cpu_s: float, *, wait: bool = True, pause: Callable[[], None] | None = None) -> None:
+        """From now on `fill_mask` and `accept` raise `GrammarTooCostly` past so much CPU time of a call, and then
+        nothing has changed but what is remembered: the same call may be made again. What else is asked gives up
+        then. See `Bounds`."""
+        self._bounds = Bounds(cpu_s, wait, pause)
+
+    def _within(self, act: Callable[..., Any], *arguments: object) -> Any:
+        return bounded(self._bounds, self._grammar.lock, self._at.threads, act, *arguments)
+
     # --- masks --------------------------------------------------------------------------------------------------
 
-    def fill_mask(self, row: Mask) -> bool:
+    def fill_mask(self, row: Row) -> bool:
         """Overwrite `row` (int32, contiguous); True: the mask must be applied.
 
         After the end only end-of-sequence tokens are allowed. Raises `ValueError` for a row that is too short.
@@ -105,16 +122,24 @@ class Matcher:
             row.fill(0)
             kernels.set_bits(row, vocabulary.eos)
             return True
-        mask = self._configs.mask_of(self._at)
+        mask = self._at.mask
+        if mask is None:
+            mask = self._within(self._configs.mask_of, self._at)
         kernels.put_row(row, mask.base, mask.ids)
+        watch = self._watch
+        if mask.doubts or (watch is not None and (watch.both or not watch.spot.bare)):
+            self._within(self._narrow, mask, row)
+        return True
+
+    def _narrow(self, mask: Mask, row: Row) -> None:
+        """To what the text so far leaves."""
         for doubt in mask.doubts:
             self._decide(doubt, row)
         watch = self._watch
         if watch is not None and (watch.both or not watch.spot.bare):
             watch.strike(row)
-        return True
 
-    def _decide(self, doubt: Doubt, row: Mask) -> None:
+    def _decide(self, doubt: Doubt, row: Row) -> None:
         """Add those of the doubtful tokens that their guards allow."""
         tape = self._tape
         assert tape is not None
@@ -127,7 +152,7 @@ class Matcher:
         if allowed:
             kernels.set_bits(row, np.array(allowed, np.int32))
 
-    def _add_without(self, ids: I32, refused: frozenset[str], row: Mask) -> None:
+    def _add_without(self, ids: I32, refused: frozenset[str], row: Row) -> None:
         assert self._tape is not None
         vocabulary = self._grammar.vocabulary
         known = vocabulary.closing if self._tape.mode else vocabulary.quoted
@@ -140,9 +165,12 @@ class Matcher:
     def _try(self, token: int) -> bool:
         tape = self._tape
         assert tape is not None
+        tick()
         place = tape.place()
-        after, _ = self._configs.take(self._at, self._grammar.vocabulary.words[token], tape)
-        tape.restore(place)
+        try:
+            after, _ = self._configs.take(self._at, self._grammar.vocabulary.words[token], tape)
+        finally:
+            tape.restore(place)
         return after is not None
 
     # --- moving -------------------------------------------------------------------------------------------------
@@ -162,7 +190,7 @@ class Matcher:
         known = self._at.tokens.get(token_id)
         tape = self._tape
         if self._watch is not None:
-            self._accept_watched(token_id, word)
+            self._within(self._accept_watched, token_id, word)
             return
         if known is not None:
             self._remember(token_id)
@@ -171,11 +199,14 @@ class Matcher:
             self._at = known
             return
         place = tape.place() if tape is not None else None
-        after, asked = self._configs.take(self._at, word, tape)
-        if after is None:
+        try:
+            after, asked = self._within(self._configs.take, self._at, word, tape)
+            if after is None:
+                raise TokenRejected(token_id)
+        except Exception:
             if tape is not None and place is not None:
                 tape.restore(place)
-            raise TokenRejected(token_id)
+            raise
         if not asked:
             self._at.tokens[token_id] = after
         self._past.append((self._at, place, self._finished, token_id, None))
@@ -187,15 +218,19 @@ class Matcher:
         assert watch is not None
         place, spot = tape.place(), watch.spot
         after = self._at.tokens.get(token_id)
-        if after is not None:
-            tape.push_all(word)
-        else:
-            after, asked = self._configs.take(self._at, word, tape)
-            if after is not None and not asked:
-                self._at.tokens[token_id] = after
-        if after is None or not watch.move(word, tape, place.since):
+        try:
+            if after is not None:
+                tape.push_all(word)
+            else:
+                after, asked = self._configs.take(self._at, word, tape)
+                if after is not None and not asked:
+                    self._at.tokens[token_id] = after
+            if after is None or not watch.move(word, tape, place.since):
+                raise TokenRejected(token_id)
+        except Exception:
             tape.restore(place)
-            raise TokenRejected(token_id)
+            watch.spot = spot
+            raise
         self._past.append((self._at, place, self._finished, token_id, spot))
         self._at = after
 
@@ -219,7 +254,7 @@ class Matcher:
     def fork(self) -> Matcher:
         """An independent matcher at the same place; costs a copy of the list of accepted tokens."""
         other = Matcher.__new__(Matcher)
-        other._grammar, other._configs = self._grammar, self._configs
+        other._grammar, other._configs, other._bounds = self._grammar, self._configs, self._bounds
         other._at, other._finished = self._at, self._finished
         other._tape = self._tape.copy() if self._tape is not None else None
         other._past = self._past.copy()
@@ -236,20 +271,37 @@ class Matcher:
         """
         if self._finished:
             return []
-        place = self._tape.place() if self._tape is not None else None
-        text, following = forced_text(self._configs, self._at, self._tape)
-        if self._tape is not None and place is not None:
-            self._tape.restore(place)
+        if self._at.forced == -1:
+            return []
+        try:
+            text, following = self._within(self._forced_text)
+        except GrammarTooCostly:
+            return []
         if not text or (self._watch is not None and not self._watch.is_clear(text)):
             return []
         return canonical_tokens(self._grammar.vocabulary, [past[3] for past in self._past], text, following)
+
+    def _forced_text(self) -> tuple[bytes, set[int]]:
+        place = self._tape.place() if self._tape is not None else None
+        try:
+            return forced_text(self._configs, self._at, self._tape)
+        finally:
+            if self._tape is not None and place is not None:
+                self._tape.restore(place)
 
     def shortest_completion(self) -> Completion | None:
         """A text that finishes what was begun, as short as could be found, and the tokens to accept for it; None where
         the search gave up. Nothing is moved. Empty once the text may stop."""
         if self._finished:
             return Completion(b"", ())
-        return shortest_completion(self._configs, self._at, self._tape, self._grammar.costs, self._watch)
+        grammar = self._grammar
+        try:
+            found: Completion | None = self._within(
+                shortest_completion, self._configs, self._at, self._tape, grammar.costs, self._watch
+            )
+        except GrammarTooCostly:
+            return None
+        return found
 
     @property
     def can_stop(self) -> bool:
@@ -261,9 +313,14 @@ class Matcher:
             return True
         if not self._at.can_stop:
             return False
-        mask = self._configs.mask_of(self._at)
-        return mask.empty and not mask.doubts
+        mask = self._at.mask
+        if mask is None:
+            try:
+                mask = self._within(self._configs.mask_of, self._at)
+            except GrammarTooCostly:  # the next mask will tell
+                return False
+        return bool(mask.empty and not mask.doubts)
 
 
-def _bit(row: Mask, token: int) -> bool:
+def _bit(row: Row, token: int) -> bool:
     return bool(int(row[token >> 5]) >> (token & 31) & 1)

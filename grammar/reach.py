@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from grammar import kernels
+from grammar.automata.budget import tick
 from grammar.counted import Counted
 from grammar.gather import Gather, Guard
 from grammar.lexemes import BACKSLASH, QUOTE, DfaLexeme
@@ -116,6 +117,7 @@ def _following(
     ends: int, follow: Continuation, outcome: int, at: Place, vocabulary: Vocabulary, direct: bool = False
 ) -> list[Reach]:
     """What comes behind `ends` of a value at `at`, for each continuation."""
+    tick()
     places = vocabulary.places
     if at is not places.root:
         ends &= at.domain

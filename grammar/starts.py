@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 from grammar import reach
+from grammar.automata.budget import tick
 from grammar.continuations import Continuation, Many
 from grammar.gather import Gather
 from grammar.lexemes import Lexeme
@@ -35,6 +36,7 @@ class Start:
         return self._threads
 
     def step(self, byte: int, run: Run) -> tuple[Thread, ...]:
+        tick()
         found: tuple[Thread, ...] = ()
         for thread in self.threads():
             found += thread.step(byte, run)
@@ -50,6 +52,7 @@ class Start:
         return self.reach(vocabulary.places.root, vocabulary)
 
     def walk(self, branch: Branch, gather: Gather) -> None:
+        tick()
         for thread in self.threads():
             thread.walk(branch, gather)
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from grammar import classify, reach
+from grammar.automata.budget import look, tick
 from grammar.continuations import Continuation
 from grammar.gather import Gather, Guard
 from grammar.lexemes import QUOTE, Lexeme, State
@@ -34,6 +35,7 @@ class Run:
         """`end_offset`: 0 if the value ended with the last byte, 1 if that byte is already the next one's."""
         self.asked = True
         assert self.tape is not None
+        look()
         return guard.allows(self.tape, len(self.tape.text) - end_offset)
 
 
@@ -74,6 +76,7 @@ class InLexeme:
         self.follow = follow
 
     def step(self, byte: int, run: Run) -> tuple[Thread, ...]:
+        tick()
         lexeme, follow = self.lexeme, self.follow
         after = lexeme.next(self.state, byte)
         ended = lexeme.outcome(self.state)
@@ -104,6 +107,7 @@ class InLexeme:
         return None if after is None else InLexeme(self.lexeme, after, self.follow)
 
     def root(self, gather: Gather) -> None:
+        tick()
         if self.lexeme.general:
             self._general_root(gather)
             return
@@ -173,6 +177,7 @@ class InLexeme:
                 thread.root(gather)
 
     def walk(self, branch: Branch, gather: Gather) -> None:
+        tick()
         lexeme = self.lexeme
         found = classify.in_branch(lexeme, self.state, branch)
         if found.ids.size:
@@ -247,6 +252,7 @@ class Choice:
         return self.reach(vocabulary.places.root, vocabulary)
 
     def walk(self, branch: Branch, gather: Gather) -> None:
+        tick()
         children, guards = branch.children, self.guards
         for byte in self.moves:
             below = children.get(byte)
@@ -268,6 +274,7 @@ class Choice:
     def reach(self, at: Place, vocabulary: Vocabulary) -> Reach:
         if self._reach is not None:
             return self._reach
+        tick()
         parts = [reach.OVER]
         root = vocabulary.places.root
         for byte, move in self.moves.items():

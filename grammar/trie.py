@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from grammar.automata.budget import tick
 from grammar.steady import describe
 
 I32 = npt.NDArray[np.int32]
@@ -159,6 +160,7 @@ def build_branches(words: Iterable[tuple[bytes, int]]) -> Branch:
     root = Branch(b"")
     ends: dict[int, tuple[Branch, list[int]]] = {}
     for word, number in words:
+        tick()
         node = root
         for i, b in enumerate(word):
             below = node.children.get(b)
@@ -167,5 +169,6 @@ def build_branches(words: Iterable[tuple[bytes, int]]) -> Branch:
             node = below
         ends.setdefault(id(node), (node, []))[1].append(number)
     for node, numbers in ends.values():
+        tick()
         node.ids = np.array(sorted(numbers), np.int32)
     return root

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -23,27 +23,73 @@ class Budget:
 
 
 DEFAULT_BUDGET = Budget()
-_until: ContextVar[tuple[float, float] | None] = ContextVar("compile deadline", default=None)
-"""CPU time of this thread at which the grammar being compiled must be done, and how much it was given."""
+_TICKS = 256
+"""Small steps between two looks at the clock: about a millisecond of them at most."""
+
+
+class Exhausted(Exception):
+    """What was worked out for a mask or a token is past its time. No `GrammarError`: nothing that answers those in
+    another way takes it for one."""
+
+
+class Allowance:
+    """CPU time of the calling thread for one piece of work. `pause`: called with each look at the clock."""
+
+    __slots__ = ("error", "pause", "ticks", "until")
+
+    def __init__(self, seconds: float, error: Exception, pause: Callable[[], None] | None = None) -> None:
+        self.until = time.thread_time() + seconds
+        self.error = error
+        self.pause = pause
+        self.ticks = _TICKS
+
+    def look(self) -> None:
+        self.ticks = _TICKS
+        if time.thread_time() > self.until:
+            raise self.error
+        if self.pause is not None:
+            self.pause()
+
+
+_now: ContextVar[Allowance | None] = ContextVar("what the work of this thread may take", default=None)
+
+
+@contextmanager
+def allowed(allowance: Allowance) -> Iterator[Allowance]:
+    """What is done inside raises the error of `allowance` past its time, wherever it looks at the clock."""
+    token = _now.set(allowance)
+    try:
+        yield allowance
+    finally:
+        _now.reset(token)
 
 
 @contextmanager
 def within(seconds: float) -> Iterator[None]:
-    """What is compiled inside, all automata together, raises `GrammarLimit` past so much CPU time of the thread."""
-    token = _until.set((time.thread_time() + seconds, seconds))
-    try:
+    """What is compiled inside, all automata together, raises `GrammarLimit` past so much CPU time of the thread. The
+    pause of what surrounds it is kept."""
+    outer = _now.get()
+    error = GrammarLimit(
+        f"the grammar takes more than {seconds:g} s of CPU time to compile; make it smaller, or raise limits.cpu_s"
+    )
+    with allowed(Allowance(seconds, error, outer.pause if outer is not None else None)):
         yield
-    finally:
-        _until.reset(token)
 
 
 def look() -> None:
-    """Raise if the time for the whole grammar is used up. Called where work is done in a loop."""
-    until = _until.get()
-    if until is not None and time.thread_time() > until[0]:
-        raise GrammarLimit(
-            f"the grammar takes more than {until[1]:g} s of CPU time to compile; make it smaller, or raise limits.cpu_s"
-        )
+    """Raise if the time for the work at hand is used up. Called where work is done in a loop."""
+    allowance = _now.get()
+    if allowance is not None:
+        allowance.look()
+
+
+def tick() -> None:
+    """`look`, once in so many times: for steps of a few microseconds."""
+    allowance = _now.get()
+    if allowance is not None:
+        allowance.ticks -= 1
+        if allowance.ticks < 0:
+            allowance.look()
 
 
 class Meter:

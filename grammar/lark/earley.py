@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
+from grammar.automata.budget import tick
 from grammar.continuations import Continuation
 from grammar.lark.least import Least
 from grammar.lexemes import DfaLexeme
@@ -204,6 +205,7 @@ class Parser:
         waiting: set[Item] = set()
         whole = False
         for item in _growing(items):
+            tick()
             if len(items) > _MOST_ITEMS:
                 raise GrammarLimit(f"the grammar is in more than {_MOST_ITEMS} places at once; make it less ambiguous")
             rule = self.rules[item.rule]
