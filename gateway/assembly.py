@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from engine import render_chat
+from gateway.lengths import Lengths
 from gateway.upstream.model import is_remote
-from plugins import ContextLengthExceeded, InvalidGrammar, Message, Prompt, Request, RequestError, ServedModel
+from plugins import InvalidGrammar, Message, Prompt, Request, RequestError, ServedModel
 
 
 class ChatTemplate:
@@ -14,12 +15,18 @@ class ChatTemplate:
 
     def __init__(self, *, show_schema: bool = True) -> None:
         self._show_schema = show_schema
+        self._lengths = Lengths()
 
     async def assemble(self, request: Request, model: ServedModel) -> Prompt:
+        return self.assembled(request, model)
+
+    def assembled(self, request: Request, model: ServedModel) -> Prompt:
+        """The same, for a thread: neither rendering nor tokenising waits for anything."""
         if request.raw:
             return self._raw(request, model)
         if is_remote(model):
             return Prompt("", ())
+        self._lengths.check(request.messages, (model,))
         shown = request.callable_tools  # what it may not call, it need not read
         tools = [{"name": t.name, "description": t.description, "parameters": t.parameters} for t in shown]
         try:
@@ -36,7 +43,7 @@ class ChatTemplate:
             raise RequestError(
                 f"the chat template of model {model.name!r} refused the messages: {error}", param="messages"
             ) from error
-        return _fitting(Prompt(text, tuple(model.tokenizer(text, add_special_tokens=False)["input_ids"])), model)
+        return self._prompt(text, model, special=False)
 
     def _raw(self, request: Request, model: ServedModel) -> Prompt:
         """The text as it is, with the special tokens that the tokenizer puts around any text."""
@@ -46,8 +53,13 @@ class ChatTemplate:
                 param="model",
                 code="unsupported_model",
             )
-        text = request.messages[0].content
-        return _fitting(Prompt(text, tuple(model.tokenizer(text)["input_ids"])), model)
+        return self._prompt(request.messages[0].content, model, special=True)
+
+    def _prompt(self, text: str, model: ServedModel, *, special: bool) -> Prompt:
+        ids = self._lengths.token_ids(text, model, special=special)
+        if not ids:
+            raise RequestError("the prompt has no tokens; write something", param="messages")
+        return Prompt(text, tuple(ids))
 
     def _schema(self, request: Request) -> dict[str, Any] | None:
         constraint = request.constraint
@@ -58,18 +70,6 @@ class ChatTemplate:
         if not isinstance(constraint.value, dict):
             raise InvalidGrammar(f"a JSON schema is an object or a boolean, found {type(constraint.value).__name__}")
         return constraint.value
-
-
-def _fitting(prompt: Prompt, model: ServedModel) -> Prompt:
-    if not prompt.token_ids:
-        raise RequestError("the prompt has no tokens; write something", param="messages")
-    if len(prompt.token_ids) >= model.context_length:
-        raise ContextLengthExceeded(
-            f"the prompt has {len(prompt.token_ids)} tokens, model {model.name!r} reads at most {model.context_length} "
-            "with the answer; shorten the messages",
-            param="messages",
-        )
-    return prompt
 
 
 def _turn(message: Message) -> dict[str, Any]:

@@ -12,12 +12,14 @@ import dataclasses
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 
 from opentelemetry import context as otel
 
 from gateway.breaches import Breaches
 from gateway.exchange import Delta, Exchange
 from gateway.judging import Judgement, judge
+from gateway.lengths import SHORT, size_of
 from gateway.moderation import PENDING, REFUSAL
 from gateway.rails import arm
 from gateway.restoring import Restoring, with_values
@@ -101,7 +103,7 @@ class Pipeline:
             await self._slots.admit(exchange)
             arm(exchange)
             check_tools(exchange.request, exchange.caller)
-            exchange.request = exchange.pinned.kitchen.expand(exchange.request)
+            await self._expand(exchange)
             await self._slots.screen(exchange, reviews)
             await self._slots.route(exchange)
         except BaseException as error:
@@ -112,6 +114,14 @@ class Pipeline:
             await self.close(exchange, error)
             raise
         return exchange
+
+    async def _expand(self, exchange: Exchange) -> None:
+        """What no model here could read goes no further; templates and documents become messages."""
+        stages, request = exchange.pinned, exchange.request
+        stages.lengths.check(request.messages, stages.generate[1].models.values())
+        if request.parts is not None:
+            size = request.nbytes
+            exchange.request = await stages.work.run(exchange.caller.tenant, size, stages.kitchen.expand, request)
 
     async def judge(self, request: Request, parent: otel.Context | None = None, *, route: str = "") -> list[Judgement]:
         """What the rails say about each message, one by one; nothing is generated."""
@@ -129,10 +139,23 @@ class Pipeline:
             if not isinstance(generator, TextEmbedder):
                 raise RequestError(f"generator {name!r} makes no embeddings", param="model", code="unsupported_model")
             with self._spans.timed(exchange, "generate", name) as note:
-                found = await generator.embed(texts, model=exchange.served.name)
+                read = await self._read(exchange, texts)
+                found = await generator.embed(read, model=exchange.served.name)
                 exchange.read = Usage(prompt_tokens=sum(found.tokens))
                 note.outcome = f"{len(found.tokens)} embeddings"
             return found
+
+    async def _read(self, exchange: Exchange, texts: Sequence[str]) -> Sequence[str | Sequence[int]]:
+        """Large texts for a model of ours as token ids: made in a thread, and no more of them than can be read."""
+        model, stages, size = exchange.served, exchange.pinned, size_of(exchange.request)
+        if is_remote(model) or size <= SHORT:
+            return texts
+        most = model.context_length
+
+        def tokenized() -> list[list[int]]:
+            return [stages.lengths.token_ids(text, model, special=True, most=most, param="input") for text in texts]
+
+        return await stages.work.run(exchange.caller.tenant, size, tokenized)
 
     async def answer_with(self, request: Request, caller: Caller, model: str) -> None:
         """A request that was admitted and screened already goes to `model`, without fallback; only recorders get the
@@ -225,7 +248,8 @@ class Pipeline:
     async def _prepare(self, exchange: Exchange) -> None:
         if exchange.request.parts is not None:
             exchange.unarranged = exchange.unarranged or exchange.request
-            exchange.request = await exchange.pinned.kitchen.arrange(exchange.unarranged, exchange.served)
+            run = partial(exchange.pinned.work.run, exchange.caller.tenant)
+            exchange.request = await exchange.pinned.kitchen.arrange(exchange.unarranged, exchange.served, run)
         await self._slots.assemble(exchange)
         await self._slots.recall(exchange)
         await self._slots.constrain(exchange)

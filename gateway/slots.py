@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from cache import Made, Question, TieredCache
 from gateway.exchange import Delta, Exchange
+from gateway.lengths import Lengths, size_of
 from gateway.moderation import Moderation
 from gateway.offloop import Work
 from gateway.policy import Policies
@@ -41,6 +42,7 @@ from plugins import (
     Job,
     OutputRail,
     Piece,
+    Prompt,
     Recorder,
     Reuse,
     Router,
@@ -70,10 +72,15 @@ class Stages:
     places: Places = field(default_factory=lambda: Places({}))
     work: Work = field(default_factory=Work)
     """Threads for what is large."""
+    lengths: Lengths = field(default_factory=Lengths)
     instead: Callable[..., str | None] = lambda *arguments: None
     """`Routing.instead`: who answers where a model cannot."""
     begun: Callable[[Exchange], None] = lambda exchange: None
     """Told of each request whose generation has begun."""
+
+
+DIGESTED = 64 * 1024
+"""Bytes that become a cache key within a millisecond or two."""
 
 
 class Slots:
@@ -111,7 +118,7 @@ class Slots:
     async def assemble(self, exchange: Exchange) -> None:
         name, assembler = exchange.pinned.assemble
         with self._spans.timed(exchange, "assemble", name) as note:
-            exchange.prompt = await assembler.assemble(exchange.request, exchange.served)
+            exchange.prompt = await self._assembled(exchange, assembler)
             note.outcome = f"{len(exchange.prompt.token_ids)} tokens"
         exchange.shape = (
             Shape(judged(exchange.request.constraint))
@@ -119,8 +126,20 @@ class Slots:
             else shape_of(exchange.request, exchange.prompt)
         )
 
+    async def _assembled(self, exchange: Exchange, assembler: Assembler) -> Prompt:
+        """A stage that says so (`assembled`) renders and tokenises what is large in a thread."""
+        request, model = exchange.request, exchange.served
+        in_thread = getattr(assembler, "assembled", None)
+        if in_thread is None:
+            return await assembler.assemble(request, model)
+        work = exchange.pinned.work
+        prompt: Prompt = await work.run(exchange.caller.tenant, size_of(request), in_thread, request, model)
+        return prompt
+
     async def recall(self, exchange: Exchange) -> None:
-        question = self._question(exchange)
+        size = exchange.request.nbytes
+        work, tenant = exchange.pinned.work, exchange.caller.tenant
+        question = await work.run(tenant, size, self._question, exchange, inline_bytes=DIGESTED)
         if question is None:
             return
         for name, cache in exchange.pinned.recall:

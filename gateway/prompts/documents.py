@@ -13,6 +13,8 @@ Count = Callable[[str], int]
 CUT_NOTE = " [...]"
 LEAST_TOKENS = 16
 """Less of a document than this is not worth showing."""
+WINDOW_CHARS = 32_768
+"""Longer texts are counted so much at a time, so that little is tokenised of one that does not fit."""
 
 
 def fitting(documents: Sequence[Document], budget: int, count: Count) -> tuple[list[Document], list[Document]]:
@@ -20,7 +22,7 @@ def fitting(documents: Sequence[Document], budget: int, count: Count) -> tuple[l
     shown: list[Document] = []
     ranked = sorted(documents, key=lambda d: -d.score)
     for place, document in enumerate(ranked):
-        size = count(document.text)
+        size = tokens_up_to(document.text, budget, count)
         if size <= budget:
             shown.append(document)
             budget -= size
@@ -45,12 +47,25 @@ def text_of(document: Document) -> str:
     return f"[{document.source}]\n{document.text}" if document.source else document.text
 
 
+def tokens_up_to(text: str, most: int, count: Count) -> int:
+    """Tokens of `text`; where it is long about as many, and counting stops once there are more than `most`."""
+    counted = 0
+    for at in range(0, max(1, len(text)), WINDOW_CHARS):
+        counted += count(text[at : at + WINDOW_CHARS])
+        if counted > most:
+            break
+    return counted
+
+
 def _cut(document: Document, budget: int, count: Count) -> str:
-    """The longest beginning, at a blank, whose tokens fit: by halving."""
-    low, high = 0, len(document.text)
+    """The longest beginning, at a blank, whose tokens fit: by halving, within the window that they end in."""
+    text, start = document.text, 0
+    while len(text) - start > WINDOW_CHARS and (used := count(text[start : start + WINDOW_CHARS])) <= budget:
+        start, budget = start + WINDOW_CHARS, budget - used
+    low, high = start, min(len(text), start + WINDOW_CHARS)
     while low < high:
         middle = (low + high + 1) // 2
-        piece = document.text[:middle] + CUT_NOTE
+        piece = text[start:middle] + CUT_NOTE
         low, high = (middle, high) if count(piece) <= budget else (low, middle - 1)
-    words = document.text[:low].rsplit(None, 1)
+    words = text[:low].rsplit(None, 1)
     return (words[0] if words else "") + CUT_NOTE

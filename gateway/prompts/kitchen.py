@@ -8,22 +8,29 @@ What stays the same from request to request comes first, so that its KV blocks a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from gateway.prompts.documents import CUT_NOTE, Count, Order, fitting, ordered, text_of
-from gateway.prompts.summary import summariser
+from gateway.lengths import encode
+from gateway.prompts.documents import CUT_NOTE, Count, Order, fitting, ordered, text_of, tokens_up_to
+from gateway.prompts.summary import extractive, nearest, summariser
 from gateway.prompts.templates import CONTEXT, PLAIN_FRAME, QUESTION, Template, Templates, rendered
 from gateway.settings import PromptSettings
 from gateway.upstream.model import is_remote
 from plugins import Document, Message, Parts, Request, RequestError, ServedModel
 
+Run = Callable[..., Awaitable[Any]]
+"""(bytes, function, arguments) -> what it answers: where the function runs is whoever calls' affair."""
 CHARS_PER_TOKEN = 3
 """How many characters of another server's model count as a token; rather too few than too many."""
 SUMMARY_SHARE = 0.25
 TEMPLATE_TOKENS = 64
 """What a chat template adds, as a rule."""
+
+
+async def at_once(nbytes: int, function: Callable[..., Any], *arguments: Any) -> Any:
+    return function(*arguments)
 
 
 class Kitchen:
@@ -50,9 +57,9 @@ class Kitchen:
         shown = [Message("user", text_of(document), name=document.source or None) for document in parts.documents]
         return replace(request, messages=(*before, *shown, framed), parts=parts)
 
-    async def arrange(self, request: Request, model: ServedModel) -> Request:
+    async def arrange(self, request: Request, model: ServedModel, run: Run = at_once) -> Request:
         """Documents that fit take their place in the last message. `request` was expanded, and may be arranged again
-        for another model; what rails redacted stays redacted."""
+        for another model; what rails redacted stays redacted. `run` does the counting."""
         parts = request.parts
         if parts is None or not parts.documents:
             return request
@@ -60,7 +67,7 @@ class Kitchen:
         seen = request.messages[first:-1]
         documents = [Document(m.content, "", d.score) for m, d in zip(seen, parts.documents, strict=True)]
         before, last = request.messages[:first], request.messages[-1]
-        context = await self._context(documents, parts, replace(request, messages=(*before, last)), model)
+        context = await self._context(documents, parts, replace(request, messages=(*before, last)), model, run)
         content = last.content.replace(_place(request), context)
         return replace(request, messages=(*before, replace(last, content=content)))
 
@@ -77,25 +84,37 @@ class Kitchen:
         variables = {**parts.variables, CONTEXT: context, QUESTION: question}
         return rendered(self.templates.environment, frame, variables, parts.template or "none")
 
-    async def _context(self, documents: list[Document], parts: Parts, request: Request, model: ServedModel) -> str:
-        count = counter(model)
-        budget = self._budget(parts, request, model, count)
-        shown, left = fitting(documents, budget, count)
+    async def _context(
+        self, documents: list[Document], parts: Parts, request: Request, model: ServedModel, run: Run
+    ) -> str:
+        count, size = counter(model), request.nbytes or sum(len(document.text) for document in documents)
+        budget, shown, left = await run(size, self._chosen, documents, parts, request, model, count)
         if (not left and not _was_cut(shown)) or self._summarise is None:
             return _text(shown, self._order, documents)
         spared = int(budget * SUMMARY_SHARE)
-        shown, left = fitting(documents, budget - spared, count)
-        whole = [document for document in shown if not document.text.endswith(CUT_NOTE)]
+        shown, left = await run(size, fitting, documents, budget - spared, count)
+        whole = {document for document in shown if not document.text.endswith(CUT_NOTE)}
         rest = [document for document in documents if document not in whole]
-        summary = await self._summarise(rest, request.messages[-1].content, spared, count)
+        question = request.messages[-1].content
+        if self._summarise is extractive:
+            summary = await run(size, nearest, rest, question, spared, count)
+        else:
+            summary = await self._summarise(rest, question, spared, count)
         return "\n\n".join(filter(None, (_text(shown, self._order, documents), summary)))
+
+    def _chosen(
+        self, documents: list[Document], parts: Parts, request: Request, model: ServedModel, count: Count
+    ) -> tuple[int, list[Document], list[Document]]:
+        budget = self._budget(parts, request, model, count)
+        return budget, *fitting(documents, budget, count)
 
     def _budget(self, parts: Parts, request: Request, model: ServedModel, count: Count) -> int:
         """Tokens for documents: as asked, as the template says, or a share of the model's context; never more than the
         rest of the prompt and the answer leave."""
         template = self.templates.get(parts.template) if parts.template else None
         asked = parts.context_tokens or (template.context_tokens if template else None)
-        rest = sum(count(message.content) for message in request.messages)
+        context = model.context_length
+        rest = sum(tokens_up_to(message.content, context, count) for message in request.messages)
         answer = request.sampling.max_tokens or model.context_length // 4
         room = model.context_length - rest - min(answer, model.context_length // 2) - TEMPLATE_TOKENS
         return max(0, min(asked or int(model.context_length * self._share), room))
@@ -106,7 +125,7 @@ def counter(model: ServedModel) -> Count:
     if is_remote(model):
         return lambda text: -(-len(text) // CHARS_PER_TOKEN)
     tokenizer: Any = model.tokenizer
-    return lambda text: len(tokenizer(text, add_special_tokens=False)["input_ids"])
+    return lambda text: len(encode(tokenizer, text, special=False))
 
 
 def _text(shown: Sequence[Document], order: Order, given: Sequence[Document]) -> str:

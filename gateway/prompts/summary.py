@@ -14,6 +14,8 @@ Summarise = Callable[[Sequence[Document], str, int, Count], Awaitable[str]]
 """(documents, question, tokens it may have, how to count them) -> text; "" for nothing worth saying."""
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 MAX_SENTENCES = 2000
+MAX_CHARS = 200_000
+"""About a second of comparing words."""
 
 
 def summariser(name: str) -> Summarise | None:
@@ -33,10 +35,15 @@ def summariser(name: str) -> Summarise | None:
 
 
 async def extractive(documents: Sequence[Document], question: str, budget: int, count: Count) -> str:
-    """The sentences nearest to the question, by shared words, in the order in which they stood."""
+    return nearest(documents, question, budget, count)
+
+
+def nearest(documents: Sequence[Document], question: str, budget: int, count: Count) -> str:
+    """The sentences nearest to the question, by shared words, in the order in which they stood; of long documents only
+    the first `MAX_CHARS` of all together are read."""
     embedder = HashedNgrams()
-    asked = embedder.vector(question)
-    sentences = [s.strip() for d in documents for s in _SENTENCE.split(d.text) if s.strip()][:MAX_SENTENCES]
+    asked = embedder.vector(question[:MAX_CHARS])
+    sentences = _sentences(documents)
     near = sorted(range(len(sentences)), key=lambda i: -float(embedder.vector(sentences[i]) @ asked))
     kept: list[int] = []
     for index in near:
@@ -45,3 +52,15 @@ async def extractive(documents: Sequence[Document], question: str, budget: int, 
             kept.append(index)
             budget -= size
     return " ".join(sentences[index] for index in sorted(kept))
+
+
+def _sentences(documents: Sequence[Document]) -> list[str]:
+    found: list[str] = []
+    left = MAX_CHARS
+    for document in documents:
+        read = document.text[:left]
+        found += (s.strip() for s in _SENTENCE.split(read) if s.strip())
+        left -= len(read)
+        if left <= 0 or len(found) >= MAX_SENTENCES:
+            break
+    return found[:MAX_SENTENCES]

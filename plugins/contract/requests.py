@@ -204,6 +204,8 @@ class Request:
     """Template, variables and context documents, where the prompt is to be made of more than the messages."""
     explain: bool = False
     """The caller wants to know how the answer came about: what stages decided, and what stood behind each token."""
+    nbytes: int = 0
+    """Of the body it came in, where that was large; work on it then runs off the event loop."""
 
 
 @dataclass(frozen=True, slots=True)

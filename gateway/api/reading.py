@@ -1,0 +1,129 @@
+"""Reading bodies: how many values and messages one may have, and a thread for those that are large.
+
+    parsed = await house.reader.parse(request, parse_chat)
+
+A JSON parser holds the GIL until it has read the last value, and makes an object of each: bytes alone bound neither. So
+values are counted first, without making any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import is_dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from starlette.requests import Request
+
+from gateway.admin.guard import api_key_of
+from gateway.api.bodies import Parsed, read_json
+from gateway.leaving import unless_left
+from gateway.settings import ServerSettings
+from plugins import Request as Asked
+from plugins import RequestError, RequestTooLarge
+
+if TYPE_CHECKING:
+    from gateway.house import House
+
+P = TypeVar("P")
+LARGE = 32_768
+"""Bytes of a body from which on it is read in a thread: no more than that is parsed in a few milliseconds."""
+CHUNK = 262_144
+LISTS = {"messages": "max_messages", "input": "max_messages", "prompt": "max_messages", "tools": "max_tools"}
+"""Top-level lists of the dialects, and the settings that bound them."""
+
+
+class Reader:
+    """One for each gateway."""
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+        self._bounds = house.settings.server
+
+    async def parse(self, request: Request, parse: Callable[[Mapping[str, Any], str | None], P]) -> P:
+        """`parse(body as JSON, API key)`, in a thread where the body is large. Raises `RequestError`; `ClientLeft`
+        where the client left while it waited for the thread."""
+        body, key = await request.body(), api_key_of(request)
+        if len(body) <= LARGE:
+            return parse(self.tree(body), key)
+        tenant = self._house.identify(key).tenant  # nobody without a key has a large body read
+        work = self._house.work.run(tenant, len(body), self._parsed, body, parse, key)
+        return await unless_left(request.scope, request.receive, work)
+
+    async def parse_text(
+        self, text: str, tenant: str, parse: Callable[[Mapping[str, Any], str | None], P], key: str | None
+    ) -> P:
+        """The same for a message of a WebSocket."""
+        body = text.encode("utf-8", "surrogatepass")
+        return await self._house.work.run(tenant, len(body), self._parsed, body, parse, key, inline_bytes=LARGE)
+
+    def tree(self, body: bytes) -> dict[str, Any]:
+        """Raises `RequestError` for what is no JSON object, or has more of something than the settings allow."""
+        check_values(body, self._bounds.max_values)
+        found = read_json(body)
+        self.check(found)
+        return found
+
+    def check(self, tree: Mapping[str, Any]) -> None:
+        """Raises `RequestError` where a list is longer than the settings allow."""
+        for name, setting in LISTS.items():
+            found = tree.get(name)
+            if isinstance(found, list):
+                self._check_list(name, found, setting)
+
+    def _check_list(self, name: str, found: list[Any], setting: str) -> None:
+        most = getattr(self._bounds, setting)
+        if len(found) > most:
+            raise _too_many(f"`{name}` has {len(found)} entries", most, setting, name)
+        parts = sum([len(one["content"]) for one in found if type(one) is dict and type(one.get("content")) is list])
+        if parts > self._bounds.max_parts:
+            raise _too_many(f"`{name}` have {parts} content parts", self._bounds.max_parts, "max_parts", name)
+
+    def _parsed(self, body: bytes, parse: Callable[[Mapping[str, Any], str | None], P], key: str | None) -> P:
+        return sized(parse(self.tree(body), key), len(body))
+
+
+def check_values(body: bytes, most: int) -> None:
+    """Raises `RequestError` where there are more values in `body` than `most`: commas and brackets outside strings."""
+    if len(body) <= most or body.count(b",") + body.count(b"[") + body.count(b"{") <= most:
+        return
+    if count_values(body, most) > most:
+        raise _too_many(f"the body has more than {most} values", most, "max_values", None)
+
+
+def count_values(body: bytes, most: int) -> int:
+    """Commas and opening brackets outside strings; counting ends soon after `most`."""
+    inside, counted, at = False, 0, 0
+    while at < len(body) and counted <= most:
+        end = min(at + CHUNK, len(body))
+        while end < len(body) and body[end - 1] == 0x5C:  # a run of backslashes is not cut
+            end += 1
+        piece, inside = _outside(body[at:end], inside)
+        counted += sum(int(np.count_nonzero(piece == mark)) for mark in b",[{")
+        at = end
+    return counted
+
+
+def _outside(piece: bytes, inside: bool) -> tuple[Any, bool]:
+    """(the bytes of `piece` outside strings, uint8; whether it ends inside of one)."""
+    if b"\\" in piece:
+        piece = piece.replace(b"\\\\", b"__").replace(b'\\"', b"__")
+    read = np.frombuffer(piece, np.uint8)
+    quotes = (read == 0x22).cumsum(dtype=np.int64) + inside
+    return read[(quotes & 1) == 0], bool(quotes[-1] & 1)
+
+
+def sized(parsed: P, nbytes: int) -> P:
+    """`parsed`, with the size of its body in every request that it holds."""
+    if isinstance(parsed, tuple):
+        return tuple(sized(one, nbytes) for one in parsed)  # type: ignore[return-value]
+    if isinstance(parsed, Asked):
+        return replace(parsed, nbytes=nbytes)  # type: ignore[return-value]
+    if isinstance(parsed, Parsed) and is_dataclass(parsed):
+        more = {name: sized(getattr(parsed, name), nbytes) for name in ("request", "requests") if hasattr(parsed, name)}
+        return replace(parsed, **more)
+    return parsed
+
+
+def _too_many(found: str, most: int, setting: str, param: str | None) -> RequestError:
+    return RequestTooLarge(f"{found}; this gateway reads at most {most} ([server] {setting}): send less", param=param)
