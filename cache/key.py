@@ -28,6 +28,7 @@ OUTSIDE: Mapping[str, str] = {
     "cache": "whether a kept answer will do",
     "reuse": "whether a kept answer will do",
     "explain": "what is said about the answer",
+    "nbytes": "how it was read",
     "parts": "became messages; the version of the template is keyed",
 }
 """Fields of a request that are no part of its key, and why. Every other field is: a test reads them off the type."""

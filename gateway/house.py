@@ -22,6 +22,7 @@ from gateway.accounts import Accounts
 from gateway.accounts.metrics import AccountMetrics
 from gateway.api.chat_answer import completion
 from gateway.api.offline import Offline
+from gateway.api.reading import Reader
 from gateway.batches import Batches
 from gateway.generators import Generators
 from gateway.offloop import Work
@@ -117,6 +118,7 @@ class House:
         self.kitchen = Kitchen(settings.prompts)
         self.routes = RouteTable(settings.routing)
         self.work = Work(settings.work)
+        self.reader = Reader(self)
         self.places = Places(settings.routing.queues, settings.server.shed_s)
         stages = self._stages()
         self.shows_content = wanted(environ, settings.telemetry.content)

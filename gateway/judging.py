@@ -11,10 +11,25 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from gateway.exchange import Exchange
+from gateway.lengths import size_of
 from gateway.policy import RailSlot
 from gateway.screening import ACTIONS, within
-from plugins import InputRail, Message, OutputRail, Request, ScreenResult, SluicegateError, StageFailed, Verdict
+from plugins import (
+    InputRail,
+    Message,
+    OutputRail,
+    Overloaded,
+    RailSession,
+    RateLimited,
+    Request,
+    ScreenResult,
+    SluicegateError,
+    StageFailed,
+    Verdict,
+)
 from safety import Conduct
+
+PIECE_CHARS = 8192
 
 
 @dataclass(slots=True)
@@ -42,7 +57,7 @@ async def judge(exchange: Exchange, text: str) -> Judgement:
             await _screened(exchange, name, rail, conduct, request, judgement)
     for name, output in exchange.pinned.moderate:
         if (conduct := _called(exchange, "moderate", name, judgement)) is not None:
-            _moderated(exchange, name, output, conduct, request, judgement)
+            await _moderated(exchange, name, output, conduct, request, judgement)
     return judgement
 
 
@@ -74,15 +89,18 @@ async def _screened(
     judgement.add(name, action, score, acts=conduct.mode == "enforce")
 
 
-def _moderated(
+async def _moderated(
     exchange: Exchange, name: str, rail: OutputRail, conduct: Conduct, request: Request, judgement: Judgement
 ) -> None:
+    """A rail for answers keeps the thread that it runs on: what is long it reads on one beside the event loop."""
     judgement.scores.setdefault(name, 0.0)
+    work, size, text = exchange.pinned.work, size_of(exchange.request), request.messages[0].content
     try:
         session = rail.open(request, exchange.caller, "content")
-        first = session.feed(request.messages[0].content)
-        verdicts = [first] if first.block is not None else [first, session.close()]
+        verdicts = await work.run(exchange.caller.tenant, size, _read, session, text)
         labels = [label for verdict in verdicts for label in _labels(verdict)]
+    except (RateLimited, Overloaded):
+        raise
     except Exception as error:
         _failed(exchange, "moderate", name, conduct, judgement, error)
         return
@@ -90,6 +108,16 @@ def _moderated(
     for label in labels:
         for category in (name, f"{name}/{label}"):
             judgement.add(category, "redact", 1.0, acts=conduct.mode == "enforce")
+
+
+def _read(session: RailSession, text: str) -> list[Verdict]:
+    """In pieces, so that a rail in compiled code lets the event loop have its turn. Ends with the first that blocks."""
+    verdicts: list[Verdict] = []
+    for at in range(0, len(text), PIECE_CHARS):
+        verdicts.append(session.feed(text[at : at + PIECE_CHARS]))
+        if verdicts[-1].block is not None:
+            return verdicts
+    return [*verdicts, session.close()]
 
 
 def _labels(verdict: Verdict) -> Iterator[str]:

@@ -12,6 +12,15 @@ class ServerSettings:
     host: str = "127.0.0.1"
     port: int = 8000
     max_body_bytes: int = 8 * 1024 * 1024
+    max_values: int = 100_000
+    """Of JSON in one body: numbers, texts, lists and objects, however deep."""
+    max_messages: int = 4096
+    """Of one request; also items of `input` and prompts."""
+    max_parts: int = 8192
+    """Of content, in all messages of a request."""
+    max_tools: int = 1024
+    max_moderated_chars: int = 1_000_000
+    """Of all texts of one request to `/v1/moderations`."""
     heartbeat_s: float = 15.0
     """A comment line is sent on a stream that was silent for so long, so that proxies keep it open."""
     drain_s: float = 10.0

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Request
 
-from gateway.admin import api_key_of
 from gateway.api.chat_answer import ChunkWriter, completion
 from gateway.api.chat_request import parse_chat
 from gateway.api.serving import served
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 def add_chat_routes(router: APIRouter, house: House) -> None:
     @router.post("/v1/chat/completions")
     async def chat_completions(request: Request) -> Any:
-        parsed = parse_chat(await request.body(), api_key_of(request))
+        parsed = await house.reader.parse(request, parse_chat)
         return await served(
             house,
             request,

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from gateway.admin import api_key_of
 from gateway.api.bodies import in_words_of
 from gateway.api.completions_answer import TextWriter, completions
 from gateway.api.completions_request import ParsedCompletions, parse_completions
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 def add_completions_routes(router: APIRouter, house: House) -> None:
     @router.post("/v1/completions")
     async def create_completion(request: Request) -> Any:
-        parsed = parse_completions(await request.body(), api_key_of(request))
+        parsed = await house.reader.parse(request, parse_completions)
         if len(parsed.requests) > 1:
             return await _several(house, request, parsed)
         return await served(

@@ -15,6 +15,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.api.errors import answer_of, client_left
+from gateway.leaving import ClientLeft
 from plugins import SluicegateError
 
 Endpoint = Callable[[Request], Awaitable[Any]]
@@ -45,6 +46,6 @@ class Direct:
             response = await endpoint(request)
         except SluicegateError as error:
             response = answer_of(request, error)
-        except ClientDisconnect:
+        except (ClientDisconnect, ClientLeft):
             response = client_left(request)
         await response(scope, receive, send)

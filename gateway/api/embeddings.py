@@ -13,7 +13,6 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import Field
 
-from gateway.admin import api_key_of
 from gateway.api.bodies import read_body
 from gateway.api.extras import extension
 from gateway.api.heeding import Wire, ignored_in
@@ -47,7 +46,7 @@ class EmbeddingRequest(Wire):
 def add_embeddings_routes(router: APIRouter, house: House) -> None:
     @router.post("/v1/embeddings")
     async def create_embeddings(request: Request) -> Any:
-        wire, asked = parse_embeddings(await request.body(), api_key_of(request))
+        wire, asked = await house.reader.parse(request, parse_embeddings)
         house.check_ready()
         try:
             found, exchange = await unless_left(request.scope, request.receive, _embedded(house, request, asked))

@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from gateway.api.messages_answer import message_error
+from gateway.leaving import ClientLeft
 from plugins import RequestError, ServiceError, SluicegateError
 
 log = logging.getLogger("sluicegate.http")
@@ -94,6 +95,7 @@ def add_error_handlers(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, http)
     app.add_exception_handler(RequestValidationError, malformed)
     app.add_exception_handler(ClientDisconnect, gone)
+    app.add_exception_handler(ClientLeft, gone)
     app.add_exception_handler(Exception, unexpected)
 
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Request
 
-from gateway.admin import api_key_of
 from gateway.api.messages_answer import MessageWriter, message
 from gateway.api.messages_request import parse_messages
 from gateway.api.serving import served
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 def add_messages_routes(router: APIRouter, house: House) -> None:
     @router.post("/v1/messages")
     async def create_message(request: Request) -> Any:
-        parsed = parse_messages(await request.body(), api_key_of(request))
+        parsed = await house.reader.parse(request, parse_messages)
         return await served(
             house,
             request,

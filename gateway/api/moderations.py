@@ -6,6 +6,7 @@ Categories are those of the rails, not OpenAI's thirteen: `false` for something 
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import orjson
@@ -13,7 +14,6 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from gateway.admin.guard import api_key_of
 from gateway.api.bodies import read_body
 from gateway.api.embeddings import NO_ANSWER
 from gateway.api.heeding import Wire, ignored_in
@@ -22,7 +22,7 @@ from gateway.delivery import Nobody
 from gateway.judging import Judgement
 from gateway.leaving import ClientLeft, unless_left
 from gateway.telemetry import parent_context
-from plugins import Message
+from plugins import Message, RequestTooLarge
 from plugins import Request as Asked
 
 if TYPE_CHECKING:
@@ -48,16 +48,8 @@ class ModerationRequest(Wire):
 def add_moderation_routes(router: APIRouter, house: House) -> None:
     @router.post("/v1/moderations", tags=["safety"])
     async def create_moderation(request: Request) -> Any:
-        wire = read_body(await request.body(), ModerationRequest, {})
-        texts = [wire.input] if isinstance(wire.input, str) else [_text(part) for part in wire.input]
-        asked = Asked(
-            id=f"modr-{uuid.uuid4().hex}",
-            model=wire.model,
-            messages=tuple(Message("user", text) for text in texts),
-            api_key=api_key_of(request),
-            sampling=NO_ANSWER,
-            cache=False,
-        )
+        wire, asked = await house.reader.parse(request, parse_moderation)
+        _check_length(asked, house.settings.server.max_moderated_chars)
         house.check_ready()
         context, route = parent_context(request.headers), request.scope["path"]
         try:
@@ -66,6 +58,30 @@ def add_moderation_routes(router: APIRouter, house: House) -> None:
             return Nobody()
         ignored = ignored_in(wire)
         return Response(_body(asked, found, ignored), media_type=JSON, headers=told(ignored))
+
+
+def parse_moderation(body: Mapping[str, Any], api_key: str | None = None) -> tuple[ModerationRequest, Asked]:
+    """Raises `RequestError` that names the field by path."""
+    wire = read_body(body, ModerationRequest, {})
+    texts = [wire.input] if isinstance(wire.input, str) else [_text(part) for part in wire.input]
+    return wire, Asked(
+        id=f"modr-{uuid.uuid4().hex}",
+        model=wire.model,
+        messages=tuple(Message("user", text) for text in texts),
+        api_key=api_key,
+        sampling=NO_ANSWER,
+        cache=False,
+    )
+
+
+def _check_length(asked: Asked, most: int) -> None:
+    chars = sum(len(message.content) for message in asked.messages)
+    if chars > most:
+        raise RequestTooLarge(
+            f"`input` has {chars} characters; this gateway judges at most {most} a request ([server] "
+            "max_moderated_chars): send it in parts",
+            param="input",
+        )
 
 
 def _text(part: str | TextInput) -> str:

@@ -43,6 +43,7 @@ class Offline:
             self._house.check_ready()
             if body.get("stream"):
                 raise RequestError("in a batch nothing is streamed; leave `stream` out", param="stream")
+            self._house.reader.check(body)
             return await self._answer(endpoint, body, key_id)
         except (RateLimited, Overloaded):
             raise

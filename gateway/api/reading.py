@@ -18,7 +18,6 @@ from starlette.requests import Request
 from gateway.admin.guard import api_key_of
 from gateway.api.bodies import Parsed, read_json
 from gateway.leaving import unless_left
-from gateway.settings import ServerSettings
 from plugins import Request as Asked
 from plugins import RequestError, RequestTooLarge
 
@@ -95,12 +94,12 @@ def count_values(body: bytes, most: int) -> int:
     """Commas and opening brackets outside strings; counting ends soon after `most`."""
     inside, counted, at = False, 0, 0
     while at < len(body) and counted <= most:
-        end = min(at + CHUNK, len(body))
-        while end < len(body) and body[end - 1] == 0x5C:  # a run of backslashes is not cut
-            end += 1
-        piece, inside = _outside(body[at:end], inside)
-        counted += sum(int(np.count_nonzero(piece == mark)) for mark in b",[{")
-        at = end
+        piece = body[at : at + CHUNK]
+        if len(piece) == CHUNK and (CHUNK - len(piece.rstrip(b"\\"))) % 2:
+            piece = piece[:-1]  # what escapes and what is escaped stay together
+        at += len(piece)
+        outside, inside = _outside(piece, inside)
+        counted += sum(int(np.count_nonzero(outside == mark)) for mark in b",[{")
     return counted
 
 
@@ -118,7 +117,7 @@ def sized(parsed: P, nbytes: int) -> P:
     if isinstance(parsed, tuple):
         return tuple(sized(one, nbytes) for one in parsed)  # type: ignore[return-value]
     if isinstance(parsed, Asked):
-        return replace(parsed, nbytes=nbytes)  # type: ignore[return-value]
+        return replace(parsed, nbytes=nbytes)
     if isinstance(parsed, Parsed) and is_dataclass(parsed):
         more = {name: sized(getattr(parsed, name), nbytes) for name in ("request", "requests") if hasattr(parsed, name)}
         return replace(parsed, **more)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def add_responses_routes(router: APIRouter, house: House) -> None:
     @router.post("/v1/responses")
     async def create_response(request: Request) -> Any:
-        parsed = parse_response(await request.body(), api_key_of(request))
+        parsed = await house.reader.parse(request, parse_response)
         echo = parsed.echo or {}
         return await served(
             house,

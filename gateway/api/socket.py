@@ -11,14 +11,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import orjson
 from fastapi import APIRouter, Response, WebSocket, WebSocketDisconnect
 
 from gateway.admin import api_key_of
-from gateway.api.bodies import read_json
+from gateway.api.bodies import Parsed
 from gateway.api.chat_answer import ChunkWriter
 from gateway.api.chat_request import parse_chat
 from gateway.api.errors import error_body, error_status
@@ -121,10 +122,9 @@ class Conversation:
         await self._socket.send_text(DONE)
 
     async def _stream(self, message: str) -> None:
-        tree = read_json(message.encode("utf-8", "surrogatepass"))
-        if tree.get("stream", True) is not True:
-            raise RequestError("over a socket every answer is streamed; leave `stream` out", param="stream")
-        parsed = parse_chat(tree | {"stream": True}, api_key_of(self._socket))
+        key = api_key_of(self._socket)
+        tenant = self._house.identify(key).tenant
+        parsed = await self._house.reader.parse_text(message, tenant, _parsed, key)
         self._house.check_ready()
         pipeline = self._house.pipeline
         context, route = parent_context(self._socket.headers), self._socket.url.path
@@ -143,6 +143,12 @@ class Conversation:
         for event in frame.decode().split("\n\n"):
             if event:
                 await self._socket.send_text(event.removeprefix("data: "))
+
+
+def _parsed(tree: Mapping[str, Any], key: str | None) -> Parsed:
+    if tree.get("stream", True) is not True:
+        raise RequestError("over a socket every answer is streamed; leave `stream` out", param="stream")
+    return parse_chat({**tree, "stream": True}, key)
 
 
 def _is_cancel(message: str) -> bool:

@@ -77,6 +77,7 @@ OTHER_REQUEST: Mapping[str, Any] = {
     "cache": False,
     "reuse": Reuse(tags=("a",)),
     "explain": True,
+    "nbytes": 100_000,
     "parts": Parts("t"),
 }
 MESSAGE: Mapping[str, Any] = {
