@@ -24,8 +24,8 @@ import httpx
 
 from plugins import ConfigurationError
 
-HARMLESS = ("benign", "safe", "clean", "near_miss", "harmless")
-HARMFUL = ("attack", "unsafe", "leak", "toxic", "harmful")
+HARMLESS = ("benign", "safe", "clean", "near_miss", "harmless", "0", "false")
+HARMFUL = ("attack", "unsafe", "leak", "toxic", "harmful", "1", "true")
 CAUGHT_CODES = ("content_filter", "pending_review")
 PASSED_CODES = ("context_length_exceeded",)
 """Refused for other reasons, after the input rails had let it through."""
@@ -76,7 +76,8 @@ def run(parsed: argparse.Namespace) -> int:
 
 
 def rows_of(path: Path, limit: int = 0) -> Iterator[Row]:
-    """Raises `ConfigurationError` that names the line. Labels that say neither are left out."""
+    """Raises `ConfigurationError` that names the line. Rows with another label are left out and named on stderr."""
+    left_out: list[tuple[int, str]] = []
     try:
         with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
             lines = [line for line in file if line.strip()]
@@ -90,6 +91,15 @@ def rows_of(path: Path, limit: int = 0) -> Iterator[Row]:
             raise ConfigurationError(f"{path}, line {number}: expected an object with `text` and `label`") from error
         if label in (*HARMLESS, *HARMFUL):
             yield Row(text, label in HARMFUL, str(tree.get("category") or path.name.removesuffix(".jsonl.gz")))
+        else:
+            left_out.append((number, label))
+    if left_out:
+        number, label = left_out[0]
+        print(
+            f"sluicegate redteam: {path}: {len(left_out)} rows left out, the first in line {number}: label {label!r} is "
+            f"neither harmful ({', '.join(HARMFUL)}) nor harmless ({', '.join(HARMLESS)})",
+            file=sys.stderr,
+        )
 
 
 async def _attack(parsed: argparse.Namespace, rows: list[Row]) -> list[Result]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gateway.cli import main
-from gateway.redteam import Result, Row, summary
+from gateway.redteam import Result, Row, rows_of, summary
 from gateway.testing import TestApp
 
 ROWS = [
@@ -80,6 +80,14 @@ def test_a_line_that_is_no_row_is_named(tmp_path: Path, capsys: Any) -> None:
     path.write_text('{"text": "a", "label": "attack"}\n{"text": "b"}\n')
     assert main(["redteam", str(path)]) == 2
     assert "line 2" in capsys.readouterr().err
+
+
+def test_numbers_are_labels_and_what_is_left_out_is_named(tmp_path: Path, capsys: Any) -> None:
+    path = tmp_path / "rows.jsonl"
+    labels = ("1", "0", "true", "false", '"perhaps"', '"pii"')
+    path.write_text("".join(f'{{"text": "a", "label": {label}}}\n' for label in labels))
+    assert [row.harmful for row in rows_of(path)] == [True, False, True, False]
+    assert "2 rows left out, the first in line 5: label 'perhaps'" in capsys.readouterr().err
 
 
 def test_intervals_are_wilsons() -> None:
