@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from gateway.accounts.commands import add_keys
 from gateway.bench import add_bench
 from gateway.cache_commands import add_cache
+from gateway.mask_command import add_mask
 from gateway.plugin_commands import add_plugins
 from gateway.redteam import add_redteam
 from gateway.size_command import add_size
@@ -48,6 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     demo = commands.add_parser("demo", help="start a gateway, extract from a document, show every step, stop")
     demo.set_defaults(run=_demo)
     add_size(commands)
+    add_mask(commands)
     add_bench(commands)
     add_cache(commands)
     add_plugins(commands)

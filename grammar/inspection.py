@@ -1,0 +1,97 @@
+"""Why a mask takes as long as it does: a text followed token by token, with the time of each part of the package.
+
+Times are CPU time under Python's profiler, which makes Python code about twice as slow as it is otherwise and leaves
+compiled loops as they are: compare the parts of a step with one another, and steps with steps.
+"""
+
+from __future__ import annotations
+
+import cProfile
+import pstats
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from grammar.matcher import CompiledGrammar
+
+_ROOT = Path(__file__).parent
+_FOLDERS = {
+    "automata": "automata",
+    "blocked": "blocklist",
+    "completion": "completion",
+    "lark": "parser",
+    "schema": "schema",
+    "tags": "tags",
+}
+_FILES = {
+    "tries": ("trie", "kernels", "slices", "classify", "steady", "seams", "vocabulary", "vocabularies", "beyond"),
+    "automata": ("counted", "lexemes", "leaves", "literals", "spelling", "json_escapes"),
+    "guards": ("guards", "demands", "reach", "tape", "region_tape", "repeats"),
+    "completion": ("forced",),
+}
+_PART_OF_FILE = {name: part for part, names in _FILES.items() for name in names}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One token and the mask before it. `parts`: seconds by part of the package; `allowed`: tokens that the mask
+    leaves; `readings`: ways to understand the text so far; `made`: memory blocks that the step left behind."""
+
+    token_id: int
+    token: bytes
+    readings: int
+    allowed: int
+    mask_s: float
+    accept_s: float
+    parts: dict[str, float]
+    made: int
+
+
+def inspect(compiled: CompiledGrammar, token_ids: Iterable[int]) -> Iterator[Step]:
+    """Fill the mask before each token, then accept it. Raises `TokenRejected` at the first token that is refused."""
+    matcher, vocabulary = compiled.matcher(), compiled.vocabulary
+    row = np.zeros(vocabulary.row_words, np.int32)
+    for token_id in token_ids:
+        readings = len(matcher._at.threads)
+        blocks = sys.getallocatedblocks()
+        profile = cProfile.Profile(time.thread_time, builtins=False)
+        mask_s = _timed(profile, lambda: matcher.fill_mask(row))
+        allowed = int(np.bitwise_count(row.view(np.uint32)).sum())
+        accept_s = _timed(profile, lambda token_id=token_id: matcher.accept(token_id))  # type: ignore[misc]
+        made = sys.getallocatedblocks() - blocks
+        word = vocabulary.words[token_id]
+        yield Step(token_id, word, readings, allowed, mask_s, accept_s, _parts(profile), made)
+
+
+def _timed(profile: cProfile.Profile, act: Callable[[], object]) -> float:
+    began = time.thread_time()
+    profile.enable()
+    try:
+        act()
+    finally:
+        profile.disable()
+    return time.thread_time() - began
+
+
+def _parts(profile: cProfile.Profile) -> dict[str, float]:
+    found: Counter[str] = Counter()
+    for (file, _, _), (_, _, own_s, _, _) in pstats.Stats(profile).stats.items():  # type: ignore[attr-defined]
+        if own_s > 0:
+            found[part_of(file)] += own_s
+    return dict(found.most_common())
+
+
+def part_of(file: str) -> str:
+    """The part of the package that a source file belongs to; `frames` is what follows a value's structure."""
+    try:
+        inside = Path(file).relative_to(_ROOT)
+    except ValueError:
+        return "other"
+    if len(inside.parts) > 1:
+        return _FOLDERS.get(inside.parts[0], "other")
+    return _PART_OF_FILE.get(inside.stem, "frames")
