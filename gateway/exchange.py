@@ -12,6 +12,8 @@ from gateway.policy import Policy
 from gateway.routing.places import Place
 from gateway.shape import Shape
 from gateway.telemetry import TraceIds
+from gateway.upstream.counting import added, within_one
+from gateway.upstream.model import is_remote
 from plugins import (
     Answer,
     Caller,
@@ -32,6 +34,7 @@ from plugins import (
 )
 from plugins.facts import quick
 
+NOTHING = Usage()
 PLAIN = Shape(None)
 EVERYTHING = Policy()
 
@@ -83,7 +86,11 @@ class Exchange:
     shape: Shape = PLAIN
     """What the whole output looks like, thoughts and calls of tools included."""
     grammar: CompiledGrammar | None = None
+    tool_grammars: Mapping[str, CompiledGrammar] = field(default_factory=dict)
+    """Of the arguments of tools, where another server calls them."""
     generation: Generation | None = None
+    spent: Usage = NOTHING
+    """What other servers were paid for generations before this one, whose answers nobody got."""
     moderation: Moderation | None = None
     stages: Stages | None = None
     """Those that were in place when it was opened; it ends on them, whatever is configured meanwhile."""
@@ -129,7 +136,10 @@ class Exchange:
 
     @property
     def usage(self) -> Usage:
-        return self.generation.usage if self.generation else self.read
+        now = self.generation.usage if self.generation else self.read
+        if self.spent == NOTHING:
+            return now
+        return within_one(self.request, self.served.context_length, added(self.spent, now))
 
     @property
     def told_usage(self) -> Usage:
@@ -175,6 +185,12 @@ class Exchange:
         else:
             self.gaps_s.append(now - self.last_delta_at)
         self.last_delta_at = now
+
+    def supersede(self) -> None:
+        """Another generation takes the place of this one: what another server was asked stays charged."""
+        if self.generation is not None and is_remote(self.served):
+            self.spent = added(self.spent, self.generation.usage)
+        self.generation = None
 
     def cancel(self) -> None:
         if self.generation is not None:

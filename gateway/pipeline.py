@@ -265,8 +265,9 @@ class Pipeline:
             raise error
         log.warning("request %s: %s instead of %s (%s)", exchange.request.id, found, exchange.failed[-1], error.code)
         exchange.cancel()
+        exchange.supersede()
         _give_up(exchange)
-        exchange.cached = exchange.hit = exchange.grammar = exchange.generation = None
+        exchange.cached = exchange.hit = exchange.grammar = None
         exchange.seat = exchange.place = None
         exchange.recalls.clear()
         exchange.model = models[found]

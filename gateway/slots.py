@@ -6,6 +6,7 @@ place when it was opened, whatever is configured meanwhile.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Sequence
@@ -38,6 +39,7 @@ from plugins import (
     ContentBlocked,
     Generation,
     Generator,
+    GrammarError,
     InputRail,
     Job,
     OutputRail,
@@ -178,6 +180,9 @@ class Slots:
             note.outcome = exchange.seat.role if exchange.cached is None else "shared"
 
     async def constrain(self, exchange: Exchange) -> None:
+        if is_remote(exchange.served) and exchange.request.callable_tools and exchange.cached is None:
+            self._validator.prepare(exchange.request)
+            exchange.tool_grammars = await self._of_tools(exchange)
         constraint = exchange.shape.constraint or _of_free_text(exchange.pinned.constrain[1])
         if constraint is None or exchange.cached is not None:
             return
@@ -191,7 +196,20 @@ class Slots:
             if exchange.not_enforced:
                 note.detail["not_enforced"] = list(exchange.not_enforced)
 
+    async def _of_tools(self, exchange: Exchange) -> dict[str, CompiledGrammar]:
+        """What judges arguments while they stream; a schema that is not enforced here judges them at their end."""
+        found: dict[str, CompiledGrammar] = {}
+        _, constrainer = exchange.pinned.constrain
+        for tool in exchange.request.callable_tools if exchange.request.stream else ():
+            constraint = judged(Constraint("json_schema", tool.parameters))
+            with contextlib.suppress(GrammarError):
+                grammar = await constrainer.compile(constraint, exchange.served) if constraint is not None else None
+                if isinstance(grammar, CompiledGrammar):
+                    found[tool.name] = grammar
+        return found
+
     async def generate(self, exchange: Exchange) -> None:
+        exchange.supersede()
         if exchange.cached is not None:
             exchange.generation = Replay(exchange.cached)
             return
@@ -213,11 +231,15 @@ class Slots:
                 explain=request.explain,
                 traceparent=exchange.trace.traceparent,
                 request=request,
+                tool_grammars=exchange.tool_grammars,
             )
             exchange.pinned.places.shed(generator, job.model, job.priority)
             if exchange.place is None:
                 exchange.place = await exchange.pinned.places.take(job.model, job.priority)
             exchange.generation = await generator.generate(job)
+            begin = getattr(exchange.generation, "begin", None)
+            if begin is not None:
+                await begin()
             note.outcome = "queued"
 
     async def moderate(self, exchange: Exchange) -> AsyncGenerator[Delta, None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +14,7 @@ from gateway.routing import ByName
 from gateway.routing.tiers import Tiers
 from gateway.settings import Settings
 from gateway.telemetry import Metrics, MetricsRecorder
+from gateway.telemetry.content import wanted
 from gateway.upstream.settings import UpstreamSettings
 from plugins import ConfigurationError, Outcome, RegistryLike
 
@@ -45,7 +47,8 @@ def register(registry: RegistryLike, settings: Settings, metrics: Metrics, accou
     registry.add("route", "by-name", lambda table: _plain(table, ByName()))
     registry.add("route", "tiers", lambda table: Tiers(**table))
     registry.add("assemble", "chat-template", _chat_template)
-    registry.add("generate", "upstream", _upstream)
+    shows = wanted(os.environ, settings.telemetry.content)
+    registry.add("generate", "upstream", lambda table: _upstream(table, shows))
     registry.add("record", "metrics", lambda table: _plain(table, MetricsRecorder(metrics)))
     registry.add("record", "log", lambda table: _plain(table, LogRecorder()))
 
@@ -56,14 +59,14 @@ def _plain(table: Mapping[str, Any], stage: Any) -> Any:
     return stage
 
 
-def _upstream(table: Mapping[str, Any]) -> Any:
+def _upstream(table: Mapping[str, Any], shows_messages: bool) -> Any:
     try:
         from gateway.upstream.generator import Upstream
     except ImportError as error:
         raise ConfigurationError(
             "generate.upstream needs the package aiohttp; pip install 'sluicegate[upstream]'"
         ) from error
-    return Upstream(UpstreamSettings.of(table))
+    return Upstream(UpstreamSettings.of(table), shows_messages=shows_messages)
 
 
 def _chat_template(table: Mapping[str, Any]) -> ChatTemplate:

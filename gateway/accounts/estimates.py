@@ -9,7 +9,7 @@ import orjson
 
 from gateway.accounts.meter import Need
 from gateway.accounts.prices import Prices
-from plugins import Request
+from plugins import Message, Request
 
 ASSUMED_ANSWER_TOKENS = 1024
 """Counted against tokens a minute for an answer without `max_tokens`; the true number is settled afterwards."""
@@ -35,7 +35,18 @@ def need_of(request: Request, prices: Prices, context_of: ContextLength, *, budg
         return Need(tokens, 0)
     model = request.model if prices.knows(request.model) else prices.dearest()
     most = choices * min(asked or context, context)
-    return Need(tokens, prices.most_nanos(model, min(_prompt_bytes(request), context), most))
+    return Need(tokens, prices.most_nanos(model, most_read(request, context), most))
+
+
+def most_read(request: Request, context: int) -> int:
+    """Tokens of the prompt, never too few."""
+    return min(_prompt_bytes(request), context)
+
+
+def fairly_read(request: Request) -> int:
+    """Tokens of the prompt where nobody has counted them, never more than `most_read`."""
+    shown = _shown_bytes(request) if request.tools or request.constraint is not None else 0
+    return -(-(_message_chars(request) + shown) // CHARS_PER_TOKEN)
 
 
 def _choices(request: Request) -> int:
@@ -45,15 +56,26 @@ def _choices(request: Request) -> int:
 
 def _prompt_chars(request: Request) -> int:
     documents = request.parts.documents if request.parts is not None else ()
-    return sum(len(m.content) for m in request.messages) + sum(len(document.text) for document in documents)
+    return _message_chars(request) + sum(len(document.text) for document in documents)
+
+
+def _message_chars(request: Request) -> int:
+    return sum(len(m.content) + _call_chars(m) for m in request.messages)
+
+
+def _call_chars(message: Message) -> int:
+    """Of what a message shows besides its content: names, ids, and calls with their arguments."""
+    written = sum(len(c.id) + len(c.name) + len(c.arguments) for c in message.tool_calls)
+    return written + len(message.name or "") + len(message.tool_call_id or "")
 
 
 def _prompt_bytes(request: Request) -> int:
     """At most. What a template of the operator's adds is not known here: the prompt may then be as long as it can."""
     if request.parts is not None:
         return UNKNOWN_CONTEXT
-    text = sum(len(message.content.encode("utf-8", "surrogatepass")) for message in request.messages)
-    return text + _shown_bytes(request) + TEMPLATE_TOKENS + 2 * MESSAGE_TOKENS * len(request.messages)
+    text = sum(len(m.content.encode("utf-8", "surrogatepass")) + 4 * _call_chars(m) for m in request.messages)
+    calls = TOOL_TOKENS * sum(len(message.tool_calls) for message in request.messages)
+    return text + calls + _shown_bytes(request) + TEMPLATE_TOKENS + 2 * MESSAGE_TOKENS * len(request.messages)
 
 
 def _shown_bytes(request: Request) -> int:

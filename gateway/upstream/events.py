@@ -7,9 +7,9 @@ from typing import Any
 
 import orjson
 
+from gateway.upstream.bounds import Bounds
 from plugins import SluicegateError
 
-MAX_LINE_BYTES = 8 * 1024 * 1024
 DONE = b"[DONE]"
 
 
@@ -19,35 +19,58 @@ class Broken(SluicegateError):
     code = "upstream_failed"
 
 
-async def whole(pieces: AsyncIterator[bytes]) -> dict[str, Any]:
+class Malformed(Broken):
+    """What no server sends that means well: past a bound, or of a wrong type. It is not asked for again."""
+
+
+class TimeUp(Exception):
+    """The time that the request was given is over."""
+
+
+async def whole(pieces: AsyncIterator[bytes], bounds: Bounds) -> dict[str, Any]:
     """An answer that is not streamed, as if it had been: one chunk with all of it. Raises `Broken`."""
-    body = b""
+    body = bytearray()
     async for piece in pieces:
         body += piece
-        if len(body) > MAX_LINE_BYTES:
-            raise Broken(f"the server sent an answer of more than {MAX_LINE_BYTES} bytes")
-    found = _parsed(body)
+        if len(body) > bounds.event_bytes:
+            raise Malformed(f"the server sent an answer of more than {bounds.event_bytes} bytes")
+    found = _parsed(bytes(body))
     choices = found.get("choices")
-    if not isinstance(choices, list) or not all(isinstance(choice, dict) for choice in choices):
-        raise Broken("the server sent no chat completion")
+    if type(choices) is not list or not all(type(choice) is dict for choice in choices):
+        raise Malformed("the server sent no chat completion")
     return {**found, "choices": [{**choice, "delta": choice.get("message")} for choice in choices]}
 
 
-async def chunks(pieces: AsyncIterator[bytes]) -> AsyncGenerator[dict[str, Any], None]:
+async def chunks(pieces: AsyncIterator[bytes], bounds: Bounds) -> AsyncGenerator[dict[str, Any], None]:
     """JSON objects of `data:` lines until `[DONE]`. Raises `Broken` where the stream ends without it, or is none."""
-    rest = b""
+    begun: list[bytes] = []  # of a line whose end has not come
+    held, seen = 0, 0
     async for piece in pieces:
-        rest += piece
-        *lines, rest = rest.split(b"\n")
+        seen += len(piece)
+        if seen > bounds.answer_bytes:
+            raise Malformed(f"the server sent a stream of more than {bounds.answer_bytes} bytes")
+        *lines, rest = piece.split(b"\n")
+        if lines and begun:
+            lines[0] = b"".join([*begun, lines[0]])
+            begun, held = [], 0
         for line in lines:
+            if len(line) > bounds.event_bytes:
+                raise _too_long(bounds)
             data = _data(line)
             if data == DONE:
                 return
             if data:
                 yield _parsed(data)
-        if len(rest) > MAX_LINE_BYTES:
-            raise Broken(f"the server sent a line of more than {MAX_LINE_BYTES} bytes")
+        if rest:
+            begun.append(rest)
+            held += len(rest)
+            if held > bounds.event_bytes:
+                raise _too_long(bounds)
     raise Broken("the server ended its stream in the middle")
+
+
+def _too_long(bounds: Bounds) -> Malformed:
+    return Malformed(f"the server sent a line of more than {bounds.event_bytes} bytes")
 
 
 def _data(line: bytes) -> bytes:
@@ -56,12 +79,14 @@ def _data(line: bytes) -> bytes:
 
 
 def _parsed(data: bytes) -> dict[str, Any]:
+    """No number is NaN or infinite, no string holds half of a surrogate pair, nothing is deeper than 1024: the parser
+    refuses them all. Whole numbers past 64 bits come as floats, which no reader takes for a whole number."""
     try:
         found = orjson.loads(data)
     except orjson.JSONDecodeError as error:
         raise Broken("the server sent what is not JSON") from error
-    if not isinstance(found, dict):
-        raise Broken("the server sent what is no JSON object")
+    if type(found) is not dict:
+        raise Malformed("the server sent what is no JSON object")
     if found.get("error"):
         raise Broken("the server ended its stream with an error")
     return found

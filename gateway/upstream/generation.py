@@ -2,52 +2,85 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator
+from dataclasses import dataclass
 from typing import Any
 
 from gateway.upstream.body import with_complaint
-from gateway.upstream.client import Client, Reply
-from gateway.upstream.events import Broken, chunks, whole
+from gateway.upstream.bounds import Bounds
+from gateway.upstream.calls import Offered
+from gateway.upstream.client import Client, Reply, Tries
+from gateway.upstream.counting import added, unanswered, within_one
+from gateway.upstream.events import Broken, Malformed, TimeUp, chunks, whole
 from gateway.upstream.pieces import Reading
-from plugins import Job, Piece, UpstreamFailed, Usage
+from plugins import DeadlineExceeded, Job, Piece, UpstreamFailed, Usage
 
 log = logging.getLogger("sluicegate.upstream")
+BREATH = 64
+"""Chunks after which others have their turn, however fast the server sends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is asked of whom. `context`: the model's length there."""
+
+    job: Job
+    client: Client
+    body: dict[str, Any]
+    offered: Offered
+    attempts: int
+    context: int
 
 
 class UpstreamGeneration:
-    """A `Generation`. Of a streamed request pieces go on as they come; of others, where the answer has a schema, only
-    once it is whole, so that a broken one can be asked for again."""
+    """A `Generation` that is begun by `begin`, or by iterating. Of a streamed request pieces go on as they come; of
+    others, where the answer has a schema or tools, only once it is whole, so that a broken one can be asked for again.
 
-    def __init__(self, job: Job, client: Client, body: dict[str, Any], reply: Reply, attempts: int) -> None:
-        self._job = job
-        self._client = client
-        self._body = body
-        self._reply: Reply | None = reply
-        self._attempts = attempts
+    Its `usage` counts from the moment a prompt was written to the server, whatever becomes of the answer."""
+
+    def __init__(self, asked: Asked) -> None:
+        self._asked = asked
+        self._job = asked.job
+        self._body = asked.body
+        self._reply: Reply | None = None
         self._cancelled = False
+        self._tries = Tries()
         self._spent = Usage()
         """Of answers that were no good; the operator pays for them all the same."""
-        self._reading = Reading(job)
+        self._reading = Reading(asked.job, asked.offered, asked.context)
+        limit_s = asked.job.deadline_s
+        self._deadline = None if limit_s is None else asyncio.get_running_loop().time() + limit_s
 
     @property
     def usage(self) -> Usage:
-        now, before = self._reading.estimated(self._job), self._spent
-        return Usage(
-            before.prompt_tokens + now.prompt_tokens,
-            before.completion_tokens + now.completion_tokens,
-            before.cached_tokens + now.cached_tokens,
-        )
+        """Never more than one answer can use, which is what was reserved."""
+        return within_one(self._asked.offered.request, self._asked.context, added(self._spent, self._now()[0]))
 
     def cancel(self) -> None:
         self._cancelled = True
         self._drop()
 
-    async def __aiter__(self) -> AsyncIterator[Piece]:
-        """Raises `UpstreamFailed`."""
+    async def begin(self) -> None:
+        """Return once the server has begun to answer. Raises what `Client.ask` raises, and `DeadlineExceeded`."""
         try:
-            for attempt in range(1, self._attempts + 1):
+            async with asyncio.timeout_at(self._deadline) as limit:
+                self._reply = await self._asked.client.ask(self._body, self._tries, self._job.traceparent)
+        except TimeoutError:
+            if limit.expired():
+                raise self._late() from None
+            raise
+        if self._cancelled:
+            self._drop()
+
+    async def __aiter__(self) -> AsyncIterator[Piece]:
+        """Raises `UpstreamFailed`, and `DeadlineExceeded`."""
+        try:
+            if self._reply is None:
+                await self.begin()
+            for attempt in range(1, self._asked.attempts + 1):
                 released = False
                 try:
                     async with contextlib.aclosing(self._pieces()) as pieces:
@@ -58,18 +91,21 @@ class UpstreamGeneration:
                 except Broken as broken:
                     if self._cancelled:
                         return
-                    if released or attempt == self._attempts:
+                    if released or attempt == self._asked.attempts or isinstance(broken, Malformed):
+                        self._asked.client.broken += 1
                         raise UpstreamFailed(f"the answer of model {self._job.model!r} was no good: {broken}") from None
                     log.warning("request %s: asked again, since %s", self._job.request_id, broken)
                     await self._again(broken)
+        except TimeUp:
+            raise self._late() from None
         finally:
             self._drop()
 
     async def _pieces(self) -> AsyncGenerator[Piece, None]:
         """Of one answer; whole, where it is to be held until it is judged."""
         held: list[Piece] = []
-        request = self._job.request
-        holding = self._job.grammar is not None and request is not None and not request.stream
+        request = self._asked.offered.request
+        holding = (self._job.grammar is not None or bool(request.callable_tools)) and not request.stream
         async with contextlib.aclosing(self._read()) as pieces:
             async for piece in pieces:
                 if holding:
@@ -81,41 +117,73 @@ class UpstreamGeneration:
 
     async def _read(self) -> AsyncGenerator[Piece, None]:
         """Ends of choices come last, when all that belongs to them has: whoever has them all stops reading."""
-        assert self._reply is not None
+        reply, reading = self._reply, self._reading
+        assert reply is not None
         ends: list[Piece] = []
-        async with contextlib.aclosing(_chunks(self._reply)) as found:
+        count = 0
+        async with contextlib.aclosing(self._chunks(reply, reading.bounds)) as found:
             async for chunk in found:
-                for piece in self._reading.feed(chunk, whole=not self._reply.is_stream):
+                count += 1
+                for piece in reading.feed(chunk, whole=not reply.is_stream):
+                    reply.progressed()
                     if piece.finish_reason is None:
                         yield piece
                     else:
                         ends.append(piece)
-        if not self._reading.whole:
+                if reading.cut:
+                    break
+                if count % BREATH == 0:
+                    await asyncio.sleep(0)
+        if not reading.whole:
             raise Broken("the server called its stream done before every choice had ended")
-        await self._reply.finish()
+        self._note_claim()
+        if reading.cut:
+            self._asked.client.cut += 1
+            reply.drop()
+        else:
+            await reply.finish()
         for piece in ends:
             yield piece
 
+    async def _chunks(self, reply: Reply, bounds: Bounds) -> AsyncGenerator[dict[str, Any], None]:
+        """Whatever the server made of it: a stream, or all at once."""
+        pieces = reply.pieces(self._deadline)
+        if not reply.is_stream:
+            yield await whole(pieces, bounds)
+            return
+        async with contextlib.aclosing(chunks(pieces, bounds)) as found:
+            async for chunk in found:
+                yield chunk
+
     async def _again(self, broken: Broken) -> None:
         self._drop()
-        self._spent = self.usage
-        answer = next((choice.text for choice in self._reading.choices if choice.text), "")
-        self._reading = Reading(self._job)
-        asked = with_complaint(self._body, answer, str(broken)) if answer and self._job.grammar else self._body
-        self._reply = await self._client.ask(asked, self._job.traceparent)
-        if self._cancelled:
-            self._drop()
+        self._spent = added(self._spent, self._now()[0])
+        answer = next((text for choice in self._reading.choices if (text := choice.text)), "")
+        self._reply, self._tries = None, Tries()
+        self._reading = Reading(self._job, self._asked.offered, self._asked.context)
+        if answer and self._job.grammar:
+            self._body = with_complaint(self._asked.body, answer, str(broken))
+        await self.begin()
+
+    def _now(self) -> tuple[Usage, bool]:
+        """Of this attempt, with the tries before its answer began; and whether a claim of the server was not
+        believed."""
+        lost = self._tries.read - (self._reply is not None)
+        found, odd = self._reading.usage() if self._reply is not None else (Usage(), False)
+        for _ in range(lost):
+            found = added(found, unanswered(self._asked.offered.request, self._asked.context))
+        return found, odd
+
+    def _note_claim(self) -> None:
+        if self._now()[1]:
+            self._asked.client.disbelieved += 1
+            log.warning("request %s: the usage that the server claims cannot be true", self._job.request_id)
+
+    def _late(self) -> DeadlineExceeded:
+        return DeadlineExceeded(
+            f"the {self._job.deadline_s:g} s that the request was given are over; ask for less, or give it more time"
+        )
 
     def _drop(self) -> None:
         if self._reply is not None:
             self._reply.drop()
-
-
-async def _chunks(reply: Reply) -> AsyncGenerator[dict[str, Any], None]:
-    """Whatever the server made of it: a stream, or all at once."""
-    if not reply.is_stream:
-        yield await whole(reply.pieces())
-        return
-    async with contextlib.aclosing(chunks(reply.pieces())) as found:
-        async for chunk in found:
-            yield chunk

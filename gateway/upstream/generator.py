@@ -6,20 +6,25 @@ from collections.abc import Mapping
 from typing import Any
 
 from gateway.upstream.body import body_of
+from gateway.upstream.calls import Offered
 from gateway.upstream.client import Client
-from gateway.upstream.generation import UpstreamGeneration
+from gateway.upstream.generation import Asked, UpstreamGeneration
 from gateway.upstream.model import upstream_model
 from gateway.upstream.settings import UpstreamModelSettings, UpstreamSettings, model_settings
+from gateway.validation import Validator
 from plugins import Job, Load, NotFound, RequestError, ServedModel
 
 
 class Upstream:
     """A `Generator`, and a `ModelHost`: servers can be added and removed while requests run."""
 
-    def __init__(self, settings: UpstreamSettings) -> None:
+    def __init__(self, settings: UpstreamSettings, *, shows_messages: bool = False) -> None:
+        """`shows_messages`: the log says what other servers say of what they refuse."""
+        self._shows_messages = shows_messages
+        self._validator = Validator()
         self._settings = dict(settings.models)
         self._models: dict[str, ServedModel] = {name: upstream_model(name, s) for name, s in self._settings.items()}
-        self._clients = {name: Client(name, s) for name, s in self._settings.items()}
+        self._clients = {name: self._client(name, s) for name, s in self._settings.items()}
 
     @property
     def models(self) -> Mapping[str, ServedModel]:
@@ -34,16 +39,16 @@ class Upstream:
             await client.close()
 
     async def generate(self, job: Job) -> UpstreamGeneration:
-        """Returns once the server has begun to answer, so that its refusal can still become a status."""
+        """Nothing is asked before the generation's `begin`: whoever holds it knows what asking has cost."""
         settings = self._settings.get(job.model)
         if settings is None:
             raise NotFound(f"there is no model {job.model!r} here; served: {', '.join(sorted(self._models))}")
         if job.request is None:
             raise RequestError("a model of another server answers requests, not prompts", param="model")
         body = body_of(job.request, settings, job.model)
+        offered = Offered(job.request, job.tool_grammars, self._validator)
         client = self._clients[job.model]
-        reply = await client.ask(body, job.traceparent)
-        return UpstreamGeneration(job, client, body, reply, settings.attempts)
+        return UpstreamGeneration(Asked(job, client, body, offered, settings.attempts, settings.context_length))
 
     def stats(self) -> Mapping[str, float]:
         clients = self._clients.values()
@@ -52,6 +57,9 @@ class Upstream:
             "requests_waiting": 0.0,
             "kv_cache_usage_ratio": 0.0,
             "failures_total": float(sum(client.failures for client in clients)),
+            "broken_total": float(sum(client.broken for client in clients)),
+            "cut_total": float(sum(client.cut for client in clients)),
+            "disbelieved_total": float(sum(client.disbelieved for client in clients)),
             "breakers_open": float(sum(client.breaker.is_open for client in clients)),
             "breakers_opened_total": float(sum(client.breaker.opened for client in clients)),
         }
@@ -70,7 +78,7 @@ class Upstream:
         if not name or (name in self._models and not replace):
             raise RequestError(f"the name {name!r} is taken or empty; send another, or `replace`", param="name")
         made = model_settings(name, table)
-        client = Client(name, made)
+        client = self._client(name, made)
         await client.start()
         before = self._clients.get(name)
         self._put(name, made, client)
@@ -83,6 +91,9 @@ class Upstream:
             raise NotFound(f"there is no model {name!r} here")
         del self._models[name], self._settings[name]
         await self._clients.pop(name).close()
+
+    def _client(self, name: str, settings: UpstreamModelSettings) -> Client:
+        return Client(name, settings, shows_messages=self._shows_messages)
 
     def _put(self, name: str, settings: UpstreamModelSettings, client: Client) -> None:
         self._settings[name], self._clients[name] = settings, client

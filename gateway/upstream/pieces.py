@@ -3,139 +3,149 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, get_args
+from typing import Any
 
-from gateway.upstream.events import Broken
-from plugins import CompiledGrammar, FinishReason, Job, Matcher, Piece, TokenLogprob, TokenRejected, Usage
+from gateway.upstream.bounds import Bounds
+from gateway.upstream.calls import Calls, Offered
+from gateway.upstream.counting import Length, Written, used
+from gateway.upstream.events import Broken, Malformed
+from gateway.upstream.reader import CallPart, Claim, Said, claim, said
+from plugins import CompiledGrammar, FinishReason, Job, Matcher, Piece, TokenRejected, Usage
 
-CHARS_PER_TOKEN = 4
-REASONS: Mapping[str, FinishReason] = {r: r for r in get_args(FinishReason)} | {"function_call": "tool_calls"}
+WHOLE = ("stop", "tool_calls")
 
 
 class Choice:
-    """One choice: its text so far, and how its grammar stands."""
+    """One choice: its text so far, how its grammar and its calls stand, and how long it may still be."""
 
-    def __init__(self, grammar: CompiledGrammar | None) -> None:
-        self.text = ""
+    def __init__(self, grammar: CompiledGrammar | None, offered: Offered, bounds: Bounds) -> None:
         self.ended = False
-        self.called = False
+        self.cut = False
+        """`max_tokens` were over before the server stopped; what it still says is not looked at."""
+        self.calls = Calls(offered)
+        self._must_call = offered.request.tool_choice.mode == "required" and bool(offered.request.callable_tools)
+        self._texts: list[str] = []
+        self._others: list[str] = []
         self._matcher: Matcher | None = grammar.matcher() if grammar is not None else None
+        self._length = Length(bounds)
+        self._where: dict[str, Any] = {}
 
-    def take(self, text: str) -> None:
+    @property
+    def text(self) -> str:
+        """Its answer, without thoughts and calls."""
+        return "".join(self._texts)
+
+    @property
+    def chars(self) -> int:
+        return self._length.chars
+
+    @property
+    def size(self) -> int:
+        """Bytes of all that was said."""
+        return sum([len(text.encode()) for text in (*self._texts, *self._others)])
+
+    def feed(self, sent: Said, *, whole: bool) -> Iterator[Piece]:
         """Raises `Broken` at the first byte that no valid answer has there."""
-        self.text += text
-        if self._matcher is None:
+        if self.cut:
             return
-        try:
-            for byte in text.encode("utf-8", "surrogatepass"):
-                self._matcher.accept(byte)
-        except TokenRejected:
-            raise Broken("it does not follow the schema that was asked for") from None
-
-    def end(self, reason: FinishReason) -> None:
-        """Raises `Broken` for an answer that says it is whole and is not."""
         if self.ended:
-            raise Broken("a choice ended twice")
+            if not sent.is_empty:
+                raise Malformed("a choice went on after its end")
+            return
+        index = sent.index
+        if sent.reasoning:
+            yield Piece(index, self._fit(sent.reasoning, self._others), channel="reasoning")
+        if sent.text and not self.cut:
+            text = self._take(sent.text)
+            logprobs = () if self.cut else sent.logprobs
+            if whole and sent.reason and not sent.calls and not self.cut:
+                self._end(sent.reason)  # rails judge a text that they get as a whole with less effort
+                yield Piece(index, text, logprobs=logprobs, finish_reason=sent.reason)
+                return
+            yield Piece(index, text, logprobs=logprobs)
+        for call in sent.calls:
+            if not self.cut:
+                yield from self._call(index, call)
+        if self.cut:
+            yield from self._finish(index, "length")
+        elif sent.reason:
+            yield from self._finish(index, sent.reason)
+
+    def _take(self, text: str) -> str:
+        fitting = self._fit(text, self._texts)
+        if self._matcher is not None:
+            try:
+                for byte in fitting.encode():
+                    self._matcher.accept(byte)
+            except TokenRejected:
+                raise Broken("it does not follow the schema that was asked for") from None
+        return fitting
+
+    def _fit(self, text: str, kept: list[str]) -> str:
+        fitting = self._length.fit(text)
+        self.cut = len(fitting) < len(text)
+        kept.append(fitting)
+        return fitting
+
+    def _call(self, index: int, call: CallPart) -> Iterator[Piece]:
+        if call.arguments:
+            call.arguments = self._fit(call.arguments, self._others)
+        yield from self._pieces(index, self.calls.take(call))
+
+    def _pieces(self, index: int, parts: Iterator[tuple[int, str | None, str]]) -> Iterator[Piece]:
+        for number, name, text in parts:
+            self._where = {"channel": "tool_arguments", "call": number}
+            yield Piece(index, text, channel="tool_arguments", call=number, tool=name)
+
+    def _finish(self, index: int, reason: FinishReason) -> Iterator[Piece]:
+        """The last piece stays in the region where the choice stands, if that is a call."""
+        yield from self._pieces(index, self.calls.close(whole=reason in WHOLE))
+        self._end(reason)
+        yield Piece(index, finish_reason=reason, **self._where)
+
+    def _end(self, reason: FinishReason) -> None:
+        """Raises `Broken` for an answer that says it is whole and is not."""
         self.ended = True
-        if reason == "stop" and not self.called and self._matcher is not None and not self._matcher.can_stop:
+        if reason not in WHOLE:
+            return
+        called = len(self.calls) > 0
+        if not called and (self._must_call or reason == "tool_calls"):
+            raise Broken("no tool was called")
+        if not called and self._matcher is not None and not self._matcher.can_stop:
             raise Broken("it ends before it is whole")
 
 
 class Reading:
     """One answer of the server to one job."""
 
-    def __init__(self, job: Job) -> None:
-        self.choices = [Choice(job.grammar) for _ in range(job.n)]
-        self.usage: Usage | None = None
+    def __init__(self, job: Job, offered: Offered, context: int) -> None:
+        self._request = offered.request
+        self._context = context
+        self._bounds = Bounds.of(offered.request, context)
+        self.choices = [Choice(job.grammar, offered, self._bounds) for _ in range(job.n)]
+        self.claim: Claim | None = None
+
+    @property
+    def bounds(self) -> Bounds:
+        return self._bounds
 
     @property
     def whole(self) -> bool:
         return all(choice.ended for choice in self.choices)
 
+    @property
+    def cut(self) -> bool:
+        """All has ended, and the server would go on: nothing more is read."""
+        return any(choice.cut for choice in self.choices) and self.whole
+
     def feed(self, chunk: Mapping[str, Any], *, whole: bool = False) -> Iterator[Piece]:
         """`whole`: nothing follows. Raises `Broken`."""
-        try:
-            if isinstance(chunk.get("usage"), Mapping):
-                self.usage = _usage(chunk["usage"])
-            for choice in chunk.get("choices") or ():
-                yield from self._choice(choice, whole)
-        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-            raise Broken("the server sent an event of a shape that no chat completion has") from error
+        self.claim = claim(chunk) or self.claim
+        for sent in said(chunk, self._bounds):
+            yield from self.choices[sent.index].feed(sent, whole=whole)
 
-    def estimated(self, job: Job) -> Usage:
-        """What was used, as the server said or else as long as the texts are."""
-        if self.usage is not None:
-            return self.usage
-        asked = sum(len(m.content) for m in job.request.messages) if job.request is not None else 0
-        written = sum(len(choice.text) for choice in self.choices)
-        return Usage(-(-asked // CHARS_PER_TOKEN), -(-written // CHARS_PER_TOKEN))
-
-    def _choice(self, sent: Mapping[str, Any], whole: bool) -> Iterator[Piece]:
-        index = int(sent.get("index", 0))
-        if not 0 <= index < len(self.choices):
-            raise Broken(f"the server answered choice {index}, {len(self.choices)} were asked for")
-        choice, delta = self.choices[index], sent.get("delta") or {}
-        reasoning = delta.get("reasoning_content") or delta.get("reasoning")
-        if reasoning:
-            yield Piece(index, str(reasoning), channel="reasoning")
-        text = delta.get("content") or delta.get("refusal")
-        if text and whole and sent.get("finish_reason") and not delta.get("tool_calls"):
-            yield self._at_once(choice, index, str(text), sent)
-            return
-        if text:
-            choice.take(str(text))
-            yield Piece(index, str(text), logprobs=_logprobs(sent.get("logprobs")))
-        for call in delta.get("tool_calls") or ():
-            choice.called = True
-            yield _call(index, call)
-        if sent.get("finish_reason"):
-            reason = REASONS.get(sent["finish_reason"], "error")
-            choice.end(reason)
-            yield Piece(index, finish_reason=reason, **_where(choice, delta))
-
-    def _at_once(self, choice: Choice, index: int, text: str, sent: Mapping[str, Any]) -> Piece:
-        """Rails judge a text that they get as a whole with less effort than one in two parts."""
-        reason = REASONS.get(sent["finish_reason"], "error")
-        choice.take(text)
-        choice.end(reason)
-        return Piece(index, text, logprobs=_logprobs(sent.get("logprobs")), finish_reason=reason)
-
-
-def _where(choice: Choice, delta: Mapping[str, Any]) -> dict[str, Any]:
-    """The last piece stays in the region where the choice stands."""
-    calls = delta.get("tool_calls")
-    return {"channel": "tool_arguments", "call": int(calls[-1].get("index", 0))} if calls else {}
-
-
-def _call(index: int, sent: Mapping[str, Any]) -> Piece:
-    function = sent.get("function") or {}
-    return Piece(
-        index,
-        str(function.get("arguments") or ""),
-        channel="tool_arguments",
-        call=int(sent.get("index", 0)),
-        tool=function.get("name") or None,
-    )
-
-
-def _usage(sent: Mapping[str, Any]) -> Usage:
-    details = sent.get("prompt_tokens_details") or {}
-    return Usage(
-        max(0, int(sent.get("prompt_tokens") or 0)),
-        max(0, int(sent.get("completion_tokens") or 0)),
-        max(0, int(details.get("cached_tokens") or 0)),
-    )
-
-
-def _logprobs(sent: Mapping[str, Any] | None) -> tuple[TokenLogprob, ...]:
-    """Token ids of another server's tokenizer are not told: -1."""
-    found = []
-    for entry in (sent or {}).get("content") or ():
-        top = tuple((-1, t["token"], _bytes(t), float(t["logprob"])) for t in entry.get("top_logprobs") or ())
-        found.append(TokenLogprob(-1, entry["token"], _bytes(entry), float(entry["logprob"]), top))
-    return tuple(found)
-
-
-def _bytes(entry: Mapping[str, Any]) -> bytes:
-    given = entry.get("bytes")
-    return bytes(given) if given is not None else str(entry["token"]).encode()
+    def usage(self) -> tuple[Usage, bool]:
+        """What was used so far, and whether the server's claim was not believed. A choice that was cut had all its
+        tokens."""
+        written = Written(sum(c.chars for c in self.choices), sum(c.size for c in self.choices))
+        return used(self._request, self._context, self._bounds, written, self.claim)

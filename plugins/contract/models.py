@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from plugins.contract.answers import Piece, Usage
@@ -82,13 +82,17 @@ class Job:
     """Of the model that prompt and grammar were made for; another one is refused. None = any."""
     request: Request | None = None
     """What is asked, for generators that pass it on to another server."""
+    tool_grammars: Mapping[str, CompiledGrammar] = field(default_factory=dict)
+    """Of the arguments of tools, by name, for generators that know calls by themselves. A tool without one has its
+    arguments judged once they are whole."""
 
 
 class Generation(Protocol):
     """A running generation. Iterating yields the choices' pieces as they come; each choice ends with a piece that has
     a `finish_reason`, and the iteration ends after the last. `cancel` is idempotent, may be called at any time from
     the event loop, and frees the blocks within one engine step. It may have a `timeline: Timeline`, which says when
-    its parts happened."""
+    its parts happened; and an `async begin()`, awaited before the first piece is: its errors can still become a status,
+    and `usage` is true from then on, however it ends."""
 
     def __aiter__(self) -> AsyncIterator[Piece]: ...
 

@@ -28,7 +28,7 @@ def test_addresses_inside_are_refused_at_the_start(url: str, complaint: str) -> 
 
 
 async def test_a_name_that_leads_inside_is_refused_when_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    from gateway.upstream.client import Client
+    from gateway.upstream.client import Client, Tries
     from gateway.upstream.settings import model_settings
     from plugins import UpstreamFailed
 
@@ -39,7 +39,7 @@ async def test_a_name_that_leads_inside_is_refused_when_it_is_asked(monkeypatch:
     client = Client("far", model_settings("far", {"url": "http://rebound.example/v1", "retries": 0}))
     await client.start()
     with pytest.raises(UpstreamFailed, match="cannot be reached"):
-        await client.ask({})
+        await client.ask({}, Tries())
     await client.close()
 
 

@@ -1,0 +1,220 @@
+"""The one reader of what another server says: a chunk of JSON becomes facts, each field checked against its bound.
+
+Not covered: what the texts say; rails and grammars judge that. Fields that are not named here are never looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from gateway.upstream.bounds import (
+    HIGHEST_LOGPROB,
+    LOWEST_LOGPROB,
+    MOST_CALLS,
+    MOST_COUNT,
+    MOST_NAME,
+    MOST_REASON,
+    MOST_TOKEN_CHARS,
+    Bounds,
+)
+from gateway.upstream.events import Malformed
+from plugins import FinishReason, TokenLogprob
+
+REASONS: Mapping[str, FinishReason] = {r: r for r in get_args(FinishReason)} | {
+    "function_call": "tool_calls",
+    "max_tokens": "length",
+    "model_length": "length",
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "eos": "stop",
+}
+NOTHING: Mapping[str, Any] = {}
+
+
+@dataclass(slots=True)
+class CallPart:
+    """Of one call: what a chunk adds to its name and arguments."""
+
+    index: int
+    name: str
+    arguments: str
+
+
+@dataclass(slots=True)
+class Said:
+    """What a chunk adds to one choice."""
+
+    index: int
+    text: str
+    reasoning: str
+    calls: list[CallPart]
+    reason: FinishReason | None
+    logprobs: tuple[TokenLogprob, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.text or self.reasoning or self.calls or self.reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What the server says was used."""
+
+    prompt: int
+    completion: int
+    cached: int = 0
+    reasoning: int = 0
+
+
+def said(chunk: Mapping[str, Any], bounds: Bounds) -> Iterator[Said]:
+    """What `chunk` adds, choice by choice. Raises `Malformed`."""
+    choices = chunk.get("choices")
+    if choices is None:
+        return
+    if type(choices) is not list or len(choices) > bounds.choices:
+        raise Malformed(f"`choices` of the server is no list of at most {bounds.choices}")
+    for choice in choices:
+        if type(choice) is not dict:
+            raise Malformed("`choices[]` of the server holds what is no object")
+        yield _choice(choice, bounds)
+
+
+def claim(chunk: Mapping[str, Any]) -> Claim | None:
+    """Its `usage`; None where it says nothing of it. Raises `Malformed`."""
+    sent = chunk.get("usage")
+    if sent is None:
+        return None
+    usage = _object(sent, "usage")
+    prompt, completion = _count(usage, "prompt_tokens", "usage"), _count(usage, "completion_tokens", "usage")
+    read = usage.get("prompt_tokens_details")
+    written = usage.get("completion_tokens_details")
+    cached = reasoning = 0
+    if read is not None:
+        where = "usage.prompt_tokens_details"
+        cached = _count(_object(read, where), "cached_tokens", where)
+    if written is not None:
+        where = "usage.completion_tokens_details"
+        reasoning = _count(_object(written, where), "reasoning_tokens", where)
+    return Claim(prompt, completion, cached, reasoning)
+
+
+def _choice(sent: Mapping[str, Any], bounds: Bounds) -> Said:
+    index = sent.get("index", 0)
+    if type(index) is not int or not 0 <= index < bounds.choices:
+        raise Malformed(f"`choices[].index` of the server is no whole number below {bounds.choices}")
+    delta = sent.get("delta")
+    delta = NOTHING if delta is None else _object(delta, "choices[].delta")
+    text = _text(delta, "content") or _text(delta, "refusal")
+    calls = delta.get("tool_calls")
+    logprobs = sent.get("logprobs") if bounds.logprobs is not None and text else None
+    return Said(
+        index,
+        text,
+        _text(delta, "reasoning_content") or _text(delta, "reasoning"),
+        _calls(calls) if calls is not None else [],
+        _reason(sent.get("finish_reason")),
+        _logprobs(logprobs, text, bounds.logprobs or 0) if logprobs is not None else (),
+    )
+
+
+def _reason(sent: Any) -> FinishReason | None:
+    """A word that is not known means that something went wrong there."""
+    if sent is None or sent == "":
+        return None
+    if type(sent) is not str or len(sent) > MOST_REASON:
+        raise Malformed(f"`finish_reason` of the server is no text of at most {MOST_REASON} characters")
+    return REASONS.get(sent, "error")
+
+
+def _calls(sent: Any) -> list[CallPart]:
+    """A call without an index is the one at its place in the list: so answers that are not streamed number them."""
+    if type(sent) is not list or len(sent) > MOST_CALLS:
+        raise Malformed(f"`tool_calls` of the server is no list of at most {MOST_CALLS}")
+    return [_call(_object(call, "tool_calls[]"), place) for place, call in enumerate(sent)]
+
+
+def _call(sent: Mapping[str, Any], place: int) -> CallPart:
+    index = sent.get("index")
+    index = place if index is None else index
+    if type(index) is not int or not 0 <= index < MOST_CALLS:
+        raise Malformed(f"`tool_calls[].index` of the server is no whole number below {MOST_CALLS}")
+    function = sent.get("function")
+    function = NOTHING if function is None else _object(function, "tool_calls[].function")
+    name = _text(function, "name")
+    if len(name) > MOST_NAME or len(_text(sent, "id")) > MOST_NAME:
+        raise Malformed(f"a name or id in `tool_calls[]` of the server is longer than {MOST_NAME} characters")
+    return CallPart(index, name, _text(function, "arguments"))
+
+
+def _logprobs(sent: Any, text: str, asked: int) -> tuple[TokenLogprob, ...]:
+    """A token is at least a byte of the text, but for those that end it. Ids of another server's tokenizer are not
+    told: -1."""
+    entries = _object(sent, "logprobs").get("content")
+    if entries is None:
+        return ()
+    if type(entries) is not list or len(entries) > 4 * len(text) + 16:
+        raise Malformed("`logprobs.content` of the server is no list, or has more tokens than its text has bytes")
+    found = []
+    for entry in entries:
+        token, data, logprob = _token(entry, "logprobs.content[]")
+        top = entry.get("top_logprobs")
+        if top is not None and type(top) is not list:
+            raise Malformed("`top_logprobs` of the server is no list")
+        likeliest = tuple((-1, *_token(other, "top_logprobs[]")) for other in (top or ())[:asked])
+        found.append(TokenLogprob(-1, token, data, logprob, likeliest))
+    return tuple(found)
+
+
+def _token(sent: Any, where: str) -> tuple[str, bytes, float]:
+    entry = _object(sent, where)
+    token: Any = entry.get("token")
+    logprob: Any = entry.get("logprob")
+    if type(token) is not str or len(token) > MOST_TOKEN_CHARS:
+        raise Malformed(f"`{where}.token` of the server is no text of at most {MOST_TOKEN_CHARS} characters")
+    if type(logprob) not in (int, float) or not LOWEST_LOGPROB <= logprob <= HIGHEST_LOGPROB:
+        raise Malformed(f"`{where}.logprob` of the server is no number of at most 0")
+    return token, _bytes(entry.get("bytes"), token, where), min(0.0, float(logprob))
+
+
+def _bytes(sent: Any, token: str, where: str) -> bytes:
+    """As they were sent, where they spell the token, or part of a code point that the token stands for; else the
+    token's own: nothing leaves in bytes that is not in a text."""
+    own = token.encode()
+    if sent is None:
+        return own
+    if (
+        type(sent) is not list
+        or len(sent) > MOST_TOKEN_CHARS
+        or not all(type(byte) is int and 0 <= byte <= 255 for byte in sent)
+    ):
+        raise Malformed(f"`{where}.bytes` of the server is no list of at most {MOST_TOKEN_CHARS} bytes")
+    given = bytes(sent)
+    if given == own or token in (given.decode("utf-8", "replace"), given.decode("utf-8", "backslashreplace")):
+        return given
+    return own
+
+
+def _text(sent: Mapping[str, Any], name: str) -> str:
+    found = sent.get(name)
+    if found is None:
+        return ""
+    if type(found) is not str:
+        raise Malformed(f"`{name}` of the server is no text")
+    return found
+
+
+def _count(sent: Mapping[str, Any], name: str, where: str) -> int:
+    found = sent.get(name)
+    if found is None:
+        return 0
+    if type(found) is not int or not 0 <= found <= MOST_COUNT:
+        raise Malformed(f"`{where}.{name}` of the server is no whole number from 0 to {MOST_COUNT}")
+    return found
+
+
+def _object(sent: Any, where: str) -> Mapping[str, Any]:
+    if type(sent) is not dict:
+        raise Malformed(f"`{where}` of the server is no object")
+    return sent

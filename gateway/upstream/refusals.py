@@ -1,0 +1,106 @@
+"""What another server's refusal means here. Its own words never reach a caller: they may quote a prompt or a key."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+import orjson
+
+from plugins import ContextLengthExceeded, RequestError
+
+log = logging.getLogger("sluicegate.upstream")
+MOST_BYTES = 65_536
+LIMIT_S = 5.0
+LONGEST_RETRY_S = 3600.0
+MOST_SHOWN = 500
+CODES = frozenset(
+    (
+        "content_filter",
+        "content_policy_violation",
+        "context_length_exceeded",
+        "integer_above_max_value",
+        "integer_below_min_value",
+        "invalid_function_parameters",
+        "invalid_json_schema",
+        "invalid_prompt",
+        "invalid_type",
+        "invalid_value",
+        "missing_required_parameter",
+        "string_above_max_length",
+        "unknown_parameter",
+        "unsupported_parameter",
+        "unsupported_value",
+    )
+)
+"""Codes of OpenAI's API that tell a caller something; others are not passed on."""
+PARAMS = frozenset(
+    (
+        *("frequency_penalty", "logit_bias", "logprobs", "max_completion_tokens", "max_tokens", "messages", "model"),
+        *("n", "parallel_tool_calls", "presence_penalty", "response_format", "seed", "stop", "stream", "temperature"),
+        *("tool_choice", "tools", "top_logprobs", "top_p", "user"),
+    )
+)
+"""Names of fields that a caller sent us."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Of an error body, what is on our lists; "" where it says nothing of the kind. `message` is for logs alone."""
+
+    code: str = ""
+    param: str = ""
+    message: str = ""
+
+
+async def refusal(answer: aiohttp.ClientResponse) -> Refusal:
+    """Bounded in bytes and time; a body that is no error object says nothing."""
+    body = bytearray()
+    with contextlib.suppress(Exception):
+        async with asyncio.timeout(LIMIT_S):
+            while len(body) < MOST_BYTES and (piece := await answer.content.read(MOST_BYTES - len(body))):
+                body += piece
+    with contextlib.suppress(orjson.JSONDecodeError):
+        found = orjson.loads(bytes(body))
+        if type(found) is dict and type(found.get("error")) is dict:
+            return _listed(found["error"])
+    return Refusal()
+
+
+def _listed(sent: Mapping[str, Any]) -> Refusal:
+    code, param, message = sent.get("code"), sent.get("param"), sent.get("message")
+    place = param.partition("[")[0].partition(".")[0] if type(param) is str else ""
+    return Refusal(
+        code if type(code) is str and code in CODES else "",
+        place if place in PARAMS else "",
+        message if type(message) is str else "",
+    )
+
+
+def as_error(name: str, status: int, said: Refusal) -> RequestError:
+    """What a caller gets of a 400, 413 or 422: our own sentence."""
+    reason = f" ({said.code.replace('_', ' ')})" if said.code else ""
+    message = f"the server behind model {name!r} refused the request with status {status}{reason}"
+    if said.code == "context_length_exceeded":
+        return ContextLengthExceeded(message, param=said.param or None)
+    return RequestError(message, param=said.param or None, code=said.code or None)
+
+
+def shown(message: str) -> str:
+    """For a log: short, on one line, ASCII."""
+    return message[:MOST_SHOWN].encode("unicode_escape").decode("ascii")
+
+
+def retry_after(header: str | None) -> float | None:
+    """Seconds, an hour at most; a date there is not read."""
+    try:
+        found = float(header) if header is not None else math.nan
+    except ValueError:
+        return None
+    return min(max(0.0, found), LONGEST_RETRY_S) if not math.isnan(found) else None
