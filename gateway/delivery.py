@@ -120,7 +120,8 @@ async def frames_of(pipeline: Pipeline, exchange: Exchange, writer: Frames) -> A
     try:
         async with contextlib.aclosing(pipeline.stream(exchange)) as deltas:
             async for delta in deltas:
-                yield writer.delta(delta)
+                if frame := writer.delta(delta):
+                    yield frame
         yield writer.closing()
     except SluicegateError as error:
         yield writer.failing(error)

@@ -167,8 +167,14 @@ class Exchange:
 
     @property
     def withholds_tokens(self) -> bool:
-        """A rail took something out of an answer, or stopped it: its tokens would spell what the rail withheld."""
-        return self.moderation is None or self.moderation.altered
+        """A rail took something out of an answer, or stopped it, or would have if it had seen all that was drawn (what
+        a stop string cut off, the marks around calls): its tokens would spell what the rail withheld."""
+        if self.moderation is None or self.moderation.altered:
+            return True
+        drawn: dict[int, list[str]] = {}
+        for step in self.timeline.steps if self.timeline is not None else ():
+            drawn.setdefault(step.choice, []).append(step.text)
+        return not all(self.moderation.passes("".join(texts)) for texts in drawn.values())
 
     @property
     def not_enforced(self) -> tuple[str, ...]:

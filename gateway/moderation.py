@@ -1,73 +1,48 @@
-"""Slot `moderate`: every channel of every choice goes through a hold-back window of its own.
+"""Slot `moderate`: every text of every choice goes through a hold-back window of its own.
 
-A token's log probabilities leave together with its text: they are held while it is held, and dropped where a rail
-replaced or stopped it, since they would spell what the rail took out.
+A text is what a client will join: the content of one choice, its thoughts, the arguments of one call, the name of one
+call. Its window stays open while the stream says other things in between, and what it holds stays held until it goes
+on or the choice ends. A block in any text ends the choice.
+
+Log probabilities are derived: `gateway.token_probabilities` says which of them leave.
+
+Not covered: a violation spread over two texts (thoughts and content, two calls, two choices), for a client that joins
+what the protocols keep apart.
 """
 
 from __future__ import annotations
 
 import time
 import uuid
-from collections import Counter, deque
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
+from gateway.choice_texts import Choice, Text
 from gateway.exchange import Delta
 from gateway.telemetry import Hold
-from plugins import Answer, Caller, Channel, Decision, FinishReason, OutputRail, Piece, Request, TokenLogprob, ToolCall
-from safety import HoldbackWindow, JsonWindow, Limits, Redaction, Released, UnchangedWindow, redactor_for
+from gateway.text_windows import Windows
+from gateway.token_probabilities import TokenProbabilities
+from plugins import (
+    Answer,
+    Caller,
+    Channel,
+    Decision,
+    FinishReason,
+    GenerationFailed,
+    OutputRail,
+    Piece,
+    Request,
+    TokenLogprob,
+    ToolCall,
+)
+from safety import HoldbackWindow, JsonWindow, Limits, Released
 
 REFUSAL = "The answer was stopped by a safety rail."
 PENDING = "The answer waits for a person to look at it."
 MAX_HOLDS = 64
 GRAVITY = ("pass", "shadow redact", "shadow escalate", "shadow block", "redact", "escalate", "block", "failed")
-
-
-@dataclass(slots=True)
-class _Held:
-    """Log probabilities of fed text [start, end)."""
-
-    start: int
-    end: int
-    logprobs: tuple[TokenLogprob, ...]
-
-
-@dataclass(slots=True)
-class _Region:
-    """A stretch of one channel of one choice, and its window."""
-
-    channel: Channel
-    window: HoldbackWindow | JsonWindow
-    call: ToolCall | None = None
-    number: int = 0
-    fed: int = 0
-    text: list[str] = field(default_factory=list)
-    withheld: list[str] = field(default_factory=list)
-    held: deque[_Held] = field(default_factory=deque)
-    redactions: list[Redaction] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class _Choice:
-    index: int
-    region: _Region | None = None
-    """Where the choice stands; None before its first piece."""
-    past: list[_Region] = field(default_factory=list)
-    logprobs: list[TokenLogprob] = field(default_factory=list)
-    finish_reason: FinishReason | None = None
-    refusal: str | None = None
-    closed: bool = False
-    waiting_since: float | None = None
-    """When text began to be held that has not left yet; `most` is how many characters at once."""
-    most: int = 0
-    asked: bool = False
-    """A rail wants a person to look: nothing more leaves, and the rest goes to the review."""
-    ended: FinishReason | None = None
-    """How a withheld choice ended by itself."""
-
-    @property
-    def regions(self) -> list[_Region]:
-        return self.past if self.region is None else [*self.past, self.region]
+WHOLE = ("stop", "tool_calls")
 
 
 class Moderation:
@@ -81,10 +56,8 @@ class Moderation:
         limits: Limits = Limits(),
     ) -> None:
         self._names = [name for name, _ in rails]
-        self._rails = [rail for _, rail in rails]
         self._request = request
-        self._caller = caller
-        self._limits = limits
+        self._windows = Windows([rail for _, rail in rails], request, caller, limits)
         self.asked: list[tuple[str, str]] = []
         """(rail, reason) of every place that a person is to look at."""
         self.failures: list[str] = []
@@ -93,10 +66,10 @@ class Moderation:
         self._outcomes = dict.fromkeys(self._names, "pass")
         self._labels: Counter[str] = Counter()
         self._holds: list[Hold] = []
-        self._choices = [_Choice(i) for i in range(request.n)]
+        self._choices = [Choice(i) for i in range(request.n)]
         if not request.reasoning and not request.callable_tools:  # a rail that cannot open fails before any text
             for choice in self._choices:
-                choice.region = _Region("content", self._window("content", None))
+                choice.at = self._begin(choice, "content")
 
     @property
     def finished(self) -> bool:
@@ -118,7 +91,7 @@ class Moderation:
 
     @property
     def redacted(self) -> bool:
-        return any(region.redactions for choice in self._choices for region in choice.regions)
+        return any(text.redactions for text in self._texts())
 
     @property
     def held(self) -> bool:
@@ -128,76 +101,135 @@ class Moderation:
     @property
     def irreplaceable(self) -> tuple[str, ...]:
         """Texts that had to go and could not be replaced where they stood: they ended their choices."""
-        windows = (region.window for choice in self._choices for region in choice.regions)
-        return tuple(window.irreplaceable for window in windows if window.irreplaceable)
+        return tuple(text.window.irreplaceable for text in self._texts() if text.window.irreplaceable)
+
+    def is_settled(self, index: int, channel: Channel, call: int = 0) -> bool:
+        """Nothing of that text waits; of a call's arguments: they are a whole JSON value."""
+        text = self._choices[index].texts.get((channel, call))
+        return text is None or text.settled
+
+    def passes(self, text: str) -> bool:
+        """Whether all output rails let `text` through untouched, as a whole and as content."""
+        return self._windows.passes(text)
 
     def feed(self, piece: Piece) -> list[Delta]:
-        """What may leave now that `piece` was generated; nothing for a choice that already ended."""
+        """What may leave now that `piece` was generated; nothing for a choice that already ended. Raises
+        `GenerationFailed` for a piece that no generator may give."""
         choice = self._choices[piece.index]
         if choice.finish_reason is not None:
             return []
         started = time.perf_counter()
         deltas: list[Delta] = []
-        region = choice.region
-        if region is None or region.channel != piece.channel or region.number != piece.call:
-            deltas += self._turn(choice, piece)
-            region = choice.region
-        if choice.finish_reason is None and region is not None:
-            delta = self._pass(choice, region, piece)
-            if delta.text or delta.logprobs or delta.finish_reason or delta.refusal:
-                deltas.append(delta)
-            held = region.window.held
+        text = choice.at
+        if text is None or text.channel != piece.channel or text.number != piece.call:
+            text = self._turn(choice, piece, deltas)
+        if choice.finish_reason is None and text is not None:
+            if piece.finish_reason is None and not piece.ends:
+                delta = self._pass(choice, text, piece)
+                if delta.text or delta.logprobs or delta.finish_reason:
+                    deltas.append(delta)
+            else:
+                deltas += self._end(choice, text, piece)
+            held = text.window.held + choice.behind
             if held or choice.waiting_since is not None:
                 self._watch(choice, held, started)
         self._seconds += time.perf_counter() - started
         return deltas
 
-    def _turn(self, choice: _Choice, piece: Piece) -> list[Delta]:
-        """The choice goes on in another channel, or with another call: what the last window holds must settle first."""
-        deltas = []
-        if (last := choice.region) is not None:
-            step = last.window.close()
-            settled = self._delta(choice, last, self._take(choice, last, step), step, None)
-            deltas += [settled] if settled.text or settled.logprobs or settled.finish_reason else []
-            if choice.finish_reason is not None:
-                return deltas
-            choice.past.append(last)
-        call = None
-        if piece.channel == "tool_arguments":
-            call = ToolCall(f"call_{uuid.uuid4().hex[:24]}", piece.tool or "")
-            if not choice.asked:
-                deltas.append(Delta(choice.index, channel="tool_arguments", call=piece.call, opened=call))
-        choice.region = _Region(piece.channel, self._window(piece.channel, call), call, piece.call)
+    def _turn(self, choice: Choice, piece: Piece, deltas: list[Delta]) -> Text | None:
+        """The stream goes on in another text, which may be one that it was in before."""
+        number = piece.call if piece.channel == "tool_arguments" else 0
+        text = choice.texts.get((piece.channel, number)) or self._open(choice, piece, number, deltas)
+        if text is not None:
+            choice.stand_in(text)
+        return text
+
+    def _open(self, choice: Choice, piece: Piece, number: int, deltas: list[Delta]) -> Text | None:
+        """A text's first piece. None where a rail stops the name of a call."""
+        if piece.channel in ("content", "reasoning"):
+            return self._begin(choice, piece.channel)
+        if piece.channel != "tool_arguments":
+            raise GenerationFailed(f"a generator gave a piece on {piece.channel!r}, which is no channel of pieces")
+        name = piece.tool or ""
+        if all(tool.name != name for tool in self._request.callable_tools):
+            raise GenerationFailed("the model called a tool that it was not offered; nothing of the call is passed on")
+        call = ToolCall(f"call_{uuid.uuid4().hex[:24]}", name)
+        delta, told = self._name_passes(choice, call, number)
+        if delta.opened is not None or delta.finish_reason is not None:
+            deltas.append(delta)
+        if choice.finish_reason is not None:
+            return None
+        text = self._begin(choice, "tool_arguments", call, number)
+        text.is_open_call = told
+        return text
+
+    def _name_passes(self, choice: Choice, call: ToolCall, number: int) -> tuple[Delta, bool]:
+        """What leaves of a name, which comes whole and cannot be replaced: the call's opening, or the choice's end."""
+        window = self._windows.of_name()
+        text = choice.texts["tool_name", number] = Text("tool_name", window, number, closed=True)
+        steps = window.whole(call.name)
+        out = "".join([self._take(choice, text, step) for step in steps])
+        delta = self._delta(choice, text, out, steps[-1], None)
+        if delta.finish_reason is not None:
+            return replace(delta, text="", channel="content", call=0), False
+        told = out == call.name
+        return Delta(choice.index, channel="tool_arguments", call=number, opened=call if told else None), told
+
+    def _begin(self, choice: Choice, channel: Channel, call: ToolCall | None = None, number: int = 0) -> Text:
+        text = choice.texts[channel, number] = Text(channel, self._windows.of(channel, call), number, call)
+        if channel == "content" and self._request.sampling.logprobs is not None:
+            text.probabilities = TokenProbabilities(self._windows.clearing(channel))
+        return text
+
+    def _pass(self, choice: Choice, text: Text, piece: Piece) -> Delta:
+        if text.closed:
+            raise GenerationFailed(f"a generator went on with a text of {text.channel!r} that it had called whole")
+        self._count(choice, text, piece)
+        step = text.window.feed(piece.text)
+        return self._delta(choice, text, self._take(choice, text, step), step, None)
+
+    def _count(self, choice: Choice, text: Text, piece: Piece) -> None:
+        if text.probabilities is not None:
+            text.probabilities.feed(piece.text, piece.logprobs)
+        text.fed += len(piece.text)
+        choice.closed = choice.closed or piece.closed
+
+    def _end(self, choice: Choice, text: Text, piece: Piece) -> list[Delta]:
+        """The last piece of a text, or of the choice: then all its texts end, in the order in which they began."""
+        first, reason = text.fed == 0, piece.finish_reason
+        cut = reason is not None and (reason not in WHOLE or bool(self._request.sampling.stop))
+        if text.closed or (reason is not None and len(choice.unclosed) > 1):
+            choice.closed = choice.closed or piece.closed
+            deltas = [self._pass(choice, text, piece)] if piece.text else []
+            deltas += self._close_all(choice, text, reason, cut)
+        else:
+            self._count(choice, text, piece)
+            deltas = [self._close(choice, text, _steps(text.window, piece.text, first=first, cut=cut), reason)]
+        if choice.finish_reason is not None:
+            choice.behind = 0
+        return [d for d in deltas if d.text or d.logprobs or d.finish_reason]
+
+    def _close_all(self, choice: Choice, at: Text, reason: FinishReason | None, cut: bool) -> list[Delta]:
+        """A block ends the choice before the texts that are still open then: what they hold does not leave."""
+        deltas: list[Delta] = []
+        for text in choice.unclosed if reason is not None else ():
+            if choice.finish_reason is None:
+                deltas.append(self._close(choice, text, [text.window.close(cut=cut)], None))
+        if choice.finish_reason is None:
+            deltas.append(self._delta(choice, at, "", Released(), reason))
         return deltas
 
-    def _pass(self, choice: _Choice, region: _Region, piece: Piece) -> Delta:
-        if piece.logprobs:
-            region.held.append(_Held(region.fed, region.fed + len(piece.text), piece.logprobs))
-        first, region.fed = region.fed == 0, region.fed + len(piece.text)
-        choice.closed = choice.closed or piece.closed
-        steps = self._steps(region.window, piece, first=first)
-        text = "".join([self._take(choice, region, step) for step in steps])
-        return self._delta(choice, region, text, steps[-1], piece.finish_reason)
-
-    @staticmethod
-    def _steps(window: HoldbackWindow | JsonWindow, piece: Piece, *, first: bool) -> list[Released]:
-        if piece.finish_reason is None:
-            return [window.feed(piece.text)]
-        if first and isinstance(window, HoldbackWindow):
-            return window.whole(piece.text)
-        fed = window.feed(piece.text)
-        return [fed] if fed.blocked is not None else [fed, window.close()]
+    def _close(self, choice: Choice, text: Text, steps: Sequence[Released], reason: FinishReason | None) -> Delta:
+        text.closed = True
+        return self._delta(choice, text, "".join([self._take(choice, text, s) for s in steps]), steps[-1], reason)
 
     def answers(self) -> list[Answer]:
         """The choices as far as they got; one that never ended counts as cancelled."""
-        return [_answer(c, c.finish_reason or "cancelled", tuple(c.logprobs), c.refusal) for c in self._choices]
+        return [choice.answer() for choice in self._choices]
 
     def withheld(self) -> list[Answer]:
         """The choices with what waits for a person: what leaves if that person agrees."""
-        return [
-            _answer(c, c.ended, (), None, whole=True) if c.ended else answer
-            for c, answer in zip(self._choices, self.answers(), strict=True)
-        ]
+        return [choice.withheld() for choice in self._choices]
 
     def decisions(self) -> list[Decision]:
         """One line for each rail. The time is that of all rails together, shared out evenly."""
@@ -205,7 +237,10 @@ class Moderation:
         each = self._seconds / max(1, len(self._names))
         return [Decision("moderate", name, outcome, each, detail) for name, outcome in self._outcomes.items()]
 
-    def _watch(self, choice: _Choice, held: int, now: float) -> None:
+    def _texts(self) -> Iterable[Text]:
+        return (text for choice in self._choices for text in choice.texts.values())
+
+    def _watch(self, choice: Choice, held: int, now: float) -> None:
         """Keep when text was held, from its first character until nothing waits any more."""
         if choice.waiting_since is None:
             choice.waiting_since, choice.most = now, held
@@ -216,18 +251,18 @@ class Moderation:
             self._holds.append(Hold(choice.index, choice.waiting_since, now, choice.most))
         choice.waiting_since = None
 
-    def _take(self, choice: _Choice, region: _Region, step: Released) -> str:
+    def _take(self, choice: Choice, text: Text, step: Released) -> str:
         """What may leave of a step; the rest waits for a person."""
-        self._note(region, step)
-        text, withheld = ("", step.text + step.withheld) if choice.asked else (step.text, step.withheld)
+        self._note(text, step)
+        out, withheld = ("", step.text + step.withheld) if choice.asked else (step.text, step.withheld)
         if withheld:
-            region.withheld.append(withheld)
+            text.withheld.append(withheld)
         choice.asked = choice.asked or bool(step.escalations)
-        return text
+        return out
 
-    def _note(self, region: _Region, step: Released) -> None:
+    def _note(self, text: Text, step: Released) -> None:
         for redaction in step.redactions:
-            region.redactions.append(redaction)
+            text.redactions.append(redaction)
             self._labels[redaction.reason] += 1
             self._worsen(redaction.rail, "redact")
         for line in step.escalations:
@@ -247,63 +282,32 @@ class Moderation:
         if GRAVITY.index(outcome) > GRAVITY.index(self._outcomes[rail]):
             self._outcomes[rail] = outcome
 
-    def _delta(self, choice: _Choice, region: _Region, text: str, last: Released, ended: FinishReason | None) -> Delta:
+    def _delta(self, choice: Choice, text: Text, out: str, last: Released, ended: FinishReason | None) -> Delta:
         if last.blocked is not None:
             choice.finish_reason, choice.refusal = "content_filter", REFUSAL
-            region.held.clear()
         elif ended is not None and choice.asked:
             choice.finish_reason, choice.refusal, choice.ended = "content_filter", PENDING, ended
         else:
             choice.finish_reason = ended
-        if choice.asked:
-            region.held.clear()
-        logprobs = _cleared(region) if region.held else ()
-        region.text.append(text)
-        choice.logprobs.extend(logprobs)
-        return Delta(choice.index, text, logprobs, choice.finish_reason, choice.refusal, region.channel, region.number)
-
-    def _window(self, channel: Channel, call: ToolCall | None) -> HoldbackWindow | JsonWindow:
-        """Rails see the strings of JSON decoded, and what replaces one still satisfies the schema."""
-        opened = (self._rails, self._request, self._caller, channel, self._limits)
-        if call is not None:
-            schema = next((tool.parameters for tool in self._request.tools if tool.name == call.name), {})
-            return JsonWindow(*opened, redactor=redactor_for(schema))
-        constraint = self._request.constraint
-        if constraint is None or channel == "reasoning":
-            return HoldbackWindow(*opened)
-        if constraint.kind not in ("json_schema", "json_object"):
-            return UnchangedWindow(*opened)
-        return JsonWindow(*opened, redactor=redactor_for(constraint.value if constraint.kind == "json_schema" else {}))
+        text.released.append(out)
+        logprobs = _cleared(choice, text, last) if text.probabilities is not None else ()
+        return Delta(choice.index, out, logprobs, choice.finish_reason, choice.refusal, text.channel, text.number)
 
 
-def _answer(
-    choice: _Choice,
-    ended: FinishReason,
-    logprobs: tuple[TokenLogprob, ...],
-    refusal: str | None,
-    *,
-    whole: bool = False,
-) -> Answer:
-    """The choice as it left; `whole`: with what is withheld."""
-    texts = [(region, "".join([*region.text, *(region.withheld if whole else ())])) for region in choice.regions]
-    return Answer(
-        choice.index,
-        "".join([text for region, text in texts if region.channel == "content"]),
-        ended,
-        logprobs,
-        refusal,
-        "".join([text for region, text in texts if region.channel == "reasoning"]),
-        tuple(replace(region.call, arguments=text) for region, text in texts if region.call is not None),
-        choice.closed,
-    )
+def _steps(window: HoldbackWindow | JsonWindow, text: str, *, first: bool, cut: bool) -> list[Released]:
+    """`text` is the last of a window."""
+    if first and isinstance(window, HoldbackWindow):
+        return window.whole(text, cut=cut)
+    fed = window.feed(text)
+    return [fed] if fed.blocked is not None else [fed, window.close(cut=cut)]
 
 
-def _cleared(region: _Region) -> tuple[TokenLogprob, ...]:
-    """Log probabilities of fed text that the window has let go untouched."""
-    found: list[TokenLogprob] = []
-    clear_to = region.fed - region.window.held
-    while region.held and region.held[0].end <= clear_to:
-        held = region.held.popleft()
-        if not any(r.start < held.end and held.start < r.end for r in region.redactions):
-            found.extend(held.logprobs)
-    return tuple(found)
+def _cleared(choice: Choice, text: Text, last: Released) -> tuple[TokenLogprob, ...]:
+    """Log probabilities of text that has left untouched."""
+    assert text.probabilities is not None
+    if last.blocked is not None or choice.asked:
+        text.probabilities.drop()
+        return ()
+    found = text.probabilities.release(text.fed - text.window.held, text.redactions)
+    choice.logprobs.extend(found)
+    return found

@@ -135,13 +135,15 @@ class Replay:
 
 
 def _pieces(answer: Answer) -> Iterator[Piece]:
-    """By region, in the order in which a model writes them; the last one ends the choice."""
+    """By text, each whole, in the order in which a model writes them; the last one ends the choice."""
     parts: list[Piece] = []
     if answer.reasoning:
-        parts.append(Piece(answer.index, answer.reasoning, channel="reasoning"))
+        parts.append(Piece(answer.index, answer.reasoning, channel="reasoning", ends=True))
     if answer.text or not answer.tool_calls:
-        parts.append(Piece(answer.index, answer.text, logprobs=answer.logprobs))
+        parts.append(Piece(answer.index, answer.text, logprobs=answer.logprobs, ends=True))
     for number, call in enumerate(answer.tool_calls):
-        parts.append(Piece(answer.index, call.arguments, channel="tool_arguments", call=number, tool=call.name))
+        parts.append(
+            Piece(answer.index, call.arguments, channel="tool_arguments", call=number, tool=call.name, ends=True)
+        )
     yield from parts[:-1]
     yield replace(parts[-1], finish_reason=answer.finish_reason, closed=answer.closed)

@@ -36,7 +36,7 @@ class Regions:
         if self._place in ("start", "opened", "thoughts"):
             self.thought_tokens += len(piece.token_ids)
         self._held += piece.text
-        found = [part for part in self._parts(piece.index) if part.text or part.tool]
+        found = [part for part in self._parts(piece.index) if part.text or part.tool or part.ends]
         if piece.finish_reason is None:
             return found
         ending = "tool_calls" if piece.finish_reason == "stop" and self._call >= 0 else piece.finish_reason
@@ -78,7 +78,7 @@ class Regions:
     def _in_thoughts(self, index: int) -> Iterator[Piece]:
         thoughts, mark, rest = self._held.partition(THOUGHT)
         if mark:
-            yield self._piece(index, thoughts.rstrip())
+            yield self._piece(index, thoughts.rstrip(), ends=True)
             self._place, self._held = "gap", rest
             return
         yield from self._settled(index, _open_end(self._held, THOUGHT))
@@ -93,8 +93,6 @@ class Regions:
         if not self._calls:
             yield from self._settled(index, len(self._held))
             return
-        if self._call >= 0:
-            self._held = self._held.lstrip()
         text, mark, rest = self._held.partition(CALL)
         if mark:
             yield self._piece(index, text.rstrip())
@@ -117,8 +115,8 @@ class Regions:
             text = text.rstrip()
             if not text.endswith("}"):
                 raise GenerationFailed("the model ended a tool call that is not whole")
-            yield self._piece(index, text[:-1].rstrip())
-            self._place, self._held = "answer", rest
+            yield self._piece(index, text[:-1].rstrip(), ends=True)
+            self._place, self._held = "gap", rest
             return
         settled = text[: _open_end(text, CALLED)].rstrip().removesuffix("}")
         yield from self._settled(index, len(settled))
@@ -130,14 +128,30 @@ class Regions:
         text, self._held = self._held[:end], self._held[end:]
         yield self._piece(index, text)
 
-    def _piece(self, index: int, text: str, *, tool: str | None = None, finish_reason: str | None = None) -> Piece:
+    def _piece(
+        self,
+        index: int,
+        text: str,
+        *,
+        tool: str | None = None,
+        finish_reason: str | None = None,
+        ends: bool = False,
+    ) -> Piece:
         channels: dict[Place, Channel] = {
             "start": "reasoning", "opened": "reasoning", "thoughts": "reasoning",
             "head": "tool_arguments", "arguments": "tool_arguments",
         }  # fmt: skip
         channel = channels.get(self._place, "content")
         call = max(0, self._call) if channel == "tool_arguments" else 0
-        return Piece(index, text, finish_reason=finish_reason, channel=channel, call=call, tool=tool)  # type: ignore[arg-type]
+        return Piece(
+            index,
+            text,
+            finish_reason=finish_reason,  # type: ignore[arg-type]
+            channel=channel,
+            call=call,
+            tool=tool,
+            ends=ends,
+        )
 
 
 def _open_end(text: str, mark: str) -> int:

@@ -11,25 +11,24 @@ from safety import Restorer, restored
 
 
 class Restoring:
-    """The deltas of one stream."""
+    """The deltas of one stream. Each text is restored by itself, however often others come between."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
-        self._at_work: dict[int, tuple[Channel, int, Restorer]] = {}
+        self._at_work: dict[int, dict[tuple[Channel, int], Restorer]] = {}
 
     def feed(self, delta: Delta) -> Iterator[Delta]:
-        """A choice that turns to another channel, or ends, first says what was held of the one before."""
-        channel, call, restorer = self._at_work.get(delta.index, (delta.channel, delta.call, None))
-        if restorer is not None and (channel, call) != (delta.channel, delta.call):
-            rest, restorer = restorer.close(), None
-            if rest:
-                yield Delta(delta.index, rest, channel=channel, call=call)
-        if restorer is None:
-            restorer = Restorer(self._exchange.restore, in_json=_in_json(self._exchange, delta.channel))
-            self._at_work[delta.index] = (delta.channel, delta.call, restorer)
-        text = restorer.feed(delta.text)
+        """A choice that ends first says what was held of its other texts."""
+        texts = self._at_work.setdefault(delta.index, {})
+        here = delta.channel, delta.call
+        if here not in texts:
+            texts[here] = Restorer(self._exchange.restore, in_json=_in_json(self._exchange, delta.channel))
+        text = texts[here].feed(delta.text)
         if delta.finish_reason is not None:
-            text += restorer.close()
+            text += texts.pop(here).close()
+            for (channel, call), restorer in texts.items():
+                if rest := restorer.close():
+                    yield Delta(delta.index, rest, channel=channel, call=call)
         if text or delta.finish_reason or delta.opened or delta.logprobs:
             yield dataclasses.replace(delta, text=text)
 

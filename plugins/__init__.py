@@ -2,6 +2,7 @@
 
 from plugins.contract import (
     API_VERSION,
+    CHANNELS,
     SLOTS,
     Admitter,
     Answer,
@@ -92,6 +93,7 @@ from plugins.timeline import Timeline, TokenStep
 
 __all__ = [
     "API_VERSION",
+    "CHANNELS",
     "SLOTS",
     "Admitter",
     "Answer",

@@ -88,6 +88,7 @@ class Automaton:
         self._states: dict[tuple[tuple[Group, ...], str], State] = {}
         self._moves: dict[tuple[int, str], frozenset[int]] = {}
         self._begins: dict[tuple[str, str], frozenset[int]] = {}
+        self._distances: list[tuple[int, int] | None] | None = None
         self.start = State(self, (), "edge")
         self.prefilter = None if nfa.has_phrases else Prefilter(nfa.shapes, fold)
 
@@ -118,6 +119,18 @@ class Automaton:
         if state.ends is None:
             state.ends = self._accepted(state, "")
         return state.ends
+
+    def unfinished(self, state: State) -> list[tuple[int, int, int]]:
+        """(group, rule, symbols missing at least) of matches that have begun and would tell too much if cut short."""
+        if self._distances is None:
+            self._distances = self._nfa.distances()
+        found = [
+            (index, near[1], near[0])
+            for index, (positions, _) in enumerate(state.groups)
+            for near in (self._distances[q] for q in positions)
+            if near is not None and self.rules[near[1]].tells is not None
+        ]
+        return sorted(set(found))
 
     def _read(self, state: State, symbol: str, *, inside: bool) -> tuple[Action, State]:
         events = self._accepted(state, symbol, inside=inside)

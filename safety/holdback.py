@@ -81,6 +81,7 @@ class HoldbackWindow:
         self.irreplaceable: str | None = None
         """The text whose redaction was refused, if that ended the stream."""
         self._closing = False
+        self._cut = False
 
     @property
     def held(self) -> int:
@@ -97,21 +98,22 @@ class HoldbackWindow:
             steps.append(self._step(piece))
         return steps[0] if len(steps) == 1 else joined(*steps)
 
-    def close(self) -> Released:
-        """The text is complete: what is left, or a block."""
+    def close(self, *, cut: bool = False) -> Released:
+        """The text is complete: what is left, or a block. `cut`: it was cut short, by its length or a stop string; a
+        session that has `cut` is asked that in place of `close`."""
         if self.blocked is not None:
             return NOTHING
-        self._closing = True
+        self._closing, self._cut = True, cut
         return self._release(self._ask_all(None))
 
-    def whole(self, text: str) -> list[Released]:
+    def whole(self, text: str, *, cut: bool = False) -> list[Released]:
         """`feed` of all there will be, and `close`. Where every rail can tell at once that it has nothing to say of it
         (`clears(text) -> bool`, of a session that may have it), none reads it letter by letter."""
-        if len(text) <= self._limits.max_hold and all(_clears(guard, text) for guard in self._guards):
+        if not cut and len(text) <= self._limits.max_hold and all(_clears(guard, text) for guard in self._guards):
             self._fed = self._done = len(text)
             return [Released(text) if text else NOTHING]
         fed = self.feed(text)
-        return [fed] if fed.blocked is not None else [fed, self.close()]
+        return [fed] if fed.blocked is not None else [fed, self.close(cut=cut)]
 
     def _step(self, piece: str) -> Released:
         before = [guard.clear_to for guard in self._guards]
@@ -142,7 +144,7 @@ class HoldbackWindow:
         budget_s = guard.conduct.budget_s
         began = perf_counter() if budget_s is not None else 0.0
         try:
-            verdict = guard.session.close() if piece is None else guard.session.feed(piece)
+            verdict = self._last_of(guard.session) if piece is None else guard.session.feed(piece)
             self._check(guard, verdict, closing=piece is None)
             if budget_s is not None and (took := perf_counter() - began) > budget_s:
                 raise TimeoutError(f"took {took:.3f} s of {budget_s} s")
@@ -159,6 +161,11 @@ class HoldbackWindow:
         if verdict.escalate:
             self._escalated(guard, verdict.escalate, seen if verdict.escalate_at is None else verdict.escalate_at)
         return None
+
+    def _last_of(self, session: RailSession) -> Verdict:
+        cut = getattr(session, "cut", None) if self._cut else None
+        found: Verdict = session.close() if cut is None else cut()
+        return found
 
     def _blocked(self, guard: Guard, reason: str) -> Stop | None:
         if guard.conduct.on_block == "block":

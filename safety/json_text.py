@@ -127,11 +127,16 @@ class JsonWindow:
         """As `HoldbackWindow.irreplaceable`: the decoded text."""
         return self._last.irreplaceable if self._last is not None else None
 
-    def close(self) -> Released:
-        """The text is complete, or was cut short by its length."""
+    @property
+    def is_whole(self) -> bool:
+        """The text is one JSON value with an end of its own (an object, an array, a string), and nothing waits."""
+        return self._at > 0 and self._unit is None and self._where.is_outside
+
+    def close(self, *, cut: bool = False) -> Released:
+        """The text is complete. `cut`: as `HoldbackWindow.close`; a string without its end is cut in any case."""
         if self.blocked is not None or self._unit is None:
             return NOTHING
-        released = self._end_unit()
+        released = self._end_unit(cut=cut or self._kind != "number")
         self.blocked = released.blocked
         rest, self._escape = self._escape, ""
         return self._kept(released if self.blocked is not None else joined(released, Released(rest)))
@@ -203,11 +208,11 @@ class JsonWindow:
         self._last = unit
         self._unit, self._kind, self._key, self._bare, self._unit_at = unit, kind, "", "start", at
 
-    def _end_unit(self) -> Released:
+    def _end_unit(self, *, cut: bool = False) -> Released:
         assert self._unit is not None
         if self._kind == "key":
             self._where.key = self._key
-        released = self._pass("", self._unit.close())
+        released = self._pass("", self._unit.close(cut=cut))
         self._unit = None
         return released
 
@@ -230,6 +235,11 @@ class _Where:
         self._steps: list[str | int | None] = []  # an array's index, an object's key, None before its first key
         self.key = ""
         self.expects_key = False
+
+    @property
+    def is_outside(self) -> bool:
+        """No object or array is open."""
+        return not self._steps
 
     def path(self) -> tuple[str | int, ...]:
         steps = self._steps[:-1] if self.expects_key else self._steps

@@ -7,6 +7,7 @@ of phrases). `safety.automaton` runs it; nothing here sees text.
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -31,10 +32,12 @@ _SPACERS = " .-_*|/\u00b7\u2022"
 @dataclass(frozen=True, slots=True)
 class Rule:
     """What a match means. `valid` is given the matched symbols and must not keep state; a rule with one must have
-    matches of bounded length, because every start in the text is then followed apart."""
+    matches of bounded length, because every start in the text is then followed apart. `tells`: whether the beginning of
+    a match, `(symbols there, symbols missing at least)`, must not leave where the text is cut short within it."""
 
     label: str
     valid: Callable[[str], bool] | None = None
+    tells: Callable[[int, int], bool] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +91,7 @@ class Nfa:
         self._written.update(repr(parts).encode())
 
     def add_rule(self, rule: Rule) -> int:
-        self._note("rule", rule.label, getattr(rule.valid, "__name__", None))
+        self._note("rule", rule.label, getattr(rule.valid, "__name__", None), getattr(rule.tells, "__name__", None))
         self.rules.append(rule)
         return len(self.rules) - 1
 
@@ -167,6 +170,24 @@ class Nfa:
         found = self._closures.get(position)
         if found is None:
             found = self._closures[position] = self._closure(position)
+        return found
+
+    def distances(self) -> list[tuple[int, int] | None]:
+        """For each position: how many symbols a match needs at least from there, and of which rule."""
+        sources: list[list[tuple[int, int]]] = [[] for _ in self.positions]  # (symbols read, position) by target
+        for q, position in enumerate(self.positions):
+            for target in position.empty:
+                sources[target].append((0, q))
+            for target in {t for _, t in position.sets} | {t for found in position.chars.values() for t in found}:
+                sources[target].append((1, q))
+        found: list[tuple[int, int] | None] = [None] * len(self.positions)
+        todo = deque((0, q, position.accepts[0].rule) for q, position in enumerate(self.positions) if position.accepts)
+        while todo:
+            missing, q, rule = todo.popleft()
+            if found[q] is None:
+                found[q] = missing, rule
+                for read, source in sources[q]:
+                    (todo.append if read else todo.appendleft)((missing + read, source, rule))
         return found
 
     def _closure(self, position: int) -> frozenset[int]:

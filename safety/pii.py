@@ -15,6 +15,7 @@ import phonenumbers
 from plugins.errors import ConfigurationError
 from safety import checks, text
 from safety.automaton import Automaton
+from safety.credentials import nearly_told
 from safety.national_ids import SHAPES
 from safety.nfa import Nfa, Rule
 
@@ -37,7 +38,7 @@ def _email(nfa: Nfa, rule: int) -> None:
 
 def _phone(nfa: Nfa, rule: int) -> None:
     def add(pattern: str, valid: Callable[[str], bool], **context: object) -> None:
-        checked = nfa.add_rule(Rule("phone", valid))
+        checked = nfa.add_rule(Rule("phone", valid, nearly_told))
         nfa.add_pattern(checked, pattern, **({"left": "number", "right": "number"} | context))  # type: ignore[arg-type]
 
     add("\\+\\d(?:[ .()/-]{0,2}\\d){7,14}", checks.international_phone)
@@ -50,18 +51,18 @@ def _phone(nfa: Nfa, rule: int) -> None:
 
 
 def _credit_card(nfa: Nfa, rule: int) -> None:
-    checked = nfa.add_rule(Rule("credit_card", checks.credit_card))
+    checked = nfa.add_rule(Rule("credit_card", checks.credit_card, nearly_told))
     for shape in (
         "\\d{4}(?:[\\s.-]?\\d{4}){2}[\\s.-]?\\d{1,4}(?:[\\s.-]?\\d{1,3})?",
         "\\d{4}[\\s.-]?\\d{6}[\\s.-]?\\d{4,5}",
     ):
         nfa.add_pattern(checked, shape, left="number", right="number")
-    cued = nfa.add_rule(Rule("credit_card", checks.card_beside_cue))
+    cued = nfa.add_rule(Rule("credit_card", checks.card_beside_cue, nearly_told))
     nfa.add_pattern(cued, "\\d(?:[ -]?\\d){11,18}", cue=_CARD_CUE, right="number")
 
 
 def _iban(nfa: Nfa, rule: int) -> None:
-    checked = nfa.add_rule(Rule("iban", checks.iban))
+    checked = nfa.add_rule(Rule("iban", checks.iban, nearly_told))
     shape = "(?i)[a-z]{2}[ -]?\\d{2}(?:[ -]?[a-z0-9]{4}){2,7}(?:[ -]?[a-z0-9]{1,3})?"
     nfa.add_pattern(checked, shape, left="word", right="word")
 
@@ -139,4 +140,4 @@ def _add(nfa: Nfa, label: str) -> None:
         _KINDS[label](nfa, nfa.add_rule(Rule(label)))
     for _, pattern, check, cue in (shape for shape in SHAPES if shape[0] == label):
         left = "" if cue else "number"
-        nfa.add_pattern(nfa.add_rule(Rule(label, check)), pattern, left=left, right="number", cue=cue)
+        nfa.add_pattern(nfa.add_rule(Rule(label, check, nearly_told)), pattern, left=left, right="number", cue=cue)

@@ -12,11 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from plugins.contract import Caller, Channel, Message, RailProperties, Request, ScreenResult, Span, Verdict
+from plugins.contract import CHANNELS, Caller, Channel, Message, RailProperties, Request, ScreenResult, Span, Verdict
 from safety.automaton import Automaton, Match
 from safety.scanner import Scanner, find_all
 
-ALL_CHANNELS: frozenset[Channel] = frozenset(("content", "reasoning", "tool_arguments"))
 LONG = 20_000
 """Characters; a few milliseconds of reading."""
 
@@ -62,6 +61,10 @@ class MatchSession:
     def close(self) -> Verdict:
         return self._verdict(self._scanner.close())
 
+    def cut(self) -> Verdict:
+        """As `close`, for a text that was cut short within a match."""
+        return self._verdict(self._scanner.cut())
+
     def _verdict(self, matches: list[Match]) -> Verdict:
         spans: list[Span] = []
         asked: Match | None = None
@@ -87,12 +90,19 @@ class MatchRail:
         self.name = name
         self.automaton = automaton
         self.policy = policy
-        self.properties = RailProperties(version(automaton, policy), channels=channels or ALL_CHANNELS)
+        self.properties = RailProperties(
+            version(automaton, policy), channels=_with_names(channels or frozenset(CHANNELS))
+        )
 
     def open(self, request: Request, caller: Caller, channel: Channel) -> MatchSession | PassSession:
         if channel not in self.properties.channels:
             return PassSession()
         return MatchSession(Scanner(self.automaton), self.policy)
+
+
+def _with_names(channels: frozenset[Channel]) -> frozenset[Channel]:
+    """Whoever has the arguments of calls looked at has their names looked at: older settings know no names."""
+    return channels | {"tool_name"} if "tool_arguments" in channels else channels
 
 
 class PassSession:

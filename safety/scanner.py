@@ -57,6 +57,19 @@ class Scanner:
         self._starts, self._state = [], self.automaton.start
         return self._settle(self._end)
 
+    def cut(self) -> list[Match]:
+        """As `close`, for a text that was cut short: what has begun at its end and would tell too much is a match."""
+        for group, rule, missing in self.automaton.unfinished(self._state):
+            start, tells = self._start(group), self.automaton.rules[rule].tells
+            if tells is not None and tells(self._end - start, missing):
+                self._add(start, self._end, rule)
+        return self.close()
+
+    def _start(self, group: int) -> int:
+        """Where group `group` begins, if nothing more is read."""
+        limit = self._state.groups[group][1]
+        return self._starts[group] if limit is None else self._bounded(self._starts[group], self._end, limit)
+
     def search(self, whole: str) -> list[Match]:
         """All matches of a text that comes as a whole. Reads only from where the automaton's prefilter points until
         nothing is live; there, the state depends on the characters just before alone."""

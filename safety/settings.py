@@ -8,7 +8,6 @@ from typing import Any
 from plugins.errors import ConfigurationError
 
 ACTIONS = ("redact", "escalate", "block")
-CHANNELS = ("content", "reasoning", "tool_arguments")
 ROLES = ("system", "developer", "user", "assistant", "tool")
 
 

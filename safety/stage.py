@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from plugins.contract import Channel, RegistryLike, StageFactory
+from plugins.contract import CHANNELS, Channel, RegistryLike, StageFactory
 from plugins.errors import ConfigurationError
 from safety.automaton import Automaton
 from safety.blocklist import compile_phrases
@@ -23,7 +23,7 @@ from safety.pii import TYPES as PII_TYPES
 from safety.pii import compile_pii
 from safety.pseudonyms import Pseudonyms, Restore, Terms
 from safety.rails import MatchRail, MatchScreen, Policy
-from safety.settings import ACTIONS, CHANNELS, ROLES, check_keys, flag, one_of, some_of, strings, table, text
+from safety.settings import ACTIONS, ROLES, check_keys, flag, one_of, some_of, strings, table, text
 
 Settings = Mapping[str, Any]
 Compile = Callable[[str, Settings], Automaton]

@@ -1,4 +1,4 @@
-"""Streams that are made of blocks: thoughts, text, a call, each opened, grown and closed in its turn.
+"""Streams that are made of blocks: thoughts, text, a call, each opened, grown and closed.
 
 For wire formats with one choice (`/v1/responses`, `/v1/messages`); what an event looks like, the format says.
 """
@@ -11,8 +11,11 @@ from typing import Any, Literal
 
 import orjson
 
-from gateway.exchange import Delta
+from gateway.exchange import Delta, Exchange
 from plugins import Channel, TokenLogprob, ToolCall
+
+Key = tuple[str, int]
+"""A text of the answer: its channel, and which call."""
 
 
 @dataclass(slots=True)
@@ -32,43 +35,69 @@ class Block:
 
 
 class BlockWriter(ABC):
-    """Knows which block is open. Subclasses write `_opened`, `_grown` and `_closed`."""
+    """Knows which blocks are open. Subclasses write `_opened`, `_grown` and `_closed`.
 
-    def __init__(self) -> None:
+    A block is closed when the stream turns to another and nothing of its text waits for a rail. Else it stays open, and
+    the rest follows under its number while others grow; what a text says after its block was closed begins a new one.
+    """
+
+    def __init__(self, exchange: Exchange) -> None:
         self.blocks: list[Block] = []
-        self._open: Block | None = None
+        self._exchange = exchange
+        self._open: dict[Key, Block] = {}
+        self._calls: set[int] = set()
+        """Calls whose block was closed: what follows of their text is nobody's (blanks, or what ends as an error)."""
+        self._here: Key | None = None
 
     def delta(self, delta: Delta) -> bytes:
+        key = delta.channel, delta.call
         written: list[bytes] = []
-        if delta.opened is not None:
-            written += [self._close(), self._begin(Block("tool_arguments", len(self.blocks), delta.opened))]
-        elif delta.text and (self._open is None or self._open.kind != delta.channel):
-            written += [self._close(), self._begin(Block(delta.channel, len(self.blocks)))]
-        if self._open is not None and (delta.text or delta.logprobs):
-            self._open.parts.append(delta.text)
-            self._open.logprobs += delta.logprobs
-            written.append(self._grown(self._open, delta.text, delta.logprobs))
+        if (delta.text or delta.opened is not None) and key != self._here:
+            written.append(self._turn(key, delta))
+        block = self._open.get(key)
+        if block is not None and (delta.text or delta.logprobs):
+            block.parts.append(delta.text)
+            block.logprobs += delta.logprobs
+            written.append(self._grown(block, delta.text, delta.logprobs))
         if delta.finish_reason is not None:
             written.append(self._end(delta))
         return b"".join(written)
 
+    def _turn(self, key: Key, delta: Delta) -> bytes:
+        """The stream goes on in another block, which may be open already."""
+        self._here = key
+        done = [other for other in self._open if other != key and self._is_settled(delta.index, *other)]
+        written = b"".join([self._close(other) for other in done])
+        if key in self._open or (delta.channel == "tool_arguments" and delta.call in self._calls):
+            return written
+        return written + self._begin(key, Block(delta.channel, len(self.blocks), delta.opened))
+
+    def _is_settled(self, index: int, channel: str, call: int) -> bool:
+        moderation = self._exchange.moderation
+        if moderation is None or self._exchange.restore:
+            return False
+        return moderation.is_settled(index, channel, call)  # type: ignore[arg-type]
+
     def _end(self, delta: Delta) -> bytes:
-        if self._open is not None:
-            self._open.whole = delta.finish_reason in ("stop", "tool_calls")
-        written = self._close()
+        for block in self._open.values():
+            block.whole = delta.finish_reason in ("stop", "tool_calls")
+        written = b"".join([self._close(key) for key in list(self._open)])
         if delta.refusal is not None:
             refusal = Block("refusal", len(self.blocks), parts=[delta.refusal])
-            written += self._begin(refusal) + self._grown(refusal, delta.refusal, ()) + self._close()
+            written += self._begin(("refusal", 0), refusal) + self._grown(refusal, delta.refusal, ())
+            written += self._close(("refusal", 0))
         return written
 
-    def _begin(self, block: Block) -> bytes:
+    def _begin(self, key: Key, block: Block) -> bytes:
         self.blocks.append(block)
-        self._open = block
+        self._open[key] = block
         return self._opened(block)
 
-    def _close(self) -> bytes:
-        block, self._open = self._open, None
-        return b"" if block is None else self._closed(block)
+    def _close(self, key: Key) -> bytes:
+        block = self._open.pop(key)
+        if block.kind == "tool_arguments":
+            self._calls.add(key[1])
+        return self._closed(block)
 
     @abstractmethod
     def _opened(self, block: Block) -> bytes: ...

@@ -57,6 +57,11 @@ class TextWriter:
         return self._head + b'],"sluicegate":' + orjson.dumps(notes) + b"}\n\n" if notes else b""
 
     def delta(self, delta: Delta) -> bytes:
+        """Text is all there is here: what is said on other channels is not passed on, streamed or whole."""
+        if delta.channel != "content":
+            if delta.finish_reason is None:
+                return b""
+            delta = Delta(delta.index, finish_reason=delta.finish_reason)
         at = self._offsets[delta.index]
         self._offsets[delta.index] += len(delta.text)
         choice = _choice(delta.index, delta.text, delta.logprobs, delta.finish_reason, at)

@@ -60,8 +60,7 @@ class MessageWriter(BlockWriter):
     """Events of one stream."""
 
     def __init__(self, exchange: Exchange, *, explain: bool) -> None:
-        super().__init__()
-        self._exchange = exchange
+        super().__init__(exchange)
         self._explain = explain
         self._stop: str | None = None
         self._refusal: str | None = None

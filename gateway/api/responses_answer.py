@@ -46,8 +46,7 @@ class ResponseWriter(BlockWriter):
     """Events of one stream, numbered. What a client needs to begin an item comes before its first text."""
 
     def __init__(self, exchange: Exchange, echo: Mapping[str, Any], *, explain: bool) -> None:
-        super().__init__()
-        self._exchange = exchange
+        super().__init__(exchange)
         self._echo = echo
         self._explain = explain
         self._sent = -1

@@ -8,7 +8,17 @@ This package imports none of ours but the errors, so that a plug-in needs nothin
 
 from plugins.contract.answers import Answer, CacheKey, Decision, Embeddings, Outcome, Piece, TokenLogprob, Usage
 from plugins.contract.models import CompiledGrammar, Generation, Job, Load, Matcher, ServedModel
-from plugins.contract.names import API_VERSION, SLOTS, Channel, ConstraintKind, FinishReason, Mask, Role, SlotName
+from plugins.contract.names import (
+    API_VERSION,
+    CHANNELS,
+    SLOTS,
+    Channel,
+    ConstraintKind,
+    FinishReason,
+    Mask,
+    Role,
+    SlotName,
+)
 from plugins.contract.registering import RegistryLike, StageFactory
 from plugins.contract.requests import (
     Caller,
@@ -46,6 +56,7 @@ from plugins.contract.verdicts import RailExample, RailProperties, ScreenResult,
 
 __all__ = [
     "API_VERSION",
+    "CHANNELS",
     "SLOTS",
     "Admitter",
     "Answer",

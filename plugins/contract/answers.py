@@ -43,6 +43,9 @@ class Piece:
     """Name of the tool, on the first piece of a call."""
     closed: bool = False
     """On the last piece: what was said last is only the shortest valid end, because no more tokens were left."""
+    ends: bool = False
+    """Its text (the channel's, or the call's) is whole and will not go on, whatever else the choice still says. A
+    generator that cannot know leaves it False: the text then stays open to the end of the choice."""
 
 
 @quick

@@ -14,7 +14,9 @@ SlotName = Literal["admit", "screen", "route", "assemble", "recall", "constrain"
 SLOTS: tuple[SlotName, ...] = get_args(SlotName)
 
 Role = Literal["system", "developer", "user", "assistant", "tool"]
-Channel = Literal["content", "reasoning", "tool_arguments"]
+Channel = Literal["content", "reasoning", "tool_name", "tool_arguments"]
+CHANNELS: tuple[Channel, ...] = get_args(Channel)
+"""What rails look at. Pieces come on all of them but `tool_name`: a name comes with the first piece of its call."""
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "cancelled", "error"]
 ConstraintKind = Literal["json_schema", "json_object", "regex", "choice", "lark", "structural_tag", "text"]
 Mask = npt.NDArray[np.int32]

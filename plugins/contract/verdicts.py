@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from plugins.contract.names import Channel
+from plugins.contract.names import CHANNELS, Channel
 from plugins.contract.requests import Message
 from plugins.facts import quick
 
@@ -77,7 +77,7 @@ class RailProperties:
     """Characters that the rail may keep waiting behind the newest one; None = not promised."""
     budget_s: float | None = None
     """Seconds that one call may take; None = not promised."""
-    channels: frozenset[Channel] = frozenset(("content", "reasoning", "tool_arguments"))
+    channels: frozenset[Channel] = frozenset(CHANNELS)
     """Channels it looks at; on the others it lets everything through."""
     failure_mode: Literal["closed", "open"] = "closed"
     """What the author deems right when the rail itself fails. A wish: only the operator may open a failing rail."""

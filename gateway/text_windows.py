@@ -1,0 +1,65 @@
+"""The window for each text of an answer: what the rails see of it, and what may replace a part of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from plugins import Caller, Channel, OutputRail, Request, ToolCall
+from safety import HoldbackWindow, JsonWindow, Limits, UnchangedWindow, redactor_for
+
+
+class Windows:
+    """Of one request. Each window opens a session of every rail."""
+
+    def __init__(self, rails: Sequence[OutputRail], request: Request, caller: Caller, limits: Limits) -> None:
+        self._rails = rails
+        self._request = request
+        self._caller = caller
+        self._limits = limits
+
+    def of(self, channel: Channel, call: ToolCall | None) -> HoldbackWindow | JsonWindow:
+        """Rails see the strings of JSON decoded, and what replaces one still satisfies the schema."""
+        opened = self._opened(channel)
+        if call is not None:
+            schema = next((tool.parameters for tool in self._request.tools if tool.name == call.name), {})
+            return JsonWindow(*opened, redactor=redactor_for(schema))
+        constraint = self._request.constraint
+        if constraint is None or channel == "reasoning":
+            return HoldbackWindow(*opened)
+        if constraint.kind not in ("json_schema", "json_object"):
+            return UnchangedWindow(*opened)
+        return JsonWindow(*opened, redactor=redactor_for(constraint.value if constraint.kind == "json_schema" else {}))
+
+    def of_name(self) -> HoldbackWindow:
+        """For the name of a call, which stays as it is or does not leave."""
+        return UnchangedWindow(*self._opened("tool_name"))
+
+    def passes(self, text: str) -> bool:
+        """Whether all rails let `text` through untouched, as a whole and as content."""
+        window = HoldbackWindow(*self._opened("content"))
+        steps = window.whole(text)
+        return window.blocked is None and "".join([step.text for step in steps]) == text
+
+    def clearing(self, channel: Channel) -> Callable[[str], bool] | None:
+        """Whether the rails that act can tell at once that they have nothing to say of a text; None: no rail acts."""
+        acting = [rail for rail in self._rails if self._limits.conduct(rail.name).mode == "enforce"]
+        asked = [self._clears(rail, channel) for rail in acting]
+        return (lambda text: all(clears(text) for clears in asked)) if asked else None
+
+    def _clears(self, rail: OutputRail, channel: Channel) -> Callable[[str], bool]:
+        """False where the rail cannot tell, or fails: it will fail again where failures are dealt with."""
+        try:
+            ask = getattr(rail.open(self._request, self._caller, channel), "clears", None)
+        except Exception:
+            ask = None
+
+        def clears(text: str) -> bool:
+            try:
+                return ask is not None and ask(text) is True
+            except Exception:
+                return False
+
+        return clears
+
+    def _opened(self, channel: Channel) -> tuple[Sequence[OutputRail], Request, Caller, Channel, Limits]:
+        return self._rails, self._request, self._caller, channel, self._limits

@@ -1,0 +1,127 @@
+"""Which log probabilities of a text may leave: those of tokens that spell released text, to the byte.
+
+A token's entry leaves with the text that it spells, once that has left untouched: its string and bytes then say what
+the client has anyway. Entries that do not join to the text are dropped from there on. A likely alternative is a text of
+its own: it leaves where the rails have nothing to say of it alone, behind the text before it, and behind the
+alternatives of the same rank before it; a rail that cannot tell at once (it has no `clears`) lets none leave. Where no
+rail acts, nothing is forbidden and all leave.
+
+Not covered: what alternatives say when they are read in another order than by rank.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from plugins import TokenLogprob
+from safety import Redaction
+
+CONTEXT = 64
+"""Characters before an alternative that it is read with."""
+LONGEST = 256
+"""Bytes of an alternative; no tokenizer has longer tokens."""
+_APART = "\n\u2603\n"  # no rule reads across it
+Top = tuple[tuple[int, str, bytes, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Spelled:
+    """An entry, and the characters [start, end) of the text that its bytes are, or are part of."""
+
+    start: int
+    end: int
+    entry: TokenLogprob
+
+
+class TokenProbabilities:
+    """Of one text; fed as its window is. `clears`: whether the rails pass a text whole; None: no rail acts."""
+
+    def __init__(self, clears: Callable[[str], bool] | None) -> None:
+        self._clears = clears
+        self._waiting: deque[TokenLogprob] = deque()
+        self._placed: deque[_Spelled] = deque()
+        self._bytes = b""  # of the text, behind what is placed
+        self._begun = 0  # characters whose first byte is placed
+        self._before = ""  # the end of what is placed and left
+        self._columns: list[str] = []  # the end of the alternatives that left, by rank
+        self._lost = False
+
+    def feed(self, text: str, entries: Sequence[TokenLogprob]) -> None:
+        if self._lost:
+            return
+        self._waiting.extend(entries)
+        self._bytes += text.encode("utf-8", "surrogatepass")
+        while self._waiting and not self._lost:
+            data = self._waiting[0].data
+            if len(data) > len(self._bytes) and self._bytes == data[: len(self._bytes)]:
+                return
+            if not self._bytes.startswith(data):
+                self._lose()
+            else:
+                self._place(self._waiting.popleft())
+
+    def release(self, clear_to: int, redactions: Sequence[Redaction]) -> tuple[TokenLogprob, ...]:
+        """Entries of characters before `clear_to` that no redaction touched."""
+        found: list[TokenLogprob] = []
+        while self._placed and self._placed[0].end <= clear_to:
+            placed = self._placed.popleft()
+            if any(r.start < placed.end and placed.start < r.end for r in redactions):
+                self._before, self._columns = "", []
+            else:
+                found.append(self._fit(placed.entry))
+        return tuple(found)
+
+    def drop(self) -> None:
+        """Nothing of the text leaves any more."""
+        self._placed.clear()
+        self._lose()
+
+    def _lose(self) -> None:
+        self._lost, self._bytes = True, b""
+        self._waiting.clear()
+
+    def _place(self, entry: TokenLogprob) -> None:
+        data = entry.data
+        within = bool(data) and data[0] & 0xC0 == 0x80  # it goes on with a character that is begun
+        start = self._begun - within
+        self._begun += sum(byte & 0xC0 != 0x80 for byte in data)
+        self._bytes = self._bytes[len(data) :]
+        self._placed.append(_Spelled(start, self._begun, entry))
+
+    def _fit(self, entry: TokenLogprob) -> TokenLogprob:
+        if self._clears is None:
+            return entry
+        token = _written(entry.data)
+        if entry.top:
+            entry = replace(entry, top=self._passing(entry.top, entry.data, self._clears))
+        self._before = (self._before + token)[-CONTEXT:]
+        return entry if entry.token == token else replace(entry, token=token)
+
+    def _passing(self, top: Top, own: bytes, clears: Callable[[str], bool]) -> Top:
+        columns = self._columns + [""] * (len(top) - len(self._columns))
+        texts = [_written(data) for _, _, data, _ in top]
+        asked = [
+            () if data == own and not column else (text, self._before + text, column + text)
+            for (_, _, data, _), text, column in zip(top, texts, columns, strict=False)
+        ]
+        together = _APART.join([text for texts_of_one in asked for text in texts_of_one])
+        fit = not together or clears(together)
+        passing = [
+            len(data) <= LONGEST and (fit or all(map(clears, ways)))
+            for (_, _, data, _), ways in zip(top, asked, strict=True)
+        ]
+        self._columns = [
+            (column + text)[-CONTEXT:] if passes else ""
+            for column, text, passes in zip(columns, texts, passing, strict=False)
+        ]
+        return tuple(
+            (token_id, text, data, logprob)
+            for (token_id, _, data, logprob), text, passes in zip(top, texts, passing, strict=True)
+            if passes
+        )
+
+
+def _written(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
