@@ -13,12 +13,14 @@ from gateway.admin import admin_routes
 from gateway.api import add_docs_page, add_error_handlers, api_routes, describe
 from gateway.api.direct import Direct, endpoints_of
 from gateway.house import House
+from gateway.laws import check
 from gateway.middleware import BodyLimit, RequestId
 from gateway.settings import Settings
 
 
 def create_app(settings: Settings, environ: Mapping[str, str] | None = None, house: House | None = None) -> FastAPI:
     """Build the application. Models load beside the event loop: `/healthz` answers from the beginning."""
+    check()
     built = house or House(settings, environ or {})
 
     @asynccontextmanager

@@ -1,0 +1,190 @@
+"""The hold-back law, tried in full for small sizes: every text over a small alphabet, every way of giving its
+characters to channels, every cutting into pieces, every pattern up to a size.
+
+    python -m benchmarks.holdback_proof                # about ten minutes of one core
+    python -m benchmarks.holdback_proof --letters 4    # what the tests run
+
+For each it holds that what a client can join of a channel is what the verdict on the whole text allows, at every step
+and at the end; that the outcome is the same for every cutting; and that no character waits that cannot become part of a
+match any more. What is allowed and what must wait is worked out here from the texts alone, by trying continuations.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise, product
+from typing import Literal
+
+from gateway.moderation import Moderation
+from plugins import Caller, Channel, Message, Piece, Request
+from safety import MatchRail, Policy, compile_patterns
+
+Action = Literal["redact", "block"]
+Outcome = tuple[tuple[str, str], str | None]
+"""What was joined of content and thoughts, and how the choice ended."""
+CHANNELS: tuple[Channel, Channel] = ("content", "reasoning")
+REQUEST = Request(id="r", model="m", messages=(Message("user", "hi"),))
+HIDDEN = "#"
+
+
+@dataclass(frozen=True)
+class Case:
+    patterns: tuple[str, ...]
+    action: Action
+    text: str
+    schedule: tuple[int, ...]
+    """For each character its channel."""
+
+
+class Broken(Exception):
+    """The law does not hold; the message is the case."""
+
+
+def tried(letters: str, length: int, size: int, together: int = 1) -> int:
+    """How many streams were tried. Raises `Broken` at the first that breaks the law."""
+    count = 0
+    words = ["".join(word) for n in range(1, size + 1) for word in product(letters, repeat=n)]
+    for patterns in _sets(words, together):
+        for action in ("redact", "block"):
+            rail = MatchRail("r", compile_patterns({p: p for p in patterns}), Policy(action, replacement=HIDDEN))
+            for text in map("".join, product(letters, repeat=length)):
+                for schedule in product((0, 1), repeat=length):
+                    count += _try(Case(patterns, action, text, schedule), rail, letters)
+    return count
+
+
+def _sets(words: Sequence[str], together: int) -> Iterator[tuple[str, ...]]:
+    yield from ((word,) for word in words)
+    if together > 1:
+        yield from ((a, b) for n, a in enumerate(words) for b in words[n + 1 :])
+
+
+def _try(case: Case, rail: MatchRail, letters: str) -> int:
+    expected = _allowed(case, letters)
+    count = 0
+    for pieces in _cuttings(case):
+        count += 1
+        if (found := _streamed(case, rail, pieces, letters)) != expected:
+            raise Broken(f"{case} cut as {pieces}: {found}, expected {expected}")
+    return count
+
+
+def _cuttings(case: Case) -> Iterator[list[tuple[int, str]]]:
+    """(channel, text) by piece: every channel switch is a cut, and every set of other places may be."""
+    inside = range(1, len(case.text))
+    forced = {0, len(case.text), *(at for at in inside if case.schedule[at] != case.schedule[at - 1])}
+    free = [at for at in inside if at not in forced]
+    for chosen in product((False, True), repeat=len(free)):
+        places = sorted(forced | {at for at, cut in zip(free, chosen, strict=True) if cut})
+        yield [(case.schedule[a], case.text[a:b]) for a, b in pairwise(places)]
+
+
+def _streamed(case: Case, rail: MatchRail, pieces: list[tuple[int, str]], letters: str) -> Outcome:
+    """What leaves of the stream, watched step by step."""
+    moderation = Moderation([("r", rail)], REQUEST, Caller())
+    fed, joined = ["", ""], ["", ""]
+    reason: str | None = None
+    for channel, text in pieces:
+        deltas = moderation.feed(Piece(0, text, channel=CHANNELS[channel]))
+        fed[channel] += text
+        for delta in deltas:
+            joined[CHANNELS.index(delta.channel)] += delta.text
+            reason = delta.finish_reason
+        if reason is None:
+            for n in (0, 1):
+                if joined[n] != (due := _due(fed[n], case.patterns, letters)):
+                    raise Broken(f"{case} cut as {pieces}: of {fed[n]!r} left {joined[n]!r}, due was {due!r}")
+    for delta in moderation.feed(Piece(0, finish_reason="stop")):
+        joined[CHANNELS.index(delta.channel)] += delta.text
+        reason = delta.finish_reason
+    return (joined[0], joined[1]), reason
+
+
+# --- what the law says, from texts alone ---------------------------------------------------------------------------
+
+
+def _spans(text: str, patterns: tuple[str, ...]) -> list[tuple[int, int]]:
+    """Every match of every pattern, overlapping ones as one."""
+    found = sorted(
+        (at, at + len(p)) for p in patterns for at in range(len(text) - len(p) + 1) if text.startswith(p, at)
+    )
+    spans: list[tuple[int, int]] = []
+    for start, end in found:
+        if spans and start < spans[-1][1]:
+            spans[-1] = spans[-1][0], max(spans[-1][1], end)
+        else:
+            spans.append((start, end))
+    return spans
+
+
+def _written(text: str, spans: Sequence[tuple[int, int]], end: int) -> str:
+    """`text` up to `end`, spans in it replaced."""
+    out, at = "", 0
+    for start, stop in spans:
+        if stop <= end:
+            out, at = out + text[at:start] + HIDDEN, stop
+    return out + text[at:end]
+
+
+@cache
+def _clear(text: str, patterns: tuple[str, ...], letters: str) -> int:
+    """The last offset that no continuation can make part of a match. A match at the very end is not over: rules may
+    look at the character behind it."""
+    reach = len(text)
+    for n in range(max(map(len, patterns))):
+        for more in map("".join, product(letters, repeat=n)):
+            reach = min([reach, *(start for start, end in _spans(text + more, patterns) if start < len(text) <= end)])
+    return reach
+
+
+@cache
+def _due(text: str, patterns: tuple[str, ...], letters: str) -> str:
+    """What must have left of a text that goes on: no more, since it may become forbidden, and no less."""
+    return _written(text, _spans(text, patterns), _clear(text, patterns, letters))
+
+
+def _allowed(case: Case, letters: str) -> Outcome:
+    """Each text read by itself. The first match that is over ends the choice, where matches block."""
+    fed = ["", ""]
+    for char, channel in zip(case.text, case.schedule, strict=True):
+        fed[channel] += char
+        clear = [_clear(text, case.patterns, letters) for text in fed]
+        over = [start for start, end in _spans(fed[channel], case.patterns) if end <= clear[channel]]
+        if case.action == "block" and over:
+            clear[channel] = over[0]
+            return (fed[0][: clear[0]], fed[1][: clear[1]]), "content_filter"
+    return _closed(case, fed, letters)
+
+
+def _closed(case: Case, texts: list[str], letters: str) -> Outcome:
+    """The end: texts are closed in their order, content first; one that blocks leaves the later ones as they are."""
+    spans = [_spans(text, case.patterns) for text in texts]
+    if case.action == "redact" or not any(spans):
+        first, second = (_written(text, found, len(text)) for text, found in zip(texts, spans, strict=True))
+        return (first, second), "stop"
+    if spans[0]:
+        return (texts[0][: spans[0][0][0]], texts[1][: _clear(texts[1], case.patterns, letters)]), "content_filter"
+    return (texts[0], texts[1][: spans[1][0][0]]), "content_filter"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--letters", type=int, default=0, help="length of the texts; 0: the sizes of the decision page")
+    asked = parser.parse_args()
+    sizes = [("ab", asked.letters, 3, 1)] if asked.letters else [("ab", 6, 4, 1), ("abc", 4, 3, 1), ("ab", 5, 2, 2)]
+    for letters, length, size, together in sizes:
+        began = time.perf_counter()
+        count = tried(letters, length, size, together)
+        took = time.perf_counter() - began
+        print(
+            f"alphabet {letters}, texts of {length}, patterns up to {size}, {together} at a time: "
+            f"{count:,} streams, the law holds ({took:.0f} s)"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,35 @@
+"""The hold-back law, tried in full for a small size; `python -m benchmarks.holdback_proof` tries larger ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from benchmarks.holdback_proof import Broken, tried
+from gateway.moderation import Moderation
+
+
+def test_what_leaves_is_what_the_whole_texts_allow_whatever_the_schedule_and_the_cut() -> None:
+    """All texts of four letters a and b, on two channels in all ways, cut in all ways, against all patterns of up to
+    three: no more leaves, at any step, and nothing waits that could leave."""
+    assert tried("ab", 4, 3) == 24_192
+
+
+def test_three_letters_and_two_patterns_at_once() -> None:
+    assert tried("abc", 3, 2) + tried("ab", 3, 2, 2) > 10_000
+
+
+def test_a_window_that_forgets_at_a_turn_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The trial can fail: as windows were, one for each stretch of the stream."""
+    turn = Moderation._turn
+
+    def forgetful(self: Moderation, choice: Any, piece: Any, deltas: Any) -> Any:
+        for text in choice.unclosed:
+            deltas.append(self._close(choice, text, [text.window.close()], None))
+        choice.texts.clear()
+        return turn(self, choice, piece, deltas)
+
+    monkeypatch.setattr(Moderation, "_turn", forgetful)
+    with pytest.raises(Broken):
+        tried("ab", 4, 2)
