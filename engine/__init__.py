@@ -8,11 +8,12 @@ from engine.detokenizer import Detokenizer
 from engine.engine import Engine
 from engine.model import LoadedModel, load_model
 from engine.progress import LoadProgress
-from engine.prompt import render_chat, schema_sketch
+from engine.prompt import RESERVED_VARIABLES, render_chat, schema_sketch
 from engine.settings import EngineSettings, ModelSettings
 from plugins.compiled import forget_stale as _forget_stale
 
 __all__ = [
+    "RESERVED_VARIABLES",
     "BlockPool",
     "Detokenizer",
     "Engine",

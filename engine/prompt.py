@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from jinja2.exceptions import TemplateError
 
 from engine.tool_prompt import MARKS, as_functions, knows_tools, tool_instruction, with_functions, without_functions
+from plugins import RequestError
 
 MAX_SKETCH_CHARS = 1600
 _MAX_DESCRIPTION_CHARS = 80
@@ -17,6 +18,19 @@ _MAX_ENUM_VALUES = 40
 _MAX_DEPTH = 12
 _MAX_NODES = 600
 _PLAIN_KEY = re.compile(r"[\w$-]+")
+RESERVED_VARIABLES = frozenset(
+    {"messages", "conversation", "tools", "documents", "schema_sketch", "add_generation_prompt", "chat_template"}
+    | {"continue_final_message", "tokenize", "padding", "truncation", "max_length", "return_tensors", "return_dict"}
+    | {"return_assistant_tokens_mask", "tokenizer_kwargs", "processor_kwargs", "self", "raise_exception"}
+    | {"strftime_now", "bos_token", "eos_token", "pad_token", "unk_token", "sep_token", "cls_token", "mask_token"}
+    | {"additional_special_tokens", "image_token", "audio_token", "video_token"}
+)
+"""What a chat template, and the call that renders it, gets from here alone: a caller who set it could put another
+template, or another conversation, in the place of what was screened."""
+
+
+SWITCHES = frozenset({"enable_thinking", "thinking"})
+"""Variables that say whether to think; a request for thoughts says it to every model."""
 
 
 class ChatTokenizer(Protocol):
@@ -51,6 +65,8 @@ def render_chat(
     tools: Sequence[Mapping[str, Any]] = (),
     reasoning: bool = False,
     add_generation_prompt: bool = True,
+    continue_final_message: bool = False,
+    variables: Mapping[str, Any] | None = None,
 ) -> str:
     """The prompt text for `messages` (each `{"role", "content"}`, perhaps with `tool_calls` of `{"id", "name",
     "arguments"}`), with the schema and the tools shown the way the model expects.
@@ -60,10 +76,17 @@ def render_chat(
     template that can switch thinking does as `reasoning` says. Special tokens spelled out in a message, and in what
     users and tools say the marks of calls, are defused (a blank after their first character), so that a document can
     never end a turn. Encode the result with `add_special_tokens=False`.
+
+    `continue_final_message`: the last message stays open. `variables` are the template's own, by name; their texts are
+    defused too. Raises `RequestError` for one that the template does not know, unless it is false or null.
     """
     template = str(tokenizer.chat_template or "")
     turns = [_defused(tokenizer, message) for message in messages]
-    extra: dict[str, Any] = {"enable_thinking": reasoning} if "enable_thinking" in template else {}
+    extra: dict[str, Any] = _variables(tokenizer, template, variables) if variables else {}
+    if "enable_thinking" in template:
+        extra["enable_thinking"] = reasoning
+    if continue_final_message:
+        add_generation_prompt, extra["continue_final_message"] = False, True
     if knows_tools(template):
         turns = with_functions(turns)
         extra |= {"tools": as_functions(tools)} if tools else {}
@@ -82,7 +105,8 @@ def _rendered(
     tokenizer: ChatTokenizer, turns: list[dict[str, Any]], told: str, prompting: bool, extra: Mapping[str, Any]
 ) -> str:
     if not tokenizer.chat_template:
-        return _without_template(_with_system(turns, told) if told else turns, prompting)
+        turns = _with_system(turns, told) if told else turns
+        return _without_template(turns, prompting)
     if not told:
         return _apply(tokenizer, turns, prompting, **extra)
     try:
@@ -128,6 +152,32 @@ def _with_user(turns: list[dict[str, Any]], text: str) -> list[dict[str, Any]]:
 def _without_template(turns: list[dict[str, Any]], prompting: bool) -> str:
     lines = [f"{turn['role']}: {turn['content']}" for turn in turns]
     return "\n\n".join(lines + (["assistant:"] if prompting else []))
+
+
+def _variables(tokenizer: ChatTokenizer, template: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    found = {}
+    for name, value in given.items():
+        if name in RESERVED_VARIABLES or not re.search(rf"\b{re.escape(name)}\b", template):
+            if value is None or value is False or name in SWITCHES:
+                continue
+            raise RequestError(
+                f"`chat_template_kwargs.{name}`: the chat template of this model has no such variable; leave it out",
+                param=f"chat_template_kwargs.{name}",
+                code="unsupported_parameter",
+            )
+        found[name] = _harmless(tokenizer, value)
+    return found
+
+
+def _harmless(tokenizer: ChatTokenizer, value: Any) -> Any:
+    """The same JSON value, every text in it defused: a variable may stand anywhere in a prompt."""
+    if isinstance(value, str):
+        return _defuse(tokenizer, value, MARKS)
+    if isinstance(value, Mapping):
+        return {_harmless(tokenizer, key): _harmless(tokenizer, item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_harmless(tokenizer, item) for item in value]
+    return value
 
 
 def _defused(tokenizer: ChatTokenizer, message: Mapping[str, Any]) -> dict[str, Any]:

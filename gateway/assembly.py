@@ -36,6 +36,9 @@ class ChatTemplate:
                 schema=self._schema(request),
                 tools=tools,
                 reasoning=request.reasoning,
+                add_generation_prompt=request.add_generation_prompt,
+                continue_final_message=request.continue_final_message,
+                variables=request.chat_template_kwargs,
             )
         except RequestError:
             raise

@@ -11,7 +11,7 @@ from pydantic import Field
 from gateway.admin import api_key_of
 from gateway.admin.guard import check_route
 from gateway.api.bodies import read_body
-from gateway.api.heeding import Wire, ignored_in
+from gateway.api.heeding import Heeding, Wire
 from gateway.api.serving import told
 from gateway.batches import BatchRecord, new_id
 from gateway.batches.batches import WINDOW_S
@@ -29,10 +29,13 @@ class NewBatch(Wire):
     metadata: dict[str, str] | None = None
 
 
+FIELDS = Heeding(NewBatch)
+
+
 def add_batches_routes(router: APIRouter, house: House) -> None:
     @router.post("/v1/batches")
     async def create_batch(request: Request, response: Response) -> Any:
-        wire = read_body(await request.body(), NewBatch, {})
+        wire, ignored = read_body(await request.body(), FIELDS)
         caller = house.identify(api_key_of(request))
         check_route(wire.endpoint, caller)
         now_s = int(time.time())
@@ -46,7 +49,7 @@ def add_batches_routes(router: APIRouter, house: House) -> None:
             expires_s=now_s + WINDOW_S,
             metadata=wire.metadata or {},
         )
-        response.headers.update(told(ignored_in(wire)))
+        response.headers.update(told(ignored))
         return await _told(house, await house.batches.create(record))
 
     @router.get("/v1/batches")

@@ -9,8 +9,10 @@ from typing import Any, TypeVar
 
 import orjson
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
-from gateway.api.heeding import refuse_strangers
+from gateway.api.depth import check_depth
+from gateway.api.heeding import Heeding, W
 from plugins import Request, RequestError
 from plugins.facts import quick
 
@@ -45,24 +47,25 @@ def in_words_of(parsed: Parsed) -> Iterator[None]:
 
 
 def read_json(body: bytes) -> dict[str, Any]:
-    """Raises `RequestError` where the body is no JSON object."""
+    """Raises `RequestError` where the body is no JSON object, or nests too deeply."""
     try:
         tree = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise RequestError(f"the body is not valid JSON: {error}", code="invalid_json") from error
     if not isinstance(tree, dict):
         raise RequestError(f"the body must be a JSON object, found {type(tree).__name__}", code="invalid_json")
+    check_depth(tree, body)
     return tree
 
 
-def read_body(body: bytes | Mapping[str, Any], kind: type[M], unsupported: Mapping[str, str]) -> M:
-    """`unsupported`: fields that change what an answer means and have no effect here: refused, never ignored."""
+def read_body(body: bytes | Mapping[str, Any], fields: Heeding[W]) -> tuple[W, tuple[str, ...]]:
+    """The checked model, and the paths of what is not used. A body that is JSON already was read by `read_json`, or its
+    depth was checked. Raises `RequestError` that names a field which would change
+    the answer and has no effect here."""
     tree = read_json(body) if isinstance(body, bytes) else body
-    for name, reason in unsupported.items():
-        if tree.get(name):
-            raise RequestError(f"`{name}`: {reason}", param=name, code="unsupported_parameter")
-    refuse_strangers(tree, kind)
-    return checked(kind, tree)
+    strangers = fields.strangers(tree)
+    wire = checked(fields.kind, tree)
+    return wire, fields.ignored(wire, strangers)
 
 
 def checked(kind: type[M], tree: Any) -> M:
@@ -74,10 +77,45 @@ def checked(kind: type[M], tree: Any) -> M:
 
 def first_complaint(error: ValidationError) -> RequestError:
     """Where several shapes are possible, what is wrong with the one that was nearest."""
-    found = error.errors(include_url=False, include_context=False)
+    found = error.errors(include_url=False)
     first = max(found, key=lambda one: (len(one["loc"]), not one["type"].endswith("_type")))
-    path = ".".join(str(part) for part in first["loc"] if not _is_branch(part))
+    path = _path(first["loc"])
+    if kind := _kind_not_served(found):
+        return kind
     return RequestError(f"`{path}`: {first['msg']}", param=path or None, code="invalid_parameter")
+
+
+def _kind_not_served(found: list[ErrorDetails]) -> RequestError | None:
+    """Where something has a `type` that none of the possible shapes has: an image, where only text is read."""
+    kinds: dict[str, list[ErrorDetails]] = {}
+    for one in found:
+        if one["type"] == "union_tag_invalid":
+            kinds.setdefault(_path(one["loc"]), []).append(one)
+        elif one["type"] == "literal_error" and one["loc"][-1] == "type":
+            kinds.setdefault(_path(one["loc"][:-1]), []).append(one)
+    for path, ones in kinds.items():
+        shapes = {one["loc"][:-1] for one in ones if one["type"] == "literal_error"}
+        others = {
+            one["loc"][: len(shape)] for shape in shapes for one in found if _path(one["loc"][: len(shape)]) == path
+        }
+        if path and others <= shapes:
+            return _not_served(path, ones)
+    return None
+
+
+def _not_served(path: str, ones: list[ErrorDetails]) -> RequestError:
+    context = [one.get("ctx", {}) for one in ones]
+    given = context[0].get("tag", ones[0]["input"])
+    expected = ", ".join(dict.fromkeys(str(one.get("expected_tags") or one.get("expected")) for one in context))
+    return RequestError(
+        f"`{path}`: type {str(given)[:64]!r} is not served here; expected {expected}",
+        param=f"{path}.type",
+        code="unsupported_parameter",
+    )
+
+
+def _path(location: tuple[int | str, ...]) -> str:
+    return ".".join(str(part) for part in location if not _is_branch(part))
 
 
 def _is_branch(part: int | str) -> bool:

@@ -6,31 +6,20 @@ import uuid
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
+from engine import RESERVED_VARIABLES
 from gateway.api.bodies import Parsed, read_body
-from gateway.api.fields import (
-    JsonSchemaFormat,
-    SharedFields,
-    check_extension,
-    parts_of,
-    sampling_of,
-    structured_of,
-    the_one,
-    wishes_of,
-)
-from gateway.api.heeding import Wire, ignored_in
+from gateway.api.constraint_fields import ConstrainedFields, constraint_of
+from gateway.api.fields import check_company, check_extension, parts_of, reasoning_of, sampling_of, wishes_of
+from gateway.api.heeding import Heeding, Wire
 from gateway.api.tool_fields import AllowedChoice, CalledTool, FunctionTool, Mode, NamedTool, choice_of, tools_of
-from plugins import Constraint, Message, Request, RequestError, Sampling, Tool, ToolChoice
+from plugins import Message, Request, RequestError, Sampling, Tool, ToolChoice
 
-UNSUPPORTED = {
-    "functions": "function calls are served under their newer name: send `tools`",
-    "function_call": "function calls are served under their newer name: send `tool_choice`",
-    "audio": "only text is generated",
-    "prediction": "predicted outputs are not served",
-    "web_search_options": "the gateway never searches the web",
-}
-"""Fields that change what an answer means: refused while they have no effect, never ignored."""
+MAX_VARIABLES = 32
+THOUGHTS = ("enable_thinking", "thinking")
+"""Variables by which chat templates switch thoughts."""
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 
 class TextPart(Wire):
@@ -69,65 +58,48 @@ class ChatMessage(Wire):
         return self.content or self.refusal or ""
 
 
-class ResponseFormat(Wire):
-    """With `structural_tag`, the other fields are those of the tag itself; `schema` beside `json_object` is how other
-    servers, and clients that were written for them, spell a schema."""
-
-    model_config = ConfigDict(populate_by_name=True)
-    type: Literal["text", "json_object", "json_schema", "structural_tag"]
-    json_schema: JsonSchemaFormat | None = None
-    schema_: dict[str, Any] | bool | None = Field(default=None, alias="schema")
-
-    @model_validator(mode="after")
-    def _has_schema(self) -> ResponseFormat:
-        if self.type == "json_schema" and self.json_schema is None:
-            raise ValueError("`json_schema` is required when `type` is 'json_schema'")
-        if self.type != "json_schema" and self.json_schema is not None:
-            raise ValueError(f"`json_schema` is given, but `type` is {self.type!r}; make it 'json_schema'")
-        if self.type != "json_object" and self.schema_ is not None:
-            raise ValueError(f"`schema` stands beside 'json_object' or inside `json_schema`, not beside {self.type!r}")
-        return self
-
-    @property
-    def takes_all(self) -> bool:
-        return self.type == "structural_tag"
-
-
 class Reasoning(Wire):
     """`effort` other than "none" turns thoughts on; how many there are is the model's affair."""
 
     enabled: bool | None = None
-    effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
+    effort: Effort | None = None
 
 
-class ChatRequest(SharedFields):
+class ChatRequest(ConstrainedFields):
     messages: Annotated[list[ChatMessage], Field(min_length=1)]
     max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
     logprobs: bool | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
-    response_format: ResponseFormat | None = None
     tools: list[FunctionTool] | None = None
     tool_choice: Mode | NamedTool | AllowedChoice | None = None
     parallel_tool_calls: bool | None = None
     reasoning: Reasoning | None = None
-    reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
+    reasoning_effort: Effort | None = None
+    include_reasoning: bool | None = None
+    chat_template_kwargs: Annotated[dict[str, Any], Field(max_length=MAX_VARIABLES)] | None = None
+    add_generation_prompt: bool | None = None
+    continue_final_message: bool | None = None
     modalities: list[Literal["text"]] | None = None
+
+
+FIELDS = Heeding(ChatRequest, "chat")
 
 
 def parse_chat(body: bytes | Mapping[str, Any], api_key: str | None = None) -> Parsed:
     """Raises `RequestError` that names the field by path."""
-    wire = read_body(body, ChatRequest, UNSUPPORTED)
+    wire, ignored = read_body(body, FIELDS)
     return Parsed(
         _request(wire, api_key),
         include_usage=wire.include_usage,
         explain=wire.sluicegate.explain,
-        ignored=ignored_in(wire),
+        ignored=ignored,
     )
 
 
 def _request(wire: ChatRequest, api_key: str | None) -> Request:
+    check_company(wire)
     tools, choice = _tools(wire)
-    constraint, reasoning = _constraint(wire), _reasoning(wire)
+    constraint, reasoning = constraint_of(wire), _reasoning(wire)
     check_extension(wire.sluicegate, constraint, shaped=bool(tools) or reasoning)
     return Request(
         id=f"chatcmpl-{uuid.uuid4().hex}",
@@ -145,6 +117,9 @@ def _request(wire: ChatRequest, api_key: str | None) -> Request:
         tools=tools,
         tool_choice=choice,
         reasoning=reasoning,
+        chat_template_kwargs=_variables(wire.chat_template_kwargs),
+        add_generation_prompt=wire.add_generation_prompt is not False and not wire.continue_final_message,
+        continue_final_message=_continued(wire, reasoning),
     )
 
 
@@ -152,7 +127,7 @@ def _sampling(wire: ChatRequest) -> Sampling:
     if wire.top_logprobs and not wire.logprobs:
         raise RequestError("`top_logprobs` needs `logprobs: true`", param="top_logprobs")
     logprobs = (wire.top_logprobs or 0) if wire.logprobs else None
-    return sampling_of(wire, max_tokens=wire.max_completion_tokens or wire.max_tokens, logprobs=logprobs)
+    return sampling_of(wire, "chat", on_length=wire.sluicegate.on_length, logprobs=logprobs)
 
 
 def _tools(wire: ChatRequest) -> tuple[tuple[Tool, ...], ToolChoice]:
@@ -170,28 +145,50 @@ def _tools(wire: ChatRequest) -> tuple[tuple[Tool, ...], ToolChoice]:
 
 
 def _reasoning(wire: ChatRequest) -> bool:
-    asked = wire.reasoning
-    if wire.sluicegate.reasoning is not None:
-        return wire.sluicegate.reasoning
-    if asked is not None:
-        return asked.enabled if asked.enabled is not None else asked.effort != "none"
-    return wire.reasoning_effort not in (None, "none")
+    if wire.__pydantic_fields_set__.isdisjoint(THINKING):
+        return False
+    asked, variables = wire.reasoning or Reasoning(), wire.chat_template_kwargs or {}
+    wishes = {
+        "sluicegate.reasoning": wire.sluicegate.reasoning,
+        "reasoning.enabled": asked.enabled,
+        "reasoning.effort": None if asked.effort is None else asked.effort != "none",
+        "reasoning_effort": None if wire.reasoning_effort is None else wire.reasoning_effort != "none",
+        "include_reasoning": False if wire.include_reasoning is False else None,
+    }
+    for name in THOUGHTS:
+        said = variables.get(name)
+        wishes[f"chat_template_kwargs.{name}"] = said if isinstance(said, bool) else None
+    return reasoning_of(wishes)
 
 
-def _constraint(wire: ChatRequest) -> Constraint | None:
-    names = "`response_format` and `structured_outputs`"
-    return the_one(constraint_of(wire.response_format, wire), structured_of(wire), wire, names)
+THINKING = frozenset({"sluicegate", "reasoning", "reasoning_effort", "include_reasoning", "chat_template_kwargs"})
 
 
-def constraint_of(asked: ResponseFormat | None, wire: SharedFields) -> Constraint | None:
-    if asked is None or asked.type == "text":
-        return None
-    options = wire.sluicegate.grammar
-    if asked.type == "json_object" and asked.schema_ is not None:
-        return Constraint("json_schema", asked.schema_, options=options)
-    if asked.type == "json_object":
-        return Constraint("json_object", options=options)
-    if asked.type == "structural_tag":
-        return Constraint("structural_tag", asked.model_dump(exclude={"json_schema", "schema_"}), options=options)
-    assert asked.json_schema is not None
-    return Constraint("json_schema", asked.json_schema.schema_, asked.json_schema.name, options)
+def _variables(given: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    for name in given or ():
+        if name in RESERVED_VARIABLES:
+            raise RequestError(
+                f"`chat_template_kwargs.{name}` is set by the gateway itself; leave it out",
+                param=f"chat_template_kwargs.{name}",
+                code="unsupported_parameter",
+            )
+    return given or {}
+
+
+def _continued(wire: ChatRequest, reasoning: bool) -> bool:
+    """Whether the last message is the beginning of the answer. Raises `RequestError` where it cannot be."""
+    if not wire.continue_final_message:
+        return False
+    last = wire.messages[-1]
+    for wrong, reason in (
+        (bool(wire.add_generation_prompt), "and `add_generation_prompt` end the prompt in two ways; send one of them"),
+        (last.role != "assistant", "needs a last message of the assistant: the beginning of the answer"),
+        (bool(last.tool_calls), "needs a last message without calls of tools, which are whole"),
+        (not last.fact().content.strip(), "needs a last message with text: the beginning of the answer"),
+        (reasoning, "does not go together with thoughts, which come before the answer"),
+    ):
+        if wrong:
+            raise RequestError(
+                f"`continue_final_message` {reason}", param="continue_final_message", code="contradiction"
+            )
+    return True

@@ -10,35 +10,26 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from gateway.api.bodies import Parsed, read_body
-from gateway.api.chat_request import ResponseFormat, constraint_of
-from gateway.api.fields import (
-    Extension,
-    SharedFields,
-    check_extension,
-    sampling_of,
-    structured_of,
-    the_one,
-    wishes_of,
-)
-from gateway.api.heeding import asks, ignored_in
+from gateway.api.constraint_fields import ConstrainedFields, constraint_of
+from gateway.api.fields import Extension, check_company, check_extension, sampling_of, wishes_of
+from gateway.api.heeding import Heeding
+from gateway.fields import asks, rows_of
 from plugins import Message, Request, RequestError
 
 MAX_PROMPTS = 32
 DEFAULT_MAX_TOKENS = 16
-UNSUPPORTED = {
-    "echo": "the prompt is not repeated; put it before the answer yourself",
-    "suffix": "the models served here write forward only",
-}
 OF_MESSAGES = ("reasoning", "template", "variables", "context", "context_tokens")
 """Our own fields that say what becomes of messages, of which there are none here."""
 Text = Annotated[str, Field(min_length=1)]
 
 
-class CompletionRequest(SharedFields):
+class CompletionRequest(ConstrainedFields):
     prompt: Text | Annotated[list[Text], Field(min_length=1, max_length=MAX_PROMPTS)]
     logprobs: Annotated[int, Field(ge=0, le=5)] | None = None
     best_of: Annotated[int, Field(ge=1)] | None = None
-    response_format: ResponseFormat | None = None
+
+
+FIELDS = Heeding(CompletionRequest, "completions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +41,7 @@ class ParsedCompletions(Parsed):
 
 def parse_completions(body: bytes | Mapping[str, Any], api_key: str | None = None) -> ParsedCompletions:
     """Raises `RequestError` that names the field by path."""
-    wire = read_body(body, CompletionRequest, UNSUPPORTED)
+    wire, ignored = read_body(body, FIELDS)
     prompts = [wire.prompt] if isinstance(wire.prompt, str) else wire.prompt
     _check_raw(wire.sluicegate)
     if wire.stream and len(prompts) > 1:
@@ -61,7 +52,7 @@ def parse_completions(body: bytes | Mapping[str, Any], api_key: str | None = Non
         first,
         explain=wire.sluicegate.explain,
         include_usage=wire.include_usage,
-        ignored=ignored_in(wire),
+        ignored=ignored,
         requests=(first, *others),
         names={"messages": "prompt"},
     )
@@ -69,7 +60,7 @@ def parse_completions(body: bytes | Mapping[str, Any], api_key: str | None = Non
 
 def _check_raw(asked: Extension) -> None:
     for name in OF_MESSAGES:
-        if asks(name, getattr(asked, name)):
+        if asks(rows_of("chat")[f"sluicegate.{name}"], getattr(asked, name)):
             raise RequestError(
                 f"`sluicegate.{name}` needs messages; a prompt is read as it is: use /v1/chat/completions",
                 param=f"sluicegate.{name}",
@@ -82,15 +73,20 @@ def _said(text: str) -> tuple[Message, ...]:
 
 
 def _request(wire: CompletionRequest, prompt: str, api_key: str | None) -> Request:
-    names = "`response_format` and `structured_outputs`"
-    max_tokens = wire.max_tokens or DEFAULT_MAX_TOKENS
-    constraint = the_one(constraint_of(wire.response_format, wire), structured_of(wire), wire, names)
+    check_company(wire)
+    constraint = constraint_of(wire)
     check_extension(wire.sluicegate, constraint, shaped=False)
     return Request(
         id=f"cmpl-{uuid.uuid4().hex}",
         model=wire.model,
         messages=_said(prompt),
-        sampling=sampling_of(wire, max_tokens=max_tokens, logprobs=wire.logprobs),
+        sampling=sampling_of(
+            wire,
+            "completions",
+            on_length=wire.sluicegate.on_length,
+            logprobs=wire.logprobs,
+            max_tokens=DEFAULT_MAX_TOKENS,
+        ),
         constraint=constraint,
         n=wire.n or 1,
         stream=bool(wire.stream),

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from gateway.api.bodies import read_body
 from gateway.api.extras import extension
-from gateway.api.heeding import Wire, ignored_in
+from gateway.api.heeding import Heeding, Wire
 from gateway.api.serving import JSON, told
 from gateway.delivery import Nobody
 from gateway.exchange import Exchange
@@ -46,22 +46,27 @@ class EmbeddingRequest(Wire):
 def add_embeddings_routes(router: APIRouter, house: House) -> None:
     @router.post("/v1/embeddings")
     async def create_embeddings(request: Request) -> Any:
-        wire, asked = await house.reader.parse(request, parse_embeddings)
+        wire, asked, ignored = await house.reader.parse(request, parse_embeddings)
         house.check_ready()
         try:
             found, exchange = await unless_left(request.scope, request.receive, _embedded(house, request, asked))
-            exchange.ignored = ignored_in(wire)
+            exchange.ignored = ignored
         except ClientLeft:
             return Nobody()
         headers = told(exchange.ignored) | {"traceparent": exchange.trace.traceparent}
         return Response(embeddings_body(found, exchange, wire), media_type=JSON, headers=headers)
 
 
-def parse_embeddings(body: bytes | Mapping[str, Any], api_key: str | None = None) -> tuple[EmbeddingRequest, Asked]:
-    """Raises `RequestError` that names the field by path."""
-    wire = read_body(body, EmbeddingRequest, {})
+FIELDS = Heeding(EmbeddingRequest, "embeddings")
+
+
+def parse_embeddings(
+    body: bytes | Mapping[str, Any], api_key: str | None = None
+) -> tuple[EmbeddingRequest, Asked, tuple[str, ...]]:
+    """The body, what it asks for, and the paths of what is not used. Raises `RequestError`."""
+    wire, ignored = read_body(body, FIELDS)
     texts = [wire.input] if isinstance(wire.input, str) else wire.input
-    return wire, Asked(
+    asked = Asked(
         id=f"embd-{uuid.uuid4().hex}",
         model=wire.model,
         messages=tuple(Message("user", text) for text in texts),
@@ -70,6 +75,7 @@ def parse_embeddings(body: bytes | Mapping[str, Any], api_key: str | None = None
         sampling=NO_ANSWER,
         cache=False,
     )
+    return wire, asked, ignored
 
 
 async def _embedded(house: House, request: Request, asked: Asked) -> tuple[Embeddings, Exchange]:

@@ -1,23 +1,25 @@
-"""Fields that several wire formats share: how tokens are drawn, what shape the answer has, and our own extension."""
+"""Fields that several wire formats share: how tokens are drawn, our own extension, and what does not go together."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import Annotated, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 
-import orjson
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
 from cache import MAX_LABEL_CHARS, MAX_TAGS
-from gateway.api.heeding import Wire, asks
+from gateway.api.heeding import Wire
+from gateway.fields import Dialect, asks, drawn_in, rows_of
+from gateway.fields.drawing import MAX_CHOICES
 from plugins import Constraint, Document, Parts, RequestError, Reuse, Sampling
 
-MAX_CHOICES = 16
-MAX_SEED = 2**63 - 1
 Tag = Annotated[str, Field(min_length=1, max_length=MAX_LABEL_CHARS)]
 Text = Annotated[str, Field(min_length=1)]
 Stop = Text | Annotated[list[Text], Field(max_length=16)]
+LONGEST_PATTERN = 1024
+MOST_REPEATS = 10_000
 
 
 class CacheUse(BaseModel):
@@ -56,64 +58,52 @@ class StreamOptions(Wire):
     include_usage: bool | None = None
 
 
-class JsonSchemaFormat(Wire):
-    """It is enforced, `strict` or not. `description` reaches no model: the schema's own does."""
+class Repetition(BaseModel):
+    """When an answer counts as going round in circles; `max_pattern_size` 0 = never."""
 
-    model_config = ConfigDict(populate_by_name=True)
-    UNHEEDED = frozenset({"description"})
-    name: str | None = None
-    description: str | None = None
-    schema_: dict[str, Any] | bool = Field(alias="schema")
-    strict: bool | None = None
+    model_config = ConfigDict(extra="forbid")
+    max_pattern_size: Annotated[int, Field(ge=0, le=LONGEST_PATTERN)] = 0
+    min_pattern_size: Annotated[int, Field(ge=0, le=LONGEST_PATTERN)] = 0
+    min_count: Annotated[int, Field(ge=0, le=MOST_REPEATS)] = 0
 
-
-class StructuredOutputs(BaseModel):
-    """The field that vLLM's clients send; exactly one of these says what the answer looks like."""
-
-    model_config = ConfigDict(extra="forbid", populate_by_name=True)
-    json_: dict[str, Any] | bool | str | None = Field(default=None, alias="json")
-    regex: str | None = None
-    choice: list[str] | None = None
-    grammar: str | None = None
-    json_object: bool | None = None
-    structural_tag: dict[str, Any] | str | None = None
-    whitespace_pattern: str | None = None
+    @model_validator(mode="after")
+    def _fits(self) -> Repetition:
+        if self.min_pattern_size > self.max_pattern_size:
+            raise ValueError("`min_pattern_size` is larger than `max_pattern_size`")
+        if self.max_pattern_size and self.min_count < 2:
+            raise ValueError("`min_count` must be 2 or more: a pattern that is there once repeats nothing")
+        return self
 
 
-class SharedFields(Wire):
-    """Of every request that generates text in OpenAI's formats, with vLLM's additions."""
+if TYPE_CHECKING:
+
+    class Drawing(Wire):
+        max_tokens: int | None
+        temperature: float | None
+        use_beam_search: bool | None
+        stop_token_ids: list[int] | None
+
+else:
+
+    def drawing(dialect: Dialect) -> Any:
+        """A model of the fields that the table describes wholly: their types and bounds stand there."""
+        rows = [row for row in drawn_in(dialect).values() if row.type is not None]
+        fields = {row.path: (row.type | None, Field(default=None, **(row.bounds or {}))) for row in rows}
+        return create_model("Drawing", __base__=Wire, __module__=__name__, **fields)
+
+    Drawing = drawing("completions")
+
+
+class SharedFields(Drawing):
+    """Of every request that generates text in OpenAI's formats, with vLLM's and SGLang's additions."""
 
     model: str
     stream: bool | None = None
     stream_options: StreamOptions | None = None
-    max_tokens: Annotated[int, Field(ge=1)] | None = None
-    min_tokens: Annotated[int, Field(ge=0)] | None = None
-    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
-    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
-    top_k: Annotated[int, Field(ge=-1)] | None = None
-    min_p: Annotated[float, Field(ge=0, le=1)] | None = None
-    repetition_penalty: Annotated[float, Field(ge=0.01, le=100)] | None = None
-    frequency_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
-    presence_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
-    seed: Annotated[int, Field(ge=-MAX_SEED - 1, le=MAX_SEED)] | None = None
-    stop: Stop | None = None
     n: Annotated[int, Field(ge=1, le=MAX_CHOICES)] | None = None
+    stop: Stop | None = None
     logit_bias: dict[int, Annotated[float, Field(ge=-100, le=100)]] | None = None
-    ignore_eos: bool | None = None
-    typical_p: Annotated[float, Field(gt=0, le=1)] | None = None
-    bad_words: Annotated[list[str], Field(max_length=128)] | None = None
-    best_of: Annotated[int, Field(ge=1, le=MAX_CHOICES)] | None = None
-    use_beam_search: bool | None = None
-    length_penalty: float | None = None
-    early_stopping: bool | Literal["never"] | None = None
-    num_beam_groups: Annotated[int, Field(ge=1)] | None = None
-    diversity_penalty: Annotated[float, Field(ge=0)] | None = None
-    structured_outputs: StructuredOutputs | None = None
-    guided_json: dict[str, Any] | bool | str | None = None
-    guided_regex: str | None = None
-    guided_choice: list[str] | None = None
-    guided_grammar: str | None = None
-    guided_whitespace_pattern: str | None = None
+    repetition_detection: Repetition | None = None
     user: str | None = None
     metadata: dict[str, str] | None = None
     sluicegate: Extension = Field(default_factory=Extension)
@@ -124,45 +114,55 @@ class SharedFields(Wire):
 
 
 BEAMS = frozenset({"length_penalty", "early_stopping", "num_beam_groups", "diversity_penalty"})
-"""What only a beam search heeds."""
+"""What only a beam search acts on."""
 
 
-def sampling_of(wire: SharedFields, *, max_tokens: int | None, logprobs: int | None) -> Sampling:
-    """Raises `RequestError` for what would have no effect beside the rest."""
-    _check_company(wire)
-    stop = (wire.stop,) if isinstance(wire.stop, str) else tuple(wire.stop or ())
-    asked = _sampling(
-        max_tokens,
-        wire.temperature,
-        max(wire.top_k or 0, 0),
-        1.0 if wire.top_p is None else wire.top_p,
-        wire.min_p or 0.0,
-        wire.repetition_penalty or 1.0,
-        wire.frequency_penalty or 0.0,
-        wire.presence_penalty or 0.0,
-        wire.seed,
-        stop,
-        logprobs,
-        min_tokens=wire.min_tokens or 0,
-        ignore_eos=bool(wire.ignore_eos),
-        typical_p=1.0 if wire.typical_p is None else wire.typical_p,
-        bad_words=tuple(wire.bad_words or ()),
-        best_of=wire.best_of,
-        use_beam_search=bool(wire.use_beam_search),
-        length_penalty=1.0 if wire.length_penalty is None else wire.length_penalty,
-        early_stopping=wire.early_stopping or False,
-        beam_groups=wire.num_beam_groups or 1,
-        diversity_penalty=wire.diversity_penalty or 0.0,
-        close_on_length=wire.sluicegate.on_length == "close",
+def sampling_of(wire: Wire, dialect: Dialect, *, on_length: str, logprobs: int | None, **fixed: Any) -> Sampling:
+    """From the fields of `dialect` that `wire` has set; `fixed`: attributes where they are not. Raises `RequestError`
+    for two fields that say different things of one attribute."""
+    found, bias, rows = fixed, None, drawn_in(dialect)
+    names: dict[str, str] = {}
+    values = wire.__dict__
+    for name in wire.__pydantic_fields_set__:
+        row = rows.get(name)
+        if row is None or (value := values[name]) is None:
+            continue
+        fact = value if row.fact is None else row.fact(value)
+        if row.attribute == "logit_bias":
+            bias = fact
+            continue
+        other = names.setdefault(row.attribute, name)
+        if other != name and found[row.attribute] != fact:
+            raise contradiction(min(name, other), max(name, other))
+        found[row.attribute] = fact
+    if logprobs is not None:
+        found["logprobs"] = logprobs
+    if on_length == "close":
+        found["close_on_length"] = True
+    asked = _sampling(frozenset(found.items()))
+    _check_lengths(asked)
+    return replace(asked, logit_bias=bias) if bias else asked
+
+
+@lru_cache(maxsize=256)
+def _sampling(found: frozenset[tuple[str, Any]]) -> Sampling:
+    """One object for all requests that ask for the same: callers rarely change how they draw."""
+    return Sampling(**dict(found))
+
+
+def contradiction(one: str, other: str) -> RequestError:
+    return RequestError(
+        f"`{one}` and `{other}` say different things; send one of them", param=other, code="contradiction"
     )
-    return replace(asked, logit_bias=wire.logit_bias) if wire.logit_bias else asked
 
 
-@lru_cache(maxsize=256, typed=True)
-def _sampling(*values: Any, **named: Any) -> Sampling:
-    """One object for all requests that ask for the same: callers rarely change how they draw, and making one of
-    twenty-three fields takes longer than looking it up."""
-    return Sampling(*values, **named)
+def _check_lengths(asked: Sampling) -> None:
+    if asked.max_tokens is not None and asked.min_tokens > asked.max_tokens:
+        raise RequestError(
+            f"`min_tokens` is {asked.min_tokens}, more than the {asked.max_tokens} that `max_tokens` leaves",
+            param="min_tokens",
+            code="contradiction",
+        )
 
 
 def check_stream(stream: bool | None, options: StreamOptions | None) -> None:
@@ -170,14 +170,16 @@ def check_stream(stream: bool | None, options: StreamOptions | None) -> None:
         raise RequestError("`stream_options` need `stream: true`", param="stream_options")
 
 
-def _check_company(wire: SharedFields) -> None:
+def check_company(wire: SharedFields) -> None:
+    """Raises `RequestError` for what would have no effect beside the rest."""
     check_stream(wire.stream, wire.stream_options)
-    if wire.use_beam_search:
+    given = wire.__pydantic_fields_set__
+    if "use_beam_search" in given and wire.use_beam_search:
         if wire.sluicegate.on_length == "close":
             raise RequestError("`on_length` cannot be close with `use_beam_search`", param="sluicegate.on_length")
         return
-    for name in wire.__pydantic_fields_set__ & BEAMS:
-        if asks(name, getattr(wire, name)):
+    for name in given & BEAMS:
+        if asks(rows_of("chat")[name], getattr(wire, name)):
             raise RequestError(f"`{name}` needs `use_beam_search: true`", param=name)
 
 
@@ -196,72 +198,17 @@ def wishes_of(asked: Extension) -> Wishes:
     return {"cache": cache is not False, "reuse": reuse, "deadline_s": asked.deadline_s, "explain": asked.explain}
 
 
-def the_one(found: Constraint | None, other: Constraint | None, wire: SharedFields, names: str) -> Constraint | None:
-    """At most one of two constraints, and no stop string beside it."""
-    if found is not None and other is not None:
-        raise RequestError(f"{names} both constrain the answer; send one", param="structured_outputs")
-    constraint = found or other
-    if constraint is not None and wire.stop:
-        raise RequestError(
-            "`stop` would cut a constrained answer in the middle; leave it out: the constraint says where it ends",
-            param="stop",
-            code="unsupported_parameter",
-        )
-    return constraint
-
-
-def structured_of(wire: SharedFields) -> Constraint | None:
-    """From `structured_outputs`, or from the `guided_...` fields that vLLM's clients sent before it."""
-    older = _old_names(wire)
-    if older is not None and wire.structured_outputs is not None:
-        raise RequestError(
-            "`structured_outputs` and `guided_...` both constrain the answer; send one", param="structured_outputs"
-        )
-    asked = older or wire.structured_outputs
-    if asked is None:
-        return None
-    options = dict(wire.sluicegate.grammar)
-    if asked.whitespace_pattern is not None:
-        options["whitespace"] = asked.whitespace_pattern
-    candidates = {
-        "json_schema": _parsed(asked.json_, "json"),
-        "regex": asked.regex,
-        "choice": None if asked.choice is None else tuple(asked.choice),
-        "lark": asked.grammar,
-        "json_object": asked.json_object or None,
-        "structural_tag": _parsed(asked.structural_tag, "structural_tag"),
-    }
-    given = {kind: value for kind, value in candidates.items() if value is not None}
-    if len(given) != 1:
-        raise RequestError(
-            "`structured_outputs` needs exactly one of json, regex, choice, grammar, json_object and structural_tag, "
-            f"got {len(given)}",
-            param="structured_outputs",
-        )
-    (kind, value), *_ = given.items()
-    return Constraint(kind, None if kind == "json_object" else value, options=options)  # type: ignore[arg-type]
-
-
-GUIDED = {name: f"guided_{name}" for name in ("json", "regex", "choice", "grammar", "whitespace_pattern")}
-
-
-def _old_names(wire: SharedFields) -> StructuredOutputs | None:
-    if wire.__pydantic_fields_set__.isdisjoint(GUIDED.values()):
-        return None
-    given = {name: getattr(wire, older) for name, older in GUIDED.items()}
-    found = {name: value for name, value in given.items() if value is not None}
-    return StructuredOutputs.model_validate(found) if found else None
-
-
-def _parsed(value: dict[str, Any] | bool | str | None, name: str) -> Any:
-    if not isinstance(value, str):
-        return value
-    try:
-        return orjson.loads(value)
-    except orjson.JSONDecodeError as error:
-        raise RequestError(
-            f"`structured_outputs.{name}` is not valid JSON: {error}", param="structured_outputs"
-        ) from error
+def reasoning_of(wishes: Mapping[str, bool | None]) -> bool:
+    """Whether thoughts are asked for, of all the fields that can say so; None says nothing. Raises `RequestError` where
+    two of them disagree."""
+    said: tuple[str, bool] | None = None
+    for name, wish in wishes.items():
+        if wish is None:
+            continue
+        if said is not None and said[1] != wish:
+            raise contradiction(said[0], name)
+        said = said or (name, wish)
+    return said is not None and said[1]
 
 
 def check_extension(asked: Extension, constraint: Constraint | None, *, shaped: bool) -> None:

@@ -1,114 +1,149 @@
-"""What a body says that changes nothing here: refused where it would change the answer, told where it would not.
+"""What a body says, held against the table of fields: refused where it would change the answer, else reported.
 
-Nothing that a caller sends is dropped in silence. What the dialect has no field for is named in the answer
-(`sluicegate.ignored`, header `x-sluicegate-ignored`), unless another dialect served here knows it and it would change
-what comes back: then it is refused, since the caller means something by it.
+Nothing that a caller sends is dropped in silence. A field that the table knows is served, refused by name, or named in
+the answer (`sluicegate.ignored`, header `x-sluicegate-ignored`); so is one that nobody knows, unless it looks like
+another one mistyped: then the caller meant something by it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from typing import Any, Generic, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict
 
+from gateway.api.nearest import Nearest
+from gateway.fields import Dialect, Row, asks, rows_of
 from plugins import RequestError
 
-HARMLESS = frozenset(
-    {
-        "model",
-        "stream",
-        "stream_options",
-        "user",
-        "metadata",
-        "store",
-        "truncation",
-        "include",
-        "modalities",
-        "encoding_format",
-    }
-)
-"""Fields of some dialect that say nothing about the answer itself."""
-SHAPING = frozenset(
-    {"messages", "prompt", "input", "instructions", "system", "tools", "tool_choice", "parallel_tool_calls"}
-    | {"max_tokens", "max_completion_tokens", "max_output_tokens", "min_tokens", "stop", "stop_sequences", "ignore_eos"}
-    | {"temperature", "top_p", "top_k", "min_p", "typical_p", "seed", "logit_bias", "bad_words", "n", "best_of"}
-    | {"repetition_penalty", "frequency_penalty", "presence_penalty", "logprobs", "top_logprobs", "dimensions"}
-    | {"use_beam_search", "length_penalty", "early_stopping", "num_beam_groups", "diversity_penalty"}
-    | {"response_format", "structured_outputs", "text", "output_config", "output_format"}
-    | {"guided_json", "guided_regex", "guided_choice", "guided_grammar", "guided_whitespace_pattern"}
-    | {"reasoning", "reasoning_effort", "thinking", "sluicegate", "audio", "prediction", "web_search_options"}
-    | {"functions", "function_call", "mcp_servers", "container", "background", "conversation", "previous_response_id"}
-    | {"echo", "suffix"}
-)
-"""Fields of some dialect that say what the answer is to be. A test holds both sets against the dialects' models."""
 MOST_TOLD = 50
-NEUTRAL: Mapping[str, Any] = {
-    "n": 1,
-    "best_of": 1,
-    "num_beam_groups": 1,
-    "temperature": 1,
-    "top_p": 1,
-    "typical_p": 1,
-    "repetition_penalty": 1,
-    "length_penalty": 1,
-    "parallel_tool_calls": True,
-    **dict.fromkeys(("top_k", "min_p", "min_tokens", "frequency_penalty", "presence_penalty", "diversity_penalty"), 0),
-}
-"""Values that ask for nothing."""
+LONGEST_NAME = 100
 _PLAIN = frozenset({str, int, float, bool, dict, type(None)})
 
 
 class Wire(BaseModel):
-    """Part of a body. What it has no field for is kept, to be told of; a subclass with a field that is read and has no
-    effect names it in `UNHEEDED`, one that takes whatever comes says so by `takes_all`."""
+    """Part of a body. What it has no field for is kept, to be reported; one that takes whatever comes says so by
+    `takes_all`."""
 
     model_config = ConfigDict(extra="allow", protected_namespaces=())
-    UNHEEDED: ClassVar[frozenset[str]] = frozenset()
 
     @property
     def takes_all(self) -> bool:
         return False
 
 
-def refuse_strangers(tree: Mapping[str, Any], kind: type[BaseModel]) -> None:
-    """Raises `RequestError` for a field that shapes answers in another dialect and would shape none here."""
-    known = kind.__pydantic_fields__
-    for name, value in tree.items():
-        if name not in known and name in SHAPING and asks(name, value):
+W = TypeVar("W", bound=Wire)
+
+
+class Heeding(Generic[W]):
+    """The fields of one dialect's bodies. `dialect` None: a body that the table has no dialect for."""
+
+    def __init__(self, kind: type[W], dialect: Dialect | None = None) -> None:
+        self.kind = kind
+        self._rows: Mapping[str, Row] = rows_of(dialect) if dialect else {}
+        self._dialect = dialect
+        self._served = frozenset(kind.__pydantic_fields__)
+        self._near = Nearest({*self._served, *(path for path in self._rows if path.isidentifier())})
+        self._unheeded = self._reported_fields()
+
+    def strangers(self, tree: Mapping[str, Any]) -> list[str]:
+        """Names at the top of a body that are to be reported. Raises `RequestError` for one that is refused. Run for
+        every request: a known name costs one look-up."""
+        found: set[str] = set()
+        served = self._served
+        for name, value in tree.items():
+            if name not in served and value is not None:
+                self._stranger(name, name, value, self._near, found)
+        return sorted(found)
+
+    def ignored(self, wire: W, strangers: Iterable[str] = ()) -> tuple[str, ...]:
+        """`strangers`, and paths of what is inside fields and not used, without the places in lists:
+        `messages[].annotations`. Raises `RequestError` for what is refused there."""
+        found = set(strangers)
+        self._walk(wire, "", found)
+        return tuple(sorted(found)) if found else ()
+
+    def _walk(self, model: Wire, path: str, found: set[str]) -> None:
+        """Run for every request: plain values are passed over at the cost of one look at their type."""
+        extra, values = model.__pydantic_extra__, model.__dict__
+        if extra and path and not model.takes_all:
+            for name, value in extra.items():
+                if value is not None:
+                    self._stranger(path + name, name, value, _names_in(type(model)), found)
+        if unheeded := self._unheeded.get(type(model)):
+            for name, row in unheeded:
+                if asks(row, values.get(name)):
+                    found.add(path + name)
+        for name in model.__pydantic_fields_set__:
+            value = values.get(name)
+            if type(value) in _PLAIN:
+                continue
+            for part in value if type(value) is list else (value,):
+                if isinstance(part, Wire):
+                    self._walk(part, f"{path}{name}." if part is value else f"{path}{name}[].", found)
+
+    def _stranger(self, path: str, name: str, value: Any, near: Nearest, found: set[str]) -> None:
+        row = self._rows.get(path)
+        if row is not None:
+            if not asks(row, value):
+                return
+            if self._dialect is None or row.status[self._dialect] == "refused":
+                raise RequestError(f"`{path}`: {row.reason}", param=path, code="unsupported_parameter")
+        else:
+            _check_unknown(path, name, near)
+        found.add(path if len(path) <= LONGEST_NAME else f"{path[:LONGEST_NAME]}...")
+        if len(found) > MOST_TOLD:
             raise RequestError(
-                f"`{name}` belongs to another of the dialects that are served here and has no effect in this one; "
-                "docs/api.md says what each of them takes",
-                param=name,
+                f"the body has more than {MOST_TOLD} fields without a use here, `{path}` among them; leave them out",
+                param=path,
                 code="unsupported_parameter",
             )
 
-
-def asks(name: str, value: Any) -> bool:
-    """Whether anything is wanted by it."""
-    if value is None or value is False or value == "" or value == [] or value == {}:
-        return False
-    return not (name in NEUTRAL and value == NEUTRAL[name])
-
-
-def ignored_in(wire: Wire) -> tuple[str, ...]:
-    """Paths of what is not heeded, without the places in lists: `messages[].annotations`."""
-    found: set[str] = set()
-    _walk(wire, "", found)
-    return tuple(sorted(found)[:MOST_TOLD])
+    def _reported_fields(self) -> dict[type[BaseModel], tuple[tuple[str, Row], ...]]:
+        """Fields of the models that are read and have no effect, by the model: the table says which."""
+        found: dict[type[BaseModel], dict[str, Row]] = {}
+        for path, model, name in paths_of(self.kind):
+            row = self._rows.get(path)
+            if row is not None and self._dialect is not None and row.status[self._dialect] == "reported":
+                found.setdefault(model, {})[name] = row
+        return {model: tuple(names.items()) for model, names in found.items()}
 
 
-def _walk(model: Wire, path: str, found: set[str]) -> None:
-    """Run for every request: plain values are passed over at the cost of one look at their type."""
-    extra, values = model.__pydantic_extra__, model.__dict__
-    if extra and not model.takes_all:
-        found.update(f"{path}{name}" for name, value in extra.items() if asks(name, value))
-    if model.UNHEEDED:
-        found.update(f"{path}{name}" for name in model.UNHEEDED if asks(name, values.get(name)))
-    for name in model.__pydantic_fields_set__:
-        value = values.get(name)
-        if type(value) in _PLAIN:
-            continue
-        for part in value if type(value) is list else (value,):
-            if isinstance(part, Wire):
-                _walk(part, f"{path}{name}." if part is value else f"{path}{name}[].", found)
+def _check_unknown(path: str, name: str, near: Nearest) -> None:
+    meant = near.find(name)
+    if meant is not None:
+        raise RequestError(
+            f"`{path}` is no field that is known here; did you mean `{meant}`?", param=path, code="unknown_parameter"
+        )
+
+
+@cache
+def _names_in(model: type[BaseModel]) -> Nearest:
+    return Nearest(field.alias or name for name, field in model.__pydantic_fields__.items())
+
+
+def paths_of(kind: type[BaseModel], path: str = "") -> Iterator[tuple[str, type[BaseModel], str]]:
+    """(path, model, name of the model's field) of every field of a body, those inside other fields too."""
+    yield from _paths(kind, path, ())
+
+
+def _paths(kind: type[BaseModel], path: str, above: tuple[type[BaseModel], ...]) -> Iterator[tuple[str, Any, str]]:
+    for name, info in kind.__pydantic_fields__.items():
+        here = f"{path}{info.alias or name}"
+        yield here, kind, name
+        for model, listed in _models(info.annotation):
+            if model not in above and model is not kind:
+                yield from _paths(model, f"{here}[]." if listed else f"{here}.", (*above, kind))
+
+
+def _models(annotation: Any, listed: bool = False) -> Iterator[tuple[type[BaseModel], bool]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation, listed
+        return
+    for part in get_args(annotation):
+        yield from _models(part, listed or annotation.__class__ is list or _is_list(annotation))
+
+
+def _is_list(annotation: Any) -> bool:
+    return getattr(annotation, "__origin__", None) is list

@@ -10,15 +10,11 @@ import orjson
 from pydantic import ConfigDict, Field
 
 from gateway.api.bodies import Parsed, read_body
-from gateway.api.fields import MAX_SEED, Extension, check_extension, parts_of, wishes_of
-from gateway.api.heeding import Wire, ignored_in
+from gateway.api.fields import Extension, check_extension, contradiction, parts_of, reasoning_of, sampling_of, wishes_of
+from gateway.api.heeding import Heeding, Wire
 from gateway.api.tool_fields import choice_of, tools_of
+from gateway.fields.drawing import MAX_SEED
 from plugins import Constraint, Message, Request, RequestError, Sampling, Tool, ToolCall, ToolChoice
-
-UNSUPPORTED = {
-    "container": "the gateway runs no code",
-    "mcp_servers": "the gateway calls no servers; call the tools yourself and send their results",
-}
 
 NAMES = {"stop": "stop_sequences", "structured_outputs": "output_config.format"}
 """Of parameters, where they are not those of chat."""
@@ -57,13 +53,9 @@ class DocumentBlock(Wire):
 
 
 class ThinkingBlock(Wire):
-    """ThinkingBlock of an earlier answer; models are not shown them again."""
+    """Thoughts of an earlier answer; models are not shown them again."""
 
     type: Literal["thinking", "redacted_thinking"]
-
-    @property
-    def takes_all(self) -> bool:
-        return True
 
 
 ContentBlock = Annotated[TextBlock | ToolUse | ToolResult | DocumentBlock | ThinkingBlock, Field(discriminator="type")]
@@ -94,15 +86,14 @@ class JsonFormat(Wire):
 
 
 class OutputConfig(Wire):
-    UNHEEDED = frozenset({"effort"})
     format: JsonFormat | None = None
     effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
 
 
 class Thinking(Wire):
-    """`budget_tokens` has no effect: `max_tokens` bounds thoughts and answer together."""
+    """`adaptive` thinks too: when to think is no choice of the models here. `budget_tokens` has no effect: `max_tokens`
+    bounds thoughts and answer together."""
 
-    UNHEEDED = frozenset({"budget_tokens"})
     type: Literal["enabled", "disabled", "adaptive"]
     budget_tokens: Annotated[int, Field(ge=1)] | None = None
 
@@ -131,17 +122,21 @@ class MessagesRequest(Wire):
     sluicegate: Extension = Field(default_factory=Extension)
 
 
+FIELDS = Heeding(MessagesRequest, "messages")
+
+
 def parse_messages(body: bytes | Mapping[str, Any], api_key: str | None = None) -> Parsed:
     """Raises `RequestError` that names the field by path."""
-    wire = read_body(body, MessagesRequest, UNSUPPORTED)
+    wire, ignored = read_body(body, FIELDS)
     request = _request(wire, api_key)
-    return Parsed(request, explain=wire.sluicegate.explain, ignored=ignored_in(wire), names=NAMES)
+    return Parsed(request, explain=wire.sluicegate.explain, ignored=ignored, names=NAMES)
 
 
 def _request(wire: MessagesRequest, api_key: str | None) -> Request:
     tools = tools_of((tool.name, tool.description, tool.input_schema) for tool in wire.tools or ())
-    asked, constraint = wire.sluicegate.reasoning, _constraint(wire)
-    reasoning = asked if asked is not None else bool(wire.thinking and wire.thinking.type == "enabled")
+    constraint = _constraint(wire)
+    thinking = None if wire.thinking is None else wire.thinking.type != "disabled"
+    reasoning = reasoning_of({"sluicegate.reasoning": wire.sluicegate.reasoning, "thinking": thinking})
     check_extension(wire.sluicegate, constraint, shaped=bool(tools) or reasoning)
     return Request(
         id=f"msg_{uuid.uuid4().hex}",
@@ -157,19 +152,29 @@ def _request(wire: MessagesRequest, api_key: str | None) -> Request:
         tools=tools,
         tool_choice=_choice(wire, tools),
         reasoning=reasoning,
+        add_generation_prompt=wire.messages[-1].role != "assistant",
+        continue_final_message=_continued(wire, reasoning),
     )
+
+
+def _continued(wire: MessagesRequest, reasoning: bool) -> bool:
+    """A last message of the assistant's is the beginning of the answer. Raises `RequestError` where it cannot be."""
+    last = wire.messages[-1]
+    if last.role != "assistant":
+        return False
+    said = list(_turn(last))
+    if len(said) != 1 or said[0].tool_calls or not said[0].content.strip() or reasoning:
+        raise RequestError(
+            "`messages`: the last message is the assistant's, so that the answer goes on from it; that needs text, no "
+            "calls of tools, and no thoughts, which would come before it",
+            param="messages",
+            code="contradiction",
+        )
+    return True
 
 
 def _sampling(wire: MessagesRequest) -> Sampling:
-    return Sampling(
-        max_tokens=wire.max_tokens,
-        temperature=wire.temperature,
-        top_k=wire.top_k or 0,
-        top_p=1.0 if wire.top_p is None else wire.top_p,
-        seed=wire.seed,
-        stop=tuple(wire.stop_sequences or ()),
-        close_on_length=wire.sluicegate.on_length == "close",
-    )
+    return sampling_of(wire, "messages", on_length=wire.sluicegate.on_length, logprobs=None)
 
 
 def _choice(wire: MessagesRequest, tools: tuple[Tool, ...]) -> ToolChoice:
@@ -185,7 +190,10 @@ def _choice(wire: MessagesRequest, tools: tuple[Tool, ...]) -> ToolChoice:
 
 def _constraint(wire: MessagesRequest) -> Constraint | None:
     """`output_format` is the older place of `output_config.format`."""
-    asked = (wire.output_config.format if wire.output_config else None) or wire.output_format
+    newer = wire.output_config.format if wire.output_config else None
+    if newer is not None and wire.output_format is not None and newer != wire.output_format:
+        raise contradiction("output_config.format", "output_format")
+    asked = newer or wire.output_format
     if asked is None:
         return None
     if wire.stop_sequences:
@@ -198,13 +206,6 @@ def _constraint(wire: MessagesRequest) -> Constraint | None:
 def _messages(wire: MessagesRequest) -> Iterator[Message]:
     if wire.system:
         yield Message("system", _text(wire.system))
-    if wire.messages[-1].role == "assistant":
-        raise RequestError(
-            "the last message must be the user's: a beginning of the answer is not continued here; describe the answer "
-            "in `output_config.format`",
-            param="messages",
-            code="unsupported_parameter",
-        )
     for turn in wire.messages:
         yield from _turn(turn)
 

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from gateway.api.bodies import read_body
 from gateway.api.embeddings import NO_ANSWER
-from gateway.api.heeding import Wire, ignored_in
+from gateway.api.heeding import Heeding, Wire
 from gateway.api.serving import JSON, told
 from gateway.delivery import Nobody
 from gateway.judging import Judgement
@@ -45,10 +45,13 @@ class ModerationRequest(Wire):
     model: str = ""
 
 
+FIELDS = Heeding(ModerationRequest, "moderations")
+
+
 def add_moderation_routes(router: APIRouter, house: House) -> None:
     @router.post("/v1/moderations", tags=["safety"])
     async def create_moderation(request: Request) -> Any:
-        wire, asked = await house.reader.parse(request, parse_moderation)
+        asked, ignored = await house.reader.parse(request, parse_moderation)
         _check_length(asked, house.settings.server.max_moderated_chars)
         house.check_ready()
         context, route = parent_context(request.headers), request.scope["path"]
@@ -56,15 +59,14 @@ def add_moderation_routes(router: APIRouter, house: House) -> None:
             found = await unless_left(request.scope, request.receive, house.pipeline.judge(asked, context, route=route))
         except ClientLeft:
             return Nobody()
-        ignored = ignored_in(wire)
         return Response(_body(asked, found, ignored), media_type=JSON, headers=told(ignored))
 
 
-def parse_moderation(body: Mapping[str, Any], api_key: str | None = None) -> tuple[ModerationRequest, Asked]:
-    """Raises `RequestError` that names the field by path."""
-    wire = read_body(body, ModerationRequest, {})
+def parse_moderation(body: Mapping[str, Any], api_key: str | None = None) -> tuple[Asked, tuple[str, ...]]:
+    """What is asked, and the paths of what is not used. Raises `RequestError` that names the field by path."""
+    wire, ignored = read_body(body, FIELDS)
     texts = [wire.input] if isinstance(wire.input, str) else [_text(part) for part in wire.input]
-    return wire, Asked(
+    asked = Asked(
         id=f"modr-{uuid.uuid4().hex}",
         model=wire.model,
         messages=tuple(Message("user", text) for text in texts),
@@ -72,6 +74,7 @@ def parse_moderation(body: Mapping[str, Any], api_key: str | None = None) -> tup
         sampling=NO_ANSWER,
         cache=False,
     )
+    return asked, ignored
 
 
 def _check_length(asked: Asked, most: int) -> None:

@@ -12,9 +12,9 @@ from gateway.api.chat_answer import completion
 from gateway.api.chat_request import parse_chat
 from gateway.api.completions_answer import completions
 from gateway.api.completions_request import parse_completions
+from gateway.api.depth import check_depth
 from gateway.api.embeddings import embeddings_body, parse_embeddings
 from gateway.api.errors import error_body, error_status
-from gateway.api.heeding import ignored_in
 from gateway.api.responses_answer import response
 from gateway.api.responses_request import parse_response
 from gateway.batches import LineAnswer
@@ -43,6 +43,7 @@ class Offline:
             self._house.check_ready()
             if body.get("stream"):
                 raise RequestError("in a batch nothing is streamed; leave `stream` out", param="stream")
+            check_depth(body)
             self._house.reader.check(body)
             return await self._answer(endpoint, body, key_id)
         except (RateLimited, Overloaded):
@@ -79,10 +80,10 @@ class Offline:
         return exchange
 
     async def _embedded(self, body: Mapping[str, Any], key_id: str | None) -> LineAnswer:
-        wire, request = parse_embeddings(body)
+        wire, request, ignored = parse_embeddings(body)
         exchange = await self._house.pipeline.enter(_later(request, key_id))
         found = await self._house.pipeline.embed(exchange, [m.content for m in exchange.request.messages])
-        exchange.ignored = ignored_in(wire)
+        exchange.ignored = ignored
         return _whole(exchange, embeddings_body(found, exchange, wire))
 
 

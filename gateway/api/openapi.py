@@ -20,8 +20,11 @@ from gateway.api.chat_request import ChatRequest
 from gateway.api.completions_request import CompletionRequest
 from gateway.api.embeddings import EmbeddingRequest
 from gateway.api.examples import CHAT, COMPLETION, EMBEDDING, MESSAGE, RESPONSE
+from gateway.api.heeding import paths_of
 from gateway.api.messages_request import MessagesRequest
+from gateway.api.moderations import ModerationRequest
 from gateway.api.responses_request import ResponsesRequest
+from gateway.fields import Dialect, rows_of
 
 JSON, EVENTS, TEXT, BYTES, FORM = (
     "application/json",
@@ -108,6 +111,14 @@ OPERATIONS: Mapping[tuple[str, str], Said] = {
     ("get", "/readyz"): Said("health", "The model is loaded", TEXT),
     ("get", "/metrics"): Said("health", "Numbers for Prometheus", TEXT),
 }
+DIALECTS: Mapping[type[BaseModel], Dialect] = {
+    ChatRequest: "chat",
+    CompletionRequest: "completions",
+    ResponsesRequest: "responses",
+    MessagesRequest: "messages",
+    EmbeddingRequest: "embeddings",
+    ModerationRequest: "moderations",
+}
 NEVER_FAIL = ("/healthz", "/readyz", "/metrics")
 
 
@@ -145,7 +156,21 @@ def _schemas() -> dict[str, Any]:
         every |= {} if said.takes is None else {said.takes: None}
         every |= {} if isinstance(said.answer, str) else {said.answer: None}
     _, defs = models_json_schema([(model, "validation") for model in every], ref_template=REF)
-    return dict(defs["$defs"])
+    schemas = dict(defs["$defs"])
+    for kind, dialect in DIALECTS.items():
+        _describe(schemas, kind, dialect)
+    return schemas
+
+
+def _describe(schemas: dict[str, Any], kind: type[BaseModel], dialect: Dialect) -> None:
+    """Say of every field what the table of fields says of it. A model that several dialects share is described by the
+    first."""
+    rows = rows_of(dialect)
+    for path, model, name in paths_of(kind):
+        shown = schemas.get(model.__name__, {}).get("properties", {}).get(model.model_fields[name].alias or name)
+        if shown is not None and path in rows:
+            row = rows[path]
+            shown.setdefault("description", f"{row.about} ({row.why})" if row.why else row.about)
 
 
 def _complete(operation: dict[str, Any], path: str, said: Said | None) -> None:

@@ -14,22 +14,23 @@ from pydantic import ConfigDict, Field, model_validator
 
 from gateway.api.bodies import Parsed, read_body
 from gateway.api.chat_request import Reasoning
-from gateway.api.fields import Extension, StreamOptions, check_extension, check_stream, parts_of, wishes_of
-from gateway.api.heeding import Wire, ignored_in
+from gateway.api.fields import (
+    Extension,
+    StreamOptions,
+    check_extension,
+    check_stream,
+    parts_of,
+    reasoning_of,
+    sampling_of,
+    wishes_of,
+)
+from gateway.api.heeding import Heeding, Wire
 from gateway.api.tool_fields import Mode, choice_of, tools_of
 from plugins import Constraint, Message, Request, RequestError, Sampling, Tool, ToolCall, ToolChoice
 
 NOT_STORED = "responses are not stored here; send the whole conversation in `input`"
 LOGPROBS = "message.output_text.logprobs"
 """All that can be included."""
-UNSUPPORTED = {
-    "store": "responses are not stored here; send `store: false`, or leave it out",
-    "previous_response_id": NOT_STORED,
-    "conversation": NOT_STORED,
-    "prompt": "prompt templates of another service are not known here",
-    "background": "a response is made while its caller waits; use /v1/batches for work in the background",
-}
-
 NAMES = {
     "messages": "input",
     "max_tokens": "max_output_tokens",
@@ -70,13 +71,9 @@ class FunctionOutput(Wire):
 
 
 class ReasoningItem(Wire):
-    """ReasoningItem of an earlier answer; models are not shown them again."""
+    """Thoughts of an earlier answer; models are not shown them again."""
 
     type: Literal["reasoning"]
-
-    @property
-    def takes_all(self) -> bool:
-        return True
 
 
 Item = FunctionCall | FunctionOutput | ReasoningItem | InputMessage
@@ -109,7 +106,6 @@ class ResponseToolChoice(Wire):
 
 class TextFormat(Wire):
     model_config = ConfigDict(populate_by_name=True)
-    UNHEEDED = frozenset({"description"})
     type: Literal["text", "json_object", "json_schema"]
     name: str | None = None
     description: str | None = None
@@ -126,7 +122,6 @@ class TextFormat(Wire):
 
 
 class TextOptions(Wire):
-    UNHEEDED = frozenset({"verbosity"})
     format: TextFormat | None = None
     verbosity: Literal["low", "medium", "high"] | None = None
 
@@ -147,11 +142,12 @@ class ResponsesRequest(Wire):
     tool_choice: Mode | ResponseToolChoice | None = None
     parallel_tool_calls: bool | None = None
     reasoning: Reasoning | None = None
-    truncation: Literal["disabled"] | None = None
-    store: Literal[False] | None = None
     metadata: dict[str, str] | None = None
     user: str | None = None
     sluicegate: Extension = Field(default_factory=Extension)
+
+
+FIELDS = Heeding(ResponsesRequest, "responses")
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,20 +158,19 @@ class ParsedResponse(Parsed):
 
 def parse_response(body: bytes | Mapping[str, Any], api_key: str | None = None) -> ParsedResponse:
     """Raises `RequestError` that names the field by path."""
-    wire = read_body(body, ResponsesRequest, UNSUPPORTED)
+    wire, ignored = read_body(body, FIELDS)
     request = _request(wire, api_key)
     return ParsedResponse(
         request,
         explain=wire.sluicegate.explain,
-        ignored=_ignored(wire),
+        ignored=(*ignored, *_not_included(wire)),
         names=NAMES,
         echo=_echo(wire, request.tool_choice),
     )
 
 
-def _ignored(wire: ResponsesRequest) -> tuple[str, ...]:
-    unknown = (f"include[]: {name}" for name in wire.include or () if name != LOGPROBS)
-    return (*ignored_in(wire), *unknown)
+def _not_included(wire: ResponsesRequest) -> Iterator[str]:
+    return (f"include[]: {name}" for name in wire.include or () if name != LOGPROBS)
 
 
 def _request(wire: ResponsesRequest, api_key: str | None) -> Request:
@@ -204,13 +199,8 @@ def _request(wire: ResponsesRequest, api_key: str | None) -> Request:
 
 def _sampling(wire: ResponsesRequest) -> Sampling:
     told = wire.top_logprobs is not None or LOGPROBS in (wire.include or ())
-    return Sampling(
-        max_tokens=wire.max_output_tokens,
-        temperature=wire.temperature,
-        top_p=1.0 if wire.top_p is None else wire.top_p,
-        logprobs=(wire.top_logprobs or 0) if told else None,
-        close_on_length=wire.sluicegate.on_length == "close",
-    )
+    logprobs = (wire.top_logprobs or 0) if told else None
+    return sampling_of(wire, "responses", on_length=wire.sluicegate.on_length, logprobs=logprobs)
 
 
 def _choice(wire: ResponsesRequest, tools: tuple[Tool, ...]) -> ToolChoice:
@@ -223,9 +213,15 @@ def _choice(wire: ResponsesRequest, tools: tuple[Tool, ...]) -> ToolChoice:
 
 
 def _reasoning(wire: ResponsesRequest) -> bool:
-    if wire.sluicegate.reasoning is not None:
-        return wire.sluicegate.reasoning
-    return wire.reasoning is not None and wire.reasoning.effort not in (None, "none")
+    asked = wire.reasoning or Reasoning()
+    effort = None if asked.effort is None else asked.effort != "none"
+    return reasoning_of(
+        {
+            "sluicegate.reasoning": wire.sluicegate.reasoning,
+            "reasoning.enabled": asked.enabled,
+            "reasoning.effort": effort,
+        }
+    )
 
 
 def _constraint(wire: ResponsesRequest) -> Constraint | None:

@@ -2,28 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
+from gateway.fields import FORWARDED
 from gateway.upstream.settings import UpstreamModelSettings
 from plugins import Constraint, Message, Request, RequestError, Sampling, UnsupportedGrammar
 
-ONLY_HERE: Mapping[str, tuple[str, Any]] = {
-    "typical_p": ("typical_p", 1.0),
-    "bad_words": ("bad_words", ()),
-    "best_of": ("best_of", None),
-    "use_beam_search": ("use_beam_search", False),
-    "close_on_length": ("sluicegate.on_length", False),
-}
-"""Parameters that no other server is asked for: what callers call them, and the values that mean nothing."""
-BEYOND_OPENAI: Mapping[str, Any] = {
-    "top_k": 0,
-    "min_p": 0.0,
-    "repetition_penalty": 1.0,
-    "min_tokens": 0,
-    "ignore_eos": False,
-}
-"""Parameters that OpenAI's own API does not have, with the values that mean nothing."""
+_DEFAULTS = Sampling()
 
 
 def body_of(request: Request, settings: UpstreamModelSettings, name: str) -> dict[str, Any]:
@@ -34,6 +19,7 @@ def body_of(request: Request, settings: UpstreamModelSettings, name: str) -> dic
         **_sampling(request.sampling, settings),
         **_constraint(request.constraint, settings),
         **_tools(request),
+        **_prompting(request, settings),
     }
     if request.stream:
         body |= {"stream": True, "stream_options": {"include_usage": True}}
@@ -73,32 +59,38 @@ def _message(message: Message) -> dict[str, Any]:
 
 
 def _sampling(sampling: Sampling, settings: UpstreamModelSettings) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "max_tokens": sampling.max_tokens,
-        "temperature": sampling.temperature,
-        "top_p": None if sampling.top_p == 1.0 else sampling.top_p,
-        "frequency_penalty": sampling.frequency_penalty or None,
-        "presence_penalty": sampling.presence_penalty or None,
-        "seed": sampling.seed,
-        "stop": list(sampling.stop) or None,
-        "logit_bias": {str(token): bias for token, bias in sampling.logit_bias.items()} or None,
-    }
-    if sampling.logprobs is not None:
-        found |= {"logprobs": True, "top_logprobs": sampling.logprobs}
-    for parameter, nothing in BEYOND_OPENAI.items():
-        value = getattr(sampling, parameter)
-        if value == nothing:
-            continue
-        _check(settings.dialect == "vllm", parameter)
-        found[parameter] = value
-    for attribute, (parameter, nothing) in ONLY_HERE.items():
-        _check(getattr(sampling, attribute) == nothing, parameter)
-    return {parameter: value for parameter, value in found.items() if value is not None}
+    """Whatever differs from the defaults, under the names of the table of fields. Raises `RequestError` for what that
+    server does not know."""
+    found: dict[str, Any] = {}
+    for row in FORWARDED:
+        value = getattr(sampling, row.attribute)
+        if value != getattr(_DEFAULTS, row.attribute):
+            _check(row.upstream in ("openai", settings.dialect), row.path)
+            found |= {row.path: value} if row.sent is None else row.sent(value)
+    return found
+
+
+def _prompting(request: Request, settings: UpstreamModelSettings) -> dict[str, Any]:
+    """How that server is to make its prompt of the messages."""
+    found: dict[str, Any] = {}
+    if request.chat_template_kwargs:
+        found["chat_template_kwargs"] = dict(request.chat_template_kwargs)
+    if not request.add_generation_prompt:
+        found["add_generation_prompt"] = False
+    if request.continue_final_message:
+        found["continue_final_message"] = True
+    for name in reversed(found):
+        _check(settings.dialect == "vllm", name)
+    return found
 
 
 def _constraint(constraint: Constraint | None, settings: UpstreamModelSettings) -> dict[str, Any]:
     if constraint is None:
         return {}
+    options = _options(constraint) if settings.dialect == "vllm" else {}
+    if options and constraint.kind in ("json_schema", "json_object"):
+        kind = {"json_object": True} if constraint.kind == "json_object" else {"json": constraint.value}
+        return {"structured_outputs": {**kind, **options}}
     if constraint.kind == "json_object":
         return {"response_format": {"type": "json_object"}}
     if constraint.kind == "json_schema":
@@ -111,6 +103,18 @@ def _constraint(constraint: Constraint | None, settings: UpstreamModelSettings) 
     name = {"lark": "grammar"}.get(constraint.kind, constraint.kind)
     value = list(constraint.value) if constraint.kind == "choice" else constraint.value
     return {"structured_outputs": {name: value}}
+
+
+def _options(constraint: Constraint) -> dict[str, Any]:
+    """Options of JSON in vLLM's words. The rest, and all of them where that server knows none, are held against its
+    answer, which is judged under our grammar."""
+    whitespace = constraint.options.get("whitespace", "flexible")
+    found: dict[str, Any] = {"disable_additional_properties": True} if constraint.options.get("close_objects") else {}
+    if whitespace == "compact":
+        found["disable_any_whitespace"] = True
+    elif whitespace != "flexible":
+        found["whitespace_pattern"] = whitespace
+    return found
 
 
 def _tools(request: Request) -> dict[str, Any]:

@@ -29,8 +29,11 @@ def test_text_parts_are_joined() -> None:
     assert parse(messages=[{"role": "user", "content": content}]).request.messages[0].content == "ab"
 
 
-def test_max_completion_tokens_wins_over_its_old_name() -> None:
-    assert parse(max_tokens=5, max_completion_tokens=7).request.sampling.max_tokens == 7
+def test_max_completion_tokens_and_its_old_name_say_the_same_or_are_refused() -> None:
+    assert parse(max_completion_tokens=7).request.sampling.max_tokens == 7
+    assert parse(max_tokens=7, max_completion_tokens=7).request.sampling.max_tokens == 7
+    with pytest.raises(RequestError, match="`max_completion_tokens` and `max_tokens`"):
+        parse(max_tokens=5, max_completion_tokens=7)
 
 
 def test_a_deadline_is_part_of_the_request_and_positive() -> None:

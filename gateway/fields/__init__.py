@@ -1,0 +1,19 @@
+"""One table of every field of a request that we know of: which dialect serves it, refuses it or reports it, and why."""
+
+from gateway.fields.drawing import DRAWING
+from gateway.fields.row import DIALECTS, Dialect, Drawn, Row, Status, asks
+from gateway.fields.table import FORWARDED, TABLE, drawn_in, rows_of
+
+__all__ = [
+    "DIALECTS",
+    "DRAWING",
+    "FORWARDED",
+    "TABLE",
+    "Dialect",
+    "Drawn",
+    "Row",
+    "Status",
+    "asks",
+    "drawn_in",
+    "rows_of",
+]

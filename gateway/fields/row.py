@@ -1,0 +1,73 @@
+"""A row of the table of fields: what a field means, and what becomes of it in each dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+Dialect = Literal["chat", "completions", "responses", "messages", "embeddings", "moderations"]
+Status = Literal["served", "refused", "reported"]
+Forwarding = Literal["openai", "vllm", "never"]
+DIALECTS: tuple[Dialect, ...] = get_args(Dialect)
+GENERATING: tuple[Dialect, ...] = DIALECTS[:4]
+ELSEWHERE = "it has no effect in this dialect"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """`path`: the field's name, or inside another field `messages[].name`; the places of a list are `[]`."""
+
+    path: str
+    about: str
+    """What it asks for; shown in the OpenAPI document and in docs/fields.md."""
+    status: Mapping[Dialect, Status]
+    """By dialect; a dialect that is not named cannot meet the field."""
+    why: str = ""
+    """Why it is not served, where it is not; and what to send instead."""
+    neutral: tuple[Any, ...] = ()
+    """Values that ask for nothing, beside null."""
+    by: str = "OpenAI"
+    """Whose field it is."""
+
+    @property
+    def reason(self) -> str:
+        return self.why or ELSEWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn(Row):
+    """A field that becomes an attribute of `Sampling`. To add one: the attribute, this row, and the engine."""
+
+    attribute: str = ""
+    type: Any = None
+    """Of the value on the wire; None where a model of the dialect says more than a type and bounds can."""
+    bounds: Mapping[str, Any] | None = None
+    """`ge`, `gt`, `le`, `lt`, `max_length`, as pydantic has them."""
+    fact: Callable[[Any], Any] | None = None
+    """From the value on the wire to the attribute's; None = as it is."""
+    upstream: Forwarding | None = None
+    """To which servers it is sent on, under the name of this row; None: another row of the same attribute says it."""
+    sent: Callable[[Any], Mapping[str, Any]] | None = None
+    """From the attribute to what is sent on; None = the value under the row's name."""
+
+
+def says(
+    served: str = "", refused: str = "", reported: str = "", *, otherwise: Status | None = None
+) -> dict[Dialect, Status]:
+    """Dialects by name, with blanks between; `otherwise`: what is said in all that are not named."""
+    found: dict[Dialect, Status] = dict.fromkeys(DIALECTS, otherwise) if otherwise else {}
+    for status, names in (("served", served), ("refused", refused), ("reported", reported)):
+        for name in names.split():
+            assert name in DIALECTS, name
+            found[name] = status  # type: ignore[assignment]
+    return found
+
+
+def asks(row: Row | None, value: Any) -> bool:
+    """Whether a value asks for anything. 1 and 1.0 are the same, 1 and true are not."""
+    if value is None:
+        return False
+    return row is None or not any(
+        value == one and isinstance(value, bool) == isinstance(one, bool) for one in row.neutral
+    )
