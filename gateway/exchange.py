@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from cache import Found, Made, Question, Recall, Seat, TieredCache
 from gateway.policy import Policy
+from gateway.routing.first_texts import Awaited
 from gateway.routing.places import Place
 from gateway.shape import Shape
 from gateway.telemetry import TraceIds
@@ -80,6 +81,8 @@ class Exchange:
     """The request before documents were fitted to the model, if it has any."""
     place: Place | None = None
     """At its model, where that has a queue; given back when the exchange is closed."""
+    awaited: Awaited | None = None
+    """Its first text, where load is shed by how those come."""
     failed: list[str] = field(default_factory=list)
     """Models that could not answer it."""
     cached: tuple[Answer, ...] | None = None
@@ -188,6 +191,8 @@ class Exchange:
         now = time.perf_counter()
         if self.first_delta_at is None:
             self.first_delta_at = now
+            if self.awaited is not None:
+                self.awaited.came()
         else:
             self.gaps_s.append(now - self.last_delta_at)
         self.last_delta_at = now

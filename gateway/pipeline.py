@@ -268,7 +268,7 @@ class Pipeline:
         exchange.supersede()
         _give_up(exchange)
         exchange.cached = exchange.hit = exchange.grammar = None
-        exchange.seat = exchange.place = None
+        exchange.seat = exchange.place = exchange.awaited = None
         exchange.recalls.clear()
         exchange.model = models[found]
 
@@ -367,11 +367,13 @@ class Pipeline:
 
 
 def _give_up(exchange: Exchange) -> None:
-    """Its seat among equals, and its place at the model."""
+    """Its seat among equals, its place at the model, and its first text."""
     if exchange.seat is not None:
         exchange.seat.abandon()
     if exchange.place is not None:
         exchange.place.give_back()
+    if exchange.awaited is not None:
+        exchange.awaited.gave_up()
 
 
 def _refused(answer: Answer) -> Answer:

@@ -42,7 +42,7 @@ class ServerSettings:
     stall_s: float = 60.0
     """How long a client may take nothing of what was sent before its connection is dropped."""
     shed_s: float = 0.0
-    """Interactive requests that would wait longer than this for the engine get a 503 instead; 0 = all wait."""
+    """Interactive requests that would wait longer than this for their first text get a 503 instead; 0 = all wait."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -233,9 +233,12 @@ class Slots:
                 request=request,
                 tool_grammars=exchange.tool_grammars,
             )
-            exchange.pinned.places.shed(generator, job.model, job.priority)
+            places = exchange.pinned.places
+            if exchange.awaited is None:  # not where an answer is generated once more
+                places.shed(generator, job.model, job.priority, job.tenant)
+                exchange.awaited = places.expect(job.model, job.priority, job.tenant)
             if exchange.place is None:
-                exchange.place = await exchange.pinned.places.take(job.model, job.priority)
+                exchange.place = await places.take(job.model, job.priority)
             exchange.generation = await generator.generate(job)
             begin = getattr(exchange.generation, "begin", None)
             if begin is not None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Mapping
 
+from gateway.routing.first_texts import Awaited, FirstTexts
 from gateway.settings import QueueSettings
 from plugins import Generator, LoadReporter, Overloaded
 
@@ -94,27 +95,42 @@ class Places:
     """The queues of all models that have one."""
 
     def __init__(self, settings: Mapping[str, QueueSettings], shed_s: float = 0.0) -> None:
-        """`shed_s`: interactive requests that would wait longer for the generator are refused; 0 = none."""
+        """`shed_s`: interactive requests that would wait longer for their first text are refused; 0 = none."""
         self._queues = {name: Queue(name, one) for name, one in settings.items()}
         self._shed_s = shed_s
+        self._first_texts: defaultdict[str, FirstTexts] = defaultdict(FirstTexts)
         self._shed = 0
 
     async def take(self, model: str, priority: int) -> Place | None:
         queue = self._queues.get(model)
         return None if queue is None else await queue.take(priority)
 
-    def shed(self, generator: Generator, model: str, priority: int) -> None:
-        """Raises `Overloaded` where the generator says that a place is further away than anybody would wait."""
-        if not self._shed_s or priority > 0 or not isinstance(generator, LoadReporter):
+    def shed(self, generator: Generator, model: str, priority: int, tenant: str) -> None:
+        """Raises `Overloaded` where the first text is further away than anybody would wait, by the generator's account
+        of its places or by how first texts came lately."""
+        if not self._shed_s or priority > 0:
             return
-        wait_s = generator.load(model).wait_s
+        place_s = generator.load(model).wait_s if isinstance(generator, LoadReporter) else 0.0
+        wait_s = max(place_s, self._first_texts[model].wait_s(tenant))
         if wait_s > self._shed_s:
             self._shed += 1
             raise Overloaded(
-                f"model {model!r} is busy: a place is expected in {wait_s:.1f} s", retry_after_s=wait_s - self._shed_s
+                f"model {model!r} is busy: a first text is expected in {wait_s:.1f} s, more than the "
+                f"{self._shed_s:g} s that anybody waits here; try again later",
+                retry_after_s=wait_s - self._shed_s,
             )
+
+    def expect(self, model: str, priority: int, tenant: str) -> Awaited | None:
+        """To be told of the first text; None where nobody is ever shed, or this one is behind all who could be."""
+        return self._first_texts[model].expect(tenant) if self._shed_s and priority <= 0 else None
 
     def stats(self) -> Mapping[str, float]:
         queues = self._queues.values()
         running, waiting = sum(q.running for q in queues), sum(q.waiting for q in queues)
-        return {"places_taken": float(running), "places_awaited": float(waiting), "shed_total": float(self._shed)}
+        first = sum(texts.waiting for texts in self._first_texts.values())
+        return {
+            "places_taken": float(running),
+            "places_awaited": float(waiting),
+            "first_texts_awaited": float(first),
+            "shed_total": float(self._shed),
+        }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -64,3 +65,33 @@ def until_refused(gateway: RunningGateway) -> httpx.Response:
             return answer
         assert time.monotonic() < deadline, "nothing was ever shed"
         time.sleep(0.01)
+
+
+def test_places_for_all_are_no_reason_to_wait_for_prompts_that_are_read_first() -> None:
+    """Long prompts, a place for each: nobody waits for a place, and yet a first text would come too late."""
+    engine = {"max_batch_size": 64, "prefix_caching": False}
+    overrides = {"server": {"shed_s": SHED_S}, "stages": {"generate": {"engine": engine}}}
+    stop = threading.Event()
+    with running(overrides) as gateway, ThreadPoolExecutor(12) as pool:
+        load = gateway.house.pipeline.stages.generate[1].load
+
+        def ask(caller: int) -> list[int]:
+            found = []
+            while not stop.is_set():
+                text = f"{caller} " + "tell me more about rivers and lakes " * 28
+                found.append(post(gateway, {**SHORT, "messages": [{"role": "user", "content": text}]}).status_code)
+            return found
+
+        callers = [pool.submit(ask, caller) for caller in range(12)]
+        try:
+            refused = until_refused(gateway)
+            assert load("bundled").wait_s == 0
+        finally:
+            stop.set()
+        assert "a first text is expected" in refused.json()["error"]["message"]
+        assert int(refused.headers["retry-after"]) >= 1
+        answered = [status for caller in callers for status in caller.result()]
+        assert set(answered) <= {200, 503}
+        assert 200 in answered
+        assert post(gateway, SHORT).status_code == 200  # nobody is before it any more
+        assert gateway.metric("sluicegate_routing_first_texts_awaited") == 0
