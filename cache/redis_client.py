@@ -39,14 +39,15 @@ class Tls:
         }
 
 
-def connect(url: str, tls: Tls, *, patience_s: float = 1.0) -> Any:
+def connect(url: str, tls: Tls, *, patience_s: float = 1.0, retries: int = 1) -> Any:
     """An asyncio client; nothing is connected yet. `patience_s` bounds a connect and a reply, and is what ends a call
-    that its caller no longer waits for. Raises `ConfigurationError`."""
+    that its caller no longer waits for. `retries`: how often a call is sent again that got no answer, though it may
+    have been carried out; 0 for what must not happen twice. Raises `ConfigurationError`."""
     scheme, _, rest = url.partition("://")
     if scheme not in SCHEMES or not rest:
         raise ConfigurationError(f"recall.redis: no such URL {_shown(url)!r}; schemes: {', '.join(SCHEMES)}")
     library = _library()
-    options = _options(library, patience_s) | (tls.options() if scheme.startswith("rediss") else {})
+    options = _options(library, patience_s, retries) | (tls.options() if scheme.startswith("rediss") else {})
     try:
         if scheme.endswith("+sentinel"):
             return _sentinel(library, rest, options | ({"ssl": True} if scheme.startswith("rediss") else {}))
@@ -64,14 +65,14 @@ def _library() -> Any:
         raise ConfigurationError("recall.redis needs the package redis; pip install 'sluicegate[redis]'") from error
 
 
-def _options(library: Any, patience_s: float) -> dict[str, Any]:
-    """One more try at once, for a pooled connection that the server has closed meanwhile."""
+def _options(library: Any, patience_s: float, retries: int) -> dict[str, Any]:
+    """A retry comes at once: it is for a pooled connection that the server has closed meanwhile."""
     backoff = importlib.import_module("redis.backoff")
     retry = importlib.import_module("redis.asyncio.retry")
     return {
         "socket_timeout": patience_s,
         "socket_connect_timeout": patience_s,
-        "retry": retry.Retry(backoff.NoBackoff(), 1),
+        "retry": retry.Retry(backoff.NoBackoff(), retries),
         "protocol": 2,
         "max_connections": MAX_CONNECTIONS,
     }

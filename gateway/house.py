@@ -152,6 +152,13 @@ class House:
     def ready(self) -> bool:
         return self.state == "ready"
 
+    @property
+    def readiness(self) -> tuple[bool, str]:
+        """Whether to send requests here, and why not, or what does not work beside."""
+        troubles = self.accounts.health.troubles
+        reasons = "".join(f"\n{part}: {reason}" for part, reason in troubles.items())
+        return self.ready and self.accounts.health.is_well, self.state + reasons
+
     def check_ready(self) -> None:
         if not self.ready:
             raise Overloaded(f"the gateway is not ready: {self.state}", retry_after_s=1)

@@ -81,6 +81,8 @@ class AccountSettings:
     """Folder of what is not in the store yet, so that a killed gateway loses nothing; empty = beside `path`."""
     flush_s: float = 1.0
     """How often the journal moves into the store, and how soon a key changed elsewhere is heeded."""
+    keep_keys_s: float = 3600.0
+    """How long the last known keys are served when the store has lost them or cannot be read."""
     sync: bool = False
     """Have the disk confirm every line of the journal; without, a power failure may lose the last `flush_s`."""
     currency: str = "USD"

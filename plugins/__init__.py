@@ -62,6 +62,7 @@ from plugins.contract import (
 )
 from plugins.errors import (
     AuthenticationError,
+    BooksUnavailable,
     ConfigurationError,
     ContentBlocked,
     ContextLengthExceeded,
@@ -99,6 +100,7 @@ __all__ = [
     "Answer",
     "Assembler",
     "AuthenticationError",
+    "BooksUnavailable",
     "CacheKey",
     "Caller",
     "Channel",

@@ -21,6 +21,7 @@
     │           └── GrammarTooCostly    while it generates: a mask or a token took more CPU time than one may
     └── ServiceError                our fault; becomes a 5xx
         ├── Overloaded              503, with `retry_after_s`
+        │   └── BooksUnavailable    503, what is used cannot be written down, or who asks cannot be read
         ├── ModelLoadError          a checkpoint that the engine cannot serve, with the reason
         ├── UpstreamFailed          502, another server that runs a model did not answer as it should
         ├── DeadlineExceeded        504, the time that a request was given ran out
@@ -189,6 +190,12 @@ class Overloaded(ServiceError):
     def __init__(self, message: str, *, retry_after_s: float) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
+
+
+class BooksUnavailable(Overloaded):
+    """Keys, limits or usage cannot be read or written now: a full disk, a store that is gone. Nothing was charged."""
+
+    code = "books_unavailable"
 
 
 class ModelLoadError(ServiceError):

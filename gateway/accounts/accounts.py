@@ -6,34 +6,40 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from gateway.accounts.bounds import MAX_NANOS, bounded, name_of, plausible
+from gateway.accounts.directory import Directory
 from gateway.accounts.estimates import CHARS_PER_TOKEN, ContextLength, need_of
 from gateway.accounts.features import Features
+from gateway.accounts.flusher import Flusher
+from gateway.accounts.health import RETRY_S, Health
 from gateway.accounts.journal import Journal
 from gateway.accounts.keyring import Keyring
-from gateway.accounts.leases import Shared, SharedMeter, covered
+from gateway.accounts.leases import BEAT_S, Shared, SharedMeter, covered
 from gateway.accounts.meter import Meter, Need, Taken
 from gateway.accounts.prices import Prices
-from gateway.accounts.records import (
-    KeyRecord,
-    Usage,
-    UsageKey,
-    UsageTable,
-    add_usage,
-    day_of,
-    from_settings,
-)
+from gateway.accounts.records import KeyRecord, Usage, UsageKey, UsageTable, add_usage, day_of, from_settings
 from gateway.accounts.redis_store import RedisStore
 from gateway.accounts.sqlite_store import SqliteStore
 from gateway.accounts.store import MemoryStore, Store
 from gateway.accounts.totals import Totals
 from gateway.settings import AccountSettings, KeySettings, Limits
-from plugins import Caller, NotFound, Outcome, RateLimited, Request, RequestError
+from plugins import (
+    BooksUnavailable,
+    Caller,
+    NotFound,
+    Outcome,
+    RateLimited,
+    Request,
+    RequestError,
+    SluicegateError,
+)
+from plugins import Usage as Tokens
 
 log = logging.getLogger("sluicegate.accounts")
 T = TypeVar("T")
@@ -58,9 +64,10 @@ class Accounts:
         self.settings = settings
         self.prices = Prices(settings.prices)
         self.keyring = Keyring([from_settings(key) for key in keys], required=bool(settings.path or settings.url))
+        self.health = Health()
         self.store = _store(settings)
-        self.shared = Shared(settings.url) if settings.url else None
-        self.journal = Journal(Path(_journal_path(settings)), sync=settings.sync) if _journal_path(settings) else None
+        self.shared = Shared(settings.url, self.health) if settings.url else None
+        self.journal = _journal(settings, self.health)
         self.since_start: UsageTable = {}
         """What was settled by this process, for metrics."""
         self.saved: dict[str, tuple[int, int]] = {}
@@ -71,14 +78,14 @@ class Accounts:
         self._features = Features()
         self._totals = Totals()
         self._meters: dict[tuple[str, str], AnyMeter | None] = {}
-        self._teams: dict[str, Limits] = dict(settings.teams)
         self._held: dict[str, Held] = {}
-        self._pending: UsageTable = {}
-        self._unsaved: list[tuple[int, UsageTable]] = []
-        self._version = ""
         self._thread = ThreadPoolExecutor(1, "accounts")
-        self._flusher: asyncio.Task[None] | None = None
-        self._flushing = asyncio.Lock()
+        self._reader = ThreadPoolExecutor(1, "accounts-keys")
+        self._flusher = Flusher(self.store, self.journal, self.health, self.on_thread)
+        self._directory = Directory(
+            self.store, self.keyring, settings.teams, self.health, settings.keep_keys_s, self._on_reader
+        )
+        self._tasks: list[asyncio.Task[None]] = []
 
     # --- life ---------------------------------------------------------------------------------------------------
 
@@ -88,37 +95,73 @@ class Accounts:
         if self.journal is not None:
             self.journal.take()
             applied = await self.on_thread(self.store.applied, self.journal.identity)
-            self._unsaved.append(self.journal.recover(applied))
-        await self._save()
+            self._flusher.recovered(*self.journal.recover(applied))
+        with contextlib.suppress(Exception):  # what the store does not take now waits; `health` has it
+            await self._flusher.flush()
         if self.shared is not None:
             await self.shared.beat()
-        self._totals.restore(await self.on_thread(self.store.spent, day_of(time.time())), time.time())
+        await self._restore()
         await self.refresh()
-        self._flusher = asyncio.create_task(self._keep_flushing())
+        self._tasks = [asyncio.create_task(self._keep(every_s, work)) for every_s, work in self._rounds()]
 
     async def close(self) -> None:
-        if self._flusher is not None:
-            self._flusher.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._flusher
-            self._flusher = None
-            await self.flush()
-            await self._share()
-        if self.shared is not None:
-            await self.shared.close()
+        """What does not work any more keeps nothing else from being closed."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        works = [self.flush, self._share] if self._tasks else []
+        self._tasks = []
+        for work in (*works, *([self.shared.close] if self.shared is not None else [])):
+            try:
+                await work()
+            except Exception as error:
+                log.error("the books: %s while they were closed (%s)", work.__name__, error)
         if self.journal is not None:
             self.journal.close()
         await self.on_thread(self.store.close)
-        self._thread.shutdown(wait=False)
+        for thread in (self._thread, self._reader):
+            thread.shutdown(wait=False)
+
+    def _rounds(self) -> list[tuple[float, Callable[[], Awaitable[object]]]]:
+        """What is done again and again, each by itself: none waits for another that fails or hangs."""
+        every_s = self.settings.flush_s
+        rounds: list[tuple[float, Callable[[], Awaitable[object]]]] = [(every_s, self.flush), (every_s, self.refresh)]
+        if self.shared is not None:
+            rounds += [(every_s, self._share), (min(every_s, BEAT_S), self.shared.beat)]
+        return rounds
+
+    async def _keep(self, every_s: float, work: Callable[[], Awaitable[object]]) -> None:
+        while True:
+            await asyncio.sleep(every_s)
+            try:
+                await work()
+            except Exception:  # `health` says it once, and shows it
+                log.debug("the books: a round failed", exc_info=True)
+
+    async def _restore(self) -> None:
+        """What was spent this month: in the store, and what waits for it."""
+        now_s = time.time()
+        self._totals.restore(await self.on_thread(self.store.spent, day_of(now_s)), now_s)
+        for table in self._flusher.waiting:
+            for key, usage in table.items():
+                if key.day[:7] == day_of(now_s)[:7]:
+                    self._totals.add(key, usage.cost_nanos, now_s)
 
     async def on_thread(self, call: Callable[..., T], *arguments: object) -> T:
         """Call the store beside the event loop."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, call, *arguments)
 
+    async def _on_reader(self, call: Callable[..., T], *arguments: object) -> T:
+        """Call the store beside the event loop, and beside what writes to it."""
+        return await asyncio.get_running_loop().run_in_executor(self._reader, call, *arguments)
+
     # --- a request's way ----------------------------------------------------------------------------------------
 
     async def admit(self, request: Request, caller: Caller) -> None:
-        """`reserve`, once leases cover it where limits are shared. Raises `Overloaded` where that cannot be told."""
+        """`reserve`, once leases cover it where limits are shared. Raises `Overloaded` where that cannot be told, and
+        `BooksUnavailable` where what is used could not be written down."""
+        self.health.check()
+        self._directory.check(caller)
         meters = [meter for meter in self.meters_of(caller) if isinstance(meter, SharedMeter)]
         if meters:
             await covered(meters, self._need(request, meters))
@@ -126,7 +169,7 @@ class Accounts:
 
     def reserve(self, request: Request, caller: Caller) -> None:
         """Count the request against every limit of its key and team, at what it may use; `settle` puts it right.
-        Raises `RateLimited`, or `RequestError` where it can never fit; then nothing was counted."""
+        Raises `RateLimited`, `RequestError` where it can never fit, or `BooksUnavailable`; then nothing was counted."""
         meters = self.meters_of(caller)
         now_s = time.time()
         need = self._need(request, meters)
@@ -136,14 +179,16 @@ class Accounts:
         except (RateLimited, RequestError) as error:
             self.refusals[error.code] = self.refusals.get(error.code, 0) + 1
             raise
-        key = UsageKey(day_of(now_s), caller.key_id or "", caller.team or "", self._features.of(request), request.model)
-        self._held[request.id] = Held(key, need, tuple(meter.take(need, now_s) for meter in meters))
+        model = name_of(request.model)
+        key = UsageKey(day_of(now_s), caller.key_id or "", caller.team or "", self._features.of(request), model)
         if self.journal is not None:
             self.journal.reserved(request.id, key, Usage(requests=1, interrupted=1, cost_nanos=need.nanos))
+        self._held[request.id] = Held(key, need, tuple(meter.take(need, now_s) for meter in meters))
 
     def _need(self, request: Request, meters: Sequence[AnyMeter]) -> Need:
         budgeted = any(m.limits.budget_day is not None or m.limits.budget_month is not None for m in meters)
-        return need_of(request, self.prices, self.context_of, budgeted=budgeted or self.journal is not None)
+        need = need_of(request, self.prices, self.context_of, budgeted=budgeted or self.journal is not None)
+        return need if need.nanos <= MAX_NANOS else Need(need.tokens, MAX_NANOS)
 
     def settle(self, outcome: Outcome) -> None:
         """What the request really used. One that `reserve` refused is only counted as an error."""
@@ -152,33 +197,52 @@ class Accounts:
         if held is None and outcome.caller.key_id is None and self.keyring.required:
             return  # nobody that is known here
         refused = held is None and outcome.error is not None
-        cost = self.prices.cost_nanos(outcome.model, outcome.usage)
-        used = _tokens(outcome)
+        counted, cost = self._charged(outcome, held)
+        used = _tokens(outcome, counted)
         for taken in held.taken if held is not None else ():
             taken.meter.settle(taken, used, cost, now_s)
         usage = Usage(
             requests=0 if refused else 1,
             errors=1 if outcome.error is not None else 0,
             cached=1 if outcome.cached else 0,
-            prompt_tokens=outcome.usage.prompt_tokens,
-            cached_tokens=outcome.usage.cached_tokens,
-            completion_tokens=outcome.usage.completion_tokens,
+            prompt_tokens=counted.prompt_tokens,
+            cached_tokens=counted.cached_tokens,
+            completion_tokens=counted.completion_tokens,
             cost_nanos=cost,
         )
         self._count(outcome, held, usage, now_s)
         self._count_saved(outcome)
 
+    def _charged(self, outcome: Outcome, held: Held | None) -> tuple[Tokens, int]:
+        """What is charged, and what it costs: figures that the store can keep. A figure that no request can have used
+        is cut to the nearest that one can, and costs no less than was reserved: unknown is never free."""
+        used = outcome.usage
+        known = plausible(used)
+        if not known:
+            used = bounded(used)
+        cost = self.prices.cost_nanos(outcome.model, used)
+        if known and cost <= MAX_NANOS:
+            return used, cost
+        self.health.counts["figures_bounded"] += 1
+        log.error(
+            "request %s of key %r: model %r reports usage that cannot be (%.200r, cost %d); it is charged as %s",
+            *(outcome.request.id, outcome.caller.key_id, outcome.model, outcome.usage, cost, used),
+        )
+        reserved = held.need.nanos if held is not None and not known else 0
+        return used, min(max(cost, reserved), MAX_NANOS)
+
     def _count_saved(self, outcome: Outcome) -> None:
-        saved = outcome.saved.prompt_tokens + outcome.saved.completion_tokens
+        kept = outcome.saved if plausible(outcome.saved) else bounded(outcome.saved)
+        saved = kept.prompt_tokens + kept.completion_tokens
         if saved:
             tokens, nanos = self.saved.get(outcome.model, (0, 0))
-            self.saved[outcome.model] = tokens + saved, nanos + self.prices.cost_nanos(outcome.model, outcome.saved)
+            self.saved[outcome.model] = tokens + saved, nanos + self.prices.cost_nanos(outcome.model, kept)
 
     def _count(self, outcome: Outcome, held: Held | None, usage: Usage, now_s: float) -> None:
         caller = outcome.caller
         feature = held.key.feature if held is not None else ""
         key = UsageKey(day_of(now_s), caller.key_id or "", caller.team or "", feature, outcome.model)
-        add_usage(self._pending, key, usage)
+        self._flusher.add(key, usage)
         add_usage(self.since_start, UsageKey("", *_rest(key)), usage)
         self._totals.add(key, usage.cost_nanos, now_s)
         if self.journal is not None and usage.requests:
@@ -192,13 +256,8 @@ class Accounts:
 
     async def refresh(self) -> None:
         """Read keys and teams again if somebody changed them."""
-        version = await self.on_thread(self.store.version)
-        if version == self._version:
+        if not await self._directory.refresh():
             return
-        kept, teams = await self.on_thread(lambda: (self.store.keys(), self.store.teams()))
-        self.keyring.replace(kept)
-        self._teams = {**teams, **self.settings.teams}
-        self._version = version
         now_s = time.time()
         for (kind, name), meter in list(self._meters.items()):
             limits = self._limits_of(kind, name)
@@ -212,14 +271,16 @@ class Accounts:
         found = self.keyring.records.get(record.id)
         if found is not None and found.source == "configuration":
             raise RequestError(f"key {record.id!r} stands in the configuration; change it there", code="fixed_key")
-        await self.on_thread(self.store.put_key, record)
-        await self.refresh()
+        async with self._store_errors("the key was changed or not, nobody knows: read it, and change it again"):
+            await self.on_thread(self.store.put_key, record)
+            await self.refresh()
 
     async def change_team(self, name: str, limits: Limits) -> None:
         if name in self.settings.teams:
             raise RequestError(f"team {name!r} stands in the configuration; change it there", code="fixed_team")
-        await self.on_thread(self.store.put_team, name, limits)
-        await self.refresh()
+        async with self._store_errors("the team was changed or not, nobody knows: read it, and change it again"):
+            await self.on_thread(self.store.put_team, name, limits)
+            await self.refresh()
 
     def key(self, key_id: str) -> KeyRecord:
         """Raises `NotFound`."""
@@ -230,12 +291,24 @@ class Accounts:
 
     @property
     def teams(self) -> dict[str, Limits]:
-        return dict(self._teams)
+        return dict(self._directory.teams)
 
     async def usage(self, since: str, until: str) -> UsageTable:
         """Sums of the days [since, until], with what is not in the store yet."""
-        await self.flush()
-        return await self.on_thread(self.store.usage, since, until)
+        async with self._store_errors("usage cannot be read now; ask again"):
+            await self.flush()
+            return await self.on_thread(self.store.usage, since, until)
+
+    @contextlib.asynccontextmanager
+    async def _store_errors(self, told: str) -> AsyncIterator[None]:
+        """What a store raises becomes `BooksUnavailable`; what is the operator's own fault stays as it is."""
+        try:
+            yield
+        except SluicegateError:
+            raise
+        except Exception as error:
+            log.error("the books: %s: %s", type(error).__name__, error)
+            raise BooksUnavailable(f"the store does not answer; {told}", retry_after_s=RETRY_S) from error
 
     def _meters_of(self, caller: Caller) -> tuple[AnyMeter | None, AnyMeter | None]:
         return self._meter("key", caller.key_id), self._meter("team", caller.team)
@@ -258,48 +331,21 @@ class Accounts:
 
     def _limits_of(self, kind: str, name: str) -> Limits:
         if kind == "team":
-            return self._teams.get(name, Limits())
+            return self._directory.teams.get(name, Limits())
         record = self.keyring.records.get(name)
         return record.limits if record is not None else Limits()
 
-    # --- from the journal into the store ------------------------------------------------------------------------
+    # --- rounds ---------------------------------------------------------------------------------------------------
 
     async def flush(self) -> None:
         """Move what was counted into the store; what cannot be moved stays in the journal and is tried again."""
-        async with self._flushing:
-            if self._pending or (self.journal is not None and self.journal.dirty):
-                segment = self.journal.finish() if self.journal is not None else 0
-                self._unsaved.append((segment, self._pending))
-                self._pending = {}
-            await self._save()
-
-    async def _save(self) -> None:
-        while self._unsaved:
-            segment, table = self._unsaved[0]
-            identity = self.journal.identity if self.journal is not None else ""
-            await self.on_thread(self.store.add, identity, segment, table)
-            self._unsaved.pop(0)
-            if self.journal is not None:
-                self.journal.delete(segment)
+        await self._flusher.flush()
 
     async def _share(self) -> None:
-        """Say that this gateway lives, and give back what it leased and does not use."""
-        if self.shared is None:
-            return
-        await self.shared.beat()
+        """Settle what is open with the other gateways, and give back what is leased and not used."""
         for meter in list(self._meters.values()):
             if isinstance(meter, SharedMeter):
                 await meter.give_back(time.time())
-
-    async def _keep_flushing(self) -> None:
-        while True:
-            await asyncio.sleep(self.settings.flush_s)
-            try:
-                await self.flush()
-                await self.refresh()
-                await self._share()
-            except Exception:
-                log.exception("usage stays in the journal for now; the store did not take it")
 
 
 def _store(settings: AccountSettings) -> Store:
@@ -308,14 +354,16 @@ def _store(settings: AccountSettings) -> Store:
     return SqliteStore(Path(settings.path)) if settings.path else MemoryStore()
 
 
-def _journal_path(settings: AccountSettings) -> str:
-    return settings.journal or (f"{settings.path}.journal" if settings.path else "")
+def _journal(settings: AccountSettings, health: Health) -> Journal | None:
+    """None where there is no disk to keep one on."""
+    folder = settings.journal or (f"{settings.path}.journal" if settings.path else "")
+    return Journal(Path(folder), sync=settings.sync, health=health) if folder else None
 
 
-def _tokens(outcome: Outcome) -> int:
+def _tokens(outcome: Outcome, counted: Tokens) -> int:
     """Against tokens a minute an answer of the cache counts as what it would have been."""
     if not outcome.cached:
-        return outcome.usage.prompt_tokens + outcome.usage.completion_tokens
+        return counted.prompt_tokens + counted.completion_tokens
     chars = sum(len(m.content) for m in outcome.request.messages) + sum(len(a.text) for a in outcome.answers)
     return chars // CHARS_PER_TOKEN
 

@@ -9,10 +9,12 @@ from dataclasses import replace
 from typing import Any
 
 from gateway.accounts.accounts import Accounts
+from gateway.accounts.bounds import is_name
 from gateway.accounts.records import KeyRecord, digest_of, new_secret
 from gateway.settings import Limits
 from plugins import RequestError
 
+MAX_GRACE_S = 10 * 366 * 86400.0
 _ID = re.compile(r"[A-Za-z0-9._@-]{1,64}")
 
 
@@ -29,6 +31,9 @@ def create(
     """The record to keep, and the secret, which nobody can find out again. Raises `RequestError`."""
     if not _ID.fullmatch(key_id):
         raise RequestError(f"{key_id!r} is no id: 1 to 64 letters, digits, `.`, `_`, `@` and `-`", param="id")
+    for what, name in (("tenant", tenant), ("team", team)):
+        if not is_name(name):
+            raise RequestError(f"`{what}` is no name: at most 256 characters, none of them NUL", param=what)
     if key_id in accounts.keyring.records:
         raise RequestError(f"there is a key {key_id!r} already; rotate it, or choose another id", param="id")
     secret = new_secret()
@@ -55,5 +60,5 @@ def rotate(record: KeyRecord, grace_s: float) -> tuple[KeyRecord, str]:
     if record.revoked_at_s is not None:
         raise RequestError(f"key {record.id!r} is revoked; create another", param="id")
     secret = new_secret()
-    until = time.time() + max(0.0, grace_s)
+    until = time.time() + min(max(0.0, grace_s), MAX_GRACE_S)
     return replace(record, digest=digest_of(secret), previous_digest=record.digest, previous_until_s=until), secret

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -91,6 +92,8 @@ def _list(parsed: argparse.Namespace) -> int:
     with _store(parsed) as accounts:
         for record in accounts.keyring.records.values():
             print(json.dumps({**record.public(), "state": record.state(time.time())}))
+        for name in sorted(accounts.store.set_aside.keys):
+            print(f"the store's row {name!a} is no key; it is not believed", file=sys.stderr)
     return 0
 
 

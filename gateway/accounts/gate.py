@@ -13,7 +13,7 @@ from gateway.accounts.features import FEATURE, HEADER
 from gateway.accounts.meter import Standing
 from gateway.admin.guard import allowed, api_key_of, route_refused
 from gateway.api.errors import error_body
-from plugins import AuthenticationError, Caller
+from plugins import AuthenticationError, BooksUnavailable, Caller
 
 RawHeaders = list[tuple[bytes, bytes]]
 
@@ -45,7 +45,7 @@ class KeyGate:
             return None
         try:
             return self._accounts.keyring.find(key)[1]
-        except AuthenticationError:
+        except (AuthenticationError, BooksUnavailable):
             return None
 
     def _telling(self, send: Send, caller: Caller | None) -> Send:

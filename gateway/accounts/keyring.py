@@ -8,8 +8,9 @@ import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
+from gateway.accounts.health import RETRY_S
 from gateway.accounts.records import KeyRecord
-from plugins import AuthenticationError, Caller, ConfigurationError
+from plugins import AuthenticationError, BooksUnavailable, Caller, ConfigurationError
 
 
 class Keyring:
@@ -22,6 +23,8 @@ class Keyring:
         self._fixed = tuple(fixed)
         self._salt = os.urandom(32)
         self._required = required
+        self.good_until_s = float("inf")
+        """Until when keys of the store are believed that could not be read again."""
         self.replace(())
 
     @property
@@ -33,8 +36,10 @@ class Keyring:
     def records(self) -> Mapping[str, KeyRecord]:
         return self._records
 
-    def replace(self, kept: Iterable[KeyRecord]) -> None:
-        """The keys of the store, from now on. One whose id the configuration uses as well is left out."""
+    def replace(self, kept: Iterable[KeyRecord], doubtful: Mapping[str, float] | None = None) -> None:
+        """The keys of the store, from now on. One whose id the configuration uses as well is left out. `doubtful`: ids
+        that the store lost, and until when they are served all the same."""
+        self._doubtful = dict(doubtful or {})
         records = {record.id: record for record in (*kept, *self._fixed)}
         index: dict[bytes, tuple[bytes, KeyRecord, Caller, float]] = {}
         for record in records.values():
@@ -46,7 +51,7 @@ class Keyring:
         self._records, self._index = records, index
 
     def find(self, api_key: str) -> tuple[KeyRecord, Caller]:
-        """Raises `AuthenticationError`; the message never repeats the key."""
+        """Raises `AuthenticationError`, whose message never repeats the key, or `BooksUnavailable`."""
         digest = hashlib.sha256(api_key.encode("utf-8", "surrogateescape")).digest()
         found = self._index.get(self._place(digest))
         now_s = time.time()
@@ -55,6 +60,7 @@ class Keyring:
         state = found[1].state(now_s)
         if state != "active":
             raise AuthenticationError(f"the API key {found[1].id!r} is {state}; ask the operator for a new one")
+        self._check_believed(found[1], now_s)
         return found[1], found[2]
 
     def by_id(self, key_id: str) -> tuple[KeyRecord, Caller]:
@@ -63,6 +69,7 @@ class Keyring:
         state = "gone" if record is None else record.state(time.time())
         if record is None or state != "active":
             raise AuthenticationError(f"the API key {key_id!r} is {state}; ask the operator for a new one")
+        self._check_believed(record, time.time())
         return record, record.caller()
 
     def identify(self, api_key: str | None) -> tuple[KeyRecord | None, Caller]:
@@ -72,6 +79,17 @@ class Keyring:
         if not api_key:
             raise AuthenticationError("no API key was sent; send `Authorization: Bearer <key>`", code="missing_api_key")
         return self.find(api_key)
+
+    def _check_believed(self, record: KeyRecord, now_s: float) -> None:
+        """Raise `BooksUnavailable` where it is too long ago that the store was seen to have this key: it may be revoked
+        since. Nobody is told that a key which was good is unknown."""
+        if record.source == "configuration":
+            return
+        if now_s >= self.good_until_s or (self._doubtful and now_s >= self._doubtful.get(record.id, float("inf"))):
+            raise BooksUnavailable(
+                "the store of keys lost this key or cannot be read, for longer than [accounts] keep_keys_s; try again",
+                retry_after_s=RETRY_S,
+            )
 
     def _place(self, digest: bytes) -> bytes:
         return hashlib.blake2b(digest, key=self._salt, digest_size=32).digest()

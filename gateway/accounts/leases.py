@@ -6,67 +6,31 @@
     money       taken off the day's or the month's budget; what is not used is given back
 
 A request asks Redis only where a lease has run out: never more is let in than the limit, and at most what idle gateways
-hold in leases (a twentieth each) less, until they give it back with the next flush.
+hold in leases (a twentieth each) less, until they give it back with the next flush. A question whose answer did not
+come is asked again until there is one, before anything else is asked (`lease_script`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
-from cache.redis_client import Tls, connect
+from gateway.accounts.lease_script import ALIVE_S, SLOT_S, Question, Reply
 from gateway.accounts.meter import USUAL_SECONDS, Need, Standing, Taken
 from gateway.accounts.records import NANOS, day_of
-from gateway.accounts.redis_store import PREFIX
+from gateway.accounts.shared import BEAT_S, UNREACHABLE, Shared
 from gateway.accounts.windows import period_end
 from gateway.settings import Limits
 from plugins import Overloaded, RateLimited, RequestError
 
-SLOT_S = 5
+__all__ = ["ALIVE_S", "BEAT_S", "Shared", "SharedMeter", "covered"]
 SHARE = 20
 """A lease is this part of a limit, or as much as a request needs."""
-ALIVE_S = 15.0
-_RATE = """
-local now, limit, want = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
-local least = tonumber(ARGV[4])
-local sum, oldest = 0, now
-for _, slot in ipairs(redis.call('HKEYS', KEYS[1])) do
-  if tonumber(slot) < now - 13 then redis.call('HDEL', KEYS[1], slot)
-  else
-    local held = tonumber(redis.call('HGET', KEYS[1], slot))
-    sum = sum + held
-    if held > 0 and tonumber(slot) < oldest then oldest = tonumber(slot) end
-  end
-end
-local grant = math.min(want, limit - sum)
-if grant < least then return {0, limit - sum, oldest} end
-redis.call('HINCRBY', KEYS[1], ARGV[1], grant)
-redis.call('EXPIRE', KEYS[1], 90)
-return {grant, limit - sum - grant, oldest}
-"""
-_SEATS = """
-local limit, want, sum = tonumber(ARGV[1]), tonumber(ARGV[2]), 0
-for _, who in ipairs(redis.call('HKEYS', KEYS[1])) do
-  if redis.call('EXISTS', ARGV[4] .. who) == 1 then sum = sum + tonumber(redis.call('HGET', KEYS[1], who))
-  else redis.call('HDEL', KEYS[1], who) end
-end
-local grant = math.max(0, math.min(want, limit - sum))
-if grant > 0 then redis.call('HINCRBY', KEYS[1], ARGV[3], grant) end
-return {grant, limit - sum - grant, 0}
-"""
-_MONEY = """
-local limit, want, least = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
-local left = limit - tonumber(redis.call('GET', KEYS[1]) or '0')
-local grant = math.min(want, left)
-if grant < least then return {0, left, 0} end
-redis.call('INCRBY', KEYS[1], grant)
-redis.call('EXPIRE', KEYS[1], 3456000)
-return {grant, left - grant, 0}
-"""
+COUNTED_SLOTS = 13
+"""A slot counts for a minute after it has ended."""
+MODES = {"requests": "rate", "tokens": "rate", "seats": "seats", "day": "money", "month": "money"}
 
 
 @dataclass(slots=True)
@@ -78,39 +42,16 @@ class Lease:
     rest: int = 0
     """Left of the whole limit, as of the last grant."""
     wait_s: float = 1.0
-
-
-class Shared:
-    """The connection, and what this gateway calls itself."""
-
-    def __init__(self, url: str) -> None:
-        self.name = os.urandom(6).hex()
-        self._url = url
-        self._client: Any = None
-
-    async def beat(self) -> None:
-        """Say that this gateway lives; its seats are its own for another `ALIVE_S`."""
-        await self.client.set(f"{PREFIX}:alive:{self.name}", 1, px=int(ALIVE_S * 1000))
-
-    @property
-    def client(self) -> Any:
-        if self._client is None:
-            self._client = connect(self._url, Tls())
-        return self._client
-
-    async def ask(self, script: str, key: str, *arguments: object) -> list[int]:
-        """Raises `Overloaded` where the store cannot be reached: what cannot be checked is not let in."""
-        try:
-            return [int(part) for part in await self.client.eval(script, 1, key, *arguments)]
-        except Exception as error:
-            raise Overloaded(
-                "limits are shared and their store cannot be reached now; try again", retry_after_s=1.0
-            ) from error
-
-    async def close(self) -> None:
-        if self._client is not None:
-            await self._client.delete(f"{PREFIX}:alive:{self.name}")
-            await self._client.aclose()
+    ends: float = 0.0
+    """Until when a slot's grant is good, by `time.monotonic`."""
+    totals: dict[str, int] = field(default_factory=dict)
+    """All that Redis counts for this gateway, by label."""
+    returns: dict[str, int] = field(default_factory=dict)
+    """What is to be given back, by label."""
+    open: Question | None = None
+    """Asked, and not answered yet."""
+    failures: int = 0
+    asking: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class SharedMeter:
@@ -121,11 +62,9 @@ class SharedMeter:
         self.limits = limits
         self._id = f"{kind}:{name}"
         self._shared = shared
-        self._leases = {what: Lease() for what in ("requests", "tokens", "seats", "day", "month")}
+        self._leases = {what: Lease() for what in MODES}
         self._running = 0
         self._seconds = USUAL_SECONDS
-        self._returns: list[tuple[str, str, int]] = []
-        """(what, label, amount) to be given back with the next flush."""
 
     def change(self, limits: Limits, spent_day: int, spent_month: int) -> None:
         self.limits = limits
@@ -167,7 +106,7 @@ class SharedMeter:
         for what, amount in self._wanted(need):
             if what != "seats":
                 self._leases[what].amount -= amount
-        return Taken(self, need, int(now_s) // SLOT_S, now_s)
+        return Taken(self, need, int(self._leases["tokens"].label or 0), now_s)
 
     def settle(self, taken: Taken, tokens: int, nanos: int, now_s: float) -> None:
         self._running -= 1
@@ -188,19 +127,25 @@ class SharedMeter:
         return found[0], found[1]
 
     async def give_back(self, now_s: float) -> None:
-        """What settled requests did not use, and leases that nobody uses now."""
+        """Settle what is open, and return what settled requests did not use and leases that nobody uses now. Raises
+        `Overloaded` where the store does not answer: it is all still to be done then."""
         for what, lease in self._leases.items():
-            idle = self._running == 0 and what != "seats"
-            if lease.amount > 0 and (idle or not _holds(what, lease.label, now_s)):
-                self._returns.append((what, lease.label, lease.amount))
-                lease.amount = 0
-        spare = self._leases["seats"].amount - self._running
-        if spare > 0:
-            self._leases["seats"].amount -= spare
-            self._returns.append(("seats", "", spare))
-        returns, self._returns = self._returns, []
-        for what, label, amount in returns:
-            await self._give(what, label, amount)
+            if not lease.asking.locked():
+                async with lease.asking:
+                    self._drop_unused(what, lease, now_s)
+                    owed = 0 if what == "seats" else max(0, -lease.amount)
+                    if lease.open is not None or lease.returns or owed:
+                        await self._ask(what, lease, owed, 0, now_s)
+
+    def _drop_unused(self, what: str, lease: Lease, now_s: float) -> None:
+        if what == "seats":
+            unused = max(0, lease.amount - self._running)
+        elif self._running and self._is_good(what, lease, now_s):
+            return
+        else:
+            unused = max(0, lease.amount)
+        self._return(lease, lease.label, unused)
+        lease.amount -= unused
 
     def _wanted(self, need: Need) -> list[tuple[str, int]]:
         limits = self.limits
@@ -229,44 +174,96 @@ class SharedMeter:
 
     def _left(self, what: str, now_s: float) -> int:
         lease = self._leases[what]
-        return lease.amount if what == "seats" or _holds(what, lease.label, now_s) else 0
+        return lease.amount if self._is_good(what, lease, now_s) else 0
+
+    def _is_good(self, what: str, lease: Lease, now_s: float) -> bool:
+        """Whether what is left of the last grant may still be used: a slot's in the next slot as well, so that none is
+        lost where one becomes another; seats while Redis has heard of this gateway."""
+        if what == "seats":
+            return self._shared.is_alive
+        if MODES[what] == "rate":
+            return time.monotonic() < lease.ends
+        return lease.label == _label(what, now_s)
 
     async def _lease(self, what: str, limit: int, need: int, now_s: float) -> None:
-        lease, label = self._leases[what], _label(what, now_s)
-        want = max(need - self._left(what, now_s), limit // SHARE, 1)
-        least = need - self._left(what, now_s)
-        if what == "seats":
-            key = f"{PREFIX}:seats:{self._id}"
-            alive = f"{PREFIX}:alive:"
-            grant, rest, oldest = await self._shared.ask(_SEATS, key, limit, want, self._shared.name, alive)
-        elif what in ("requests", "tokens"):
-            key = f"{PREFIX}:{what}:{self._id}"
-            grant, rest, oldest = await self._shared.ask(_RATE, key, label, limit, want, least)
-        else:
-            key = f"{PREFIX}:money:{self._id}:{label}"
-            grant, rest, oldest = await self._shared.ask(_MONEY, key, limit, want, least)
-        if lease.label != label and lease.amount > 0 and what != "seats":
-            self._returns.append((what, lease.label, lease.amount))
+        """One question at a time: who waited for one that got no answer asks no other."""
+        lease = self._leases[what]
+        failures = lease.failures
+        async with lease.asking:
+            if lease.failures != failures:
+                raise Overloaded(UNREACHABLE, retry_after_s=1.0)
+            if lease.open is not None:
+                await self._settle(what, lease, now_s)
+            if self._left(what, now_s) >= need:
+                return
+            if not self._is_good(what, lease, now_s):
+                self._drop_unused(what, lease, now_s)
+            least = need - lease.amount  # less than nothing is left where more was used than reserved
+            await self._ask(what, lease, max(least, limit // SHARE, 1), max(least, 1), now_s)
+
+    async def _ask(self, what: str, lease: Lease, want: int, least: int, now_s: float) -> None:
+        """Raises `Overloaded`; the question is open then. The lock `asking` is the caller's."""
+        if lease.open is not None:
+            await self._settle(what, lease, now_s)
+        returns, lease.returns = lease.returns, {}
+        for label, amount in returns.items():
+            lease.totals[label] = lease.totals.get(label, 0) - amount
+        label = "" if what == "seats" else _label(what, now_s)
+        lease.open = Question(
+            self._shared.next_number(),
+            MODES[what],
+            label,
+            want,
+            least,
+            max(0, self._limit(what)),
+            _label(what, now_s - 2 * 86400) if MODES[what] == "money" else "",
+            tuple(returns.items()),
+            {name: total for name, total in lease.totals.items() if total > 0},
+        )
+        await self._settle(what, lease, now_s)
+
+    async def _settle(self, what: str, lease: Lease, now_s: float) -> None:
+        """Get the answer to the open question, asked before or not."""
+        assert lease.open is not None
+        sent = time.monotonic()
+        try:
+            reply = await self._shared.ask(f"{what}:{self._id}", lease.open)
+        except Overloaded:
+            lease.failures += 1
+            raise
+        lease.open = None
+        self._grant(what, lease, reply, sent + reply.lasts_s)
+        lease.wait_s = (reply.oldest + 14) * SLOT_S - now_s
+
+    def _grant(self, what: str, lease: Lease, reply: Reply, ends: float) -> None:
+        """What is left of an older label goes back; what was used beyond it is taken from the new grant."""
+        lease.rest = reply.rest
+        if reply.grant == 0:
+            return
+        lease.totals[reply.label] = lease.totals.get(reply.label, 0) + reply.grant
+        if lease.label != reply.label and lease.amount > 0 and what != "seats":
+            self._return(lease, lease.label, lease.amount)
             lease.amount = 0
-        lease.label, lease.amount, lease.rest = label, lease.amount + grant, rest
-        lease.wait_s = (oldest + 14) * SLOT_S - now_s
+        lease.label, lease.amount, lease.ends = reply.label, lease.amount + reply.grant, ends
+        if MODES[what] == "rate":
+            oldest = int(reply.label) - COUNTED_SLOTS
+            lease.totals = {name: total for name, total in lease.totals.items() if int(name) >= oldest}
+        elif MODES[what] == "money":
+            lease.totals = {name: total for name, total in lease.totals.items() if total > 0}
 
     def _amend(self, what: str, label: str, change: int) -> None:
-        """`change` > 0: so much less was used than reserved."""
+        """`change` > 0: so much less was used than reserved. More than that is taken from the lease that holds now."""
         lease = self._leases[what]
-        if lease.label == label:
+        if lease.label == label or change < 0:
             lease.amount += change
-        elif change:
-            self._returns.append((what, label, change))
-
-    async def _give(self, what: str, label: str, amount: int) -> None:
-        client = self._shared.client
-        if what == "seats":
-            await client.hincrby(f"{PREFIX}:seats:{self._id}", self._shared.name, -amount)
-        elif what in ("requests", "tokens"):
-            await client.hincrby(f"{PREFIX}:{what}:{self._id}", label, -amount)
         else:
-            await client.decrby(f"{PREFIX}:money:{self._id}:{label}", amount)
+            self._return(lease, label, change)
+
+    def _return(self, lease: Lease, label: str, amount: int) -> None:
+        """Never more than Redis counts: a slot that is over counts no more."""
+        left = lease.totals.get(label, 0) - lease.returns.get(label, 0)
+        if min(amount, left) > 0:
+            lease.returns[label] = lease.returns.get(label, 0) + min(amount, left)
 
 
 def _label(what: str, now_s: float) -> str:
@@ -274,13 +271,6 @@ def _label(what: str, now_s: float) -> str:
         return str(int(now_s) // SLOT_S)
     day = day_of(now_s)
     return "" if what == "seats" else day if what == "day" else day[:7]
-
-
-def _holds(what: str, label: str, now_s: float) -> bool:
-    """A lease of a slot is good in the next one as well, so that none is lost where one slot becomes another."""
-    if what in ("requests", "tokens"):
-        return label != "" and int(label) >= int(now_s) // SLOT_S - 1
-    return label == _label(what, now_s)
 
 
 async def covered(meters: list[SharedMeter], need: Need, clock: Callable[[], float] = time.time) -> None:

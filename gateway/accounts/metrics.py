@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import get_args
 
-from prometheus_client.core import CounterMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from gateway.accounts.accounts import Accounts
+from gateway.accounts.health import Part
 from gateway.accounts.records import NANOS
 from gateway.telemetry import semconv
 
@@ -32,7 +34,18 @@ class AccountMetrics(Collector):
             cost.add_metric((*names, self._accounts.settings.currency), usage.cost_nanos / NANOS)
         for code, count in list(self._accounts.refusals.items()):
             refused.add_metric((code,), count)
-        return requests, tokens, cost, refused, *self._saved()
+        return requests, tokens, cost, refused, *self._saved(), *self._health()
+
+    def _health(self) -> Iterable[Metric]:
+        health = self._accounts.health
+        events = CounterMetricFamily(semconv.METRIC_BOOKS_EVENTS, "What went wrong with the books.", labels=("event",))
+        for event, count in list(health.counts.items()):
+            events.add_metric((event,), count)
+        trouble = GaugeMetricFamily(semconv.METRIC_BOOKS_TROUBLE, "1 while a part does not work.", labels=("part",))
+        troubles = health.troubles
+        for part in get_args(Part):
+            trouble.add_metric((part,), float(part in troubles))
+        return events, trouble
 
     def _saved(self) -> Iterable[Metric]:
         tokens = CounterMetricFamily(semconv.METRIC_CACHE_SAVED_TOKENS, "Tokens that hits saved.", labels=("model",))

@@ -20,6 +20,8 @@ from plugins.facts import quick
 NANOS = 1_000_000_000
 """Money is counted in whole billionths of the currency's unit, so that sums are exact."""
 KEY_PREFIX = "sg-"
+MAX_LIMIT = 10**12
+"""No limit is higher: what is more than this is a slip, and past what stores can add up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,16 +114,8 @@ def moment(text: str, what: str) -> float:
 
 
 def encode_key(record: KeyRecord) -> bytes:
+    """`reading.read_key` reads it."""
     return orjson.dumps(record)
-
-
-def decode_key(data: bytes | str) -> KeyRecord:
-    fields = orjson.loads(data)
-    known = {f.name for f in dataclasses.fields(KeyRecord)}
-    for name in ("scopes", "models", "tools", "routes", "rails"):
-        fields[name] = tuple(fields.get(name, ()))
-    fields["limits"] = Limits(**fields.get("limits", {}))
-    return KeyRecord(**{name: value for name, value in fields.items() if name in known})
 
 
 @quick
@@ -176,6 +170,10 @@ def limits_of(tree: Mapping[str, Any]) -> Limits:
         if name not in valid:
             raise ConfigurationError(f"there is no limit {name!r}; valid names: {', '.join(valid)}")
         number = isinstance(value, int | float) and not isinstance(value, bool)
-        if value is not None and (not number or value < 0 or (not name.startswith("budget") and value != int(value))):
-            raise ConfigurationError(f"limit {name} must be a number that is not negative, found {value!r}")
+        if value is None:
+            continue
+        if not number or not 0 <= value <= MAX_LIMIT or (not name.startswith("budget") and value != int(value)):
+            raise ConfigurationError(
+                f"limit {name} must be a number that is not negative and at most {MAX_LIMIT}, found {str(value)[:40]}"
+            )
     return Limits(**{k: v if v is None or k.startswith("budget") else int(v) for k, v in tree.items()})

@@ -3,39 +3,66 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from gateway.accounts.records import KeyRecord, Usage, UsageKey, UsageTable, add_usage
 from gateway.settings import Limits
+from plugins import RequestError
 
 Spent = Mapping[tuple[str, str], tuple[int, int]]
 """By ("key" | "team", name): billionths spent in the day and in the month that a day lies in."""
 
 
-class Store(Protocol):
-    """Called beside the event loop, from one thread at a time. Raises `StoreFailed` where it cannot be reached."""
+@dataclass(frozen=True, slots=True)
+class Version:
+    """What tells a reader of keys whether to read again."""
 
-    def open(self) -> None: ...
+    origin: str
+    """Made with the store and kept in it: another one, or none, means that the store was lost or replaced."""
+    change: str
+    """Another one after each change of a key or team."""
+
+
+@dataclass(slots=True)
+class SetAside:
+    """Names of rows that the last reading did not believe. A row stays where it is, for a person to look at."""
+
+    keys: frozenset[str] = frozenset()
+    teams: frozenset[str] = frozenset()
+    usage: int = 0
+
+
+class Store(Protocol):
+    """Called beside the event loop: `version`, `keys` and `teams` from one thread, all else from another, so that who
+    may ask is read while a flush hangs. Raises what its library raises; `add`, `put_key` and `put_team` may be repeated
+    where their outcome is unknown."""
+
+    set_aside: SetAside
+
+    def open(self) -> None:
+        """Raises `ConfigurationError`."""
 
     def close(self) -> None: ...
 
-    def version(self) -> str:
-        """Changes whenever a key or team has."""
+    def version(self) -> Version: ...
 
-    def keys(self) -> Sequence[KeyRecord]: ...
+    def keys(self) -> Sequence[KeyRecord]:
+        """Those that are plausible."""
 
     def teams(self) -> Mapping[str, Limits]: ...
 
-    def put_key(self, record: KeyRecord) -> None: ...
+    def put_key(self, record: KeyRecord) -> None:
+        """Raises `KeyRevoked` where that would undo a revocation."""
 
     def put_team(self, name: str, limits: Limits) -> None: ...
 
     def applied(self, journal: str) -> int:
         """The last segment of that journal whose sums are here."""
 
-    def add(self, journal: str, segment: int, table: UsageTable) -> None:
-        """Add sums, and note the segment, both or neither; a segment that is here already changes nothing."""
+    def add(self, journal: str, segment: int, table: UsageTable) -> int:
+        """Add sums, and note the segment, both or neither; a segment that is here already changes nothing. A row that
+        cannot be added is set aside in the same act, and the others are added; how many were set aside."""
 
     def usage(self, since: str, until: str) -> UsageTable:
         """Of the days [since, until]."""
@@ -47,6 +74,7 @@ class MemoryStore:
     """No store: what is counted is forgotten at the end, and there are no keys but those of the configuration."""
 
     def __init__(self) -> None:
+        self.set_aside = SetAside()
         self._usage: UsageTable = {}
         self._keys: dict[str, KeyRecord] = {}
         self._teams: dict[str, Limits] = {}
@@ -58,8 +86,8 @@ class MemoryStore:
     def close(self) -> None:
         """Nothing to close."""
 
-    def version(self) -> str:
-        return str(self._changes)
+    def version(self) -> Version:
+        return Version("memory", str(self._changes))
 
     def keys(self) -> Sequence[KeyRecord]:
         return list(self._keys.values())
@@ -68,6 +96,7 @@ class MemoryStore:
         return dict(self._teams)
 
     def put_key(self, record: KeyRecord) -> None:
+        check_revoked(self._keys.get(record.id), record)
         self._keys[record.id] = record
         self._changes += 1
 
@@ -78,15 +107,31 @@ class MemoryStore:
     def applied(self, journal: str) -> int:
         return 0
 
-    def add(self, journal: str, segment: int, table: UsageTable) -> None:
+    def add(self, journal: str, segment: int, table: UsageTable) -> int:
         for key, usage in table.items():
             add_usage(self._usage, key, usage)
+        return 0
 
     def usage(self, since: str, until: str) -> UsageTable:
         return {key: replace(usage) for key, usage in self._usage.items() if since <= key.day <= until}
 
     def spent(self, day: str) -> Spent:
         return spent_of(self._usage, day)
+
+
+class KeyRevoked(RequestError):
+    """A change that was made from an older reading of the key."""
+
+    code = "key_revoked"
+
+    def __init__(self, key_id: str) -> None:
+        super().__init__(f"key {key_id!r} is revoked, and stays so; create another", param="id")
+
+
+def check_revoked(before: KeyRecord | None, after: KeyRecord) -> None:
+    """Raise `KeyRevoked` where `after` would let in again what `before` refuses."""
+    if before is not None and before.revoked_at_s is not None and after.revoked_at_s is None:
+        raise KeyRevoked(after.id)
 
 
 def spent_of(table: Mapping[UsageKey, Usage], day: str) -> Spent:

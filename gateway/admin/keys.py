@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from gateway.accounts.changes import create, revoke, rotate
-from gateway.accounts.records import KeyRecord, limits_of, moment
+from gateway.accounts.records import MAX_LIMIT, KeyRecord, limits_of, moment
 from gateway.admin.guard import operator_of
 from plugins import ConfigurationError, RequestError
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gateway.house import House
 
 Name = Annotated[str, Field(min_length=1, max_length=256)]
+ShortName = Annotated[str, Field(max_length=256)]
 Names = Annotated[list[Name], Field(max_length=256)]
 
 
@@ -25,11 +26,11 @@ class LimitsBody(BaseModel):
     """None = no limit."""
 
     model_config = ConfigDict(extra="forbid")
-    requests_per_minute: Annotated[int, Field(ge=0)] | None = None
-    tokens_per_minute: Annotated[int, Field(ge=0)] | None = None
-    concurrency: Annotated[int, Field(ge=0)] | None = None
-    budget_day: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-    budget_month: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    requests_per_minute: Annotated[int, Field(ge=0, le=MAX_LIMIT)] | None = None
+    tokens_per_minute: Annotated[int, Field(ge=0, le=MAX_LIMIT)] | None = None
+    concurrency: Annotated[int, Field(ge=0, le=MAX_LIMIT)] | None = None
+    budget_day: Annotated[float, Field(ge=0, le=MAX_LIMIT, allow_inf_nan=False)] | None = None
+    budget_month: Annotated[float, Field(ge=0, le=MAX_LIMIT, allow_inf_nan=False)] | None = None
 
 
 class NewKey(BaseModel):
@@ -37,8 +38,8 @@ class NewKey(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     id: Name
-    tenant: str = ""
-    team: str = ""
+    tenant: ShortName = ""
+    team: ShortName = ""
     scopes: Names = []
     models: Names = []
     tools: Names = []

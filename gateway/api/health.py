@@ -18,7 +18,8 @@ def add_health_routes(router: APIRouter, house: House) -> None:
 
     @router.get("/readyz")
     async def readyz() -> Response:
-        return Response(house.state, 200 if house.ready else 503, media_type="text/plain")
+        ready, told = house.readiness
+        return Response(told, 200 if ready else 503, media_type="text/plain")
 
     @router.get("/metrics")
     async def metrics(request: Request) -> Response:

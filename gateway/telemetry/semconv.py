@@ -107,6 +107,8 @@ METRIC_USAGE_COST = "sluicegate_usage_cost_total"
 METRIC_CACHE_SAVED_TOKENS = "sluicegate_cache_saved_tokens_total"
 METRIC_CACHE_SAVED_COST = "sluicegate_cache_saved_cost_total"
 METRIC_LIMIT_REFUSALS = "sluicegate_limit_refusals_total"
+METRIC_BOOKS_EVENTS = "sluicegate_books_events_total"
+METRIC_BOOKS_TROUBLE = "sluicegate_books_trouble"
 METRIC_FALSE_POSITIVES = "sluicegate_false_positives_total"
 METRIC_INVALID_ANSWERS = "sluicegate_invalid_answers_total"
 

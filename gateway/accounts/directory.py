@@ -1,0 +1,131 @@
+"""Keys and teams as the store has them, read again and again; what the store lost is kept for a while, and said."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from gateway.accounts.health import RETRY_S, Health
+from gateway.accounts.keyring import Keyring
+from gateway.accounts.records import KeyRecord
+from gateway.accounts.store import SetAside, Store, Version
+from gateway.settings import Limits
+from plugins import BooksUnavailable, Caller
+
+NOTHING = Version("", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One reading of the store."""
+
+    version: Version
+    keys: Sequence[KeyRecord]
+    teams: Mapping[str, Limits]
+    strange: SetAside
+
+
+class OnReader(Protocol):
+    """Calls the store on the thread that only reads keys."""
+
+    def __call__(self, call: Callable[..., Found | None], *arguments: object) -> Awaitable[Found | None]: ...
+
+
+class Directory:
+    """Used on the event loop. A row that is implausible, or all rows where the store was emptied, keep their last known
+    value for `keep_s`; a row that somebody took out of a store which is otherwise as it was is gone at once."""
+
+    def __init__(
+        self, store: Store, keyring: Keyring, teams: Mapping[str, Limits], health: Health, keep_s: float, read: OnReader
+    ) -> None:
+        """`teams` are those of the configuration, which stand above the store's."""
+        self.teams: dict[str, Limits] = dict(teams)
+        self._fixed_teams = dict(teams)
+        self._store = store
+        self._keyring = keyring
+        self._health = health
+        self._keep_s = keep_s
+        self._read = read
+        self._version = NOTHING
+        self._origin = ""
+        self._keys: dict[str, KeyRecord] = {}
+        self._doubtful: dict[str, float] = {}
+        self._unreadable_teams: frozenset[str] = frozenset()
+
+    async def refresh(self) -> bool:
+        """Read again if somebody changed something; whether there is anything new."""
+        began_s = time.time()
+        try:
+            found = await self._read(self._look, self._version)
+        except Exception as error:
+            self._failed(error)
+            raise
+        self._keyring.good_until_s = began_s + self._keep_s
+        if found is None:
+            self._say(found)
+            return False
+        self._take(found, began_s)
+        self._say(found)
+        return True
+
+    def check(self, caller: Caller) -> None:
+        """Raise `BooksUnavailable` for a team whose limits the store keeps and nobody can read."""
+        if self._unreadable_teams and caller.team in self._unreadable_teams:
+            told = f"the limits of team {caller.team!r} cannot be read from the store; set them again"
+            raise BooksUnavailable(told, retry_after_s=RETRY_S)
+
+    def _look(self, known: Version) -> Found | None:
+        """On the reader's thread."""
+        version = self._store.version()
+        if version == known:
+            return None
+        keys, teams = self._store.keys(), self._store.teams()
+        strange = self._store.set_aside
+        return Found(version, keys, teams, SetAside(strange.keys, strange.teams))
+
+    def _take(self, found: Found, now_s: float) -> None:
+        keys = {record.id: record for record in found.keys}
+        lost = self._is_lost(found)
+        gone = [name for name in self._keys if name not in keys and (lost or name in found.strange.keys)]
+        fresh = [name for name in gone if name not in self._doubtful]
+        self._doubtful = {name: self._doubtful.get(name, now_s + self._keep_s) for name in gone}
+        self._health.counts["keys_lost"] += len(fresh)
+        self._health.set_aside("keys_set_aside", len(found.strange.keys) + len(found.strange.teams), "`keys`, `teams`")
+        self._keys = {**{name: self._keys[name] for name in gone}, **keys}
+        self._keyring.replace(self._keys.values(), self._doubtful)
+        kept = {name: limits for name, limits in self.teams.items() if lost or name in found.strange.teams}
+        self._unreadable_teams = found.strange.teams - kept.keys() - self._fixed_teams.keys()
+        self.teams = {**kept, **found.teams, **self._fixed_teams}
+        self._version = found.version
+        self._origin = self._origin or found.version.origin
+
+    def _is_lost(self, found: Found) -> bool:
+        """The store is another one than this gateway began with, or has no keys where there were some."""
+        replaced = bool(self._origin) and found.version.origin != self._origin
+        return replaced or (bool(self._keys) and not found.keys)
+
+    def _say(self, found: Found | None) -> None:
+        """What is wrong with the keys now, until it is mended."""
+        told = []
+        if self._doubtful:
+            told.append(
+                f"the store lost {len(self._doubtful)} keys that were not revoked; they are served for "
+                f"{self._keep_s:.0f} s more at most: bring its data back, or make them anew and restart"
+            )
+        if strange := (found.strange if found is not None else self._store.set_aside):
+            rows = sorted(strange.keys | strange.teams)
+            if rows:
+                told.append(f"{len(rows)} rows of keys and teams are not believed: {', '.join(map(ascii, rows[:5]))}")
+        if told:
+            self._health.begin("keys", "; ".join(told))
+        else:
+            self._health.end("keys")
+
+    def _failed(self, error: Exception) -> None:
+        self._health.counts["refresh_failures"] += 1
+        told = f"{type(error).__name__}: {str(error)[:200]}"
+        self._health.begin(
+            "keys", f"keys cannot be read ({told}); the last known are served for {self._keep_s:.0f} s at most"
+        )

@@ -1,0 +1,84 @@
+"""What is wrong with the books now, and how often what went wrong: for `/readyz`, `/metrics` and the log."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import sqlite3
+from dataclasses import dataclass
+from typing import Literal
+
+from plugins import BooksUnavailable
+
+log = logging.getLogger("sluicegate.accounts")
+Part = Literal["journal", "segments", "store", "keys", "leases"]
+RETRY_S = 5.0
+"""What a caller is told while the books cannot be written."""
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+UNWRITABLE = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY})
+REDIS_FULL = ("OOM ", "MISCONF ")
+"""How a Redis begins to say that its memory or its disk is full."""
+COUNTED = ("figures_bounded", "rows_set_aside", "lines_set_aside", "flush_failures", "journal_failures")
+MORE_COUNTED = ("refresh_failures", "keys_set_aside", "keys_lost", "lease_failures", "refused")
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """`refuses`: while it lasts, nothing that would have to be charged is served."""
+
+    reason: str
+    refuses: bool
+
+
+class Health:
+    """Used on the event loop. A trouble is logged when it begins and when it ends, not each time it is met."""
+
+    def __init__(self) -> None:
+        self.counts = dict.fromkeys((*COUNTED, *MORE_COUNTED), 0)
+        self._troubles: dict[Part, Trouble] = {}
+
+    def begin(self, part: Part, reason: str, *, refuses: bool = False) -> None:
+        """Note that `part` does not work; `reason` says what to do about it."""
+        known = self._troubles.get(part)
+        if known is None or known.refuses != refuses:
+            log.error("the books: %s", reason)
+        self._troubles[part] = Trouble(reason, refuses)
+
+    def end(self, part: Part) -> None:
+        if self._troubles and self._troubles.pop(part, None) is not None:
+            log.warning("the books: %s works again", part)
+
+    def set_aside(self, what: str, count: int, where: str) -> None:
+        """Count and log rows that were not believed."""
+        if count:
+            self.counts[what] += count
+            log.error("the books: %d implausible %s set aside, see %s", count, what.split("_", 1)[0], where)
+
+    def check(self) -> None:
+        """Raise `BooksUnavailable` while something lasts that refuses."""
+        if self._troubles:
+            for trouble in self._troubles.values():
+                if trouble.refuses:
+                    raise self.unavailable(trouble.reason)
+
+    def unavailable(self, reason: str) -> BooksUnavailable:
+        self.counts["refused"] += 1
+        return BooksUnavailable(f"usage cannot be written down now ({reason}); try again", retry_after_s=RETRY_S)
+
+    @property
+    def is_well(self) -> bool:
+        """Nothing refuses requests."""
+        return not any(trouble.refuses for trouble in self._troubles.values())
+
+    @property
+    def troubles(self) -> dict[Part, str]:
+        return {part: trouble.reason for part, trouble in self._troubles.items()}
+
+
+def cannot_be_written(error: BaseException) -> bool:
+    """Whether a store or a disk has no room or takes no writes, rather than being busy or out of reach."""
+    if isinstance(error, sqlite3.Error):
+        return (getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF in UNWRITABLE
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno in FULL or error.errno in (errno.EIO, errno.EROFS)
+    return str(error).startswith(REDIS_FULL)

@@ -1,0 +1,130 @@
+"""What a store, a journal or a person with an editor wrote, checked before anything believes it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar, cast
+
+import orjson
+
+from gateway.accounts.bounds import MAX_SUM, is_count, is_name
+from gateway.accounts.records import USAGE_FIELDS, KeyRecord, Usage, UsageKey, limits_of
+from gateway.settings import Limits
+from plugins import ConfigurationError
+
+T = TypeVar("T")
+RESERVED, SETTLED = "r", "s"
+Line = tuple[str, str, UsageKey, Usage]
+MAX_RECORD_BYTES = 1 << 20
+MAX_ITEMS = 1000
+LISTS = ("scopes", "models", "tools", "routes", "rails")
+MOMENTS = ("created_at_s", "expires_at_s", "revoked_at_s", "previous_until_s")
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_KNOWN = frozenset(f.name for f in dataclasses.fields(KeyRecord)) - {"source"}
+
+
+class Implausible(ValueError):
+    """A row that is not what this product writes."""
+
+
+def read_key(name: str, data: object) -> KeyRecord:
+    """The record kept under `name`. Raises `Implausible`."""
+    fields = {field: value for field, value in _object(data).items() if field in _KNOWN}
+    for field in LISTS:
+        fields[field] = _names(fields.get(field, []))
+    fields["limits"] = _limits(fields.get("limits", {}))
+    if fields.get("id") != name or not is_name(name) or not _DIGEST.fullmatch(str(fields.get("digest"))):
+        raise Implausible("a key without its id and digest")
+    if fields.get("previous_digest") and not _DIGEST.fullmatch(str(fields["previous_digest"])):
+        raise Implausible("a key whose previous digest is none")
+    if not all(is_name(fields.get(field, "")) for field in ("tenant", "team", "previous_digest")):
+        raise Implausible("a key whose tenant or team is no name")
+    if not all(_is_moment(fields[field], field) for field in MOMENTS if field in fields):
+        raise Implausible("a key with a moment that is none")
+    return KeyRecord(**fields)
+
+
+def believed(
+    rows: Iterable[tuple[object, object]], read: Callable[[str, object], T]
+) -> tuple[dict[str, T], frozenset[str]]:
+    """What `read` makes of rows by name, and the names of those that are implausible."""
+    found: dict[str, T] = {}
+    strange: set[str] = set()
+    for named, data in rows:
+        name = named.decode("utf-8", "replace") if isinstance(named, bytes) else str(named)
+        try:
+            found[name] = read(name, data)
+        except Implausible:
+            strange.add(name)
+    return found, frozenset(strange)
+
+
+def read_limits(data: object) -> Limits:
+    """Limits as a store keeps them. Raises `Implausible`."""
+    return _limits(_object(data))
+
+
+def read_usage(names: object, counts: object) -> tuple[UsageKey, Usage]:
+    """A row of usage: five names, the day first, and eight counts. Raises `Implausible`."""
+    if not (isinstance(names, list | tuple) and len(names) == 5 and all(is_name(name) for name in names)):
+        raise Implausible("usage without its five names")
+    if not _DAY.fullmatch(names[0]):
+        raise Implausible("usage of no day")
+    if not (isinstance(counts, list | tuple) and len(counts) == len(USAGE_FIELDS) and all(map(is_count, counts))):
+        raise Implausible("usage whose counts are none")
+    return UsageKey(*names), Usage(*counts)
+
+
+def read_line(raw: bytes) -> Line:
+    """A line of the journal. Raises `Implausible`."""
+    try:
+        line = orjson.loads(raw)
+    except ValueError as error:
+        raise Implausible("no JSON") from error
+    if not (isinstance(line, list) and len(line) == 4 and line[0] in (RESERVED, SETTLED) and isinstance(line[1], str)):
+        raise Implausible("no line of a journal")
+    return (line[0], line[1], *read_usage(line[2], line[3]))
+
+
+def read_count(value: object) -> int | None:
+    """A count as Redis or SQLite keeps it, or None."""
+    if isinstance(value, bytes) and len(value) <= 20 and value.isdigit():
+        value = int(value)
+    return cast(int, value) if is_count(value, MAX_SUM) else None
+
+
+def _object(data: object) -> dict[str, Any]:
+    if not isinstance(data, bytes | str) or len(data) > MAX_RECORD_BYTES:
+        raise Implausible("no text, or too long a one")
+    try:
+        found = orjson.loads(data)
+    except ValueError as error:
+        raise Implausible("no JSON") from error
+    if not isinstance(found, dict):
+        raise Implausible("no object")
+    return found
+
+
+def _limits(tree: object) -> Limits:
+    if not isinstance(tree, dict):
+        raise Implausible("limits that are no object")
+    try:
+        return limits_of(tree)
+    except (ConfigurationError, OverflowError) as error:
+        raise Implausible(str(error)) from error
+
+
+def _names(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or len(value) > MAX_ITEMS or not all(isinstance(name, str) for name in value):
+        raise Implausible("a list that holds no names")
+    return tuple(value)
+
+
+def _is_moment(value: object, field: str) -> bool:
+    if value is None:
+        return field in ("expires_at_s", "revoked_at_s")
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
