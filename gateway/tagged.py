@@ -12,6 +12,8 @@ from typing import Any
 
 Judge = Callable[[Any, Any], str | None]
 """(schema, value) -> what is wrong, or None."""
+MOST_WORK = 2_000_000
+"""Characters looked at and places found, for one answer: beyond, it counts as wrong. Some 0.2 s."""
 
 
 def json_schemas(tag: Mapping[str, Any]) -> list[Any]:
@@ -20,7 +22,7 @@ def json_schemas(tag: Mapping[str, Any]) -> list[Any]:
     pending: list[Any] = [_whole(tag)]
     while pending:
         part = pending.pop()
-        if part["type"] == "json_schema":
+        if _kind(part) == "json_schema":
             found.append(part["json_schema"])
         pending += [*part.get("elements", ()), *part.get("tags", ())]
         pending += [part["content"]] if "content" in part else []
@@ -30,8 +32,11 @@ def json_schemas(tag: Mapping[str, Any]) -> list[Any]:
 def complaint(tag: Mapping[str, Any], text: str, judge: Judge, decoder: json.JSONDecoder) -> str | None:
     """None where `text` can be read as `tag` says."""
     reading = _Reading(text, judge, decoder)
-    if len(text) in reading.ends(_whole(tag), 0, ()):
-        return None
+    try:
+        if len(text) in reading.ends(_whole(tag), 0, ()):
+            return None
+    except _TooMuchWork:
+        return "the structural tag can be read in so many ways that the answer could not be checked"
     at, reason = max(reading.complaints, default=(0, "the text goes on where it should end, or ends too early"))
     return f"not what the structural tag describes: {reason} (at character {at})"
 
@@ -53,6 +58,16 @@ def _whole(tag: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**tag, "type": "triggered_tags", "tags": tags}
 
 
+def _kind(part: Mapping[str, Any]) -> str:
+    """Of a format; only tags among several may leave it out."""
+    found: str = part.get("type", "tag")
+    return found
+
+
+class _TooMuchWork(Exception):
+    pass
+
+
 class _Reading:
     """`ends(part, at, stops)`: every offset at which `part`, begun at `at`, may end; `stops` = literals that follow."""
 
@@ -61,10 +76,27 @@ class _Reading:
         self.judge = judge
         self.decoder = decoder
         self.complaints: list[tuple[int, str]] = []
+        self._known: dict[tuple[int, int, tuple[str, ...]], set[int]] = {}
+        self._work = 0
 
     def ends(self, part: Mapping[str, Any], at: int, stops: tuple[str, ...]) -> set[int]:
-        found: set[int] = getattr(self, "_" + part["type"])(part, at, stops)
+        key = (id(part), at, stops)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = getattr(self, "_" + _kind(part))(part, at, stops)
+        self._spend(len(found) + 1)
         return found
+
+    def _ends_from(self, part: Mapping[str, Any], starts: set[int], stops: tuple[str, ...]) -> set[int]:
+        """From any of `starts`. What ends everywhere is asked about the first alone."""
+        if starts and _kind(part) == "grammar":
+            starts = {min(starts)}
+        return {end for start in starts for end in self.ends(part, start, stops)}
+
+    def _spend(self, work: int) -> None:
+        self._work += work
+        if self._work > MOST_WORK:
+            raise _TooMuchWork
 
     def _const_string(self, part: Mapping[str, Any], at: int, stops: tuple[str, ...]) -> set[int]:
         return self._literals((part["value"],), at)
@@ -75,6 +107,7 @@ class _Reading:
         except ValueError as error:
             self.complaints.append((at, f"not JSON: {error}"))
             return set()
+        self._spend(end - at)
         wrong = self.judge(part["json_schema"], value)
         if wrong is not None:
             self.complaints.append((at, wrong))
@@ -94,7 +127,7 @@ class _Reading:
         elements, reached = part["elements"], {at}
         for number, element in enumerate(elements):
             after = stops if number + 1 == len(elements) else _heads(elements[number + 1])
-            reached = {end for start in reached for end in self.ends(element, start, after)}
+            reached = self._ends_from(element, reached, after)
         return reached
 
     def _or(self, part: Mapping[str, Any], at: int, stops: tuple[str, ...]) -> set[int]:
@@ -106,9 +139,7 @@ class _Reading:
     def _tag(self, part: Mapping[str, Any], at: int, stops: tuple[str, ...]) -> set[int]:
         last = _listed(part["end"])
         inner = last if all(last) else stops
-        contents = {
-            end for start in self._literals((part["begin"],), at) for end in self.ends(part["content"], start, inner)
-        }
+        contents = self._ends_from(part["content"], self._literals((part["begin"],), at), inner)
         return {end for start in contents for end in self._literals(last, start)}
 
     def _triggered_tags(self, part: Mapping[str, Any], at: int, stops: tuple[str, ...]) -> set[int]:
@@ -127,7 +158,7 @@ class _Reading:
                 starts |= begins
             reached = set()
             if high is None or count < high:
-                reached = {end for start in starts for tag in part["tags"] for end in self._tag(tag, start, stops)}
+                reached = {end for start in starts for tag in part["tags"] for end in self.ends(tag, start, stops)}
             count += 1
         return found
 
@@ -147,7 +178,7 @@ class _Reading:
         while reached and (high is None or count < high):
             if count:
                 reached = {end for start in reached for end in self._literals((part["separator"],), start)}
-            reached = {end for start in reached for tag in part["tags"] for end in self._tag(tag, start, stops)}
+            reached = {end for start in reached for tag in part["tags"] for end in self.ends(tag, start, stops)}
             count += 1
             found |= reached if count >= low else set()
         return found
@@ -159,7 +190,9 @@ class _Reading:
         return found
 
     def _found(self, texts: Iterable[str], at: int) -> list[int]:
-        return [where for text in texts if (where := self.text.find(text, at)) >= 0]
+        found = [where for text in texts if (where := self.text.find(text, at)) >= 0]
+        self._spend(max(found, default=len(self.text)) - at)
+        return found
 
     def _free(self, at: int, end: int, excludes: Iterable[str]) -> bool:
         for text in excludes:
@@ -171,13 +204,13 @@ class _Reading:
 
 def _heads(part: Mapping[str, Any]) -> tuple[str, ...]:
     """The literals that `part` begins with, () if it can begin otherwise."""
-    if part["type"] == "const_string":
+    if _kind(part) == "const_string":
         return (part["value"],)
-    if part["type"] == "tag":
+    if _kind(part) == "tag":
         return (part["begin"],)
-    if part["type"] == "sequence" and part["elements"]:
+    if _kind(part) == "sequence" and part["elements"]:
         return _heads(part["elements"][0])
-    if part["type"] == "or":
+    if _kind(part) == "or":
         ways = [_heads(way) for way in part["elements"]]
         return tuple(head for way in ways for head in way) if all(ways) else ()
     return ()

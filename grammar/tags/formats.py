@@ -185,6 +185,8 @@ def _elements(fields: dict[str, Any], at: str) -> tuple[Format, ...]:
 
 
 def _tag(fields: dict[str, Any], at: str) -> Tag:
+    if fields.get("type", "tag") != "tag":
+        raise InvalidGrammar(f"only formats of the type 'tag' stand here, not {fields['type']!r}", pointer=f"{at}/type")
     _only(fields, at, ("type", "begin", "content", "end"))
     return Tag(_literal(fields, "begin", at), _format(fields.get("content"), f"{at}/content"), _ends(fields, at))
 

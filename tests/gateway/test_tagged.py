@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from gateway.api.chat_request import parse_chat
 from gateway.testing import TestApp
 from gateway.validation import Validator
-from grammar import GrammarOptions, TokenRejected, compile_structural_tags
+from grammar import GrammarError, GrammarOptions, TokenRejected, compile_structural_tags
 from plugins import Answer, Constraint, InvalidGrammar, Request
 from plugins.testing import make_request
 from tests.grammar.test_tags import CALL, TREES, schema, tag, tools, vocabulary
@@ -41,6 +42,72 @@ def test_matcher_and_judge_agree_on_random_texts(value: dict[str, Any]) -> None:
         assert by_matcher == (complaint(value, text) is None), text
         good += by_matcher
     assert good
+
+
+def test_a_tag_among_several_needs_no_type() -> None:
+    """As in the public shape: what stands in `tags` is a tag."""
+    inner = {"begin": "<n>", "content": {"type": "json_schema", "json_schema": {"type": "integer"}}, "end": "</n>"}
+    for several in ({"type": "triggered_tags", "triggers": ["<n>"]}, {"type": "tags_with_separator", "separator": ","}):
+        value = {"format": {**several, "tags": [inner]}}
+        compile_structural_tags(value, vocabulary())
+        Validator().prepare(_asked(value))
+        assert complaint(value, "<n>12</n>") is None
+        assert complaint(value, "<n>x</n>") is not None
+
+
+def test_what_compiles_can_be_judged_whatever_was_left_out_or_changed() -> None:
+    """A malformed tag is refused with a pointer when it is compiled; nothing else is raised then or later."""
+    pick, refused, judged, nameless = random.Random(3), 0, 0, 0
+    for _ in range(600):
+        value = json.loads(json.dumps(pick.choice(TREES)))
+        for _ in range(pick.randrange(1, 4)):
+            _spoil(value, pick)
+        try:
+            compile_structural_tags(value, vocabulary())
+            Validator().prepare(_asked(value))
+        except GrammarError as error:
+            refused += 1
+            nameless += isinstance(error, InvalidGrammar) and not error.pointer
+            continue
+        judged += 1
+        for text in ("", "".join(pick.choices(PIECES, k=5))):
+            complaint(value, text)
+    assert refused > 100
+    assert not nameless
+    assert judged > 20
+
+
+def _spoil(value: Any, pick: random.Random) -> None:
+    """Drop, rename or replace one thing somewhere in `value`."""
+    places = [(v, key) for v in _below(value) for key in (list(v) if isinstance(v, dict) else range(len(v)))]
+    if not places:
+        return
+    inside, key = pick.choice(places)
+    kind = pick.randrange(4)
+    if kind == 0:
+        del inside[key]
+    elif kind == 1:
+        inside[key] = pick.choice([None, 0, True, "", "tag", "json_schema", "x", [], {}, [None], {"type": "tag"}, -1])
+    elif kind == 2 and isinstance(inside, dict):
+        inside[pick.choice(["type", "begin", "end", "content", "tags", "excludes", "min_count"])] = inside.pop(key)
+    else:
+        inside[key] = json.loads(json.dumps(pick.choice(places)[0]))
+
+
+def _below(value: Any) -> list[Any]:
+    found = [value] if isinstance(value, dict | list) else []
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        found += _below(inner)
+    return found
+
+
+def test_an_answer_that_can_be_read_in_too_many_ways_counts_as_wrong() -> None:
+    """The judge runs where others wait for it: its work is bounded, and what it has not judged is not let through."""
+    regex = {"type": "regex", "pattern": "a*"}
+    value = {"format": {"type": "sequence", "elements": [regex] * 20}}
+    wrong = complaint(value, "a" * 20_000)
+    assert wrong is not None
+    assert "could not be checked" in wrong
 
 
 def _walked(compiled: Any, seed: int) -> str:
