@@ -10,7 +10,7 @@ import numpy as np
 
 from engine.cpu import WantedLogits
 from engine.delivery import as_failure
-from engine.masks import Bitmask, forbid, words_for
+from engine.masks import Bitmask, forbid, permit, words_for
 from engine.sampler import MaskRows
 from engine.sequence import DrawRow
 from plugins import Matcher, SluicegateError
@@ -51,7 +51,8 @@ def fill_masks(
         if not rows[index].may_end:
             forbid(bitmask[at], eos_token_ids)
     unending = [i for i, row in enumerate(rows) if not row.may_end and i not in masked]
-    return MaskRows(masked, bitmask[: len(masked)], frozenset(free), unending), failures
+    barred = {i: list(ids) for i in unending if (ids := rows[i].sequence.sampling.stop_token_ids)}
+    return MaskRows(masked, bitmask[: len(masked)], frozenset(free), unending, barred), failures
 
 
 Filled = tuple[MaskRows, dict[int, SluicegateError], float]
@@ -111,6 +112,8 @@ def _fill(row: DrawRow, bitmask: Bitmask, at: int) -> bool:
     matcher, draft = row.sequence.matcher, row.sequence.draft
     assert matcher is not None
     filled = matcher.fill_mask(bitmask[at])
+    if filled and row.sequence.sampling.stop_token_ids and row.may_end and matcher.can_stop:
+        permit(bitmask[at], row.sequence.sampling.stop_token_ids)
     _walk(matcher, draft, row.ahead)
     return filled
 

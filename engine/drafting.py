@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from plugins import Matcher, TokenRejected
+from plugins import GrammarTooCostly, Matcher, TokenRejected
 
 LONGEST_GRAM = 3
 HORIZON = 4096
@@ -137,6 +137,6 @@ def _accepts(matcher: Matcher | None, token: int) -> bool:
         return True
     try:
         matcher.accept(token)
-    except TokenRejected:
+    except (TokenRejected, GrammarTooCostly):
         return False
     return True

@@ -17,7 +17,7 @@ from engine.masks import forbid, words_for
 from engine.model import LoadedModel
 from engine.sampler import Drawn, MaskRows, Sampler
 from engine.sequence import DrawRow, Sequence
-from plugins import TokenRejected
+from plugins import GrammarTooCostly, TokenRejected
 
 Wanted = tuple[Sequence, int]
 """A sequence, and how many tokens to guess for it."""
@@ -42,7 +42,7 @@ class Guess:
         try:
             if matcher is not None:
                 matcher.accept(token)
-        except TokenRejected:
+        except (TokenRejected, GrammarTooCostly):
             self.over = True
             return False
         self.found.append(token)
@@ -100,8 +100,11 @@ class GuessSampler:
             matcher = guess.sequence.matcher
             if matcher is None:
                 continue
-            if not matcher.fill_mask(bitmask[len(masked)]):
-                free.add(index)
+            try:
+                if not matcher.fill_mask(bitmask[len(masked)]):
+                    free.add(index)
+                    continue
+            except GrammarTooCostly:  # without a mask it is not drawn from, and the guess is over
                 continue
             if not guess.row.may_end:
                 forbid(bitmask[len(masked)], self._eos)

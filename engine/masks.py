@@ -26,6 +26,13 @@ def forbid(row: Mask, token_ids: tuple[int, ...]) -> None:
         row[:] = reduced
 
 
+def permit(row: Mask, token_ids: tuple[int, ...]) -> None:
+    """Put `token_ids` into `row`."""
+    words = row.view(np.uint32)
+    for token in token_ids:
+        words[token // 32] |= np.uint32(1 << (token % 32))
+
+
 def apply_bitmask(logits: Tensor, rows: list[int], bitmask: Bitmask) -> None:
     """Set refused logits to -inf, in place. `logits` [R, V] float32, `bitmask` [len(rows), ceil(V/32)] int32.
 

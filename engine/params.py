@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from engine.repetition import MAX_PATTERN
 from plugins import Job, RequestError, Sampling
 
 GREEDY_BELOW = 1e-5
@@ -16,6 +17,7 @@ MAX_LOGPROBS = 100
 MAX_STOPS = 64
 MAX_BAD_WORDS = 128
 MAX_CHOICES = 128
+MAX_STOP_TOKENS = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,7 @@ def draw_rule(
     _check("stop", len(sampling.stop), len(sampling.stop) <= MAX_STOPS, f"at most {MAX_STOPS} stop strings")
     _check("typical_p", sampling.typical_p, 0.0 < sampling.typical_p <= 1.0, "a number above 0, up to 1 (1 = off)")
     _check_lengths(sampling)
+    _check_ends(sampling, vocab_size)
     return DrawRule(
         temperature=temperature,
         top_k=sampling.top_k,
@@ -118,6 +121,22 @@ def check_choices(job: Job) -> None:
     _check("diversity_penalty", asked.diversity_penalty, asked.diversity_penalty >= 0, "a number >= 0")
     _check("length_penalty", asked.length_penalty, abs(asked.length_penalty) <= 10, "a number between -10 and 10")
     _check("early_stopping", asked.early_stopping, asked.early_stopping in (True, False, "never"), "a bool or 'never'")
+
+
+def _check_ends(sampling: Sampling, vocab_size: int) -> None:
+    ids, asked, alone = sampling.stop_token_ids, sampling.repetition_detection, not sampling.use_beam_search
+    _check("stop_token_ids", len(ids), len(ids) <= MAX_STOP_TOKENS, f"at most {MAX_STOP_TOKENS} tokens")
+    for token in ids:
+        _check("stop_token_ids", token, 0 <= token < vocab_size, f"token ids between 0 and {vocab_size - 1}")
+    _check("stop_token_ids", list(ids), not ids or alone, "none with beam search")
+    if asked is None or not asked.max_pattern_size:
+        return
+    _check("repetition_detection", "on", alone, "off with beam search")
+    low, high, count = asked.min_pattern_size, asked.max_pattern_size, asked.min_count
+    name = "repetition_detection"
+    _check(f"{name}.max_pattern_size", high, 0 < high <= MAX_PATTERN, f"an integer from 0 (off) to {MAX_PATTERN}")
+    _check(f"{name}.min_pattern_size", low, 0 <= low <= high, f"an integer from 0 to max_pattern_size ({high})")
+    _check(f"{name}.min_count", count, count >= 2, "an integer >= 2")
 
 
 def _check_lengths(sampling: Sampling) -> None:

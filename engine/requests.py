@@ -18,11 +18,12 @@ from engine.model import LoadedModel
 from engine.noise import seed_of_choice
 from engine.output import ChoiceText
 from engine.params import DrawRule, beam_count
+from engine.repetition import circles_for
 from engine.runner import Runner
 from engine.scheduler import Scheduler
 from engine.searches import Searches
 from engine.sequence import Sequence, State
-from engine.stopping import StopWatch
+from engine.stopping import watch_of
 from engine.turnover import Turnover
 from engine.writing import Writer
 from plugins import DeadlineExceeded, FinishReason, Job, Piece, SluicegateError
@@ -120,8 +121,13 @@ class Requests:
             root=self._scheduler.pool.root((submission.adapter or self._model).version, job.tenant),
             owner=submission.generation,
             adapter=submission.adapter,
-            output=ChoiceText(index, self._model.detokenizer.stream(), StopWatch(job.sampling.stop)),
+            output=ChoiceText(
+                index,
+                self._model.detokenizer.stream(),
+                watch_of(job.sampling),
+            ),
             matcher=matcher,
+            circles=circles_for(job.sampling.repetition_detection),
             closer=closer_for(matcher, wanted=job.sampling.close_on_length),
             drafter=PromptLookup() if self._looks_up(job) else None,
             timeline=submission.generation.timeline,

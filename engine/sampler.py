@@ -50,6 +50,8 @@ class MaskRows:
     """int32 [len(masked), ceil(V/32)]."""
     free: frozenset[int] = field(default_factory=frozenset)
     unending: list[int] = field(default_factory=list)
+    barred: dict[int, list[int]] = field(default_factory=dict)
+    """Tokens besides that a row may not draw yet."""
 
     def covers(self, row: int) -> bool:
         at = bisect_left(self.masked, row)  # rows are in order
@@ -175,6 +177,8 @@ class Sampler:
             logits[:, self._usable :] = _FORBIDDEN
         for row in masks.unending:
             logits[row, self._eos] = _FORBIDDEN
+        for row, tokens in masks.barred.items():
+            logits[row, tokens] = _FORBIDDEN
 
 
 def draws_on(device: torch.device) -> Draws:

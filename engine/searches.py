@@ -9,7 +9,7 @@ from engine.model import LoadedModel
 from engine.output import ChoiceText
 from engine.params import beam_count
 from engine.sequence import Sequence
-from engine.stopping import StopWatch
+from engine.stopping import watch_of
 from plugins import FinishReason, Piece, TokenLogprob
 
 
@@ -52,7 +52,7 @@ class Searches:
 
     def _piece(self, sequence: Sequence, index: int, answer: Finished) -> Piece:
         asked, stopped = sequence.sampling, False
-        output = ChoiceText(index, self._model.detokenizer.stream(), StopWatch(asked.stop))
+        output = ChoiceText(index, self._model.detokenizer.stream(), watch_of(asked))
         places = zip(answer.tokens, answer.logprobs, answer.tops, strict=True)
         for count, (token, logprob, top) in enumerate(places, start=1):
             if token in self._model.eos_token_ids and not asked.ignore_eos:

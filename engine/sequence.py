@@ -16,6 +16,7 @@ from engine.blocks import BlockPool, Digest
 from engine.closing import Closer
 from engine.drafting import Drafter, GroupPace, Pace
 from engine.params import DrawRule
+from engine.repetition import Circles
 from plugins import Matcher, Sampling, Timeline
 
 if TYPE_CHECKING:
@@ -63,6 +64,8 @@ class Sequence:
     """What is computed beside the model's layers for this sequence."""
     search: BeamSearch | None = None
     """The beam search that the sequence is a beam of."""
+    circles: Circles | None = None
+    """Says when the output repeats itself too often, where that is asked for."""
     stopped: bool = False
     """A stop string was found in the output."""
     state: State = State.NEW
@@ -104,6 +107,7 @@ class Sequence:
     def is_plain(self) -> bool:
         """Nobody asks for more than its text as it comes: no grammar, no search, no logprobs, no stop strings."""
         unbound = self.matcher is None and self.search is None and self.rule.logprobs is None
+        unbound = unbound and self.circles is None and not self.sampling.stop_token_ids
         return unbound and not self.timeline.explain and not self.sampling.min_tokens and self.output.is_direct
 
     @property

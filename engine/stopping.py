@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from plugins import Sampling
+
 
 class StopWatch:
     """Same as cutting the whole text before the stop string that is complete first, but incremental.
 
     "Complete first", not "begins first": only that does not depend on how the text was cut into tokens. Of two that
-    end at the same place the longer one counts.
+    end at the same place the longer one counts. With `included` the cut is behind the stop string.
     """
 
-    def __init__(self, stops: Sequence[str]) -> None:
+    def __init__(self, stops: Sequence[str], *, included: bool = False) -> None:
+        self._included = included
         self._stops = tuple(stop for stop in stops if stop)
         self.is_idle = not self._stops
         """There is nothing to look for: text goes through as it comes."""
@@ -25,7 +28,8 @@ class StopWatch:
         self._held += text
         found = [(at + len(stop), at) for stop in self._stops if (at := self._held.find(stop)) >= 0]
         if found:
-            return self._release(min(found)[1]), True
+            end, begin = min(found)
+            return self._release(end if self._included else begin), True
         return self._release(len(self._held) - self._open_tail()), False
 
     def close(self) -> str:
@@ -43,3 +47,7 @@ class StopWatch:
     def _overlap(self, stop: str) -> int:
         longest = min(len(stop) - 1, len(self._held))
         return next((n for n in range(longest, 0, -1) if self._held.endswith(stop[:n])), 0)
+
+
+def watch_of(asked: Sampling) -> StopWatch:
+    return StopWatch(asked.stop, included=asked.include_stop_str_in_output)

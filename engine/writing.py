@@ -97,6 +97,8 @@ class Writer:
     def _append(self, sequence: Sequence, token: int, logprob: TokenLogprob | None) -> FinishReason | None:
         """One more token: matcher, text and limits; why the sequence ends with it, if it does."""
         matcher, tokens, asked = sequence.matcher, sequence.tokens, sequence.sampling
+        if token in asked.stop_token_ids and _ends_with(sequence):
+            return self._stop_at(sequence, token, logprob)
         if matcher is not None:
             matcher.accept(token)
         tokens.append(token)
@@ -109,7 +111,18 @@ class Writer:
             return "stop"
         if matcher is not None and matcher.is_finished:
             return "stop"
-        return "length" if len(tokens) >= sequence.max_length else None
+        if len(tokens) >= sequence.max_length:
+            return "length"
+        circles = sequence.circles
+        return "length" if circles is not None and circles.closed_by(token) and may_stop else None
+
+    def _stop_at(self, sequence: Sequence, token: int, logprob: TokenLogprob | None) -> FinishReason:
+        """A token of `stop_token_ids` came. A structured answer is whole without its text, and is not added to."""
+        sequence.tokens.append(token)
+        self._counters.tokens += 1
+        if sequence.sampling.include_stop_str_in_output and sequence.matcher is None:
+            sequence.stopped = sequence.output.feed(token, logprob)
+        return "stop"
 
     def _close(self, sequence: Sequence, token: int) -> FinishReason | None:
         """Write the shortest end instead of `token`, where after that no valid end would fit."""
@@ -138,6 +151,12 @@ class Writer:
             share, logprob = (None, None) if drawn is None else (sequence.refused.get(ahead), drawn.logprob)
             step = TokenStep(sequence.output.index, token, text, now, drawn is None, share, logprob)
         timeline.count(step, forced=drawn is None)
+
+
+def _ends_with(sequence: Sequence) -> bool:
+    """A token of `stop_token_ids` would end the answer here; else it is text like any other, if it may stand here."""
+    enough = sequence.generated >= sequence.sampling.min_tokens
+    return enough and (sequence.matcher is None or sequence.matcher.can_stop)
 
 
 def _common(left: list[int], right: list[int]) -> int:

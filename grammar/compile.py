@@ -13,6 +13,7 @@ from grammar.blocked.watch import Screens
 from grammar.lexemes import DfaLexeme
 from grammar.matcher import CompiledGrammar
 from grammar.options import GrammarOptions
+from grammar.schema.closed import closed
 from grammar.schema.containers import Conj, Term
 from grammar.schema.document import Document
 from grammar.schema.keywords import Survey
@@ -89,6 +90,8 @@ def satisfiable_values(
 ) -> tuple[Values, Conj, tuple[str, ...]]:
     """What the threads of `schema` come from, its root, and notes. Raises a `GrammarError`."""
     leaves.warm()
+    if options.close_objects:
+        schema = closed(schema)
     document = Document(schema, most=options.limits.containers, given=documents)
     survey = Survey(document, options.limits)
     values = Values(document, options)

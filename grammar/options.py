@@ -41,6 +41,8 @@ class GrammarOptions:
     `property_order`: "schema" (as listed, unlisted ones last; any order where `allOf`, `anyOf`, `$ref` and the like put
     several lists together), "required_first" (required ones, in schema order, then the others) or "any".
 
+    `close_objects`: objects whose schema lists `properties` and says nothing of others have no others.
+
     `blocklist`: phrases, and `blocklist_patterns`: regular expressions, that no string and no free text may hold, see
     `blocked`.
     """
@@ -49,6 +51,7 @@ class GrammarOptions:
     blocklist: tuple[str, ...] = ()
     blocklist_patterns: tuple[str, ...] = ()
     property_order: PropertyOrder = "schema"
+    close_objects: bool = False
     limits: GrammarLimits = GrammarLimits()
 
     def __post_init__(self) -> None:
@@ -57,6 +60,8 @@ class GrammarOptions:
                 f"property_order is {self.property_order!r}; use 'schema', 'required_first' or 'any'",
                 param="property_order",
             )
+        if not isinstance(self.close_objects, bool):
+            raise InvalidGrammar(f"close_objects is {self.close_objects!r}; use true or false", param="close_objects")
         if not isinstance(self.whitespace, str):
             raise InvalidGrammar("whitespace must be 'compact', 'flexible' or a pattern", param="whitespace")
         _ = self.blocked
