@@ -37,6 +37,7 @@ from plugins import (
     Constrainer,
     Constraint,
     ContentBlocked,
+    FairConstrainer,
     Generation,
     Generator,
     GrammarError,
@@ -188,7 +189,10 @@ class Slots:
             return
         name, constrainer = exchange.pinned.constrain
         with self._spans.timed(exchange, "constrain", name) as note:
-            exchange.grammar = await constrainer.compile(constraint, exchange.served)
+            if isinstance(constrainer, FairConstrainer):
+                exchange.grammar = await constrainer.compile_for(exchange.caller.tenant, constraint, exchange.served)
+            else:
+                exchange.grammar = await constrainer.compile(constraint, exchange.served)
             if not isinstance(exchange.grammar, CompiledGrammar):  # None would mean that everything is allowed
                 raise TypeError(f"compile() answered {exchange.grammar!r}")
             self._validator.prepare(exchange.request)

@@ -8,20 +8,22 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from grammar.automata.budget import Allowance, allowed
 from grammar.compile import compile_choices, compile_json_object, compile_json_schema, compile_regex, compile_text
 from grammar.disk import MOST_BYTES, Folder, default_folder
 from grammar.lark import compile_lark
 from grammar.matcher import CompiledGrammar
 from grammar.options import GrammarOptions
 from grammar.tags import compile_structural_tags
+from grammar.turns import Abandoned, Piece, Turns
 from grammar.vocabularies import Vocabularies
 from grammar.vocabulary import Vocabulary
 from plugins.contract import Constraint, RegistryLike, ServedModel
-from plugins.errors import InvalidGrammar
+from plugins.errors import GrammarLimit, InvalidGrammar
 
 _SETTINGS = ("threads", "cache_entries", "cache_dir", "cache_bytes", "options", "blocklist", "blocklist_patterns")
 
@@ -59,7 +61,7 @@ def _folder(settings: Mapping[str, Any]) -> Folder | None:
 
 
 class GrammarConstrainer:
-    """Compiles on a small thread pool and keeps the `cache_entries` grammars used last.
+    """Compiles on a small thread pool, where tenants take turns, and keeps the `cache_entries` grammars used last.
 
     Two requests for the same grammar share one compilation; a failed one is not kept.
     """
@@ -80,9 +82,9 @@ class GrammarConstrainer:
         GrammarOptions.from_mapping({**self._options, **self._blocked})
         self.unconstrained = Constraint("text") if self._blocked else None
         """What stands in for a request without a constraint."""
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="grammar")
+        self._turns = Turns(threads, "grammar")
         self._cache_entries = cache_entries
-        self._grammars: OrderedDict[tuple[str, str], asyncio.Future[CompiledGrammar]] = OrderedDict()
+        self._grammars: OrderedDict[tuple[str, str], Piece] = OrderedDict()
         self._vocabularies = Vocabularies(folder)
         self._lock = threading.Lock()
         self._compiled = 0
@@ -94,27 +96,38 @@ class GrammarConstrainer:
             "compiled_total": float(self._compiled),
             "compile_seconds_total": self._compile_s,
             "kept": float(len(self._grammars)),
+            "waiting": float(self._turns.waiting),
         }
 
     async def compile(self, constraint: Constraint, model: ServedModel) -> CompiledGrammar:
         """Raises a `GrammarError`; never blocks the event loop."""
+        return await self.compile_for("", constraint, model)
+
+    async def compile_for(self, tenant: str, constraint: Constraint, model: ServedModel) -> CompiledGrammar:
+        """`compile`, in the turn of `tenant`. Raises `RateLimited` too, where too much of its work waits."""
         key = (f"{model.name}\0{model.version}", _canonical(constraint))
-        found = self._grammars.get(key)
-        if found is None or (found.done() and (found.cancelled() or found.exception() is not None)):
-            loop = asyncio.get_running_loop()
-            found = loop.run_in_executor(self._pool, self._compile, constraint, model)
-            self._grammars[key] = found
-            while len(self._grammars) > self._cache_entries:
-                self._grammars.popitem(last=False)
-        self._grammars.move_to_end(key)
-        return await asyncio.shield(found)
+        while True:
+            found = self._grammars.get(key)
+            if found is None or (found.done.done() and (found.done.cancelled() or found.done.exception() is not None)):
+                found = self._turns.add(tenant, partial(self._compile, constraint, model))
+                self._keep(key, found)
+            self._grammars.move_to_end(key)
+            try:
+                return await self._turns.wait(found)  # type: ignore[no-any-return]
+            except Abandoned:  # by others, just before
+                continue
+
+    def _keep(self, key: tuple[str, str], found: Piece) -> None:
+        self._grammars[key] = found
+        while len(self._grammars) > self._cache_entries:
+            self._grammars.popitem(last=False)
 
     async def warm(self, model: ServedModel) -> None:
         """Prepare the vocabulary of `model` and the compiled loops before the first request."""
         await self.compile(Constraint("json_object"), model)
 
     async def close(self) -> None:
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._turns.close()
         await asyncio.to_thread(self._vocabularies.keep)
 
     async def start(self) -> None:
@@ -126,13 +139,16 @@ class GrammarConstrainer:
             options[name] = [*blocked, *options.get(name, [])]
         return options
 
-    def _compile(self, constraint: Constraint, model: ServedModel) -> CompiledGrammar:
+    def _compile(self, constraint: Constraint, model: ServedModel, piece: Piece) -> CompiledGrammar:
         compiler = _KINDS.get(constraint.kind)
         if compiler is None:
             raise InvalidGrammar(f"unknown kind of constraint {constraint.kind!r}; there are {', '.join(_KINDS)}")
         options = GrammarOptions.from_mapping(self._with_blocked({**self._options, **constraint.options}))
         vocabulary, began = self._vocabularies.of(model), time.perf_counter()
-        made = compiler(constraint.value, vocabulary, options)
+        most_s = 2 * options.limits.cpu_s
+        error = GrammarLimit(f"the grammar takes more than {most_s:g} s of CPU time to compile; make it smaller")
+        with allowed(Allowance(most_s, error, piece.pause)):
+            made = compiler(constraint.value, vocabulary, options)
         with self._lock:
             self._compiled += 1
             self._compile_s += time.perf_counter() - began

@@ -50,6 +50,14 @@ class Constrainer(Protocol):
     async def compile(self, constraint: Constraint, model: ServedModel) -> CompiledGrammar: ...
 
 
+@runtime_checkable
+class FairConstrainer(Protocol):
+    """Optional for constrainers: compile in the turn of a tenant, so that none waits for what another one sends."""
+
+    async def compile_for(self, tenant: str, constraint: Constraint, model: ServedModel) -> CompiledGrammar:
+        """As `compile`; raises `RateLimited` besides, where too much of the tenant's work waits."""
+
+
 class Generator(Protocol):
     """Slot `generate`. Raises `Overloaded` where it will not queue the job."""
 

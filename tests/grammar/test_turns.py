@@ -1,0 +1,129 @@
+"""Compilations take turns: no tenant waits for what another one sends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from grammar import GrammarLimit
+from grammar.stage import build
+from grammar.turns import WAITING, Piece, Turns
+from plugins.contract import Constraint, FairConstrainer
+from plugins.errors import RateLimited
+from tests.grammar.test_stage import model as model
+from tests.waiting import soon
+
+
+class Gate:
+    """Work that notes who began it, and runs until it is let go, looking at the clock as compilers do."""
+
+    def __init__(self) -> None:
+        self.began: list[str] = []
+        self.open = threading.Event()
+
+    def work(self, name: str, *, looks: bool = False) -> Callable[[Piece], str]:
+        def act(piece: Piece) -> str:
+            self.began.append(name)
+            while not self.open.wait(0.005):
+                if looks:
+                    piece.pause()
+            return name
+
+        return act
+
+
+@pytest.fixture
+def gate() -> Any:
+    found = Gate()
+    yield found
+    found.open.set()
+
+
+async def test_tenants_take_turns_and_none_has_all_threads(gate: Gate) -> None:
+    turns = Turns(2, "test")
+    pieces = [turns.add("a", gate.work(f"a{i}")) for i in range(6)]
+    await soon(lambda: gate.began == ["a0"])
+    pieces += [turns.add("b", gate.work(f"b{i}")) for i in range(2)]
+    await soon(lambda: gate.began == ["a0", "b0"])
+    gate.open.set()
+    assert await asyncio.gather(*map(turns.wait, pieces)) == [*(f"a{i}" for i in range(6)), "b0", "b1"]
+    assert gate.began.index("b1") < gate.began.index("a5")
+    turns.close()
+
+
+async def test_what_takes_long_gives_its_place_to_the_next_one(gate: Gate) -> None:
+    """Two threads, three tenants: the third does not wait for either of the first two to end."""
+    turns = Turns(2, "test")
+    pieces = [turns.add(name, gate.work(name, looks=True)) for name in "abc"]
+    waiting = [asyncio.ensure_future(turns.wait(piece)) for piece in pieces]
+    await asyncio.sleep(0)
+    await soon(lambda: gate.began == ["a", "b", "c"])
+    gate.open.set()
+    assert await asyncio.gather(*waiting) == ["a", "b", "c"]
+    turns.close()
+
+
+async def test_what_nobody_waits_for_is_not_begun_and_ends_where_it_was(gate: Gate) -> None:
+    turns = Turns(1, "test")
+    running, queued = turns.add("a", gate.work("running", looks=True)), turns.add("a", gate.work("queued"))
+    first, second = (asyncio.ensure_future(turns.wait(piece)) for piece in (running, queued))
+    await asyncio.sleep(0)
+    await soon(lambda: gate.began == ["running"])
+    for task in (second, first):
+        task.cancel()
+    await soon(running.done.done)
+    assert turns.waiting == 0
+    assert await turns.wait(turns.add("a", lambda piece: "next")) == "next"
+    assert gate.began == ["running"]
+    turns.close()
+
+
+async def test_one_who_leaves_takes_nothing_from_those_who_wait_for_the_same(gate: Gate) -> None:
+    turns = Turns(1, "test")
+    piece = turns.add("a", gate.work("x", looks=True))
+    first, second = (asyncio.ensure_future(turns.wait(piece)) for _ in range(2))
+    await asyncio.sleep(0)
+    await soon(lambda: gate.began == ["x"])
+    first.cancel()
+    gate.open.set()
+    assert await second == "x"
+    turns.close()
+
+
+async def test_more_than_may_wait_is_refused_for_that_tenant_alone(gate: Gate) -> None:
+    turns = Turns(1, "test")
+    for i in range(WAITING + 1):
+        turns.add("a", gate.work(str(i)))
+    with pytest.raises(RateLimited, match="wait to be compiled") as caught:
+        turns.add("a", gate.work("x"))
+    assert caught.value.retry_after_s >= 1
+    turns.add("b", gate.work("y"))
+    turns.close()
+
+
+async def test_another_tenants_schema_passes_a_queue_of_large_patterns(model: Any) -> None:
+    """In the order in which they end, not by the clock: the small one is not last behind any of the large ones."""
+    stage, ended = build({}), []
+
+    async def compiled(tenant: str, name: str, value: Constraint) -> None:
+        with contextlib.suppress(GrammarLimit):
+            await stage.compile_for(tenant, value, model)
+        ended.append(name)
+
+    await stage.warm(model)
+    assert isinstance(stage, FairConstrainer)
+    large = [
+        compiled("a", "large", Constraint("json_schema", {"type": "string", "pattern": f"^(a|b)*a(a|b){{{n}}}$"}))
+        for n in (11, 12, 13, 14)
+    ]
+    tasks = [asyncio.ensure_future(each) for each in large]
+    await asyncio.sleep(0)
+    await compiled("b", "small", Constraint("json_schema", {"properties": {"a": {"type": "integer"}}}))
+    await asyncio.gather(*tasks)
+    assert ended.index("small") < 2
+    await stage.close()
