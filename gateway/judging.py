@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from gateway.exchange import Exchange
 from gateway.lengths import size_of
 from gateway.policy import RailSlot
-from gateway.screening import ACTIONS, within
+from gateway.screening import asked, sound
 from plugins import (
     InputRail,
     Message,
@@ -22,7 +22,7 @@ from plugins import (
     RailSession,
     RateLimited,
     Request,
-    ScreenResult,
+    RequestError,
     SluicegateError,
     StageFailed,
     Verdict,
@@ -77,11 +77,12 @@ async def _screened(
     exchange: Exchange, name: str, rail: InputRail, conduct: Conduct, request: Request, judgement: Judgement
 ) -> None:
     try:
-        result = await within(conduct.budget_s, rail.screen(request, exchange.caller))
-        if not isinstance(result, ScreenResult) or result.action not in ACTIONS:
-            raise TypeError(f"screen() answered {type(result).__name__}")
+        result = await asked(exchange, rail, request, conduct)
+    except (RequestError, Overloaded):
+        raise
     except Exception as error:
-        _failed(exchange, "screen", name, conduct, judgement, error)
+        await exchange.pinned.watch.failed_at_work("screen", name, conduct, lambda: sound(rail, conduct))
+        _failed("screen", name, conduct, judgement, error)
         return
     exchange.pinned.watch.succeeded("screen", name)
     action = conduct.action(result.action, result.score)
@@ -102,7 +103,8 @@ async def _moderated(
     except (RateLimited, Overloaded):
         raise
     except Exception as error:
-        _failed(exchange, "moderate", name, conduct, judgement, error)
+        exchange.pinned.watch.failed_writing(name, rail, conduct)
+        _failed("moderate", name, conduct, judgement, error)
         return
     exchange.pinned.watch.succeeded("moderate", name)
     for label in labels:
@@ -125,10 +127,7 @@ def _labels(verdict: Verdict) -> Iterator[str]:
     yield from (reason for reason in (verdict.block, verdict.escalate) if reason)
 
 
-def _failed(
-    exchange: Exchange, slot: RailSlot, name: str, conduct: Conduct, judgement: Judgement, error: Exception
-) -> None:
-    exchange.pinned.watch.failed(slot, name, conduct)
+def _failed(slot: RailSlot, name: str, conduct: Conduct, judgement: Judgement, error: Exception) -> None:
     if not conduct.may_fail:
         raise error if isinstance(error, SluicegateError) else StageFailed(slot, name, type(error).__name__) from error
     judgement.not_enforced.append(f"{slot} {name}: failed open")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from collections import defaultdict
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any
 
+from gateway.offloop import Work
 from gateway.policy import RailSlot
-from plugins import PermissionDenied, StageFailed
+from plugins import Caller, Message, OutputRail, PermissionDenied, Request, StageFailed
 from safety import Breaker, Conduct, Limits
 
 if TYPE_CHECKING:
@@ -27,6 +29,8 @@ class RailWatch:
         self._requests = 0
         self._idle = asyncio.Event()
         self._idle.set()
+        self.work = Work()
+        """Threads for rails that run a model: they are slow, and nothing else waits for them."""
 
     def entered(self) -> None:
         self._requests += 1
@@ -52,7 +56,26 @@ class RailWatch:
         wait_s = max(1.0, breaker.retry_after_s)
         raise StageFailed(slot, rail, f"it failed again and again; it is tried again in {wait_s:.0f} s", wait_s)
 
+    async def failed_at_work(
+        self, slot: RailSlot, rail: str, conduct: Conduct, sound: Callable[[], Coroutine[Any, Any, bool]]
+    ) -> None:
+        """It failed on some caller's text. Before it is left alone, `sound` says whether it fails on any."""
+        breaker = self._breakers[slot, rail]
+        if breaker.would_open(conduct) and await sound():
+            breaker.excused()
+            return
+        self.failed(slot, rail, conduct)
+
+    def failed_writing(self, name: str, rail: OutputRail, conduct: Conduct) -> None:
+        """The same for an output rail."""
+        breaker = self._breakers["moderate", name]
+        if breaker.would_open(conduct) and reads(rail):
+            breaker.excused()
+            return
+        self.failed("moderate", name, conduct)
+
     def failed(self, slot: RailSlot, rail: str, conduct: Conduct) -> None:
+        """It failed, whatever the text."""
         if self._breakers[slot, rail].failed(conduct):
             log.error("rail %s of slot %s failed %d times in a row", rail, slot, conduct.failures_to_open)
 
@@ -66,6 +89,17 @@ class RailWatch:
             "rails_open": float(sum(breaker.is_open for breaker in found)),
             "rail_failures_total": float(sum(breaker.failures for breaker in found)),
         }
+
+
+def reads(rail: OutputRail) -> bool:
+    """Whether the rail gets through a short harmless text that nobody sent."""
+    try:
+        session = rail.open(Request("probe", "probe", (Message("user", "Hello"),)), Caller(tenant="probe"), "content")
+        session.feed(f"Hello {secrets.token_hex(4)}")
+        session.close()
+    except Exception:
+        return False
+    return True
 
 
 def arm(exchange: Exchange) -> None:
@@ -112,11 +146,11 @@ def limits_of(exchange: Exchange) -> Limits:
 def settle(exchange: Exchange, moderation: Moderation) -> None:
     """After the last piece: which output rails failed, for their breakers and for what the answer says."""
     watch, failed = exchange.pinned.watch, set(moderation.failures)
-    for name, _ in exchange.rails:
+    for name, rail in exchange.rails:
         conduct = exchange.policy.conduct("moderate", name)
         if name not in failed:
             watch.succeeded("moderate", name)
             continue
-        watch.failed("moderate", name, conduct)
+        watch.failed_writing(name, rail, conduct)
         if conduct.failure_mode == "open" and conduct.mode == "enforce":
             exchange.unenforced.append(f"moderate {name}: failed open")

@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import logging
+import secrets
 import time
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from gateway.exchange import Exchange
+from gateway.rail_answers import applied, checked, joined, own_copy
 from gateway.spans import Note
-from plugins import ContentBlocked, InputRail, RequestError, ScreenResult
-from safety import Conduct
+from plugins import (
+    Caller,
+    ContentBlocked,
+    InputRail,
+    Message,
+    Overloaded,
+    Request,
+    RequestError,
+    ScreenResult,
+    as_messages,
+    beside_messages,
+    texts_of,
+)
+from safety import BuiltIn, Conduct, is_built_in
 
 log = logging.getLogger("sluicegate.rails")
-ACTIONS = ("pass", "redact", "block", "escalate")
 T = TypeVar("T")
+LONGEST_S = 60.0
+"""For one call of a rail to which the operator gives no time of its own, waiting for a thread included."""
+PROBE_S = 5.0
 
 
 class Screening:
@@ -32,15 +47,16 @@ class Screening:
         if not self._watch.runs("screen", name, conduct):
             self._passed_over(name, "out of the way after repeated failures", note)
             return
+        exchange = self._exchange
         try:
-            result = await self._judged(rail, conduct)
-        except RequestError:
+            result = await asked(exchange, rail, exchange.request, conduct)
+        except (RequestError, Overloaded):
             if conduct.mode == "shadow":
                 note.outcome = "shadow block"
                 return
             raise
         except Exception as error:
-            self._watch.failed("screen", name, conduct)
+            await self._watch.failed_at_work("screen", name, conduct, lambda: sound(rail, conduct))
             if not conduct.may_fail:
                 raise
             log.warning("rail %s of slot screen failed and may: %s", name, type(error).__name__)
@@ -48,15 +64,6 @@ class Screening:
             return
         self._watch.succeeded("screen", name)
         self._act(name, result, conduct, note)
-
-    async def _judged(self, rail: InputRail, conduct: Conduct) -> ScreenResult:
-        exchange = self._exchange
-        result = await within(conduct.budget_s, rail.screen(exchange.request, exchange.caller))
-        if not isinstance(result, ScreenResult) or result.action not in ACTIONS:
-            raise TypeError(f"screen() answered {type(result).__name__}")
-        if result.action == "redact" and result.messages is None:
-            raise TypeError("redact without messages")
-        return result
 
     def _act(self, name: str, result: ScreenResult, conduct: Conduct, note: Note) -> None:
         action = conduct.action(result.action, result.score)
@@ -67,17 +74,101 @@ class Screening:
             return
         note.outcome = action
         if action == "block":
-            raise ContentBlocked(name, reason)
-        if result.messages is not None:
-            self._exchange.request = dataclasses.replace(self._exchange.request, messages=result.messages)
+            raise ContentBlocked(name, reason, result.told)
+        if result.messages is not None or result.texts:
+            self._replace(name, result, note)
         self._exchange.restore |= result.restore
         if action == "escalate":
             self.asked.append((name, reason))
+
+    def _replace(self, name: str, result: ScreenResult, note: Note) -> None:
+        """Raises `ContentBlocked` where another text would mean another thing."""
+        try:
+            self._exchange.request = applied(result, self._exchange.request)
+        except ValueError as error:
+            note.outcome = "block"
+            told = f"{error}, and holds what is not allowed"
+            raise ContentBlocked(name, f"{result.reason}; {error}", told) from None
 
     def _passed_over(self, name: str, why: str, note: Note) -> None:
         note.outcome = "failed open"
         note.detail["reason"] = why
         self._exchange.unenforced.append(f"screen {name}: failed open")
+
+
+async def asked(exchange: Exchange, rail: InputRail, request: Request, conduct: Conduct) -> ScreenResult:
+    """What the rail says of every text of `request`. Raises what it raised, `TypeError` or `ValueError` for nonsense,
+    `TimeoutError`, `RequestError` for texts that nobody can read."""
+    try:
+        texts = texts_of(request)
+    except (ValueError, RecursionError) as error:
+        raise RequestError(f"the request cannot be screened: {error}", param="messages") from error
+    limit_s = conduct.budget_s or LONGEST_S
+    if not is_built_in(rail):
+        return await _asked_stranger(rail, request, exchange.caller, limit_s)
+    inline = rail.inline_chars
+    chars = sum([len(text.text) for text in texts]) + rail.text_chars * len(texts)
+    if chars <= inline:
+        return _timed(conduct, rail, request, exchange.caller)
+    work = exchange.pinned.work if inline else exchange.pinned.watch.work
+    turn = work.run(exchange.caller.tenant, chars, rail.screen_now, request, exchange.caller, inline_bytes=inline)
+    return await within(limit_s, turn)
+
+
+def _timed(conduct: Conduct, rail: BuiltIn, request: Request, caller: Caller) -> ScreenResult:
+    if conduct.budget_s is None:
+        return rail.screen_now(request, caller)
+    began = time.perf_counter()
+    result = rail.screen_now(request, caller)
+    if (took := time.perf_counter() - began) > conduct.budget_s:
+        raise TimeoutError(f"took {took:.3f} s of {conduct.budget_s:g} s")
+    return result
+
+
+async def _asked_stranger(rail: InputRail, request: Request, caller: Caller, limit_s: float) -> ScreenResult:
+    """Twice, where the rail knows messages only and there is more."""
+    result = await _one_answer(rail, request, caller, limit_s)
+    if getattr(getattr(rail, "properties", None), "reads", "messages") == "texts" or result.action == "block":
+        return result
+    beside = beside_messages(request)
+    if not beside:
+        return result
+    return joined(result, await _one_answer(rail, as_messages(request, beside), caller, limit_s), beside)
+
+
+async def _one_answer(rail: InputRail, request: Request, caller: Caller, limit_s: float) -> ScreenResult:
+    found = await within(limit_s, _contained(rail, own_copy(request), caller))
+    return checked(found, request)
+
+
+async def _contained(rail: InputRail, request: Request, caller: Caller) -> Any:
+    """What the rail answers. What would stop the event loop (`SystemExit`) becomes an ordinary error, and so does a
+    rail that cancels itself."""
+    try:
+        return await rail.screen(request, caller)
+    except (Exception, GeneratorExit):
+        raise
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        raise RuntimeError("screen() cancelled itself") from error
+    except BaseException as error:
+        raise RuntimeError(f"screen() raised {type(error).__name__}") from error
+
+
+async def sound(rail: InputRail, conduct: Conduct) -> bool:
+    """Whether the rail answers a short harmless text, one that it cannot have seen: what failed before was then the
+    callers' texts, and no reason to leave the rail alone."""
+    probe = Request("probe", "probe", (Message("user", f"Hello {secrets.token_hex(4)}"),))
+    try:
+        limit_s = min(conduct.budget_s or PROBE_S, PROBE_S)
+        checked(await within(limit_s, _contained(rail, probe, Caller(tenant="probe"))), probe)
+    except RequestError:
+        return True
+    except Exception:
+        return False
+    return True
 
 
 async def within(budget_s: float | None, work: Coroutine[Any, Any, T]) -> T:

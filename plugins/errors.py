@@ -11,7 +11,7 @@
     │   ├── RequestTooLarge         413
     │   ├── RateLimited             429, with `retry_after_s`
     │   ├── ContextLengthExceeded   400
-    │   ├── ContentBlocked          400, an input rail refused the messages
+    │   ├── ContentBlocked          400, an input rail refused the request
     │   ├── PendingReview           403, a person must look first; with the review's `id` and `url`
     │   └── GrammarError            400, with the JSON `pointer` of the offending place
     │       ├── InvalidGrammar      not a well-formed schema, pattern or grammar
@@ -114,13 +114,15 @@ class ContextLengthExceeded(RequestError):
 
 
 class ContentBlocked(RequestError):
-    """`rail` refused what the caller sent; nothing was generated."""
+    """`rail` refused what the caller sent; nothing was generated. `reason` is for operators; the caller is told `told`,
+    one plain sentence, and never what was found or how sure the rail is of it."""
 
     code = "content_filter"
     kind = "content_policy_violation"
 
-    def __init__(self, rail: str, reason: str) -> None:
-        super().__init__(f"the request was blocked by rail {rail!r}: {reason}", param="messages")
+    def __init__(self, rail: str, reason: str, told: str = "") -> None:
+        said = told or "it holds something that is not allowed here"
+        super().__init__(f"the safety check {rail!r} refused the request: {said}", param="messages")
         self.rail = rail
         self.reason = reason
         self.request_id: str | None = None

@@ -14,11 +14,12 @@ from safety.rails import MatchRail, MatchScreen, MatchSession, Policy
 from safety.redactable import redactor_for
 from safety.released import Redaction, Released
 from safety.scanner import Scanner, find_all
-from safety.stage import register
+from safety.stage import BuiltIn, is_built_in, register
 
 __all__ = [
     "Automaton",
     "Breaker",
+    "BuiltIn",
     "Conduct",
     "HoldbackWindow",
     "JsonWindow",
@@ -41,6 +42,7 @@ __all__ = [
     "compile_pii",
     "compile_secrets",
     "find_all",
+    "is_built_in",
     "redactor_for",
     "register",
     "replace_in_strings",

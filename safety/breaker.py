@@ -12,7 +12,8 @@ MAX_PAUSE_S = 300.0
 
 class Breaker:
     """For one rail. After `conduct.failures_to_open` failures in a row it is open: nobody may call the rail for
-    `conduct.pause_s`, then one call may, and each that fails doubles the pause. Used from one event loop."""
+    `conduct.pause_s`, then one call may, and each that fails doubles the pause. Whoever uses it tries the rail on a
+    text of its own first (`would_open`, `excused`), so that no caller's text opens it. Used from one event loop."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -37,6 +38,15 @@ class Breaker:
             return False
         self._open_until = self._clock() + self._pause_s(conduct)  # a trial that never ends blocks no later one
         return True
+
+    def would_open(self, conduct: Conduct) -> bool:
+        """Whether one more failure opens it, or keeps it open."""
+        return self.is_open or self._in_a_row + 1 >= conduct.failures_to_open
+
+    def excused(self) -> None:
+        """It failed, and answers a text that nobody sent: the failure was that of one caller's text."""
+        self.failures += 1
+        self.succeeded()
 
     def succeeded(self) -> None:
         self._in_a_row = self._pauses = 0

@@ -17,10 +17,10 @@ import hmac
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
-from plugins.contract import Caller, Message, RailProperties, Request, ScreenResult
+from plugins.contract import Caller, RailProperties, Request, ScreenResult, in_two, texts_of
 from safety.automaton import Automaton
 from safety.rails import LONG, Policy, version
 from safety.scanner import find_all
@@ -46,31 +46,30 @@ class Terms:
 class Pseudonyms:
     """Holds no state of requests."""
 
+    inline_chars = LONG
+    text_chars = 0
+
     def __init__(self, name: str, automaton: Automaton, terms: Terms) -> None:
         self.name = name
-        self.properties = RailProperties(version(automaton, Policy()))
+        self.properties = RailProperties(version(automaton, Policy()), reads="texts")
         self._automaton = automaton
         self._terms = terms
 
     async def screen(self, request: Request, caller: Caller) -> ScreenResult:
-        if sum(len(message.content) for message in request.messages) > LONG:
-            return await asyncio.to_thread(self._screened, request, caller)
-        return self._screened(request, caller)
+        if sum(len(text.text) for text in texts_of(request)) > LONG:
+            return await asyncio.to_thread(self.screen_now, request, caller)
+        return self.screen_now(request, caller)
 
-    def _screened(self, request: Request, caller: Caller) -> ScreenResult:
+    def screen_now(self, request: Request, caller: Caller) -> ScreenResult:
         book = _Book(hmac.digest(self._terms.secret, caller.tenant.encode(), "sha256"))
-        messages = tuple(self._replaced(message, book) for message in request.messages)
+        read = [text for text in texts_of(request) if text.role is None or text.role in self._terms.roles]
+        changes = [(text, new) for text in read if (new := self._without(text.text, book)) != text.text]
         if not book.values:
             return ScreenResult()
-        told = f"{self.name}: {len(book.values)} values"
+        reason = f"{self.name}: {len(book.values)} values"
         restore = book.values if self._terms.may_see(caller) else {}
-        return ScreenResult("redact", told, messages, restore=restore)
-
-    def _replaced(self, message: Message, book: _Book) -> Message:
-        if message.role not in self._terms.roles:
-            return message
-        calls = tuple(replace(call, arguments=self._without(call.arguments, book)) for call in message.tool_calls)
-        return replace(message, content=self._without(message.content, book), tool_calls=calls)
+        messages, others = in_two(changes, request)
+        return ScreenResult("redact", reason, messages, texts=others, restore=restore)
 
     def _without(self, text: str, book: _Book) -> str:
         parts, at = [], 0

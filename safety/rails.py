@@ -8,16 +8,31 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Literal
 
-from plugins.contract import CHANNELS, Caller, Channel, Message, RailProperties, Request, ScreenResult, Span, Verdict
+from plugins.contract import (
+    CHANNELS,
+    Caller,
+    Channel,
+    RailProperties,
+    Request,
+    ScreenResult,
+    Span,
+    Text,
+    Verdict,
+    in_two,
+    texts_of,
+)
 from safety.automaton import Automaton, Match
+from safety.remembered import Remembered
 from safety.scanner import Scanner, find_all
 
 LONG = 20_000
 """Characters; a few milliseconds of reading."""
+WORTH_REMEMBERING = 64
+"""Characters; fewer are read as fast as they are looked up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,53 +137,95 @@ class PassSession:
         return Verdict(self._end)
 
 
+_AS_SPACES = str.maketrans("_-./", "    ")
+
+
 class MatchScreen:
-    """Slot `screen`: the same matches on the request's messages, one by one. The first that blocks decides."""
+    """Slot `screen`: the same matches in every text of the request, one by one. The first that blocks decides."""
+
+    inline_chars = LONG
+    text_chars = 0
 
     def __init__(self, name: str, automaton: Automaton, policy: Policy, roles: frozenset[str]) -> None:
+        """`roles`: whose messages are read; what stands beside the messages always is."""
         self.name = name
-        self.properties = RailProperties(version(automaton, policy))
+        self.properties = RailProperties(version(automaton, policy), reads="texts")
         self._automaton = automaton
         self._policy = policy
         self._roles = roles
+        self._clean: Remembered[bool] = Remembered()
 
     async def screen(self, request: Request, caller: Caller) -> ScreenResult:
         """Long requests are read in a thread, so that others' streams go on."""
-        if sum(len(text) for message in request.messages for text in _texts(message)) > LONG:
-            return await asyncio.to_thread(self._screened, request)
-        return self._screened(request)
+        if sum(len(text.text) for text in texts_of(request)) > LONG:
+            return await asyncio.to_thread(self.screen_now, request, caller)
+        return self.screen_now(request, caller)
 
-    def _screened(self, request: Request) -> ScreenResult:
-        screened: list[Message] = []
-        labels: dict[str, set[str]] = {"redact": set(), "escalate": set()}
-        for message in request.messages:
-            texts = _texts(message) if message.role in self._roles else []
-            found = [find_all(self._automaton, text) for text in texts]
-            told = [match.label for matches in found for match in matches]
-            for label in told:
-                action = self._policy.does(label)
+    def screen_now(self, request: Request, caller: Caller) -> ScreenResult:
+        changes: list[tuple[Text, str]] = []
+        asked: dict[str, str] = {}
+        for text, matches in self._found(request, caller.tenant):
+            for match in matches:
+                action = self._policy.does(match.label)
                 if action == "block":
-                    return ScreenResult("block", reason=f"{self.name}: {label}")
-                labels[action].add(label)
-            screened.append(self._redacted(message, found) if told else message)
-        worst: Literal["redact", "escalate"] = "escalate" if labels["escalate"] else "redact"
-        if not labels[worst]:
-            return ScreenResult()
-        reason = f"{self.name}: {', '.join(sorted(labels[worst]))}"
-        return ScreenResult(worst, reason=reason, messages=tuple(screened) if labels["redact"] else None)
+                    return ScreenResult("block", self._reason({match.label: text.place}), told=refusal(text))
+                asked.setdefault(f"{action} {match.label}", text.place)
+            new = self._without(text.text, matches)
+            if new != text.text:
+                changes.append((text, new))
+        return self._result(request, changes, asked)
 
-    def _redacted(self, message: Message, found: list[list[Match]]) -> Message:
-        content, *arguments = map(self._without, _texts(message), found)
-        calls = (replace(call, arguments=text) for call, text in zip(message.tool_calls, arguments, strict=True))
-        return replace(message, content=content, tool_calls=tuple(calls))
+    def _result(self, request: Request, changes: list[tuple[Text, str]], asked: dict[str, str]) -> ScreenResult:
+        """`asked`: the first place by action and label."""
+        worst: Literal["redact", "escalate"] = (
+            "escalate" if any(key.startswith("escalate ") for key in asked) else "redact"
+        )
+        told = {key.removeprefix(f"{worst} "): place for key, place in asked.items() if key.startswith(worst)}
+        if not told:
+            return ScreenResult()
+        messages, others = in_two(changes, request)
+        return ScreenResult(worst, self._reason(told), messages, texts=others)
+
+    def _reason(self, labels: Mapping[str, str]) -> str:
+        return f"{self.name}: {', '.join(f'{label} in {place}' for label, place in sorted(labels.items()))}"
+
+    def _found(self, request: Request, tenant: str) -> Iterator[tuple[Text, list[Match]]]:
+        """Texts with matches. What was clean in one of the tenant's last requests is not read again."""
+        for group in _groups(request, self._roles):
+            said = [text.text for text in group]
+            key = self._clean.key(tenant, said) if sum(map(len, said)) >= WORTH_REMEMBERING else None
+            if key is not None and self._clean.find(key):
+                continue
+            found = [(text, matches) for text in group if (matches := self._matches(text))]
+            if key is not None and not found:
+                self._clean.keep(key, True)
+            yield from found
+
+    def _matches(self, text: Text) -> list[Match]:
+        """A phrase is found in an identifier, too, where words cannot have spaces between them; offsets stay."""
+        found = find_all(self._automaton, text.text)
+        if found or text.is_free or self._automaton.prefilter is not None:
+            return found
+        spaced = text.text.translate(_AS_SPACES)
+        return find_all(self._automaton, spaced) if spaced != text.text else []
 
     def _without(self, text: str, matches: list[Match]) -> str:
-        for match in reversed(matches):
+        parts, at = [], 0
+        for match in matches:
             if self._policy.does(match.label) == "redact":
-                text = text[: match.start] + self._policy.span(match).replacement + text[match.end :]
-        return text
+                parts += [text[at : match.start], self._policy.span(match).replacement]
+                at = match.end
+        return "".join([*parts, text[at:]])
 
 
-def _texts(message: Message) -> list[str]:
-    """What the message says, and what the calls in it say, as their JSON is spelled."""
-    return [message.content, *(call.arguments for call in message.tool_calls)]
+def _groups(request: Request, roles: frozenset[str]) -> list[list[Text]]:
+    """Each text of a message by itself; what stands beside the messages together, as applications send it again."""
+    texts = texts_of(request)
+    beside = [text for text in texts if text.role is None]
+    groups = [[text] for text in texts if text.role in roles]
+    return [*groups, beside] if beside else groups
+
+
+def refusal(text: Text) -> str:
+    """What a caller is told about `text`: where, never what was found."""
+    return f"the text at {text.place} is not allowed here"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 from plugins.contract import CHANNELS, Channel, RegistryLike, StageFactory
 from plugins.errors import ConfigurationError
@@ -17,6 +17,7 @@ from safety.automaton import Automaton
 from safety.blocklist import compile_phrases
 from safety.credentials import TYPES as SECRET_TYPES
 from safety.credentials import compile_secrets
+from safety.detection import DetectionScreen
 from safety.detection import stage as detection
 from safety.patterns import compile_patterns
 from safety.pii import TYPES as PII_TYPES
@@ -28,7 +29,14 @@ from safety.settings import ACTIONS, ROLES, check_keys, flag, one_of, some_of, s
 Settings = Mapping[str, Any]
 Compile = Callable[[str, Settings], Automaton]
 
+BuiltIn = MatchScreen | Pseudonyms | DetectionScreen
+"""Input rails of ours: they read every text of a request and wait for nothing."""
 _COMMON = ("action", "actions", "replacement")
+
+
+def is_built_in(rail: object) -> TypeGuard[BuiltIn]:
+    """Whether its answers need no checking: it is ours, and no class derived from it."""
+    return type(rail) in (MatchScreen, Pseudonyms, DetectionScreen)
 
 
 def register(registry: RegistryLike) -> None:

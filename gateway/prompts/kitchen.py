@@ -42,9 +42,9 @@ class Kitchen:
         self._summarise = summariser(settings.summarise)
 
     def expand(self, request: Request) -> Request:
-        """Raises `NotFound` for a template that is not there, `RequestError` where its variables are not."""
+        """Once. Raises `NotFound` for a template that is not there, `RequestError` for missing variables."""
         parts = request.parts
-        if parts is None:
+        if parts is None or parts.expanded:
             return request
         if not request.messages or request.messages[-1].role != "user":
             raise RequestError("a template or context needs a last message of the user, the question", param="messages")
@@ -55,6 +55,8 @@ class Kitchen:
             before = [*self._stable(template, parts), *before]
         framed = replace(last, content=self._framed(parts, request, last.content))
         shown = [Message("user", text_of(document), name=document.source or None) for document in parts.documents]
+        kept = tuple(Document("", "", document.score) for document in parts.documents)
+        parts = replace(parts, documents=kept, expanded=True)
         return replace(request, messages=(*before, *shown, framed), parts=parts)
 
     async def arrange(self, request: Request, model: ServedModel, run: Run = at_once) -> Request:

@@ -53,6 +53,7 @@ from plugins.contract.slots import (
     Stage,
     TextEmbedder,
 )
+from plugins.contract.texts import Text, as_messages, beside_messages, in_two, place_of, texts_of, with_texts
 from plugins.contract.verdicts import RailExample, RailProperties, ScreenResult, Span, Verdict
 
 __all__ = [
@@ -108,6 +109,7 @@ __all__ = [
     "Span",
     "Stage",
     "StageFactory",
+    "Text",
     "TextEmbedder",
     "TokenLogprob",
     "Tool",
@@ -115,4 +117,10 @@ __all__ = [
     "ToolChoice",
     "Usage",
     "Verdict",
+    "as_messages",
+    "beside_messages",
+    "in_two",
+    "place_of",
+    "texts_of",
+    "with_texts",
 ]

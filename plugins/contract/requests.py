@@ -153,6 +153,9 @@ class Parts:
     """For all documents together; None = as the template or the operator says."""
     version: str = ""
     """Of the template that was found, with a digest of its text."""
+    expanded: bool = False
+    """The template was filled in, and each document is a message of its own before the last; `documents` then keep
+    their scores alone."""
 
 
 @quick

@@ -19,7 +19,8 @@ class Admitter(Protocol):
 
 
 class InputRail(Protocol):
-    """Slot `screen`. Sees the messages before anything is generated. May say `properties: RailProperties`."""
+    """Slot `screen`. Sees the request before anything is generated: `texts_of(request)` is all of it that a model may
+    come to read. May say `properties: RailProperties`."""
 
     async def screen(self, request: Request, caller: Caller) -> ScreenResult: ...
 

@@ -8,6 +8,7 @@ from typing import Literal
 
 from plugins.contract.names import CHANNELS, Channel
 from plugins.contract.requests import Message
+from plugins.contract.texts import Path
 from plugins.facts import quick
 
 
@@ -43,12 +44,16 @@ class Verdict:
 @quick
 @dataclass(frozen=True, slots=True)
 class ScreenResult:
-    """An input rail's verdict on one request. `messages` replaces the request's when the rail redacted."""
+    """An input rail's verdict on one request. `reason` is for operators and traces; `told` is for the caller, one plain
+    sentence without scores. A rail that redacts gives `messages`, which replace the request's, or `texts`: new texts by
+    the path of a `Text`. One for a place that must stay as it is (`fixed`) refuses the request."""
 
     action: Literal["pass", "redact", "block", "escalate"] = "pass"
     reason: str = ""
     messages: tuple[Message, ...] | None = None
     score: float | None = None
+    texts: Mapping[Path, str] = field(default_factory=dict, repr=False)
+    told: str = ""
     restore: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Placeholders in `messages`, and the texts that this caller gets back for them in the answer."""
 
@@ -82,3 +87,6 @@ class RailProperties:
     failure_mode: Literal["closed", "open"] = "closed"
     """What the author deems right when the rail itself fails. A wish: only the operator may open a failing rail."""
     examples: tuple[RailExample, ...] = ()
+    reads: Literal["messages", "texts"] = "messages"
+    """Of an input rail: `texts` = it reads all that `texts_of` finds in a request. Any other is asked a second time,
+    with each of the texts beside the messages as a message."""

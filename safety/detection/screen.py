@@ -1,7 +1,7 @@
 """The input rail: what a judge finds in each message becomes pass, escalate or block.
 
-The user's words and untrusted text (tool results, messages named as documents, what stands between document tags) are
-judged differently and have thresholds of their own. A judge that throws or runs out of time fails closed.
+What is read, and as what, is `reading.py`'s. The user's words and untrusted text are judged differently and have
+thresholds of their own. A judge that throws or runs out of time fails closed.
 
 Not covered: an attack spread over several messages, each harmless by itself; messages of roles that are not listed;
 and text that only the operator's instructions make an attack.
@@ -10,17 +10,21 @@ and text that only the operator's instructions make an attack.
 from __future__ import annotations
 
 import asyncio
-import re
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from plugins.contract import Caller, Message, Request, ScreenResult
-from plugins.errors import StageFailed
-from safety.detection.detector import Detector, Finding
+from plugins.contract import Caller, RailProperties, Request, ScreenResult, texts_of
+from plugins.errors import RequestTooLarge, StageFailed
+from safety.detection.detector import NOTHING, Detector, Finding
+from safety.detection.reading import Part, Reader, alone, pieces
+from safety.remembered import Remembered
 
 INLINE_CHARS = 4_000
 """Up to this much is judged on the event loop, in a few milliseconds; more goes to a thread."""
+USUAL_CHARS = 50_000
+"""What `time_budget_s` is meant for; the detector reads some 1,000 characters a millisecond."""
 
 
 class Judge(Protocol):
@@ -72,6 +76,8 @@ class Policy:
 
     user: Thresholds = Thresholds()
     document: Thresholds = Thresholds()
+    beside: Thresholds = Thresholds(0.95, 0.95)
+    """For what stands beside the messages: tools, schemas."""
     models: Mapping[str, tuple[Thresholds, Thresholds]] = field(default_factory=dict)
     roles: frozenset[str] = frozenset({"user", "tool"})
     document_names: frozenset[str] = frozenset({"document"})
@@ -79,109 +85,121 @@ class Policy:
     shadow: bool = False
     time_budget_s: float = 1.0
     fail_open: bool = False
+    max_chars: int = 1_000_000
+    """Of one request; more is refused."""
 
     def thresholds(self, model: str) -> tuple[Thresholds, Thresholds]:
         return self.models.get(model, (self.user, self.document))
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A piece of a message, and whether it is the user's own words or a document."""
-
-    place: str
-    text: str
-    is_document: bool
 
 
 _SEVERITY = {"pass": 0, "escalate": 1, "block": 2}
 
 
 class DetectionScreen:
-    """Slot `screen`. Holds no state of requests."""
+    """Slot `screen`. Remembers what it made of texts; holds nothing else of requests."""
+
+    text_chars = 300
+    """What judging one more text costs, in characters of text."""
 
     def __init__(self, name: str, judge: Judge, policy: Policy) -> None:
         self.name = name
         self.policy = policy
+        self.inline_chars = judge.inline_chars
+        self.properties = RailProperties(version="1", reads="texts")
         self._judge = judge
-        self._opener = _opener(policy.document_tags)
+        self._reader = Reader(policy.roles, policy.document_names, policy.document_tags)
+        self._findings: Remembered[Finding] = Remembered()
 
     async def screen(self, request: Request, caller: Caller) -> ScreenResult:
-        """Raises `StageFailed` where the judge failed or the time ran out, unless told to fail open."""
-        parts = list(self._parts(request))
+        """Raises `RequestTooLarge` for more text than may be judged, `StageFailed` where the judge failed or the time
+        ran out, unless told to fail open."""
+        chars = sum(len(text.text) for text in texts_of(request))
+        if chars <= self.inline_chars:
+            return self.screen_now(request, caller)
+        work = asyncio.to_thread(self.screen_now, request, caller)
         try:
-            result = await self._within_budget(parts, request.model)
+            return await asyncio.wait_for(work, self.budget_s(chars))
         except TimeoutError:
-            return self._failed(f"took longer than its budget of {self.policy.time_budget_s:g} s")
+            return self._late()
+
+    def screen_now(self, request: Request, caller: Caller) -> ScreenResult:
+        """The same, in the thread that calls it. The time is looked at between pieces of `PIECE` characters."""
+        parts = self._reader.parts(request)
+        chars = sum(len(part.text) for part in parts)
+        if chars > self.policy.max_chars:
+            return self._too_large(chars)
+        try:
+            result = self._decide(parts, request.model, caller.tenant, time.perf_counter() + self.budget_s(chars))
+        except TimeoutError:
+            return self._late()
         except Exception as error:
             return self._failed(f"{type(error).__name__}: {error}")
         return self._in_shadow(result) if self.policy.shadow else result
 
-    async def _within_budget(self, parts: list[Part], model: str) -> ScreenResult:
-        if sum(len(part.text) for part in parts) <= self._judge.inline_chars:
-            return self._decide(parts, model)
-        return await asyncio.wait_for(asyncio.to_thread(self._decide, parts, model), self.policy.time_budget_s)
+    def budget_s(self, chars: int) -> float:
+        """`time_budget_s` for up to `USUAL_CHARS`, and as much again for each as many more."""
+        return self.policy.time_budget_s * max(1.0, chars / USUAL_CHARS)
 
-    def _decide(self, parts: list[Part], model: str) -> ScreenResult:
-        """The worst action over all parts; among equals the highest score."""
+    def _decide(self, parts: list[Part], model: str, tenant: str, until: float) -> ScreenResult:
+        """The worst action over all parts; among equals the highest score. What is no more than usual beside the
+        messages counts for nothing."""
         user, document = self.policy.thresholds(model)
+        thresholds = {"user": user, "document": document, "beside": self.policy.beside}
         worst, severity = ScreenResult(score=0.0), (0, 0.0)
         for part in parts:
-            finding = self._judge.document(part.text) if part.is_document else self._judge.user(part.text)
-            action = (document if part.is_document else user).action(finding.score)
+            finding = self._finding(part, tenant, until)
+            action = thresholds[part.read_as].action(finding.score)
+            if part.read_as == "beside" and action == "pass":
+                continue
             if (_SEVERITY[action], finding.score) > severity:
                 severity = (_SEVERITY[action], finding.score)
                 worst = self._result(action, finding, part)
         return worst
+
+    def _finding(self, part: Part, tenant: str, until: float) -> Finding:
+        """Of the worst piece. What was judged in one of the tenant's last requests is not judged again."""
+        key = self._findings.key(tenant, (part.read_as, *part.texts))
+        found = self._findings.find(key)
+        if found is None:
+            found = NOTHING
+            for finding in self._judged(part):
+                found = max(found, finding, key=lambda one: one.score)
+                if time.perf_counter() > until:
+                    raise TimeoutError
+            self._findings.keep(key, found)
+        return found
+
+    def _judged(self, part: Part) -> Iterator[Finding]:
+        if part.read_as == "user":
+            yield from map(self._judge.user, pieces(part.text))
+            return
+        yield from map(self._judge.document, pieces(part.text))
+        if part.read_as == "beside":
+            yield from map(self._judge.user, alone(part.texts))
 
     def _result(self, action: str, finding: Finding, part: Part) -> ScreenResult:
         score = round(finding.score, 4)
         if action == "pass":
             return ScreenResult("pass", score=score)
         reason = f"{self.name}: {finding.because} in {part.place}, score {score:.2f}"
-        return ScreenResult("block" if action == "block" else "escalate", reason=reason, score=score)
-
-    def _parts(self, request: Request) -> Iterator[Part]:
-        for i, message in enumerate(request.messages):
-            if message.role in self.policy.roles and message.content:
-                yield from self._split(f"messages[{i}]", message)
-
-    def _split(self, place: str, message: Message) -> Iterator[Part]:
-        if message.role == "tool" or message.name in self.policy.document_names:
-            yield Part(place, message.content, is_document=True)
-            return
-        own, documents = split_documents(message.content, self._opener)
-        yield from (Part(f"a document in {place}", text, is_document=True) for text in documents)
-        yield Part(place, own, is_document=False)
+        told = f"the text at {part.place.rpartition(' ')[2]} is not allowed here"
+        return ScreenResult("block" if action == "block" else "escalate", reason=reason, score=score, told=told)
 
     def _in_shadow(self, result: ScreenResult) -> ScreenResult:
         if result.action == "pass":
             return result
         return ScreenResult("pass", reason=f"shadow, would {result.action}: {result.reason}", score=result.score)
 
+    def _late(self) -> ScreenResult:
+        return self._failed(f"took longer than its budget of {self.policy.time_budget_s:g} s")
+
+    def _too_large(self, chars: int) -> ScreenResult:
+        said = f"{chars} characters are to be judged by {self.name!r}, which reads at most {self.policy.max_chars}"
+        if self.policy.shadow or self.policy.fail_open:
+            return ScreenResult("pass", reason=f"{self.name}: not judged: {said}")
+        raise RequestTooLarge(f"{said}; send less text at a time", param="messages")
+
     def _failed(self, why: str) -> ScreenResult:
         if self.policy.shadow or self.policy.fail_open:
             return ScreenResult("pass", reason=f"{self.name}: failed open: {why}")
         raise StageFailed("screen", self.name, why)
-
-
-def _opener(tags: tuple[str, ...]) -> re.Pattern[str] | None:
-    names = "|".join(map(re.escape, tags))
-    return re.compile(rf"<({names})(?:\s[^<>]{{0,200}})?>", re.IGNORECASE) if tags else None
-
-
-def split_documents(text: str, opener: re.Pattern[str] | None) -> tuple[str, list[str]]:
-    """(the user's own words, what stands between tags). A tag that is never closed marks nothing. Linear."""
-    lower, own, documents, at = text.lower(), [], [], 0
-    unclosed: set[str] = set()
-    for found in opener.finditer(text) if opener else ():
-        tag = found[1].lower()
-        if found.start() < at or tag in unclosed:
-            continue
-        end = lower.find(f"</{tag}>", found.end()) if len(lower) == len(text) else -1
-        if end < 0:
-            unclosed.add(tag)
-            continue
-        own.append(text[at : found.start()])
-        documents.append(text[found.end() : end])
-        at = end + len(tag) + 3
-    return "\n".join([*own, text[at:]]), documents

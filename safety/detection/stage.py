@@ -1,8 +1,8 @@
 """The door of detection: stages `injection`, `harm`, `classifier` and `guard` of slot `screen`, and their settings.
 
 All of them: `escalate`, `block` (scores from 0 to 1; above 1 = never), `document_escalate`, `document_block` (the same
-for untrusted text), `models` (those four by name of the model asked for), `roles`, `document_names`, `document_tags`,
-`shadow`, `time_budget_s`, `fail_open`.
+for untrusted text), `beside_escalate`, `beside_block` (for tools and schemas), `models` (the first four by name of the
+model asked for), `roles`, `document_names`, `document_tags`, `shadow`, `time_budget_s`, `max_chars`, `fail_open`.
 
 `injection`, `harm`: `weights` (a file of your own, from `training.detector.train`). `classifier`: `model` (a folder or
 hub name), `categories` (label to reported name), `window_tokens`. `guard`: `model`, `form` (`llama_guard`,
@@ -27,7 +27,10 @@ from safety.settings import ROLES, check_keys, flag, some_of, strings, table, te
 Settings = Mapping[str, Any]
 
 THRESHOLDS = ("escalate", "block", "document_escalate", "document_block")
-KEYS = (*THRESHOLDS, "models", "roles", "document_names", "document_tags", "shadow", "time_budget_s", "fail_open")
+KEYS = (
+    *THRESHOLDS, "beside_escalate", "beside_block", "models", "roles", "document_names", "document_tags", "shadow",
+    "time_budget_s", "max_chars", "fail_open",
+)  # fmt: skip
 
 _ROLES = {"injection": ("user", "tool"), "harm": ("user",)}
 _MODEL_BUDGET_S = 10.0
@@ -89,18 +92,21 @@ def policy(stage: str, settings: Settings, roles: tuple[str, ...]) -> Policy:
     """Reads every setting that rails with a judge share. Raises `ConfigurationError` naming the stage and the key."""
     plain = Policy()
     user, document = _thresholds(stage, settings, (Thresholds(), Thresholds()))
+    beside = _threshold(stage, settings, "beside_", plain.beside)
     models = table(stage, "models", settings.get("models", {}))
     for model, own in models.items():
         check_keys(f"{stage}.models.{model}", table(stage, f"models.{model}", own), THRESHOLDS)
     return Policy(
         user=user,
         document=document,
+        beside=beside,
         models={m: _thresholds(f"{stage}.models.{m}", own, (user, document)) for m, own in models.items()},
         roles=frozenset(some_of(stage, "roles", settings.get("roles", roles), ROLES)),
         document_names=frozenset(strings(stage, "document_names", settings.get("document_names", ("document",)))),
         document_tags=strings(stage, "document_tags", settings.get("document_tags", plain.document_tags)),
         shadow=flag(stage, "shadow", settings.get("shadow", False)),
         time_budget_s=number(stage, "time_budget_s", settings.get("time_budget_s", plain.time_budget_s)),
+        max_chars=int(number(stage, "max_chars", settings.get("max_chars", plain.max_chars))),
         fail_open=flag(stage, "fail_open", settings.get("fail_open", False)),
     )
 
@@ -109,17 +115,18 @@ def _thresholds(
     stage: str, settings: Settings, default: tuple[Thresholds, Thresholds]
 ) -> tuple[Thresholds, Thresholds]:
     """For the user's words, and for documents."""
-    made = []
-    for prefix, given in zip(("", "document_"), default, strict=True):
-        escalate = number(stage, f"{prefix}escalate", settings.get(f"{prefix}escalate", given.escalate))
-        block = number(stage, f"{prefix}block", settings.get(f"{prefix}block", given.block))
-        if escalate > block:
-            raise ConfigurationError(
-                f"{stage}: {prefix}escalate = {escalate:g} is above {prefix}block = {block:g}; "
-                "what is blocked cannot be escalated as well, so lower it"
-            )
-        made.append(Thresholds(escalate, block))
-    return made[0], made[1]
+    return _threshold(stage, settings, "", default[0]), _threshold(stage, settings, "document_", default[1])
+
+
+def _threshold(stage: str, settings: Settings, prefix: str, default: Thresholds) -> Thresholds:
+    escalate = number(stage, f"{prefix}escalate", settings.get(f"{prefix}escalate", default.escalate))
+    block = number(stage, f"{prefix}block", settings.get(f"{prefix}block", default.block))
+    if escalate > block:
+        raise ConfigurationError(
+            f"{stage}: {prefix}escalate = {escalate:g} is above {prefix}block = {block:g}; "
+            "what is blocked cannot be escalated as well, so lower it"
+        )
+    return Thresholds(escalate, block)
 
 
 def number(stage: str, key: str, value: Any) -> float:

@@ -1,0 +1,137 @@
+"""What an input rail answers, taken apart and bounded where it enters: a rail may be anybody's plug-in.
+
+A rail may refuse, and put other texts where texts are; it changes nothing else of a request. What is wrong with its
+answer raises `TypeError` or `ValueError`, which the pipeline takes for a failure of the rail (`StageFailed`).
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from plugins import Message, Request, ScreenResult, Text, texts_of, with_texts
+
+ACTIONS = ("pass", "redact", "block", "escalate")
+WORST = {"pass": 0, "redact": 1, "escalate": 2, "block": 3}
+MAX_REASON, MAX_TOLD = 1_000, 300
+"""Characters; what is longer is cut."""
+MAX_GROWTH, MAX_NEW = 16, 1_000_000
+"""New texts have at most so many times the characters of what they replace, and so many more."""
+MAX_RESTORE, MAX_PLACEHOLDER = 10_000, 200
+
+
+def checked(found: Any, request: Request) -> ScreenResult:
+    """`found` with its words cut to a bearable length. Raises `TypeError`, `ValueError`."""
+    if not isinstance(found, ScreenResult) or found.action not in ACTIONS:
+        raise TypeError(f"screen() answered {type(found).__name__}")
+    if not isinstance(found.reason, str) or not isinstance(found.told, str):
+        raise TypeError("`reason` and `told` must be strings")
+    _check_score(found.score)
+    _check_messages(found.messages, request)
+    _check_texts(found, request)
+    _check_restore(found.restore)
+    if found.action == "redact" and found.messages is None and not found.texts:
+        raise TypeError("redact without messages")
+    if len(found.reason) <= MAX_REASON and len(found.told) <= MAX_TOLD:
+        return found
+    return dataclasses.replace(found, reason=found.reason[:MAX_REASON], told=found.told[:MAX_TOLD])
+
+
+def _check_score(score: Any) -> None:
+    if score is None:
+        return
+    if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
+        raise TypeError(f"`score` must be a number, found {type(score).__name__}")
+
+
+def _check_messages(found: Any, request: Request) -> None:
+    """Only contents and the arguments of calls may differ, and not by gigabytes."""
+    if found is None:
+        return
+    if not isinstance(found, tuple) or len(found) != len(request.messages):
+        raise ValueError(f"{len(request.messages)} messages were to be screened, and other ones came back")
+    for before, after in zip(request.messages, found, strict=True):
+        if after is not before and _frame(after) != _frame(before):
+            raise ValueError("a message came back with more changed than its text")
+    _check_growth(_chars(found), _chars(request.messages))
+
+
+def _frame(message: Any) -> Message:
+    """All of a message but what a rail may replace."""
+    if not isinstance(message, Message) or not isinstance(message.content, str):
+        raise TypeError(f"a message came back as {type(message).__name__}")
+    if not all(isinstance(call.arguments, str) for call in message.tool_calls):
+        raise TypeError("the arguments of a call came back as no text")
+    calls = tuple(dataclasses.replace(call, arguments="") for call in message.tool_calls)
+    return dataclasses.replace(message, content="", tool_calls=calls)
+
+
+def _chars(messages: tuple[Message, ...]) -> int:
+    return sum(len(m.content) + sum(len(call.arguments) for call in m.tool_calls) for m in messages)
+
+
+def _check_growth(after: int, before: int) -> None:
+    if after > MAX_GROWTH * before + MAX_NEW:
+        raise ValueError(f"{before} characters were to be screened, and {after} came back")
+
+
+def _check_texts(found: ScreenResult, request: Request) -> None:
+    if not isinstance(found.texts, Mapping):
+        raise TypeError("`texts` must be a mapping from paths to texts")
+    if not found.texts:
+        return
+    known = {text.path: text for text in texts_of(request)}
+    for path, new in found.texts.items():
+        if path not in known or not isinstance(new, str):
+            raise ValueError("`texts` must give texts for paths of `texts_of(request)`")
+    _check_growth(sum(map(len, found.texts.values())), sum(len(known[path].text) for path in found.texts))
+
+
+def _check_restore(restore: Any) -> None:
+    if not isinstance(restore, Mapping) or len(restore) > MAX_RESTORE:
+        raise TypeError(f"`restore` must be a mapping of at most {MAX_RESTORE} placeholders")
+    for name, value in restore.items():
+        if not isinstance(name, str) or not isinstance(value, str) or not 0 < len(name) <= MAX_PLACEHOLDER:
+            raise TypeError(f"a placeholder must be a text of 1 to {MAX_PLACEHOLDER} characters that stands for a text")
+
+
+def applied(result: ScreenResult, request: Request) -> Request:
+    """`request` with the new texts. Raises `ValueError`, whose message names the place, where one must stay."""
+    changed = with_texts(request, result.texts) if result.texts else request
+    if result.messages is None:
+        return changed
+    both = zip(request.messages, changed.messages, result.messages, strict=True)
+    messages = tuple(now if rail == old else dataclasses.replace(rail, name=now.name) for old, now, rail in both)
+    return dataclasses.replace(changed, messages=messages)
+
+
+# --- rails that know messages only ----------------------------------------------------------------------------------
+
+
+def own_copy(request: Request) -> Request:
+    """What a plug-in does to the schemas that it is handed changes nobody else's."""
+    return dataclasses.replace(
+        request,
+        tools=copy.deepcopy(request.tools),
+        constraint=copy.deepcopy(request.constraint),
+        parts=copy.deepcopy(request.parts),
+        metadata=dict(request.metadata),
+    )
+
+
+def joined(first: ScreenResult, second: ScreenResult, texts: list[Text]) -> ScreenResult:
+    """One answer of two: about the messages, and about `texts`, which the rail was asked about as messages."""
+    worst = max(first, second, key=lambda one: WORST[one.action])
+    after = [text.text for text in texts] if second.messages is None else [m.content for m in second.messages]
+    changes = {text.path: new for text, new in zip(texts, after, strict=True) if new != text.text}
+    scores = [one.score for one in (first, second) if one.score is not None]
+    return dataclasses.replace(
+        worst,
+        messages=first.messages,
+        texts={**first.texts, **changes},
+        score=max(scores, default=None),
+        restore={**first.restore, **second.restore},
+    )

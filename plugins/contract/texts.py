@@ -1,0 +1,297 @@
+"""The texts of a request that a model or another server may come to read, each with its place; derived from the types.
+
+A field whose type can hold text is read unless `NEVER_READ` names it, so a field that nobody thought of is screened.
+`KINDS` says what the texts of a field are; without an entry they are `fixed`.
+
+    message, arguments, document, prose      may be replaced where they stand
+    fixed                                    names, ids, keys, values, patterns: another text there would mean another
+                                             thing, so what a rail wants replaced is refused instead
+
+Not covered: a text spread over two places, and what a regular expression or a grammar can produce but does not spell.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import fields, is_dataclass, replace
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+
+from plugins.contract.names import Role
+from plugins.contract.requests import (
+    Constraint,
+    Document,
+    Message,
+    Parts,
+    Request,
+    Tool,
+    ToolCall,
+)
+
+Kind = Literal["message", "arguments", "document", "prose", "fixed"]
+Step = str | int
+Path = tuple[Step, ...]
+NEVER_READ: Mapping[type, frozenset[str]] = {
+    Request: frozenset(("id", "model", "user", "api_key", "on_behalf_of", "metadata", "reuse")),
+    Parts: frozenset(("template", "version")),
+}
+"""Fields that hold text and reach neither a prompt nor another server. A test tries that they do not."""
+KINDS: Mapping[type, Mapping[str, Kind]] = {
+    Message: {"content": "message"},
+    ToolCall: {"arguments": "arguments"},
+    Tool: {"description": "prose"},
+    Parts: {"variables": "prose"},
+    Document: {"text": "document", "source": "document"},
+}
+SCHEMAS = ((Tool, "parameters"), (Constraint, "value"))
+"""Fields that may hold a JSON Schema: its keywords are nobody's text."""
+PROSE = frozenset(("title", "description", "$comment", "examples", "default"))
+"""Keywords that tell and do not decide."""
+MAX_DEPTH = 256
+"""Steps of a path; deeper values are refused by whoever parses them, and count as unreadable here."""
+DIGITS = 100_000
+"""Numbers from here on, among a schema's values, are read as texts: an account number is one."""
+
+
+class Text(NamedTuple):
+    """`path` is unique in a request and quotes nothing of the caller's. `role`: of the message it belongs to."""
+
+    path: Path
+    text: str
+    kind: Kind = "fixed"
+    role: Role | None = None
+
+    @property
+    def place(self) -> str:
+        """The path in the words of the API: `tools[0].parameters.properties[2].description`."""
+        return place_of(self.path)
+
+    @property
+    def is_free(self) -> bool:
+        """Another text may stand here."""
+        return self.kind != "fixed"
+
+
+def place_of(path: Path) -> str:
+    steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+    return "".join(steps).removeprefix(".")
+
+
+def texts_of(request: Request) -> list[Text]:
+    """Every text of `request`, in order, without empty ones. Raises `ValueError` for what is nested beyond
+    `MAX_DEPTH` or is no JSON."""
+    found: list[Text] = []
+    for i, message in enumerate(request.messages):
+        _of_message(message, i, request, found)
+    for name, read in _plan(Request):
+        if name != "messages" and (value := getattr(request, name)):
+            read(value, (name,), found)
+    return found
+
+
+def _of_message(message: Message, i: int, request: Request, found: list[Text]) -> None:
+    kind, role = _kind_of(request, i), message.role
+    if message.content:
+        found.append(Text(("messages", i, "content"), message.content, kind, role))
+    for name, read in _plan(Message):
+        if name != "content" and (value := getattr(message, name)):
+            first = len(found)
+            read(value, ("messages", i, name), found)
+            found[first:] = [_inside(text, kind, role) for text in found[first:]]
+
+
+def _inside(text: Text, kind: Kind, role: Role) -> Text:
+    """A document's name is part of the document; arguments are said by the role that calls."""
+    if kind == "document":
+        return text._replace(kind=kind)
+    return text._replace(role=role) if text.kind == "arguments" else text
+
+
+def _kind_of(request: Request, i: int) -> Kind:
+    """Documents stand as messages of their own while the rails look."""
+    parts = request.parts
+    if parts is None or not parts.expanded:
+        return "message"
+    last = len(request.messages) - 1
+    return "document" if last - len(parts.documents) <= i < last else "message"
+
+
+# --- what a type can hold --------------------------------------------------------------------------------------
+
+Read = Callable[[Any, Path, list[Text]], None]
+"""Appends the texts of a value that stands at a path."""
+
+
+@cache
+def _plan(cls: type) -> tuple[tuple[str, Read], ...]:
+    """How to read each field of a dataclass that a model may come to read."""
+    hints, never = get_type_hints(cls), NEVER_READ.get(cls, frozenset())
+    kinds = KINDS.get(cls, {})
+    return tuple(
+        (field.name, _reader(cls, field.name, kinds.get(field.name, "fixed")))
+        for field in fields(cls)
+        if field.name not in never and holds_text(hints[field.name])
+    )
+
+
+def holds_text(hint: Any) -> bool:
+    """Whether a value of this type can hold a text that somebody wrote. What is not known to hold none may."""
+    if hint in (int, float, bool, NoneType) or get_origin(hint) is Literal:
+        return False
+    if isinstance(hint, type) and is_dataclass(hint):
+        return bool(_plan(hint))
+    if get_origin(hint) in (Union, UnionType, tuple, list, Mapping, dict, frozenset, set, Sequence):
+        return any(holds_text(part) for part in get_args(hint) if part is not Ellipsis)
+    return True
+
+
+def _reader(cls: type, name: str, kind: Kind) -> Read:
+    if kind == "arguments":
+        return _arguments
+    mode: Mode = "schema" if (cls, name) in SCHEMAS else "data"
+    return lambda value, path, found: _values(value, path, mode, kind, found)
+
+
+def _arguments(value: str, path: Path, found: list[Text]) -> None:
+    """As it is spelled, and, where it spells characters by escapes, what it says: templates parse it."""
+    found.append(Text(path, value, "arguments"))
+    if "\\" not in value:
+        return
+    try:
+        said = json.loads(value)
+    except (ValueError, RecursionError):
+        return
+    _values(said, (*path, "(decoded)"), "data", "fixed", found)
+
+
+# --- values ----------------------------------------------------------------------------------------------------
+
+Mode = Literal["schema", "names", "data"]
+_NAMES = frozenset(("properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependentRequired"))
+_DATA = frozenset(("enum", "const", "examples", "default", "required", "dependencies"))
+_KEYWORDS = (
+    _NAMES
+    | _DATA
+    | PROSE
+    | frozenset(
+        (
+            "$schema", "$id", "$ref", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor",
+            "$vocabulary", "id", "type", "format", "pattern", "items", "additionalItems", "prefixItems", "contains",
+            "additionalProperties", "unevaluatedProperties", "unevaluatedItems", "propertyNames", "minimum", "maximum",
+            "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "minItems", "maxItems",
+            "uniqueItems", "minContains", "maxContains", "minProperties", "maxProperties", "allOf", "anyOf", "oneOf",
+            "not", "if", "then", "else", "contentEncoding", "contentMediaType", "contentSchema", "readOnly",
+            "writeOnly",            "deprecated", "nullable", "strict",
+        )
+    )
+)  # fmt: skip
+_TYPES = frozenset(("object", "array", "string", "number", "integer", "boolean", "null"))
+
+
+def _values(value: Any, path: Path, mode: Mode, kind: Kind, found: list[Text]) -> None:
+    if value.__class__ is str:
+        if value and not (mode == "schema" and value in _TYPES):
+            found.append(Text(path, value, kind))
+    elif value is None or isinstance(value, bool | float):
+        return
+    elif isinstance(value, int):
+        if mode == "data" and abs(value) >= DIGITS:
+            found.append(Text(path, str(value), kind))
+    elif len(path) > MAX_DEPTH:
+        raise ValueError(f"`{place_of(path[:4])}` is nested deeper than {MAX_DEPTH}")
+    elif isinstance(value, Mapping):
+        _mapping(value, path, mode, kind, found)
+    elif isinstance(value, Sequence | AbstractSet) and not isinstance(value, bytes | bytearray):
+        ordered = value if isinstance(value, Sequence) else sorted(value)
+        for i, part in enumerate(ordered):
+            _values(part, (*path, i), mode, kind, found)
+    elif is_dataclass(value) and not isinstance(value, type):
+        for name, read in _plan(type(value)):
+            if part := getattr(value, name):
+                read(part, (*path, name), found)
+    else:
+        raise ValueError(f"`{place_of(path[:4])}` holds a {type(value).__name__}, which no rail can read")
+
+
+def _mapping(value: Mapping[Any, Any], path: Path, mode: Mode, kind: Kind, found: list[Text]) -> None:
+    for i, (key, part) in enumerate(value.items()):
+        if mode == "schema" and key in _KEYWORDS:
+            below: Mode = "names" if key in _NAMES else "data" if key in _DATA or key in PROSE else "schema"
+            _values(part, (*path, key), below, "prose" if key in PROSE else "fixed", found)
+            continue
+        if key.__class__ is str and key:
+            found.append(Text((*path, i, "(key)"), key))
+        _values(part, (*path, i), "schema" if mode == "names" else mode, kind, found)
+
+
+# --- other texts in their places ---------------------------------------------------------------------------------
+
+
+def with_texts(request: Request, changes: Mapping[Path, str]) -> Request:
+    """`request` with other texts at these paths. A template's variable is replaced in the messages as well, which
+    were made from it. Raises `KeyError` for a path where no text is, `ValueError` where a text must stay as it is."""
+    known = {text.path: text for text in texts_of(request)}
+    for path in changes:
+        if not known[path].is_free:
+            raise ValueError(f"`{place_of(path)}` must stay as it is")
+    tree: dict[Step, Any] = {}
+    for path, new in changes.items():
+        at = tree
+        for step in path[:-1]:
+            at = at.setdefault(step, {})
+        at[path[-1]] = new
+    changed: Request = _changed(request, tree)
+    for path, new in changes.items():
+        if path[:2] == ("parts", "variables"):
+            changed = _in_messages(request, changed, known[path].text, new)
+    return changed
+
+
+def _changed(value: Any, tree: Any) -> Any:
+    if isinstance(tree, str):
+        return tree
+    if isinstance(value, Mapping):
+        return {
+            k: _changed(v, t) if (t := _at(tree, i, k)) is not None else v for i, (k, v) in enumerate(value.items())
+        }
+    if isinstance(value, Sequence):
+        made = [_changed(v, tree[i]) if i in tree else v for i, v in enumerate(value)]
+        return tuple(made) if isinstance(value, tuple) else made
+    return replace(value, **{name: _changed(getattr(value, name), below) for name, below in tree.items()})
+
+
+def _at(tree: Mapping[Step, Any], i: int, key: Any) -> Any:
+    return tree[key] if key in tree and isinstance(key, str) else tree.get(i)
+
+
+def _in_messages(before: Request, after: Request, old: str, new: str) -> Request:
+    """A value that the template altered cannot be found again, and then nothing can be replaced."""
+    if not any(old in message.content for message in before.messages):
+        raise ValueError("a variable of the template stands in no message as it was given, and cannot be replaced")
+    messages = (replace(message, content=message.content.replace(old, new)) for message in after.messages)
+    return replace(after, messages=tuple(messages))
+
+
+def in_two(changes: Sequence[tuple[Text, str]], request: Request) -> tuple[tuple[Message, ...] | None, dict[Path, str]]:
+    """New texts as a `ScreenResult` takes them: messages where only their free texts change (None: no message does),
+    and the others by path."""
+    inside = {text.path: new for text, new in changes if text.is_free and text.role is not None}
+    outside = {text.path: new for text, new in changes if text.path not in inside}
+    return (with_texts(request, inside).messages if inside else None), outside
+
+
+# --- for rails that know messages only ------------------------------------------------------------------------------
+
+
+def beside_messages(request: Request) -> list[Text]:
+    """The texts that a rail does not see which reads the messages' contents and the arguments of calls alone."""
+    return [text for text in texts_of(request) if text.role is None or text.kind == "fixed"]
+
+
+def as_messages(request: Request, texts: Sequence[Text]) -> Request:
+    """A request of one user's message for each of `texts`, for rails that look nowhere else."""
+    messages = tuple(Message("user", text.text) for text in texts)
+    return replace(request, messages=messages, tools=(), constraint=None, parts=None)

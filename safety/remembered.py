@@ -1,0 +1,54 @@
+"""What a rail has made of texts before: a bounded memory of verdicts that depend on the text alone.
+
+A conversation sends its earlier turns again, an application its schemas, with every request; each is judged once. A
+tenant's texts are remembered for that tenant alone, so that no other can tell from a verdict's time what was sent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+ENTRIES = 8_192
+"""Of 16 bytes and a small verdict each: about 2 MB a rail at most."""
+
+
+class Remembered(Generic[T]):
+    """Verdicts by digest, least recently used out first. For threads."""
+
+    def __init__(self, entries: int = ENTRIES) -> None:
+        self._entries = entries
+        self._secret = os.urandom(16)
+        self._verdicts: OrderedDict[bytes, T] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def key(self, tenant: str, texts: Iterable[str]) -> bytes:
+        """Of these texts, in this order, for this tenant."""
+        digest = hashlib.blake2b(digest_size=16, key=self._secret)
+        for text in (tenant, *texts):
+            said = text.encode("utf-8", "surrogatepass")
+            digest.update(b"%d:" % len(said))
+            digest.update(said)
+        return digest.digest()
+
+    def find(self, key: bytes) -> T | None:
+        with self._lock:
+            found = self._verdicts.get(key)
+            if found is not None:
+                self._verdicts.move_to_end(key)
+            return found
+
+    def keep(self, key: bytes, verdict: T) -> None:
+        with self._lock:
+            self._verdicts[key] = verdict
+            self._verdicts.move_to_end(key)
+            if len(self._verdicts) > self._entries:
+                self._verdicts.popitem(last=False)
+
+    def __len__(self) -> int:
+        return len(self._verdicts)
