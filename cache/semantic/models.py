@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
+import orjson
 
 from cache.entries import Vector
 from cache.semantic.embedder import unit
@@ -20,6 +22,13 @@ from plugins.errors import ConfigurationError, Overloaded
 
 POOLING = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}
 UPSTREAM_LIMIT_S = 2.0
+"""For a whole answer, however it drips."""
+MOST_BYTES = 4 * 1024 * 1024
+MOST_DIM = 65_536
+LARGEST = 1e6
+"""Of a number in a vector; those of embedding models are near 1."""
+SHORTEST = 1e-6
+"""Of a vector: all texts would be alike if it were the same for each."""
 
 
 class FolderEmbedder:
@@ -88,24 +97,57 @@ class UpstreamEmbedder:
         self.dim = 0
         """Known from the first answer on."""
         headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
+        headers["accept-encoding"] = "identity"
         self._url, self._model = url, model
         self._client = httpx.AsyncClient(headers=headers, timeout=UPSTREAM_LIMIT_S, follow_redirects=False)
 
     async def embed(self, text: str) -> Vector:
-        """Raises `httpx.HTTPError` and `ValueError`; the cache counts them and goes on without."""
-        answer = await self._client.post(self._url, json={"model": self._model, "input": text})
-        answer.raise_for_status()
-        vector = np.asarray(answer.json()["data"][0]["embedding"], np.float32)
-        if vector.ndim != 1 or not np.isfinite(vector).all() or self.dim not in (0, len(vector)):
-            raise ValueError(f"embeddings API answered a vector of shape {vector.shape}; expected [{self.dim}] numbers")
+        """Raises `httpx.HTTPError`, `TimeoutError` and `ValueError`; the cache counts them and goes on without."""
+        async with asyncio.timeout(UPSTREAM_LIMIT_S):
+            body = await self._asked(text)
+        vector = read_vector(body)
+        if self.dim not in (0, len(vector)):
+            raise ValueError(f"embeddings API answered a vector of {len(vector)} numbers; expected {self.dim}")
         self.dim = len(vector)
         return unit(vector)
+
+    async def _asked(self, text: str) -> bytes:
+        """The body of the answer. Packed ones are not unpacked: nobody asked for them, and few bytes may be many."""
+        asked = {"model": self._model, "input": text}
+        body = bytearray()
+        async with self._client.stream("POST", self._url, json=asked) as answer:
+            answer.raise_for_status()
+            if answer.headers.get("content-encoding", "identity") != "identity":
+                raise ValueError("embeddings API packed its answer, which was not asked for")
+            async for piece in answer.aiter_raw():
+                body += piece
+                if len(body) > MOST_BYTES:
+                    raise ValueError(f"embeddings API answered more than {MOST_BYTES} bytes")
+        return bytes(body)
 
     async def start(self) -> None:
         """Nothing is asked before the first look-up."""
 
     async def close(self) -> None:
         await self._client.aclose()
+
+
+def read_vector(body: bytes) -> Vector:
+    """The one vector of an answer, float32. Raises `ValueError` for anything that is no list of usual numbers: a truth
+    value or a text is none, and neither is NaN."""
+    found = orjson.loads(body)
+    data = found.get("data") if type(found) is dict else None
+    first = data[0] if type(data) is list and len(data) == 1 else None
+    numbers = first.get("embedding") if type(first) is dict else None
+    if type(numbers) is not list or not 1 <= len(numbers) <= MOST_DIM:
+        raise ValueError(f"embeddings API answered no single vector of 1 to {MOST_DIM} numbers")
+    if not all(type(number) in (int, float) and -LARGEST <= number <= LARGEST for number in numbers):
+        raise ValueError(
+            f"embeddings API answered a vector with what is no number of at most {LARGEST:g}"
+        )
+    if math.sqrt(sum(number * number for number in numbers)) < SHORTEST:
+        raise ValueError("embeddings API answered a vector without a direction")
+    return np.asarray(numbers, np.float32)
 
 
 class ServedEmbedder:

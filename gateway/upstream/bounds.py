@@ -24,11 +24,18 @@ SPARE_CHARS = 64
 """A short answer may be one long token."""
 SPARE_WORDS = 8
 """One word in so many more than there are tokens: a few vocabularies have tokens of two words."""
+ENDS = 16
+"""Tokens of a choice that no text shows: its role, its channels, its end."""
 ENVELOPE_BYTES = 1024
 """What a server may write around one token of a stream."""
 LOGPROB_BYTES = 512
 """What it may write for one entry of the log probabilities."""
+TEXT_BYTES = 32
+"""What it may write for the text of one token: JSON spells a character in up to 12 bytes."""
 SPARE_BYTES = 1024 * 1024
+SPARE_PARTS = 16_384
+FEW_BYTES = 65_536
+"""An event of so many is parsed without a look at its parts."""
 MOST_EVENT_BYTES = 8 * 1024 * 1024
 """Of one event, and of an answer that is not streamed: it is parsed at once."""
 
@@ -63,4 +70,12 @@ class Bounds:
 
     @property
     def event_bytes(self) -> int:
-        return min(self.answer_bytes, MOST_EVENT_BYTES)
+        entries = 0 if self.logprobs is None else 1 + self.logprobs
+        return min(SPARE_BYTES + self.choices * self.tokens * (TEXT_BYTES + entries * LOGPROB_BYTES), MOST_EVENT_BYTES)
+
+    @property
+    def event_parts(self) -> int:
+        """Brackets, braces and quotes of one event: a megabyte of them takes a hundred times as long to parse as a
+        megabyte of text."""
+        entries = 0 if self.logprobs is None else 1 + self.logprobs
+        return SPARE_PARTS + self.choices * self.tokens * (4 + entries * 16)

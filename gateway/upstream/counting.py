@@ -11,12 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gateway.accounts.estimates import CHARS_PER_TOKEN, fairly_read, most_read
-from gateway.upstream.bounds import CHARS_A_TOKEN, Bounds
+from gateway.upstream.bounds import CHARS_A_TOKEN, ENDS, Bounds
 from gateway.upstream.reader import Claim
 from plugins import Request, Usage
-
-ENDS = 16
-"""Tokens of a choice that no text shows: its role, its channels, its end."""
 
 
 class Length:

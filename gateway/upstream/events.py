@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from gateway.upstream.bounds import Bounds
+from gateway.upstream.bounds import FEW_BYTES, Bounds
 from plugins import SluicegateError
 
 DONE = b"[DONE]"
@@ -34,7 +34,7 @@ async def whole(pieces: AsyncIterator[bytes], bounds: Bounds) -> dict[str, Any]:
         body += piece
         if len(body) > bounds.event_bytes:
             raise Malformed(f"the server sent an answer of more than {bounds.event_bytes} bytes")
-    found = _parsed(bytes(body))
+    found = _parsed(bytes(body), bounds)
     choices = found.get("choices")
     if type(choices) is not list or not all(type(choice) is dict for choice in choices):
         raise Malformed("the server sent no chat completion")
@@ -60,7 +60,7 @@ async def chunks(pieces: AsyncIterator[bytes], bounds: Bounds) -> AsyncGenerator
             if data == DONE:
                 return
             if data:
-                yield _parsed(data)
+                yield _parsed(data, bounds)
         if rest:
             begun.append(rest)
             held += len(rest)
@@ -78,9 +78,11 @@ def _data(line: bytes) -> bytes:
     return line[5:].strip() if line.startswith(b"data:") else b""
 
 
-def _parsed(data: bytes) -> dict[str, Any]:
+def _parsed(data: bytes, bounds: Bounds) -> dict[str, Any]:
     """No number is NaN or infinite, no string holds half of a surrogate pair, nothing is deeper than 1024: the parser
     refuses them all. Whole numbers past 64 bits come as floats, which no reader takes for a whole number."""
+    if len(data) > FEW_BYTES and data.count(b"[") + data.count(b"{") + data.count(b'"') > bounds.event_parts:
+        raise Malformed("the server sent an event of more parts than were asked for")
     try:
         found = orjson.loads(data)
     except orjson.JSONDecodeError as error:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 from gateway.upstream.bounds import (
+    ENDS,
     HIGHEST_LOGPROB,
     LOWEST_LOGPROB,
     MOST_CALLS,
@@ -115,7 +116,7 @@ def _choice(sent: Mapping[str, Any], bounds: Bounds) -> Said:
         _text(delta, "reasoning_content") or _text(delta, "reasoning"),
         _calls(calls) if calls is not None else [],
         _reason(sent.get("finish_reason")),
-        _logprobs(logprobs, text, bounds.logprobs or 0) if logprobs is not None else (),
+        _logprobs(logprobs, text, bounds) if logprobs is not None else (),
     )
 
 
@@ -148,15 +149,16 @@ def _call(sent: Mapping[str, Any], place: int) -> CallPart:
     return CallPart(index, name, _text(function, "arguments"))
 
 
-def _logprobs(sent: Any, text: str, asked: int) -> tuple[TokenLogprob, ...]:
+def _logprobs(sent: Any, text: str, bounds: Bounds) -> tuple[TokenLogprob, ...]:
     """A token is at least a byte of the text, but for those that end it. Ids of another server's tokenizer are not
     told: -1."""
     entries = _object(sent, "logprobs").get("content")
     if entries is None:
         return ()
-    if type(entries) is not list or len(entries) > 4 * len(text) + 16:
-        raise Malformed("`logprobs.content` of the server is no list, or has more tokens than its text has bytes")
+    if type(entries) is not list or len(entries) > min(4 * len(text), bounds.tokens) + ENDS:
+        raise Malformed("`logprobs.content` of the server is no list, or longer than its text or `max_tokens`")
     found = []
+    asked = bounds.logprobs or 0
     for entry in entries:
         token, data, logprob = _token(entry, "logprobs.content[]")
         top = entry.get("top_logprobs")

@@ -236,6 +236,11 @@ BEYOND: dict[str, tuple[Act, dict[str, Any]]] = {
         {"tools": [LOOK]},
     ),
     "an endless line": (streams(b"data: " + b"x" * 9_000_000), {}),
+    "a flood of lists": (streams(b'data: {"choices":[],"x":[' + b"[]," * 300_000 + b"[]]}\n\n", END), {}),
+    "a flood of keys": (
+        streams(b'data: {"choices":[],' + b",".join(b'"%d":1' % i for i in range(90_000)) + b"}\n\n", END),
+        {},
+    ),
     "endless comments": (streams(*[b": x\n" * 100_000] * 30), {}),
 }
 
