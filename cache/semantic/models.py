@@ -142,9 +142,7 @@ def read_vector(body: bytes) -> Vector:
     if type(numbers) is not list or not 1 <= len(numbers) <= MOST_DIM:
         raise ValueError(f"embeddings API answered no single vector of 1 to {MOST_DIM} numbers")
     if not all(type(number) in (int, float) and -LARGEST <= number <= LARGEST for number in numbers):
-        raise ValueError(
-            f"embeddings API answered a vector with what is no number of at most {LARGEST:g}"
-        )
+        raise ValueError(f"embeddings API answered a vector with what is no number of at most {LARGEST:g}")
     if math.sqrt(sum(number * number for number in numbers)) < SHORTEST:
         raise ValueError("embeddings API answered a vector without a direction")
     return np.asarray(numbers, np.float32)

@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx
 import pytest
+from websockets.sync.client import connect
 
 from gateway.testing import TestApp
 from plugins import Outcome
@@ -412,6 +413,43 @@ def test_hanging_up_before_the_head_comes_is_charged_for_the_prompt(far: Place, 
     outcome = far.outcome(leave)
     assert (outcome.usage.prompt_tokens, outcome.usage.completion_tokens) == (len(PROMPT) // 4, 0)
     far.serves()
+
+
+@pytest.mark.parametrize("end", ["cancel", "close"])
+def test_a_web_socket_that_is_cancelled_before_the_head_comes_is_charged_for_the_prompt(far: Place, end: str) -> None:
+    far.server._acts[:] = [hangs]
+    asked = len(far.server.bodies)
+    body = {"model": "far", "messages": [{"role": "user", "content": PROMPT}], "max_tokens": 64}
+
+    def leave() -> None:
+        address = far.app.url.replace("http", "ws", 1) + "/v1/chat/completions/ws"
+        with connect(address, additional_headers=HEADS, proxy=None) as socket:
+            socket.send(json.dumps(body))
+            until(lambda: len(far.server.bodies) > asked)
+            if end == "cancel":
+                socket.send('{"type": "cancel"}')
+                while socket.recv(timeout=20) != "[DONE]":
+                    pass
+
+    assert far.outcome(leave).usage.prompt_tokens == len(PROMPT) // 4
+
+
+def test_a_prompt_that_one_server_took_and_another_answered_is_charged_for_both_as_far_as_was_reserved() -> None:
+    slow, quick = ScriptedServer(hangs), ScriptedServer(says("Hello"))
+    with running(slow) as first, running(quick) as second:
+        settings = {"allow_private": True, "retries": 0, "first_s": 0.3, "whole_s": 0.3}
+        models = {"far": {"url": first, **settings}, "near": {"url": second, **settings, "whole_s": 20.0}}
+        app = TestApp(
+            pipeline={"generate": ["upstream"], "record": ["ledger"]},
+            stages={"generate": {"upstream": {"models": models}}},
+            settings={"routing": {"models": {"far": {"fallback": ["near"]}}}},
+        )
+        with app:
+            body = {"model": "far", "messages": [{"role": "user", "content": PROMPT}], "max_tokens": 64}
+            assert app.client.post("/v1/chat/completions", json=body).status_code == 200
+            [outcome] = app.wait_for_outcomes(1)
+    assert outcome.usage.prompt_tokens == len(PROMPT) // 4 * 2
+    assert outcome.usage.completion_tokens == 7
 
 
 def test_hanging_up_in_the_middle_is_charged_for_what_came(far: Place) -> None:
