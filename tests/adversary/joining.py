@@ -6,13 +6,16 @@ import io
 import json
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from websockets.sync.client import connect
 
 from gateway.testing import TestApp
+from plugins import Job, Piece, RegistryLike
+from plugins.testing import ScriptedModel
+from plugins.testing.doubles import ScriptedGeneration
 from tests.gateway.upstream.servers import END, ScriptedServer, event, hangs, running, streams
 
 Said = dict[str, str]
@@ -54,6 +57,40 @@ def call(arguments: str = "{}", name: str | None = "look", index: int = 0) -> di
     return {"tool_calls": [{"index": index, "id": f"c{index}", "type": "function", "function": function}]}
 
 
+class Speaker(ScriptedModel):
+    """A generator of a stranger's: gives just the pieces that a test wants, on any channel."""
+
+    def __init__(self) -> None:
+        super().__init__(names=("far",))
+        self.pieces: list[Piece] = []
+
+    async def generate(self, job: Job) -> ScriptedGeneration:
+        return _Spoken(job, self.pieces)
+
+
+class _Spoken(ScriptedGeneration):
+    def __init__(self, job: Job, pieces: Sequence[Piece]) -> None:
+        super().__init__(job, (), "stop", 0.0)
+        self._given = pieces
+
+    async def __aiter__(self) -> AsyncIterator[Piece]:
+        for piece in self._given:
+            yield piece
+
+
+@contextmanager
+def behind(speaker: Speaker, action: str = "redact", **settings: Any) -> Iterator[TestApp]:
+    """A gateway with a rail around `speaker`."""
+    rails = {"moderate": {"blocklist": {"phrases": ["halberd", "project nightjar"], "action": action}}}
+
+    def register(registry: RegistryLike) -> None:
+        registry.add("generate", "speaker", lambda _: speaker)
+
+    slots = {"generate": ["speaker"], "moderate": ["blocklist"]}
+    with TestApp(register, pipeline=slots, stages=rails, names=("far",), settings=settings) as app:
+        yield app
+
+
 @contextmanager
 def between(liar: Liar, *, action: str = "redact", **settings: Any) -> Iterator[TestApp]:
     """A gateway with three rails in front of `liar`."""
@@ -90,6 +127,12 @@ def of_chat(bodies: Iterable[dict[str, Any]]) -> Said:
                 said["names"] += made["function"].get("name") or ""
                 said[f"arguments{made.get('index', 0):03}"] += made["function"].get("arguments") or ""
     return _in_order(said)
+
+
+def completions(app: TestApp, stream: bool, with_tool: bool, **fields: Any) -> tuple[Said, str]:
+    raw = app.client.post("/v1/completions", json={"model": "far", "prompt": "hi", "stream": stream, **fields}).text
+    bodies = _events(raw) if stream else [json.loads(raw)]
+    return {"content": "".join(c["text"] for body in bodies for c in body.get("choices", ()))}, raw
 
 
 def responses(app: TestApp, stream: bool, with_tool: bool, **fields: Any) -> tuple[Said, str]:

@@ -12,15 +12,19 @@ import httpx
 import pytest
 
 from gateway.testing import TestApp
+from plugins import Piece
 from tests.adversary.joining import (
     NAMES,
     WAYS,
     Dialect,
     Liar,
+    Speaker,
     batch,
+    behind,
     between,
     call,
     chat,
+    completions,
     messages,
     of_chat,
     responses,
@@ -44,6 +48,11 @@ def app(liar: Liar, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestAp
 
 
 ways = pytest.mark.parametrize("way", WAYS, ids=NAMES)
+BODIES_OF_CHAT = [found for found in zip(WAYS, NAMES, strict=True) if found[0][0] not in (responses, messages)]
+ways_of_chat = pytest.mark.parametrize(
+    "way", [way for way, _ in BODIES_OF_CHAT], ids=[name for _, name in BODIES_OF_CHAT]
+)
+"""Those whose body is that of a chat completion."""
 
 
 def with_between(parts: Sequence[str], other: dict[str, Any]) -> list[dict[str, Any]]:
@@ -83,12 +92,10 @@ def test_a_phrase_with_a_call_between_its_parts_is_one_phrase(
     assert "berd" not in raw
 
 
-@ways
+@ways_of_chat
 def test_a_number_in_json_with_thoughts_inside_is_one_number(
     app: TestApp, liar: Liar, way: tuple[Dialect, bool]
 ) -> None:
-    if way[0] not in (chat, batch) and way[0].__name__ != "socket":
-        pytest.skip("asked for in another way there, and the same window")
     liar.says(say('{"a":"4111 1111 '), think("x"), say('1111 1111"}'))
     said, raw = way[0](app, way[1], False, response_format={"type": "json_object"})
     assert json.loads(said["content"]) == {"a": "[REDACTED]"}
@@ -104,20 +111,70 @@ def test_thoughts_with_content_between_are_one_text(app: TestApp, liar: Liar, wa
     assert said["reasoning"] == "the [REDACTED] is"
 
 
+@pytest.fixture(scope="module")
+def speaker() -> Speaker:
+    return Speaker()
+
+
+@pytest.fixture(scope="module")
+def spoken(speaker: Speaker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestApp]:
+    with behind(speaker, batches={"path": str(tmp_path_factory.mktemp("spoken"))}) as found:
+        yield found
+
+
 @ways
-def test_arguments_of_two_calls_in_turns_are_two_texts(app: TestApp, liar: Liar, way: tuple[Dialect, bool]) -> None:
-    liar.says(
-        call('{"a": "the hal', index=0),
-        call('{"b": "pro', index=1),
-        call('berd is"}', name=None, index=0),
-        call('ject nightjar"}', name=None, index=1),
-        reason="tool_calls",
-    )
-    said, raw = way[0](app, way[1], True)
+def test_arguments_of_two_calls_in_turns_are_two_texts(
+    spoken: TestApp, speaker: Speaker, way: tuple[Dialect, bool]
+) -> None:
+    def part(text: str, number: int, tool: str | None = None) -> Piece:
+        return Piece(0, text, channel="tool_arguments", call=number, tool=tool)
+
+    speaker.pieces = [
+        part('{"a": "the hal', 0, "look"),
+        part('{"b": "pro', 1, "look"),
+        part('berd is"}', 0),
+        part('ject nightjar"}', 1),
+        Piece(0, finish_reason="tool_calls"),
+    ]
+    said, raw = way[0](spoken, way[1], True)
     assert "berd" not in raw
     assert "nightjar" not in raw
     assert said["names"] == "looklook"
-    assert said["arguments"].count("[REDACTED]") == 2
+    assert said["arguments"].replace(" ", "") == '{"a":"the[REDACTED]is"}{"b":"[REDACTED]"}'
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_raw_completion_is_its_content_alone(spoken: TestApp, speaker: Speaker, stream: bool) -> None:
+    """What a generator says on other channels is not joined to it, streamed or whole."""
+    thought = Piece(0, "hmm", channel="reasoning")
+    speaker.pieces = [Piece(0, "the hal"), thought, Piece(0, "berd"), thought, Piece(0, " is", finish_reason="stop")]
+    said, raw = completions(spoken, stream, False)
+    assert said["content"] == "the [REDACTED] is"
+    assert "hmm" not in raw
+
+
+@ways
+@pytest.mark.parametrize("channel", ["tool_name", "refusal", "prose"])
+def test_what_comes_on_no_channel_of_pieces_does_not_leave(
+    spoken: TestApp, speaker: Speaker, way: tuple[Dialect, bool], channel: Any
+) -> None:
+    speaker.pieces = [Piece(0, "ok "), Piece(0, "sesame", channel=channel), Piece(0, finish_reason="stop")]
+    _, raw = way[0](spoken, way[1], False)
+    assert "sesame" not in raw
+    assert "generation_failed" in raw or '"api_error"' in raw
+
+
+@ways
+def test_a_text_that_was_called_whole_does_not_go_on(
+    spoken: TestApp, speaker: Speaker, way: tuple[Dialect, bool]
+) -> None:
+    """What was held of it has left, so that a rest cannot be judged with it."""
+    over = Piece(0, "the hal", channel="reasoning", ends=True)
+    speaker.pieces = [over, Piece(0, "ok"), Piece(0, "berd", channel="reasoning"), Piece(0, finish_reason="stop")]
+    said, raw = way[0](spoken, way[1], False)
+    assert "berd" not in raw
+    assert said.get("reasoning", "") in ("the hal", "")
+    assert "generation_failed" in raw or '"api_error"' in raw
 
 
 @ways
@@ -130,13 +187,11 @@ def test_a_block_in_any_text_ends_the_choice(liar: Liar, way: tuple[Dialect, boo
     assert "never" not in raw
 
 
-@ways
+@ways_of_chat
 def test_the_name_of_a_call_is_screened_before_the_call_opens(
     app: TestApp, liar: Liar, way: tuple[Dialect, bool]
 ) -> None:
     """Also where the caller itself named the tool so."""
-    if way[0] not in (chat, batch) and way[0].__name__ != "socket":
-        pytest.skip("asked for in another way there, and the same window")
     tool = {"type": "function", "function": {"name": "halberd", "parameters": {"type": "object"}}}
     liar.says(say("ok"), call('{"a": 1}', name="halberd"), reason="tool_calls")
     said, raw = way[0](app, way[1], True, tools=[tool])
