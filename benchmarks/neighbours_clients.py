@@ -24,8 +24,7 @@ FORMAT = {"type": "json_schema", "json_schema": {"name": "found", "schema": SCHE
 
 
 async def well_behaved(url: str, rate: float, seconds: float, texts: Sequence[str]) -> dict[str, float]:
-    """Requests begin when their time has come, whether those before have ended or not. Each is of its own text, so that
-    no cache answers."""
+    """Requests begin when their time has come, whether those before have ended or not; no cache answers."""
     callers = Callers(url, texts or TEXTS)
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(60), headers=_key()) as session:
         began, tasks = time.monotonic(), []
@@ -47,7 +46,8 @@ class Callers:
     async def ask(self, session: aiohttp.ClientSession, number: int) -> None:
         body: dict[str, Any] = {
             "model": "bundled",
-            "messages": [{"role": "user", "content": f"{next(self._texts)} ({number}, {time.time_ns()})"}],
+            "messages": [{"role": "user", "content": next(self._texts)}],
+            "sluicegate": {"cache": False},
             "max_tokens": 24,
             "stream": True,
         }

@@ -11,6 +11,9 @@ from cache.key import cache_key
 from cache.semantic.tier import Probe, Trial
 from plugins.contract import Answer, CacheKey, Caller, Request, Usage
 
+MAX_COMPARED_CHARS = 8192
+"""Longer questions are answered exactly or not at all: their vectors would take long, and say little."""
+
 
 @dataclass(frozen=True, slots=True)
 class Question:
@@ -78,7 +81,8 @@ def question_of(
     threshold: float | None = None,
 ) -> Question:
     """As `cache_key`; `tags` are what the answer can be withdrawn by later, and no part of the key. `semantic` asks for
-    the semantic tier too; it is heeded for one choice without logprobs and a last message that is the user's. Whether
+    the semantic tier too; it is heeded for one choice without logprobs and a last message that is the user's, and not
+    too long. Whether
     the likeliest token is always taken, the caller must know: text that is drawn has no business there. Raises
     `ValueError` for too many tags."""
     parts: dict[str, Any] = {
@@ -93,7 +97,7 @@ def question_of(
     if not semantic or request.n != 1 or request.sampling.logprobs is not None or not request.messages:
         return Question(key, labels)
     last = request.messages[-1]
-    if last.role != "user":
+    if last.role != "user" or len(last.content) > MAX_COMPARED_CHARS:
         return Question(key, labels)
     rest = replace(request, messages=(*request.messages[:-1], replace(last, content="")))
     return Question(key, labels, cache_key(rest, caller, **parts).digest, last.content, threshold)

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 import orjson
 
 from gateway.upstream.model import is_remote
-from plugins import ContextLengthExceeded, Message, Request, ServedModel
+from plugins import ContextLengthExceeded, Message, Request, RequestError, Sampling, ServedModel
 
 SHORT = 4096
 """Characters of messages that are not worth a look: what is tokenised of them is soon refused."""
@@ -23,6 +23,9 @@ COMPOSED = 4
 WINDOW_CHARS = 32_768
 USUAL_CHARS = 8
 """Of a token: more than any common text has."""
+MAX_MARK_CHARS = 16_384
+"""Of all stop strings of a request, and of all its forbidden words."""
+MAX_BIASES = 8192
 SURE = 1.25
 """Windows cut tokens apart: refused is only what counts so many times what the model reads."""
 
@@ -76,6 +79,19 @@ class Lengths:
             return None
         counted = count_tokens(model.tokenizer, text, int(SURE * most))
         return f"more than {counted}" if counted > SURE * most else None
+
+
+def check_sampling(sampling: Sampling) -> None:
+    """Raises `RequestError` for stop strings, forbidden words or biases that would take long to look up."""
+    if not (sampling.bad_words or sampling.stop or sampling.logit_bias):
+        return
+    for name, texts in (("bad_words", sampling.bad_words), ("stop", sampling.stop)):
+        if (chars := sum(map(len, texts))) > MAX_MARK_CHARS:
+            raise RequestError(f"`{name}` has {chars} characters, at most {MAX_MARK_CHARS} are read", param=name)
+    if len(sampling.logit_bias) > MAX_BIASES:
+        raise RequestError(
+            f"`logit_bias` has {len(sampling.logit_bias)} entries, at most {MAX_BIASES} are read", param="logit_bias"
+        )
 
 
 def size_of(request: Request) -> int:

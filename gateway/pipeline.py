@@ -19,7 +19,7 @@ from opentelemetry import context as otel
 from gateway.breaches import Breaches
 from gateway.exchange import Delta, Exchange
 from gateway.judging import Judgement, judge
-from gateway.lengths import SHORT, size_of
+from gateway.lengths import SHORT, check_sampling, size_of
 from gateway.moderation import PENDING, REFUSAL
 from gateway.rails import arm
 from gateway.restoring import Restoring, with_values
@@ -118,6 +118,7 @@ class Pipeline:
     async def _expand(self, exchange: Exchange) -> None:
         """What no model here could read goes no further; templates and documents become messages."""
         stages, request = exchange.pinned, exchange.request
+        check_sampling(request.sampling)
         stages.lengths.check(request.messages, stages.generate[1].models.values())
         if request.parts is not None:
             size = request.nbytes

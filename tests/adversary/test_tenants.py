@@ -165,6 +165,25 @@ def test_more_values_or_messages_than_the_settings_allow_are_a_413(
     assert max(took) < LAG_S
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("stop", ["x" * 400_000] * 16),
+        ("bad_words", ["word " * 10_000] * 100),
+        ("logit_bias", {str(i): 1 for i in range(9_000)}),
+    ],
+    ids=["stop", "bad_words", "logit_bias"],
+)
+def test_what_steers_the_draw_is_bounded_before_it_is_looked_up(
+    house: RunningGateway, monkeypatch: pytest.MonkeyPatch, field: str, value: Any
+) -> None:
+    tokenised = Tokenised(house, monkeypatch)
+    answer = post(house, CHAT, asked("hello", **{field: value}))
+    assert answer.status_code == 400, answer.text[:300]
+    assert answer.json()["error"]["param"] == field
+    assert tokenised.chars == 0
+
+
 def test_a_body_of_empty_lists_makes_none_of_them(house: RunningGateway) -> None:
     """Parsed, these 8 MB would hold the interpreter for a second."""
     body = b'{"model":"bundled","messages":[' + b"[]," * 2_600_000 + b"[]]}"
