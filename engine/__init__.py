@@ -10,6 +10,7 @@ from engine.model import LoadedModel, load_model
 from engine.progress import LoadProgress
 from engine.prompt import RESERVED_VARIABLES, render_chat, schema_sketch
 from engine.settings import EngineSettings, ModelSettings
+from engine.stopping import StopWatch
 from plugins.compiled import forget_stale as _forget_stale
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "LoadProgress",
     "LoadedModel",
     "ModelSettings",
+    "StopWatch",
     "load_model",
     "render_chat",
     "schema_sketch",

@@ -7,12 +7,13 @@ Only what may still be the beginning of a mark is held. Blanks around calls and 
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Literal
 
 from gateway.shape import CALL, CALLED, THINK, THOUGHT, Shape
-from plugins import Channel, GenerationFailed, Piece
+from plugins import Channel, GenerationFailed, Piece, TokenLogprob
 
 _HEAD = re.compile(r'\s*\{"name": "([^"\\]+)", "arguments":\s*(?=\S)')
 _LONGEST_HEAD = 256
@@ -22,11 +23,15 @@ Place = Literal["start", "opened", "thoughts", "gap", "answer", "head", "argumen
 class Regions:
     """One choice. Mutable; fed from the event loop."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: Shape, *, logprobs: bool = False) -> None:
+        """`logprobs`: pieces come with them, and those of the answer's tokens go on."""
         self._calls = shape.calls
         self._place: Place = {"none": "answer", "asked": "start", "begun": "opened"}[shape.thoughts]  # type: ignore[assignment]
         self._call = -1
         self._held = ""
+        self._entries: deque[tuple[int, TokenLogprob]] | None = deque() if logprobs else None
+        """Where in the output, in bytes, a token begins."""
+        self._fed = self._spelled = 0  # bytes of text, and of tokens with an entry
         self.thought_tokens = 0
         """Tokens that ended inside the thoughts."""
 
@@ -35,6 +40,8 @@ class Regions:
         where a call is not spelled as the grammar demands, which only a model that obeys none can do."""
         if self._place in ("start", "opened", "thoughts"):
             self.thought_tokens += len(piece.token_ids)
+        if self._entries is not None:
+            self._note(piece, self._entries)
         self._held += piece.text
         found = [part for part in self._parts(piece.index) if part.text or part.tool or part.ends]
         if piece.finish_reason is None:
@@ -44,6 +51,28 @@ class Regions:
             raise GenerationFailed(f"the model stopped in the middle of its {self._place}; nothing of it is usable")
         last = self._piece(piece.index, self._rest(), finish_reason=ending)
         return [*found, replace(last, closed=piece.closed)]
+
+    def _note(self, piece: Piece, entries: deque[tuple[int, TokenLogprob]]) -> None:
+        """Tokens that spell their piece lie where it does; else where those before them end."""
+        text = _bytes(piece.text)
+        if b"".join(entry.data for entry in piece.logprobs) == text:
+            self._spelled = self._fed
+        for entry in piece.logprobs:
+            entries.append((self._spelled, entry))
+            self._spelled += len(entry.data)
+        self._fed += len(text)
+
+    def _entries_of(self, text: str) -> tuple[TokenLogprob, ...]:
+        """Of tokens that begin in `text`, with which what is held begins."""
+        if not self._entries or not text:
+            return ()
+        start = self._fed - len(_bytes(self._held))
+        end, found = start + len(_bytes(text)), []
+        while self._entries and self._entries[0][0] < end:
+            at, entry = self._entries.popleft()
+            if at >= start:
+                found.append(entry)
+        return tuple(found)
 
     def _rest(self) -> str:
         """What is left where the output ends; a mark that was being written is nobody's text."""
@@ -125,8 +154,9 @@ class Regions:
         """Text up to `end`; blanks there wait, for they may come before a mark."""
         if self._place != "answer" or self._calls:
             end = len(self._held[:end].rstrip())
-        text, self._held = self._held[:end], self._held[end:]
-        yield self._piece(index, text)
+        piece = self._piece(index, self._held[:end])
+        self._held = self._held[end:]
+        yield piece
 
     def _piece(
         self,
@@ -146,12 +176,17 @@ class Regions:
         return Piece(
             index,
             text,
+            logprobs=self._entries_of(text) if channel == "content" else (),
             finish_reason=finish_reason,  # type: ignore[arg-type]
             channel=channel,
             call=call,
             tool=tool,
             ends=ends,
         )
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _open_end(text: str, mark: str) -> int:

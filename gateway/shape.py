@@ -49,13 +49,6 @@ def shape_of(request: Request, prompt: Prompt) -> Shape:
 
 
 def _check(request: Request) -> None:
-    for given, name in ((request.sampling.stop, "stop"), (request.sampling.logprobs is not None, "logprobs")):
-        if given:
-            raise RequestError(
-                f"`{name}` does not go together with `tools` or reasoning, whose text is no answer; leave it out",
-                param=name,
-                code="unsupported_parameter",
-            )
     if request.constraint is not None and request.constraint.kind == "structural_tag":
         raise RequestError(
             "`structural_tag` describes the whole output, so that tools and reasoning have no place in it",

@@ -10,9 +10,10 @@ import contextlib
 import logging
 import time
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cache import Made, Question, TieredCache
+from gateway.content_stops import ContentStops
 from gateway.exchange import Delta, Exchange
 from gateway.lengths import Lengths, size_of
 from gateway.moderation import Moderation
@@ -49,6 +50,7 @@ from plugins import (
     Recorder,
     Reuse,
     Router,
+    Sampling,
 )
 
 log = logging.getLogger("sluicegate.pipeline")
@@ -225,7 +227,7 @@ class Slots:
                 request_id=request.id,
                 model=exchange.served.name,
                 prompt=prompt,
-                sampling=request.sampling,
+                sampling=_drawn(exchange),
                 grammar=exchange.grammar,
                 n=request.n,
                 tenant=exchange.caller.tenant,
@@ -302,7 +304,9 @@ def _pieces(exchange: Exchange) -> AsyncIterable[Piece]:
 
 
 async def _by_region(exchange: Exchange, generation: Generation) -> AsyncIterator[Piece]:
-    regions = [Regions(exchange.shape) for _ in range(exchange.request.n)]
+    asked = exchange.request.sampling
+    regions = [Regions(exchange.shape, logprobs=asked.logprobs is not None) for _ in range(exchange.request.n)]
+    stops = [ContentStops(asked) for _ in range(exchange.request.n)] if asked.stop else None
     pieces = aiter(generation)
     try:
         async for piece in pieces:
@@ -310,8 +314,18 @@ async def _by_region(exchange: Exchange, generation: Generation) -> AsyncIterato
                 yield piece
                 continue
             for part in regions[piece.index].feed(piece):
-                yield part
+                if stops is None:
+                    yield part
+                    continue
+                for left in stops[piece.index].feed(part):
+                    yield left
             exchange.thought_tokens = sum(region.thought_tokens for region in regions)
     finally:
         if isinstance(pieces, AsyncGenerator):
             await pieces.aclose()
+
+
+def _drawn(exchange: Exchange) -> Sampling:
+    """How the engine draws. Stop strings are kept from it where the output is not all answer (`ContentStops`)."""
+    asked = exchange.request.sampling
+    return asked if exchange.shape.is_plain or not asked.stop else replace(asked, stop=())

@@ -228,8 +228,6 @@ def test_every_field_that_openai_knows_is_heeded_refused_or_told(app: TestApp, p
         (CHAT, {"sluicegate": {"variables": {"a": 1}}}, "sluicegate.variables"),
         (RESPONSES, {"sluicegate": {"context_tokens": 5}}, "sluicegate.context_tokens"),
         (RESPONSES, {"stream_options": {"include_obfuscation": True}}, "stream_options"),
-        (RESPONSES, {"tools": [{"type": "function", "name": "f"}], "top_logprobs": 2}, "top_logprobs"),
-        (MESSAGES, {"tools": [{"name": "f", "input_schema": {}}], "stop_sequences": ["x"]}, "stop_sequences"),
         (MESSAGES, {"sluicegate": {"grammar": {"whitespace": " "}}}, "sluicegate.grammar"),
         (COMPLETIONS, {"early_stopping": True}, "early_stopping"),
         ("/v1/embeddings", {"sluicegate": {"explain": True}}, "sluicegate"),

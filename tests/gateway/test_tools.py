@@ -229,8 +229,6 @@ def test_what_a_tool_said_cannot_end_its_turn() -> None:
         ({"tools": [WEATHER, WEATHER]}, "tools.1"),
         ({"tools": [{"type": "function", "function": {"name": "a b"}}]}, "tools.0"),
         ({"tools": [{"type": "custom", "custom": {"name": "x"}}]}, "tools"),
-        ({"stop": ["x"]}, "stop"),
-        ({"logprobs": True}, "logprobs"),
         ({"messages": [{"role": "tool", "content": "x"}]}, "messages.0"),
     ],
 )
