@@ -44,7 +44,7 @@ async def measure(make: Any, limit: int) -> dict[str, float]:
     house = House(load(overrides={"prompts": {"templates": templates}, "pipeline": {"screen": []}}), {})
     await house.start()
     transport = httpx.ASGITransport(create_app(house.settings, house=house))
-    async with httpx.AsyncClient(transport=transport, base_url="http://gateway", timeout=60) as client:
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=60) as client:
         for number in range(limit):
             body = {"model": "bundled", "max_tokens": 4, "temperature": 0, **make(number)}
             answer = await client.post("/v1/chat/completions", json=body)

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 
 from gateway.accounts.gate import KeyGate
+from gateway.addressed import Addressed, OwnNames
 from gateway.admin import admin_routes
 from gateway.api import add_docs_page, add_error_handlers, api_routes, describe
 from gateway.api.direct import Direct, endpoints_of
@@ -19,9 +20,11 @@ from gateway.settings import Settings
 
 
 def create_app(settings: Settings, environ: Mapping[str, str] | None = None, house: House | None = None) -> FastAPI:
-    """Build the application. Models load beside the event loop: `/healthz` answers from the beginning."""
+    """Build the application. Models load beside the event loop: `/healthz` answers from the beginning.
+    Raises `ConfigurationError`."""
     check()
     built = house or House(settings, environ or {})
+    own = OwnNames.of(settings.server)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -36,6 +39,7 @@ def create_app(settings: Settings, environ: Mapping[str, str] | None = None, hou
         version="0.1.0",
         lifespan=lifespan,
         docs_url=None,
+        openapi_url=None,  # ours asks for a key where there are keys
         redoc_url=None,
         telemetry={"tracing": False, "metrics": False, "logs": False},  # ours say more, for less
     )
@@ -44,9 +48,10 @@ def create_app(settings: Settings, environ: Mapping[str, str] | None = None, hou
     app.include_router(admin_routes(built))
     add_error_handlers(app)
     describe(app)
-    add_docs_page(app)
+    add_docs_page(app, built)
     app.add_middleware(Direct, endpoints=endpoints_of(routes))
     app.add_middleware(KeyGate, accounts=built.accounts)
     app.add_middleware(BodyLimit, max_bytes=settings.server.max_body_bytes, body_s=settings.server.body_s)
+    app.add_middleware(Addressed, own=own, keyed=lambda: built.closed_to_strangers)
     app.add_middleware(RequestId)
     return app

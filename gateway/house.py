@@ -171,6 +171,11 @@ class House:
         """Nobody is served without a key."""
         return self.accounts.keyring.required
 
+    @property
+    def closed_to_strangers(self) -> bool:
+        """No route that does anything serves whoever has no key: there are keys, and the door asks for them."""
+        return self.keyed and "api-keys" in self.settings.pipeline.admit
+
     def check_store(self) -> None:
         """Raises `RequestError` where keys have no place to be kept."""
         if not (self.settings.accounts.path or self.settings.accounts.url):
@@ -200,6 +205,7 @@ class House:
                 if hasattr(stage, "stats"):
                     self.metrics.watch(stage.stats, _prefix(slot, name, first=stage is stages[0][1]))
         self.metrics.watch(self.places.stats, "routing_")
+        self.metrics.watch(self.batches.stats, "batches_")
         self.metrics.watch(self.shadows.stats, "shadow_")
         self.metrics.watch(self.work.stats)
         bind_embedders(self.caches, self.pipeline.stages.generate[1])

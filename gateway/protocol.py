@@ -15,6 +15,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from gateway.corked import Corked
 from gateway.leaving import EXTENSION, Leaving
+from gateway.names import TARGET
 from gateway.settings import ServerSettings
 
 
@@ -62,6 +63,8 @@ def guarded_protocol(settings: ServerSettings) -> type[HttpToolsProtocol]:
         def on_headers_complete(self) -> None:
             _stop(self._head)
             self._head = None
+            if not self.url.startswith(b"/"):
+                self.scope["extensions"][TARGET] = self.url  # type: ignore[assignment]
             super().on_headers_complete()
 
         def on_message_complete(self) -> None:

@@ -41,6 +41,10 @@ class ServerSettings:
     """How long its body may take."""
     stall_s: float = 60.0
     """How long a client may take nothing of what was sent before its connection is dropped."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Names, with or without a port, that a gateway without keys answers to besides loopback's."""
+    allowed_origins: tuple[str, ...] = ()
+    """Origins (`https://NAME`) whose pages may use a gateway without keys, and open a socket to any."""
     shed_s: float = 0.0
     """Interactive requests that would wait longer than this for their first text get a 503 instead; 0 = all wait."""
 
@@ -130,6 +134,10 @@ class ReviewSettings:
     keep_s: float = 604_800.0
     """How long a decided item can be fetched."""
     max_pending: int = 10_000
+    max_reports: int = 1000
+    """False positives of a tenant that are kept; 0 = any number."""
+    max_report_bytes: int = 16 * 1024**2
+    """And the bytes of their texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +252,15 @@ class BatchSettings:
     concurrency: int = 8
     """Requests of all batches together that run at a time."""
     keep_days: int = 30
-    """Files older than this are removed at the next start, unless a batch still reads them."""
+    """Files and ended batches older than this are removed, unless an open batch still reads them."""
+    max_files: int = 1000
+    """Files that a tenant may keep, uploads and results together; 0 = any number."""
+    max_bytes: int = 1024**3
+    """And their bytes."""
+    max_open: int = 100
+    """Batches of a tenant that are open at the same time."""
+    min_free_bytes: int = 256 * 1024**2
+    """What has to stay free on the disk: below it nothing is uploaded and no batch begun."""
 
 
 @dataclass(frozen=True, slots=True)

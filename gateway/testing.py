@@ -137,7 +137,7 @@ class TestApp:
     async def __aenter__(self) -> TestApp:
         await self.house.start()
         self._raise_failure()
-        self.client = httpx.AsyncClient(transport=httpx.ASGITransport(self.app), base_url="http://gateway")
+        self.client = httpx.AsyncClient(transport=httpx.ASGITransport(self.app), base_url="http://localhost")
         return self
 
     async def __aexit__(self, *error: object) -> None:

@@ -9,6 +9,8 @@
     │   ├── PermissionDenied        403
     │   ├── NotFound                404
     │   ├── RequestTooLarge         413
+    │   ├── QuotaExceeded           413, what a tenant keeps here has reached its quota
+    │   ├── UnsupportedMediaType    415
     │   ├── RateLimited             429, with `retry_after_s`
     │   ├── ContextLengthExceeded   400
     │   ├── ContentBlocked          400, an input rail refused the request
@@ -23,6 +25,7 @@
         ├── Overloaded              503, with `retry_after_s`
         │   └── BooksUnavailable    503, what is used cannot be written down, or who asks cannot be read
         ├── ModelLoadError          a checkpoint that the engine cannot serve, with the reason
+        ├── StorageFailed           507, a disk does not take what has to be kept; with `retry_after_s`
         ├── UpstreamFailed          502, another server that runs a model did not answer as it should
         ├── DeadlineExceeded        504, the time that a request was given ran out
         ├── GenerationFailed        500, one request's generation broke
@@ -97,6 +100,18 @@ class NotFound(RequestError):
 class RequestTooLarge(RequestError):
     code = "request_too_large"
     status = 413
+
+
+class QuotaExceeded(RequestError):
+    """The message says which quota, and what to remove."""
+
+    code = "quota_exceeded"
+    status = 413
+
+
+class UnsupportedMediaType(RequestError):
+    code = "unsupported_media_type"
+    status = 415
 
 
 class RateLimited(RequestError):
@@ -198,6 +213,17 @@ class BooksUnavailable(Overloaded):
     """Keys, limits or usage cannot be read or written now: a full disk, a store that is gone. Nothing was charged."""
 
     code = "books_unavailable"
+
+
+class StorageFailed(ServiceError):
+    """Nothing was kept; the same call may be made again once there is room."""
+
+    code = "insufficient_storage"
+    status = 507
+
+    def __init__(self, message: str, *, retry_after_s: float = 30.0) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
 
 
 class ModelLoadError(ServiceError):

@@ -160,7 +160,8 @@ class Accounts:
     async def admit(self, request: Request, caller: Caller) -> None:
         """`reserve`, once leases cover it where limits are shared. Raises `Overloaded` where that cannot be told, and
         `BooksUnavailable` where what is used could not be written down."""
-        self.health.check()
+        if request.n:  # who has to write nothing down may come while the disk is full: to make room, for one
+            self.health.check()
         self._directory.check(caller)
         meters = [meter for meter in self.meters_of(caller) if isinstance(meter, SharedMeter)]
         if meters:
@@ -168,7 +169,8 @@ class Accounts:
         self.reserve(request, caller)
 
     def reserve(self, request: Request, caller: Caller) -> None:
-        """Count the request against every limit of its key and team, at what it may use; `settle` puts it right.
+        """Count the request against every limit of its key and team, at what it may use; `settle` puts it right. One
+        with `n` 0 generates nothing: it is counted, and over.
         Raises `RateLimited`, `RequestError` where it can never fit, or `BooksUnavailable`; then nothing was counted."""
         meters = self.meters_of(caller)
         now_s = time.time()
@@ -179,6 +181,10 @@ class Accounts:
         except (RateLimited, RequestError) as error:
             self.refusals[error.code] = self.refusals.get(error.code, 0) + 1
             raise
+        if not request.n:
+            for meter in meters:
+                meter.settle(meter.take(need, now_s), 0, 0, now_s)
+            return
         model = name_of(request.model)
         key = UsageKey(day_of(now_s), caller.key_id or "", caller.team or "", self._features.of(request), model)
         if self.journal is not None:

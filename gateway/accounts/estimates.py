@@ -26,6 +26,8 @@ ContextLength = Callable[[str], int | None]
 def need_of(request: Request, prices: Prices, context_of: ContextLength, *, budgeted: bool) -> Need:
     """`tokens` is a fair guess. `nanos`, only worked out where somebody has a budget, is never too low: no tokenizer
     makes more tokens of a text than it has bytes, and no answer outgrows the model's context."""
+    if not request.n:  # a call that generates nothing
+        return Need(0, 0, seats=0)
     asked = request.sampling.max_tokens
     context = context_of(request.model) or UNKNOWN_CONTEXT
     choices = _choices(request)

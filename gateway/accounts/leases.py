@@ -102,15 +102,15 @@ class SharedMeter:
             raise RateLimited(told, retry_after_s=self._seconds if what == "seats" else max(1.0, lease.wait_s))
 
     def take(self, need: Need, now_s: float) -> Taken:
-        self._running += 1
+        self._running += need.seats
         for what, amount in self._wanted(need):
             if what != "seats":
                 self._leases[what].amount -= amount
         return Taken(self, need, int(self._leases["tokens"].label or 0), now_s)
 
     def settle(self, taken: Taken, tokens: int, nanos: int, now_s: float) -> None:
-        self._running -= 1
-        self._seconds += 0.1 * (now_s - taken.since_s - self._seconds)
+        self._running -= taken.need.seats
+        self._seconds += 0.1 * (now_s - taken.since_s - self._seconds) * taken.need.seats
         if self.limits.tokens_per_minute is not None:
             self._amend("tokens", str(taken.slot), taken.need.tokens - tokens)
         for what, limit in (("day", self.limits.budget_day), ("month", self.limits.budget_month)):
@@ -150,7 +150,7 @@ class SharedMeter:
     def _wanted(self, need: Need) -> list[tuple[str, int]]:
         limits = self.limits
         found = [
-            ("seats", self._running + 1, limits.concurrency),
+            ("seats", self._running + 1, limits.concurrency if need.seats else None),
             ("requests", 1, limits.requests_per_minute),
             ("tokens", need.tokens, limits.tokens_per_minute),
             ("day", need.nanos, limits.budget_day),

@@ -17,10 +17,11 @@ USUAL_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What a request may use: `tokens` as well as can be told, `nanos` at most."""
+    """What a request may use: `tokens` as well as can be told, `nanos` at most; `seats` 0 where nothing runs for it."""
 
     tokens: int
     nanos: int
+    seats: int = 1
 
 
 @dataclass(slots=True)
@@ -76,20 +77,20 @@ class Meter:
     def check(self, need: Need, now_s: float) -> None:
         """Raises `RateLimited` that says when it will fit, or `RequestError` where it never will."""
         limits = self.limits
-        if limits.concurrency is not None and self._running >= limits.concurrency:
+        if need.seats and limits.concurrency is not None and self._running >= limits.concurrency:
             raise RateLimited(
                 f"{self.name} runs {self._running} requests, as many as it may at once; wait until one has ended",
                 retry_after_s=max(1.0, self._seconds / max(1, self._running)),
             )
         if self._requests is not None:
             self._check_rate(self._requests, 1, "requests", now_s)
-        if self._tokens is not None:
+        if self._tokens is not None and need.tokens:
             self._check_rate(self._tokens, need.tokens, "tokens", now_s)
         for spend in self._spends():
             self._check_budget(spend, need, now_s)
 
     def take(self, need: Need, now_s: float) -> Taken:
-        self._running += 1
+        self._running += need.seats
         if self._requests is not None:
             self._requests.add(1, now_s)
         slot = self._tokens.add(need.tokens, now_s) if self._tokens is not None else 0
@@ -98,8 +99,8 @@ class Meter:
         return Taken(self, need, slot, now_s)
 
     def settle(self, taken: Taken, tokens: int, nanos: int, now_s: float) -> None:
-        self._running -= 1
-        self._seconds += 0.1 * (now_s - taken.since_s - self._seconds)
+        self._running -= taken.need.seats
+        self._seconds += 0.1 * (now_s - taken.since_s - self._seconds) * taken.need.seats
         if self._tokens is not None:
             self._tokens.amend(taken.slot, tokens - taken.need.tokens, now_s)
         for spend in self._spends():

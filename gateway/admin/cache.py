@@ -8,7 +8,8 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from cache import LABEL_KINDS, label
-from gateway.admin.guard import api_key_of, operator_of
+from gateway.admin.calls import admitted
+from gateway.admin.guard import operator_of
 from plugins import CacheKey, Caller, RequestError
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def add_cache_routes(router: APIRouter, house: House) -> None:
     @router.post("/v1/cache/purge", tags=["cache"])
     async def purge(request: Request, asked: Purge) -> Any:
         """Withdraw kept answers; they are not served again, on any gateway that shares the store."""
-        by = _caller(house, request)
+        by = await _caller(house, request)
         tenant = None if asked.all_tenants else asked.tenant or by.tenant
         deleted = {name: await cache.purge(by, tenant=tenant, label=_label(asked)) for name, cache in house.caches}
         return {"purged": deleted, "tenant": tenant}
@@ -50,7 +51,7 @@ def add_cache_routes(router: APIRouter, house: House) -> None:
     @router.post("/v1/cache/false_hits", tags=["cache"])
     async def false_hit(request: Request, asked: FalseHit) -> Any:
         """A hit was wrong: withdraw that entry and count it."""
-        by = _caller(house, request)
+        by = await _caller(house, request)
         key = CacheKey(asked.tenant or by.tenant, asked.model, asked.entry)
         for _, cache in house.caches:
             await cache.report(by, key)
@@ -62,9 +63,10 @@ def add_cache_routes(router: APIRouter, house: House) -> None:
         return {name: dict(cache.stats()) for name, cache in house.caches}
 
 
-def _caller(house: House, request: Request) -> Caller:
+async def _caller(house: House, request: Request) -> Caller:
     """Where no keys exist, whoever sits at this machine is the operator."""
-    return house.identify(api_key_of(request)) if house.keyed else operator_of(house, request)
+    caller = await admitted(house, request)
+    return caller if house.keyed else operator_of(house, request)
 
 
 def _label(asked: Purge) -> str | None:

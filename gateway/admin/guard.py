@@ -1,24 +1,24 @@
 """Who may operate the gateway: a key with the scope `admin`, or, where no keys exist, whoever sits at this machine.
 
 Without keys the server listens on loopback only (`gateway/server.py`). A page in the operator's browser could still
-reach it under a name of its own (DNS rebinding), so that then the request must also be addressed to this machine.
+reach it under a name of its own (DNS rebinding): `gateway/addressed.py` refuses that on every route. Names that the
+configuration adds there may use the gateway, and may not operate it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from starlette.requests import HTTPConnection
 
-from plugins import Caller, PermissionDenied
+from gateway.names import authority_of, origin_of
+from plugins import Caller, PermissionDenied, RequestError
 
 if TYPE_CHECKING:
     from gateway.house import House
 
 SCOPE = "admin"
-LOOPBACK = frozenset(("127.0.0.1", "localhost", "::1"))
 
 
 def api_key_of(request: HTTPConnection) -> str | None:
@@ -40,13 +40,16 @@ def operator_of(house: House, request: HTTPConnection, *scopes: str) -> Caller:
 
 
 def _check_local(request: HTTPConnection) -> None:
-    addressed = [f"//{request.headers.get('host', '')}"]
-    if origin := request.headers.get("origin"):
-        addressed.append(origin)
-    for url in addressed:
-        if urlsplit(url).hostname not in LOOPBACK:
+    try:
+        host = authority_of(request.headers.get("host", ""))
+        origin = origin_of(request.headers["origin"]) if "origin" in request.headers else None
+    except ValueError as error:
+        raise RequestError(f"a header that says whom the request is meant for {error}", code="invalid_host") from error
+    for named in (host, *((origin.authority,) if origin is not None else ())):
+        if not named.is_loopback:
             raise PermissionDenied(
-                f"without API keys only this machine may operate the gateway; the request was addressed to {url!r}"
+                "without API keys only this machine may operate the gateway; the request was addressed to "
+                f"{named.host!r}"
             )
 
 

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
-from gateway.admin import api_key_of
+from gateway.admin.calls import admitted
 from gateway.admin.guard import check_route
 from gateway.api.bodies import read_body
 from gateway.api.heeding import Heeding, Wire
 from gateway.api.serving import told
 from gateway.batches import BatchRecord, new_id
 from gateway.batches.batches import WINDOW_S
+from gateway.batches.records import OPEN
 
 if TYPE_CHECKING:
     from gateway.house import House
@@ -22,11 +23,15 @@ if TYPE_CHECKING:
 TIMES = ("in_progress", "expired", "finalizing", "completed", "failed", "cancelling", "cancelled")
 
 
+Name = Annotated[str, Field(max_length=64)]
+Value = Annotated[str, Field(max_length=512)]
+
+
 class NewBatch(Wire):
     input_file_id: Annotated[str, Field(min_length=1)]
     endpoint: Literal["/v1/chat/completions", "/v1/responses", "/v1/completions", "/v1/embeddings"]
     completion_window: Literal["24h"] = "24h"
-    metadata: dict[str, str] | None = None
+    metadata: Annotated[dict[Name, Value], Field(max_length=16)] | None = None
 
 
 FIELDS = Heeding(NewBatch)
@@ -35,8 +40,8 @@ FIELDS = Heeding(NewBatch)
 def add_batches_routes(router: APIRouter, house: House) -> None:
     @router.post("/v1/batches")
     async def create_batch(request: Request, response: Response) -> Any:
+        caller = await admitted(house, request)
         wire, ignored = read_body(await request.body(), FIELDS)
-        caller = house.identify(api_key_of(request))
         check_route(wire.endpoint, caller)
         now_s = int(time.time())
         record = BatchRecord(
@@ -54,7 +59,7 @@ def add_batches_routes(router: APIRouter, house: House) -> None:
 
     @router.get("/v1/batches")
     async def list_batches(request: Request, limit: int = 20, after: str | None = None) -> Any:
-        found = await house.batches.batches(house.identify(api_key_of(request)).tenant)
+        found = await house.batches.batches((await admitted(house, request)).tenant)
         ids = [record.id for record in found]
         start = ids.index(after) + 1 if after in ids else 0
         page = found[start : start + max(1, min(limit, 100))]
@@ -64,15 +69,15 @@ def add_batches_routes(router: APIRouter, house: House) -> None:
 
     @router.get("/v1/batches/{batch_id}")
     async def get_batch(request: Request, batch_id: str) -> Any:
-        return await _told(house, await house.batches.batch(batch_id, house.identify(api_key_of(request)).tenant))
+        return await _told(house, await house.batches.batch(batch_id, (await admitted(house, request)).tenant))
 
     @router.post("/v1/batches/{batch_id}/cancel")
     async def cancel_batch(request: Request, batch_id: str) -> Any:
-        return await _told(house, await house.batches.cancel(batch_id, house.identify(api_key_of(request)).tenant))
+        return await _told(house, await house.batches.cancel(batch_id, (await admitted(house, request)).tenant))
 
 
 async def _told(house: House, record: BatchRecord) -> dict[str, Any]:
-    completed, failed, read, written = await house.batches.counts(record.id)
+    completed, failed, read, written = await house.batches.counts(record)
     error = {"code": "invalid_batch_file", "message": record.error, "line": record.error_line, "param": None}
     return {
         "id": record.id,
@@ -96,4 +101,14 @@ async def _told(house: House, record: BatchRecord) -> dict[str, Any]:
             "total_tokens": read + written,
         },
         "metadata": dict(record.metadata),
+        **_waiting(house, record),
     }
+
+
+def _waiting(house: House, record: BatchRecord) -> dict[str, Any]:
+    """Why an open batch does not go on now."""
+    found = house.batches.waiting(record.id)
+    if found is None or record.status not in OPEN:
+        return {}
+    told = {"reason": found.reason, "since": found.since_s, "again_at": found.again_s}
+    return {"sluicegate": {"waiting": told}}

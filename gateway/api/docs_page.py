@@ -1,19 +1,31 @@
 """`/docs`: the OpenAPI document as a page, with nothing fetched from elsewhere, so that it works offline and runs no
-stranger's script beside an operator's key."""
+stranger's script beside an operator's key. The page is for everyone and holds nothing; the document, `/openapi.json`,
+is for whoever has a key, where there are keys."""
 
 from __future__ import annotations
 
 import secrets
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from fastapi import FastAPI
-from fastapi.responses import HTMLResponse
+from fastapi import FastAPI, Request
+from fastapi.responses import HTMLResponse, JSONResponse, Response
+
+from gateway.admin import api_key_of
+
+if TYPE_CHECKING:
+    from gateway.house import House
 
 _PAGE = Path(__file__).with_name("docs.html")
 
 
-def add_docs_page(app: FastAPI) -> None:
+def add_docs_page(app: FastAPI, house: House) -> None:
     page = _PAGE.read_text("utf-8")
+
+    @app.get("/openapi.json", include_in_schema=False)
+    async def document(request: Request) -> Response:
+        house.identify(api_key_of(request))
+        return JSONResponse(app.openapi())
 
     @app.get("/docs", include_in_schema=False)
     async def docs() -> HTMLResponse:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from gateway.admin.guard import api_key_of, operator_of
+from gateway.admin.calls import admitted
+from gateway.admin.guard import operator_of
 from gateway.admin.review import SCOPE, queue_of
 from gateway.review import Report
 from plugins import RequestError
@@ -33,7 +34,7 @@ class FalsePositive(BaseModel):
 def add_false_positive_routes(router: APIRouter, house: House) -> None:
     @router.post("/v1/safety/false_positives", tags=["safety"])
     async def report(request: Request, told: FalsePositive) -> Any:
-        caller, queue = house.identify(api_key_of(request)), queue_of(house)
+        caller, queue = await admitted(house, request), queue_of(house)
         if bool(told.request_id) == bool(told.text):
             raise RequestError("give either the `request_id` of a refused request or its `text`", param="text")
         rail, text = queue.recall(told.request_id, caller.tenant) if told.request_id else (told.rail, told.text)
@@ -57,3 +58,10 @@ def add_false_positive_routes(router: APIRouter, house: House) -> None:
         found = await queue_of(house).reports(limit)
         data = [{"id": r.id, "rail": r.rail, "note": r.note, "text": body["text"]} for r, body in found]
         return {"object": "list", "data": data}
+
+    @router.delete("/v1/safety/false_positives/{id}", tags=["safety"])
+    async def forget(request: Request, id: str) -> Any:
+        """For those who read the set: its tenant may then report another."""
+        operator_of(house, request, SCOPE)
+        await queue_of(house).remove_report(id)
+        return {"id": id, "object": "safety.false_positive", "deleted": True}

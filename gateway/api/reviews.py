@@ -15,6 +15,7 @@ import orjson
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
+from gateway.admin.calls import admitted
 from gateway.admin.guard import api_key_of
 from gateway.admin.review import queue_of
 from gateway.delivery import Nobody
@@ -34,7 +35,7 @@ def add_review_routes(router: APIRouter, house: House) -> None:
     @router.get("/v1/reviews/{id}", tags=["reviews"])
     async def review(request: Request, id: str) -> Any:
         """202 while nobody has decided; `result` once somebody agreed."""
-        caller = house.identify(api_key_of(request))
+        caller = await admitted(house, request)
         queue = queue_of(house)
         item, body = await queue.get(id, caller.tenant)
         if item.status == "approved" and "result" not in body:

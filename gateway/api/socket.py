@@ -1,9 +1,9 @@
 """`/v1/chat/completions/ws`: chat completions over a WebSocket, one after the other on one connection.
 
 Each text message is the body of a chat completion; the answer is always streamed: a message for each chunk, then
-`[DONE]`.
-`{"type": "cancel"}` ends the answer that is being written, and so does closing the connection. Every message is a
-request of its own, with a key check, limits and rails of its own.
+`[DONE]`, exactly one for every message however it ended.
+`{"type": "cancel"}` ends the oldest message before it that has no end yet, begun or not; closing the connection ends
+all. Every message is a request of its own, with a key check, limits and rails of its own.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 import orjson
 from fastapi import APIRouter, Response, WebSocket, WebSocketDisconnect
@@ -25,24 +26,27 @@ from gateway.api.chat_request import parse_chat
 from gateway.api.errors import error_body, error_status
 from gateway.delivery import frames_of
 from gateway.telemetry import parent_context
-from plugins import GenerationFailed, PermissionDenied, RequestError, SluicegateError
+from plugins import GenerationFailed, RequestError, SluicegateError
 
 if TYPE_CHECKING:
     from gateway.house import House
 
 log = logging.getLogger("sluicegate.socket")
-WAITING = 8
-"""Messages read ahead; a client that sends more waits."""
+WAITING = 64
+"""Messages read ahead, together no larger than a body may be; a client that sends more waits."""
 DONE = "[DONE]"
 GONE = (WebSocketDisconnect, RuntimeError, OSError)
 """What a socket raises that nobody reads any more."""
+
+
+def _not_text() -> RequestError:
+    return RequestError("a message must be text, found a binary one", code="invalid_json")
 
 
 def add_socket_routes(router: APIRouter, house: House) -> None:
     @router.websocket("/v1/chat/completions/ws")
     async def chat_socket(socket: WebSocket) -> None:
         try:
-            _check_origin(socket)
             house.identify(api_key_of(socket))
         except RequestError as error:
             await socket.send_denial_response(Response(error_body(error), error_status(error)))
@@ -51,75 +55,111 @@ def add_socket_routes(router: APIRouter, house: House) -> None:
         await Conversation(house, socket).run()
 
 
-def _check_origin(socket: WebSocket) -> None:
-    """Browsers let any page open a socket to anywhere, and say from where: only pages of this gateway may."""
-    origin = socket.headers.get("origin")
-    if origin and urlsplit(origin).netloc != socket.headers.get("host"):
-        raise PermissionDenied(f"pages of {origin!r} may not open a socket here")
+@dataclass(eq=False, slots=True)
+class Turn:
+    """One message, until its end has been sent. `cancelled` may come before it is begun."""
+
+    message: str | SluicegateError
+    cancelled: bool = False
+    task: asyncio.Task[None] | None = None
+
+    def cancel(self) -> None:
+        if self.task is not None and not self.cancelled:
+            self.task.cancel()
+        self.cancelled = True
 
 
 class Conversation:
-    """One connection. Messages are read while an answer is written, so that it can be ended."""
+    """One connection. Messages are read while an answer is written, so that it can be ended; each gets one `[DONE]`."""
 
     def __init__(self, house: House, socket: WebSocket) -> None:
         self._house = house
         self._socket = socket
-        self._messages: asyncio.Queue[str | None] = asyncio.Queue(WAITING)
-        self._answering: asyncio.Task[None] | None = None
+        self._most = house.settings.server.max_body_bytes
+        self._turns: deque[Turn] = deque()
+        """Those that have not ended, oldest first; the first is being answered."""
+        self._changed = asyncio.Event()
+        self._over = False
 
     async def run(self) -> None:
         reader = asyncio.ensure_future(self._read())
         try:
-            while (message := await self._messages.get()) is not None:
-                await self._run_one(message)
+            while (turn := await self._next()) is not None:
+                await self._answer(turn)
+                self._turns.popleft()
+                self._changed.set()
         except GONE:
             log.info("a client left its socket while it was answered")
         finally:
             reader.cancel()
-            self._cancel()
+            self._leave()
 
-    async def _run_one(self, message: str) -> None:
-        task = self._answering = asyncio.ensure_future(self._answer(message))
-        await asyncio.wait((task,))
-        self._answering = None
-        if not task.cancelled() and (error := task.exception()) is not None:
-            raise error
+    async def _next(self) -> Turn | None:
+        await self._until(lambda: bool(self._turns) or self._over)
+        return None if self._over else self._turns[0]
+
+    async def _until(self, holds: Callable[[], bool]) -> None:
+        while not holds():
+            self._changed.clear()
+            await self._changed.wait()
 
     async def _read(self) -> None:
         try:
-            while True:
-                message = await self._socket.receive_text()
-                if _is_cancel(message):
-                    self._cancel()
-                else:
-                    await self._messages.put(message)
-        except (*GONE, KeyError):  # a KeyError: bytes where text was expected
-            self._cancel()
-            while not self._messages.empty():
-                self._messages.get_nowait()
-            self._messages.put_nowait(None)
+            while (event := await self._socket.receive())["type"] == "websocket.receive":
+                text = event.get("text")
+                if text is not None and len(text) > self._most:
+                    await self._socket.close(1009, "the message is too large")
+                    break
+                if text is not None and _is_cancel(text):
+                    self._cancel_oldest()
+                    continue
+                await self._until(lambda: len(self._turns) < WAITING and self._waiting() <= self._most)
+                self._turns.append(Turn(text if text is not None else _not_text()))
+                self._changed.set()
+        except GONE:
+            log.info("a client left its socket while it was read")
+        finally:
+            self._leave()
 
-    def _cancel(self) -> None:
-        if self._answering is not None:
-            self._answering.cancel()
+    def _waiting(self) -> int:
+        """Characters of messages that were read and are not answered."""
+        return sum(len(turn.message) for turn in self._turns if isinstance(turn.message, str))
 
-    async def _answer(self, message: str) -> None:
+    def _cancel_oldest(self) -> None:
+        """A cancel is for a message before it: the oldest that has not ended, and had none yet."""
+        turn = next((turn for turn in self._turns if not turn.cancelled), None)
+        if turn is not None:
+            turn.cancel()
+
+    def _leave(self) -> None:
+        self._over = True
+        for turn in self._turns:
+            turn.cancel()
+        self._changed.set()
+
+    async def _answer(self, turn: Turn) -> None:
+        """Raises what a socket raises that nobody reads any more."""
+        if not turn.cancelled:
+            turn.task = asyncio.ensure_future(self._written(turn.message))
+            await asyncio.wait((turn.task,))
+            if not turn.task.cancelled() and (error := turn.task.exception()) is not None:
+                raise error
+        if not self._over:
+            await self._socket.send_text(DONE)
+
+    async def _written(self, message: str | SluicegateError) -> None:
+        """All of an answer but its end mark."""
         try:
+            if isinstance(message, SluicegateError):
+                raise message
             await self._stream(message)
         except SluicegateError as error:
             await self._send(error_body(error))
         except GONE:
             raise
-        except asyncio.CancelledError:
-            with contextlib.suppress(Exception):
-                await self._socket.send_text(DONE)
-            raise
         except Exception:
             log.exception("a message could not be answered")
             await self._send(error_body(GenerationFailed("the gateway failed while it answered")))
-        else:
-            return
-        await self._socket.send_text(DONE)
 
     async def _stream(self, message: str) -> None:
         key = api_key_of(self._socket)
@@ -139,10 +179,11 @@ class Conversation:
             await pipeline.close(exchange, asyncio.CancelledError())
 
     async def _send(self, frame: bytes) -> None:
-        """A frame may hold several events; each is a message."""
+        """A frame may hold several events; each is a message. The end mark is `_answer`'s."""
         for event in frame.decode().split("\n\n"):
-            if event:
-                await self._socket.send_text(event.removeprefix("data: "))
+            text = event.removeprefix("data: ")
+            if text and text != DONE:
+                await self._socket.send_text(text)
 
 
 def _parsed(tree: Mapping[str, Any], key: str | None) -> Parsed:

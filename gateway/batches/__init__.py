@@ -3,5 +3,6 @@
 from gateway.batches.batches import Batches, new_id
 from gateway.batches.records import BatchRecord, FileRecord, LineResult
 from gateway.batches.runner import LineAnswer, Run
+from gateway.batches.uploads import Upload
 
-__all__ = ["BatchRecord", "Batches", "FileRecord", "LineAnswer", "LineResult", "Run", "new_id"]
+__all__ = ["BatchRecord", "Batches", "FileRecord", "LineAnswer", "LineResult", "Run", "Upload", "new_id"]

@@ -12,6 +12,7 @@ import orjson
 from plugins import RequestError
 
 MAX_LINES = 50_000
+MAX_ID = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +64,16 @@ def _line(number: int, raw: bytes, endpoint: str) -> Line:
     if not isinstance(tree, dict):
         raise BadLine(number, f"must be a JSON object, found {type(tree).__name__}")
     custom_id, body = tree.get("custom_id"), tree.get("body")
-    if not isinstance(custom_id, str) or not custom_id:
-        raise BadLine(number, "`custom_id` must be a text, different for each line")
+    if not isinstance(custom_id, str) or not 0 < len(custom_id) <= MAX_ID:
+        raise BadLine(number, f"`custom_id` must be a text of up to {MAX_ID} characters, different for each line")
     if tree.get("method", "POST") != "POST":
-        raise BadLine(number, f"`method` must be POST, found {tree['method']!r}")
+        raise BadLine(number, f"`method` must be POST, found {_shown(tree['method'])}")
     if tree.get("url", endpoint) != endpoint:
-        raise BadLine(number, f"`url` must be the batch's endpoint {endpoint!r}, found {tree['url']!r}")
+        raise BadLine(number, f"`url` must be the batch's endpoint {endpoint!r}, found {_shown(tree['url'])}")
     if not isinstance(body, dict):
         raise BadLine(number, "`body` must be a JSON object")
     return Line(number, custom_id, body)
+
+
+def _shown(value: object) -> str:
+    return repr(value)[:100]

@@ -1,25 +1,33 @@
 """Running one batch: lines side by side, each kept as soon as it is answered, so that a restart repeats only what was
-under way."""
+under way. An answer that the disk does not take waits in memory until it does: nothing is asked, or paid for, twice."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
 from gateway.batches.lines import BadLine, Line, check_lines, lines_of
+from gateway.batches.patience import Patience
 from gateway.batches.records import BatchRecord, FileRecord, LineResult, Status
 from gateway.batches.store import BatchStore
 from plugins import Overloaded, RateLimited
 
 log = logging.getLogger("sluicegate.batches")
+T = TypeVar("T")
 LONGEST_WAIT_S = 30.0
+AHEAD = 64
+"""Lines of a file that are read at a time."""
+GONE = "the input file is gone"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,19 +40,24 @@ class LineAnswer:
 
 Run = Callable[[str, Mapping[str, Any], str | None], Awaitable[LineAnswer]]
 """(endpoint, body, key id) -> its answer. Raises `RateLimited` and `Overloaded`, which mean later, and nothing else."""
+OnDisk = Callable[[Callable[[], Any]], Awaitable[Any]]
+"""Makes a call that blocks on a thread."""
 
 
 class Runner:
-    """`places`: how many lines of all batches together run at a time."""
+    """`places`: how many lines of all batches together run at a time, and of one batch at most."""
 
-    def __init__(self, store: BatchStore, run: Run, places: asyncio.Semaphore, new_id: Callable[[str], str]) -> None:
+    def __init__(self, store: BatchStore, run: Run, places: int, patience: Patience, on_disk: OnDisk) -> None:
         self._store = store
         self._run = run
-        self._places = places
-        self._new_id = new_id
+        self._per_batch = places
+        self._places = asyncio.Semaphore(places)
+        self._patience = patience
+        self._on_disk = on_disk
 
     async def finish(self, record: BatchRecord) -> None:
-        """From wherever it stands to its end. Cancelling the task leaves it to be gone on with later."""
+        """From wherever it stands to its end. Cancelling the task leaves it to be gone on with later. Raises what the
+        disk raises while the input is read; calling it again goes on."""
         if record.status == "validating":
             record = await self._validated(record)
         if record.status == "in_progress":
@@ -55,73 +68,97 @@ class Runner:
     async def _validated(self, record: BatchRecord) -> BatchRecord:
         path = self._store.content(record.input_file_id)
         try:
-            total = await asyncio.to_thread(check_lines, path, record.endpoint)
-        except BadLine as error:
-            return await self.move(record, "failed", error=error.message, error_line=error.line)
-        except OSError:
-            return await self.move(record, "failed", error="the input file is gone", error_line=None)
+            total = await self._on_disk(lambda: check_lines(path, record.endpoint))
+        except (BadLine, FileNotFoundError) as error:
+            return await self.move(record, "failed", **_why(error))
         return await self.move(record, "in_progress", total=total)
 
     async def _answered(self, record: BatchRecord) -> BatchRecord:
-        done = await asyncio.to_thread(self._store.done, record.id)
-        path = self._store.content(record.input_file_id)
-        async with asyncio.TaskGroup() as group:  # leaving it early, by an error or a cancellation, ends all its tasks
-            for line in await asyncio.to_thread(_pending, path, record.endpoint, done):
-                await self._places.acquire()
-                task = group.create_task(self._one(record, line))
-                task.add_done_callback(lambda _: self._places.release())
-        return await self.move(record, "finalizing")
+        done = await self._on_disk(lambda: self._store.done(record.id))
+        pending = _pending(self._store.content(record.input_file_id), record.endpoint, done)
+        room = asyncio.Semaphore(self._per_batch)
+        broke: Exception | None = None
+        async with asyncio.TaskGroup() as group:  # leaving it by a cancellation ends all its tasks
+            while broke is None:
+                try:
+                    lines = await self._on_disk(lambda: list(islice(pending, AHEAD)))
+                except (BadLine, OSError) as error:  # it was whole when the batch began; what runs is not given up
+                    broke, lines = error, []
+                if not lines:
+                    break
+                for line in lines:
+                    await room.acquire()
+                    group.create_task(self._one(record, line)).add_done_callback(lambda _: room.release())
+        if broke is not None and not isinstance(broke, BadLine | FileNotFoundError):
+            raise broke
+        return await self.move(record, "finalizing", **(_why(broke) if broke is not None else {}))
 
     async def _one(self, record: BatchRecord, line: Line) -> None:
-        while True:
-            if time.time() > record.expires_s:
-                answer = LineAnswer(0, orjson.dumps({"code": "batch_expired", "message": "not run within its window"}))
-                break
-            try:
-                answer = await self._run(record.endpoint, line.body, record.key_id)
-                break
-            except (RateLimited, Overloaded) as error:
-                wait_s = getattr(error, "retry_after_s", None) or 1.0
-                await asyncio.sleep(min(LONGEST_WAIT_S, max(0.05, wait_s)))
+        answer = await self._asked(record, line)
         tokens = (answer.prompt_tokens, answer.completion_tokens)
         result = LineResult(line.number, line.custom_id, answer.status, answer.body, *tokens)
-        await asyncio.to_thread(self._store.add_result, record.id, result)
+        await self._kept(record, lambda: self._store.add_result(record.id, result))
+
+    async def _asked(self, record: BatchRecord, line: Line) -> LineAnswer:
+        """Who has to come back later gives its place to others meanwhile."""
+        while time.time() <= record.expires_s:
+            try:
+                async with self._places:
+                    return await self._run(record.endpoint, line.body, record.key_id)
+            except (RateLimited, Overloaded) as error:
+                wait_s = getattr(error, "retry_after_s", None) or 1.0
+            await asyncio.sleep(min(LONGEST_WAIT_S, max(0.05, wait_s)))
+        return LineAnswer(0, orjson.dumps({"code": "batch_expired", "message": "not run within its window"}))
 
     async def _written(self, record: BatchRecord) -> None:
         """The output file has what went well, the error file the rest, both in the order of the lines."""
-        results = list(await asyncio.to_thread(self._store.results, record.id))
-        good = [_row(result) for result in results if result.status == 200]
-        bad = [_row(result) for result in results if result.status != 200]
-        found = {
-            "output_file_id": await self._file(record, "output", good),
-            "error_file_id": await self._file(record, "error", bad),
-        }
+        results = partial(self._store.results, record.id)
+        good = await self._file(record, "output", lambda: (_row(r) for r in results() if r.status == 200))
+        bad = await self._file(record, "error", lambda: (_row(r) for r in results() if r.status != 200))
+        expired = bad is not None and await self._kept(record, lambda: any(r.status == 0 for r in results()))
         ended: Status = "completed"
-        if record.status == "cancelling":
+        if record.error is not None:
+            ended = "failed"
+        elif record.status == "cancelling":
             ended = "cancelled"
-        elif any(result.status == 0 for result in results):
+        elif expired:
             ended = "expired"
-        await self.move(record, ended, **found)
+        counts = await self._kept(record, lambda: self._store.counts(record.id))
+        moved = _moved(record, ended, output_file_id=good, error_file_id=bad, counts=counts)
+        await self._kept(record, lambda: self._store.end_batch(moved))
+        log.info("batch %s is %s", moved.id, ended)
 
-    async def _file(self, record: BatchRecord, kind: str, rows: list[bytes]) -> str | None:
-        if not rows:
-            return None
-        size = sum(map(len, rows))
+    async def _file(self, record: BatchRecord, kind: str, rows: Callable[[], Iterator[bytes]]) -> str | None:
+        """Written again after a crash it has the same id, so that there is one of each kind."""
+        file_id = f"file-{hashlib.sha256(f'{record.id} {kind}'.encode()).hexdigest()[:32]}"
         name = f"{record.id}_{kind}.jsonl"
-        made = FileRecord(self._new_id("file"), record.tenant, name, "batch_output", size, int(time.time()))
-        await asyncio.to_thread(self._store.add_file, made, rows)
-        return made.id
+        made = FileRecord(file_id, record.tenant, name, "batch_output", 0, int(time.time()))
+        return file_id if await self._kept(record, lambda: self._store.add_file(made, rows())) else None
 
     async def move(self, record: BatchRecord, status: Status, **changed: Any) -> BatchRecord:
-        times = {**record.times, f"{status}_at": int(time.time())}
-        moved = replace(record, status=status, times=times, **changed)
-        await asyncio.to_thread(self._store.put_batch, moved)
+        moved = _moved(record, status, **changed)
+        await self._kept(record, lambda: self._store.put_batch(moved))
         log.info("batch %s is %s", moved.id, status)
         return moved
 
+    async def _kept(self, record: BatchRecord, work: Callable[[], T]) -> T:
+        found: T = await self._patience.until_kept(record.id, lambda: self._on_disk(work))
+        return found
 
-def _pending(path: Path, endpoint: str, done: set[int]) -> list[Line]:
-    return [line for line in lines_of(path, endpoint) if line.number not in done]
+
+def _moved(record: BatchRecord, status: Status, **changed: Any) -> BatchRecord:
+    return replace(record, status=status, times={**record.times, f"{status}_at": int(time.time())}, **changed)
+
+
+def _pending(path: Path, endpoint: str, done: set[int]) -> Iterator[Line]:
+    return (line for line in lines_of(path, endpoint) if line.number not in done)
+
+
+def _why(error: BaseException) -> dict[str, Any]:
+    """Of a batch that fails as a whole."""
+    if isinstance(error, BadLine):
+        return {"error": error.message, "error_line": error.line}
+    return {"error": GONE, "error_line": None}
 
 
 def _row(result: LineResult) -> bytes:

@@ -1,47 +1,58 @@
-"""One folder: SQLite for what is known of files and batches, and each file's bytes beside it.
+"""What is known of files and batches, in one SQLite file beside the bytes of the files.
 
-Calls block for as long as the disk takes; `Batches` makes them on a thread. Prompts and answers lie here unencrypted,
-readable by the gateway's own user only.
+Calls block for as long as the disk takes; `Batches` makes them on threads of its own. They raise `sqlite3.Error` and
+`OSError`. Prompts and answers lie here unencrypted, readable by the gateway's own user only.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
+import logging
 import os
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gateway.batches.records import OPEN, BatchRecord, FileRecord, LineResult
+from gateway.batches.records import OPEN, BatchRecord, FileRecord, LineResult, batch_of, check_result, file_of
+from gateway.batches.shelf import Shelf
 from plugins import ConfigurationError
 
+log = logging.getLogger("sluicegate.batches")
 R = TypeVar("R", FileRecord, BatchRecord)
+NAME = "batches.sqlite"
 _SCHEMA = """
 create table if not exists files (id text primary key, tenant text, created_s integer, record text);
 create table if not exists batches (id text primary key, tenant text, created_s integer, status text, record text);
 create table if not exists results (batch text, line integer, custom_id text, status integer, body blob,
     prompt_tokens integer, completion_tokens integer, primary key (batch, line));
+create table if not exists aside (kind text, id text, reason text, at_s integer, row text);
 """
+_RESULT = ", ".join(f.name for f in fields(LineResult))
+_PAGE = 200
+"""Results that are in memory at a time."""
+_MARKS = ",".join("?" * len(OPEN))
+DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
+"""What a file answers that is no database, or none of ours; anything else may pass."""
 
 
 class BatchStore:
     """Thread-safe: one connection behind one lock."""
 
-    def __init__(self, folder: Path) -> None:
-        """Raises `ConfigurationError` where the folder cannot be used."""
-        self._folder = folder
+    def __init__(self, folder: Path, *, repair: bool = True) -> None:
+        """`repair`: put a file that is no database of ours aside and begin a new one; only for who holds the folder.
+        Raises `ConfigurationError` where the folder cannot be used at all."""
+        self._path = folder / NAME
         self._lock = threading.Lock()
         try:
-            (folder / "files").mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._db = sqlite3.connect(folder / "batches.sqlite", check_same_thread=False)
-            os.chmod(folder / "batches.sqlite", 0o600)
-            self._db.execute("pragma journal_mode=wal")
-            self._db.executescript(_SCHEMA)
-        except (OSError, sqlite3.Error) as error:
+            self.shelf = Shelf(folder)
+            self._db = _opened(self._path, repair)
+        except (FileExistsError, NotADirectoryError, PermissionError) as error:
             raise ConfigurationError(f"[batches] path {str(folder)!r} cannot be used: {error}") from error
 
     def close(self) -> None:
@@ -50,54 +61,91 @@ class BatchStore:
 
     # --- files ---
 
-    def add_file(self, record: FileRecord, parts: Iterable[bytes]) -> None:
-        """The bytes are on the disk before the record names them."""
-        path = self._path(record.id)
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
-            out.writelines(parts)
-            out.flush()
-            os.fsync(out.fileno())
-        with self._writing() as db:
-            row = (record.id, record.tenant, record.created_s, json.dumps(asdict(record)))
-            db.execute("insert or replace into files values (?, ?, ?, ?)", row)
+    def add_file(self, record: FileRecord, parts: Iterable[bytes]) -> bool:
+        """The bytes are on the disk before the record names them; where either fails, neither is there. False, and no
+        file, where there are no bytes. `record.bytes` is found out here."""
+        size = self.shelf.put(record.id, parts)
+        if not size:
+            self.shelf.remove(record.id)
+            return False
+        self.name_file(replace(record, bytes=size))
+        return True
+
+    def name_file(self, record: FileRecord) -> None:
+        """Let the bytes that are there be found."""
+        row = (record.id, record.tenant, record.created_s, json.dumps(asdict(record)))
+        try:
+            with self._writing() as db:
+                db.execute("insert or replace into files values (?, ?, ?, ?)", row)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                self.shelf.remove(record.id)
+            raise
 
     def file(self, file_id: str, tenant: str) -> FileRecord | None:
-        return self._one(FileRecord, "select record from files where id = ? and tenant = ?", (file_id, tenant))
+        return self._one(file_of, "select record from files where id = ? and tenant = ?", (file_id, tenant))
 
     def files(self, tenant: str) -> list[FileRecord]:
         """Newest first."""
-        return self._all(FileRecord, "select record from files where tenant = ? order by created_s desc, id", (tenant,))
+        return self._all(file_of, "select record from files where tenant = ? order by created_s desc, id", (tenant,))
+
+    def kept(self, tenant: str) -> tuple[int, int]:
+        """(files, bytes) of a tenant."""
+        query = "select count(*), coalesce(sum(json_extract(record, '$.bytes')), 0) from files where tenant = ?"
+        with self._lock:
+            count, size = self._db.execute(query, (tenant,)).fetchone()
+        return count, size
 
     def content(self, file_id: str) -> Path:
-        return self._path(file_id)
+        return self.shelf.path(file_id)
 
     def remove_file(self, file_id: str) -> None:
         with self._writing() as db:
             db.execute("delete from files where id = ?", (file_id,))
-        self._path(file_id).unlink(missing_ok=True)
+        self.shelf.remove(file_id)
 
-    def stale_files(self, before_s: int) -> list[FileRecord]:
-        return self._all(FileRecord, "select record from files where created_s < ?", (before_s,))
+    def forget(self, before_s: int) -> None:
+        """Drop files, and batches that have ended, of before that time; not what an open batch reads."""
+        needed = {record.input_file_id for record in self.open_batches()}
+        for record in self._all(file_of, "select record from files where created_s < ?", (before_s,)):
+            if record.id not in needed:
+                self.remove_file(record.id)
+        with self._writing() as db:
+            db.execute(f"delete from batches where created_s < ? and status not in ({_MARKS})", (before_s, *OPEN))
+            db.execute("delete from results where batch not in (select id from batches)")
+            db.execute("delete from aside where at_s < ?", (before_s,))
 
     # --- batches ---
 
     def put_batch(self, record: BatchRecord) -> None:
-        row = (record.id, record.tenant, record.created_s, record.status, json.dumps(asdict(record)))
         with self._writing() as db:
-            db.execute("insert or replace into batches values (?, ?, ?, ?, ?)", row)
+            _put(db, record)
 
-    def batch(self, batch_id: str, tenant: str) -> BatchRecord | None:
-        return self._one(BatchRecord, "select record from batches where id = ? and tenant = ?", (batch_id, tenant))
+    def end_batch(self, record: BatchRecord) -> None:
+        """Its results are in its files now."""
+        with self._writing() as db:
+            _put(db, record)
+            db.execute("delete from results where batch = ?", (record.id,))
+
+    def batch(self, batch_id: str, tenant: str | None = None) -> BatchRecord | None:
+        """Of any tenant where none is named."""
+        query = "select record from batches where id = ?1 and (?2 is null or tenant = ?2)"
+        return self._one(batch_of, query, (batch_id, tenant))
 
     def batches(self, tenant: str) -> list[BatchRecord]:
         """Newest first."""
         query = "select record from batches where tenant = ? order by created_s desc, rowid desc"
-        return self._all(BatchRecord, query, (tenant,))
+        return self._all(batch_of, query, (tenant,))
+
+    def open_count(self, tenant: str) -> int:
+        query = f"select count(*) from batches where tenant = ? and status in ({_MARKS})"
+        with self._lock:
+            return int(self._db.execute(query, (tenant, *OPEN)).fetchone()[0])
 
     def open_batches(self) -> list[BatchRecord]:
         """Oldest first: what a restart has to go on with."""
-        marks = ",".join("?" * len(OPEN))
-        return self._all(BatchRecord, f"select record from batches where status in ({marks}) order by created_s", OPEN)
+        query = f"select record from batches where status in ({_MARKS}) order by created_s"
+        return self._all(batch_of, query, OPEN)
 
     # --- results ---
 
@@ -108,13 +156,16 @@ class BatchStore:
             db.execute("insert or replace into results values (?, ?, ?, ?, ?, ?, ?)", (batch_id, *values, *tokens))
 
     def results(self, batch_id: str) -> Iterator[LineResult]:
-        """In the order of the lines."""
-        columns = ", ".join(f.name for f in fields(LineResult))
-        with self._lock:
-            rows = self._db.execute(
-                f"select {columns} from results where batch = ? order by line", (batch_id,)
-            ).fetchall()
-        return (LineResult(*row) for row in rows)
+        """In the order of the lines, a page at a time: together they may be larger than memory."""
+        query = f"select {_RESULT} from results where batch = ? and line > ? order by line limit {_PAGE}"
+        last = -1
+        while True:
+            with self._lock:
+                rows = self._db.execute(query, (batch_id, last)).fetchall()
+            yield from (LineResult(*row) for row in rows)
+            if len(rows) < _PAGE:
+                return
+            last = rows[-1][0]
 
     def counts(self, batch_id: str) -> tuple[int, int, int, int]:
         """(answered well, failed, prompt tokens, completion tokens) so far."""
@@ -130,21 +181,111 @@ class BatchStore:
         with self._lock:
             return {row[0] for row in self._db.execute("select line from results where batch = ?", (batch_id,))}
 
-    # --- what they share ---
+    # --- what a start believes ---
 
-    def _path(self, file_id: str) -> Path:
-        return self._folder / "files" / file_id
+    def tidy(self, keep_s: float) -> None:
+        """Check all that is kept, set aside what no gateway wrote, and clear away what was never finished."""
+        self._set_aside("files", "select id, record from files", lambda row: file_of(row[1]).id == row[0])
+        self._set_aside("batches", "select id, record from batches", lambda row: batch_of(row[1]).id == row[0])
+        with self._lock:
+            known = {row[0] for row in self._db.execute("select id from files")}
+        self.shelf.tidy(known, keep_s)
+        for record in self.open_batches():
+            self._check_results(record.id)
+
+    def _set_aside(self, table: str, query: str, holds: Callable[[Any], bool]) -> None:
+        with self._lock:
+            rows = self._db.execute(query).fetchall()
+        for row in rows:
+            try:
+                reason = "" if holds(row) else "it is kept under another id"
+            except (ValueError, TypeError, RecursionError) as error:
+                reason = str(error)[:200]
+            if reason:
+                self._move_aside(table, row[0], reason, repr(row[1])[:10_000], f"delete from {table} where id is ?")
+
+    def _check_results(self, batch_id: str) -> None:
+        query = f"select rowid, {_RESULT} from results where batch = ? and rowid > ? order by rowid limit {_PAGE}"
+        last = -(1 << 63)
+        while True:
+            with self._lock:
+                found = self._db.execute(query, (batch_id, last)).fetchall()
+            for rowid, *row in found:
+                try:
+                    check_result(tuple(row))
+                except (ValueError, TypeError) as error:
+                    shown = repr(row)[:10_000]
+                    self._move_aside("results", rowid, str(error)[:200], shown, "delete from results where rowid = ?")
+            if len(found) < _PAGE:
+                return
+            last = found[-1][0]
+
+    def _move_aside(self, kind: str, key: Any, reason: str, shown: str, delete: str) -> None:
+        log.error("batches: a row of %s is set aside, it is none of ours: %r: %s", kind, key, reason)
+        with self._writing() as db:
+            db.execute("insert into aside values (?, ?, ?, ?, ?)", (kind, str(key), reason, int(time.time()), shown))
+            db.execute(delete, (key,))
+
+    # --- what they share ---
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
         with self._lock, self._db:
             yield self._db
 
-    def _one(self, kind: type[R], query: str, values: tuple[Any, ...]) -> R | None:
-        found = self._all(kind, query, values)
+    def _one(self, read: Callable[[Any], R], query: str, values: tuple[Any, ...]) -> R | None:
+        found = self._all(read, query, values)
         return found[0] if found else None
 
-    def _all(self, kind: type[R], query: str, values: tuple[Any, ...]) -> list[R]:
+    def _all(self, read: Callable[[Any], R], query: str, values: tuple[Any, ...]) -> list[R]:
+        """What cannot be read is left out; the next start sets it aside."""
         with self._lock:
             rows = self._db.execute(query, values).fetchall()
-        return [kind(**json.loads(row[0])) for row in rows]
+        found = []
+        for row in rows:
+            try:
+                found.append(read(row[0]))
+            except (ValueError, TypeError, RecursionError) as error:
+                log.error("batches: a record cannot be read and is left out: %s", error)
+        return found
+
+
+def _put(db: sqlite3.Connection, record: BatchRecord) -> None:
+    row = (record.id, record.tenant, record.created_s, record.status, json.dumps(asdict(record)))
+    db.execute("insert or replace into batches values (?, ?, ?, ?, ?)", row)
+
+
+def _opened(path: Path, repair: bool) -> sqlite3.Connection:
+    try:
+        return _checked(path, look=repair)
+    except sqlite3.DatabaseError as error:
+        if not repair or getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF not in DAMAGED:
+            raise
+        log.error(
+            "%s is damaged or no database of this gateway (%s); it is set aside and a new one is begun", path, error
+        )
+        for end in ("", "-wal", "-shm"):
+            old = path.with_name(path.name + end)
+            if old.exists():
+                os.rename(old, path.with_name(f"{path.name}{end}.damaged-{int(time.time())}"))
+        return _checked(path, look=True)
+
+
+def _checked(path: Path, *, look: bool) -> sqlite3.Connection:
+    db = sqlite3.connect(path, check_same_thread=False)
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            os.chmod(path, 0o600)
+        db.execute("pragma journal_mode=wal")
+        db.executescript(_SCHEMA)
+        if look:
+            told = db.execute("pragma quick_check(1)").fetchone()[0]
+            if told != "ok":
+                raise sqlite3.DatabaseError(told)
+            db.execute(f"select {_RESULT}, batch from results limit 1")
+            db.execute("select id, tenant, created_s, record from files limit 1")
+            db.execute("select id, tenant, created_s, status, record from batches limit 1")
+    except BaseException:
+        db.close()
+        raise
+    return db

@@ -17,7 +17,7 @@ from gateway.exchange import Exchange
 from gateway.review.items import Item, Kind, Report, Status
 from gateway.review.store import ReviewStore
 from gateway.settings import ReviewSettings
-from plugins import ConfigurationError, NotFound, Request, RequestError
+from plugins import ConfigurationError, NotFound, QuotaExceeded, Request, RequestError
 
 log = logging.getLogger("sluicegate.review")
 T = TypeVar("T")
@@ -110,7 +110,25 @@ class ReviewQueue:
         return rail, text
 
     async def report(self, report: Report, text: str) -> None:
-        await self._call(lambda: self._store.put_report(report, {"text": text}))
+        """Raises `QuotaExceeded` where the tenant has reported as much as is kept of one."""
+
+        def put() -> None:
+            count, size = self._store.reported(report.tenant)
+            most, most_bytes = self._settings.max_reports, self._settings.max_report_bytes
+            if (most and count >= most) or (most_bytes and size + len(text.encode("utf-8", "replace")) > most_bytes):
+                raise QuotaExceeded(
+                    f"{count} reports of {size} bytes are kept for this tenant, the quota ([review] max_reports, "
+                    f"max_report_bytes) is {most} of {most_bytes} bytes; an operator removes what is no longer needed "
+                    "with DELETE /v1/safety/false_positives/ID",
+                    code="report_quota_exceeded",
+                )
+            self._store.put_report(report, {"text": text})
+
+        await self._call(put)
+
+    async def remove_report(self, id: str) -> None:
+        if not await self._call(lambda: self._store.remove_report(id)):
+            raise NotFound(f"there is no report {id[:100]!r} here", code="report_not_found")
 
     async def reports(self, limit: int = 10_000) -> list[tuple[Report, Any]]:
         return await self._call(lambda: self._store.reports(limit))

@@ -72,6 +72,17 @@ class ReviewStore:
         items = [(Item(*row[:-1]), row[-1]) for row in rows]
         return [(item, self._opened(item, body)) for item, body in items]
 
+    def reported(self, tenant: str) -> tuple[int, int]:
+        """(reports, bytes of their bodies) of a tenant."""
+        query = "select count(*), coalesce(sum(length(body)), 0) from reports where tenant = ?"
+        count, size = self._db.execute(query, (tenant,)).fetchone()
+        return count, size
+
+    def remove_report(self, id: str) -> bool:
+        """False where there is none."""
+        with self._db:
+            return self._db.execute("delete from reports where id = ?", (id,)).rowcount == 1
+
     def reports(self, limit: int) -> list[tuple[Report, Any]]:
         """Oldest first."""
         rows = self._db.execute(f"select {REPORT_COLUMNS}, body from reports order by created_s limit ?", (limit,))

@@ -91,14 +91,28 @@ def limited(folder: Path, limits: dict[str, Any], **more: Any) -> TestApp:
     return app(key("a", limits=limits), accounts={"prices": PRICES}, settings=settings, **more)
 
 
-@pytest.mark.parametrize("door", DOORS)
+AT_ONCE = [door for door in DOORS if door != "batch"]
+"""Where one call is one request; a batch takes some to upload, begin and watch it as well."""
+
+
+@pytest.mark.parametrize("door", AT_ONCE)
 def test_requests_a_minute_hold_at_every_door(tmp_path: Path, door: str) -> None:
     with limited(tmp_path, {"requests_per_minute": 3}) as gateway:
         found = [DOORS[door](gateway) for _ in range(4)]
-    assert found == ["ok", "ok", "ok", "later" if door == "batch" else "rate_limit_exceeded"]
+    assert found == ["ok", "ok", "ok", "rate_limit_exceeded"]
 
 
-@pytest.mark.parametrize("door", DOORS)
+def test_requests_a_minute_hold_for_the_lines_of_a_batch_and_the_calls_around_it(tmp_path: Path) -> None:
+    """Five: an upload, a batch, three lines; a fourth line waits, and so does whoever asks after it."""
+    with limited(tmp_path, {"requests_per_minute": 5}) as gateway:
+        batch = begin_batch(gateway, [{"model": "scripted", "messages": TURN, "max_tokens": 10}] * 4)
+        until(lambda: any(outcome.error == "rate_limit_exceeded" for outcome in gateway.outcomes))
+        assert len([outcome for outcome in gateway.outcomes if outcome.error is None]) == 3
+        asked = gateway.client.get(f"/v1/batches/{batch}", headers=HEADERS)
+        assert (asked.status_code, asked.json()["error"]["code"]) == (429, "rate_limit_exceeded")
+
+
+@pytest.mark.parametrize("door", AT_ONCE)
 def test_what_one_door_used_is_gone_for_all(tmp_path: Path, door: str) -> None:
     """After one request through it, chat finds its requests and its tokens gone."""
     limits = {"requests_per_minute": 100, "tokens_per_minute": 10_000}

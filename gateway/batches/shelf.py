@@ -1,0 +1,98 @@
+"""The bytes of files: written under another name first, on the disk before they get their own, and never half there.
+
+Calls block for as long as the disk takes, and raise `OSError`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import time
+from collections.abc import Collection, Iterable
+from pathlib import Path
+
+log = logging.getLogger("sluicegate.batches")
+
+
+class Shelf:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._files, self._incoming, self._aside = (folder / name for name in ("files", "incoming", "aside"))
+        for place in (self._files, self._incoming, self._aside):
+            place.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def path(self, file_id: str) -> Path:
+        return self._files / file_id
+
+    def begin(self, file_id: str) -> int:
+        """A descriptor to write to; `keep` or `drop` follows."""
+        return os.open(self._incoming / file_id, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+
+    def keep(self, file_id: str, descriptor: int) -> None:
+        """Close it and let it be found under its name, whole."""
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.rename(self._incoming / file_id, self.path(file_id))
+        _sync_folder(self._files)
+
+    def drop(self, file_id: str, descriptor: int | None = None) -> None:
+        """What was begun is gone; never raises."""
+        if descriptor is not None:
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
+        with contextlib.suppress(OSError):
+            (self._incoming / file_id).unlink(missing_ok=True)
+
+    def put(self, file_id: str, parts: Iterable[bytes]) -> int:
+        """A whole file, and its size; an older one of that name is replaced at once or not at all."""
+        descriptor: int | None = self.begin(file_id)
+        size = 0
+        try:
+            assert descriptor is not None
+            for part in parts:
+                write_all(descriptor, part)
+                size += len(part)
+            whole, descriptor = descriptor, None  # `keep` closes it
+            self.keep(file_id, whole)
+        except BaseException:
+            self.drop(file_id, descriptor)
+            raise
+        return size
+
+    def remove(self, file_id: str) -> None:
+        self.path(file_id).unlink(missing_ok=True)
+
+    def free_bytes(self) -> int:
+        found = os.statvfs(self._folder)
+        return found.f_bavail * found.f_frsize
+
+    def tidy(self, known: Collection[str], keep_s: float) -> None:
+        """Remove what was never finished; set files that no record names aside, and forget those after `keep_s`."""
+        for left in self._incoming.iterdir():
+            log.warning("removed an upload that was never finished: %s", left.name)
+            left.unlink(missing_ok=True)
+        for path in self._files.iterdir():
+            if path.name not in known:
+                log.warning("no record names the file %s; it is set aside", path.name)
+                os.utime(path)
+                os.rename(path, self._aside / path.name)
+        for path in self._aside.iterdir():
+            if path.stat().st_mtime < time.time() - keep_s:
+                path.unlink(missing_ok=True)
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
