@@ -10,25 +10,23 @@ refused. It is no signature. Whoever may write to the store can forge an entry, 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import numpy as np
 import orjson
 
+from cache.checked import MAX_ENTRY_BYTES, Damaged, checked
 from cache.entries import GENERATION, Counts, Kept, Row, same_epochs
-from plugins.contract import Answer, CacheKey, TokenLogprob, ToolCall, Usage
+from plugins.contract import Answer, CacheKey
 
 MAGIC = b"SG1"
 ROW_MAGIC = b"SR1"
 CHECK_BYTES = 16
 MARK_BYTES = 8
+MAX_ROW_BYTES = 1 << 18
 HEAD_BYTES = len(MAGIC) + 1 + 255 * MARK_BYTES
 """No head is longer."""
-
-
-class Damaged(ValueError):
-    """Bytes that are no entry of this key."""
 
 
 class Sealer(Protocol):
@@ -56,8 +54,10 @@ def encode(key: CacheKey, kept: Kept, epochs: Mapping[str, str], sealer: Sealer 
     return head + _check(key, head, payload) + payload
 
 
-def decode(key: CacheKey, data: bytes, sealer: Sealer | None = None) -> tuple[Kept, dict[str, str]]:
-    """Raises `Damaged`."""
+def decode(key: CacheKey, data: object, sealer: Sealer | None = None) -> tuple[Kept, dict[str, str]]:
+    """Raises `Damaged`, whatever `data` is: a store may hold something else than bytes there."""
+    if not isinstance(data, bytes) or len(data) > MAX_ENTRY_BYTES:
+        raise Damaged(f"no bytes, or too many, at key {key.digest[:12]}")
     head_ends = len(MAGIC) + 1 + MARK_BYTES * (data[len(MAGIC)] if len(data) > len(MAGIC) else 0)
     head, check, payload = data[:head_ends], data[head_ends : head_ends + CHECK_BYTES], data[head_ends + CHECK_BYTES :]
     if head[: len(MAGIC)] != MAGIC or check != _check(key, head, payload):
@@ -65,14 +65,12 @@ def decode(key: CacheKey, data: bytes, sealer: Sealer | None = None) -> tuple[Ke
     if sealer is not None:
         payload = sealer.open(key.tenant, payload, _name(key))
     try:
-        value = orjson.loads(payload)
-        answers = tuple(_answer(*flat) for flat in value["a"])
-        return Kept(answers, float(value["t"]), tuple(value["l"]), Usage(*value["u"])), dict(value["e"])
-    except (ValueError, TypeError, KeyError) as error:
+        return checked(orjson.loads(payload))
+    except orjson.JSONDecodeError as error:
         raise Damaged(f"an entry of another version at key {key.digest[:12]}") from error
 
 
-def read(key: CacheKey, data: bytes, epochs: Mapping[str, str], sealer: Sealer | None, counts: Counts) -> Kept | None:
+def read(key: CacheKey, data: object, epochs: Mapping[str, str], sealer: Sealer | None, counts: Counts) -> Kept | None:
     """What `data` keeps of `key`, if it is whole and was made under these `epochs`; why not is counted."""
     try:
         kept, made_under = decode(key, data, sealer)
@@ -89,10 +87,10 @@ def mark(label: str) -> bytes:
     return hashlib.blake2b(label.encode(), digest_size=MARK_BYTES).digest()
 
 
-def has_label(head: bytes, marked: bytes) -> bool:
+def has_label(head: object, marked: bytes) -> bool:
     """Whether an entry that begins with `head` (the first `HEAD_BYTES`, or all of it) has the label of this mark. What
     is no entry has every label: a sweep may remove it."""
-    if head[: len(MAGIC)] != MAGIC or len(head) <= len(MAGIC):
+    if not isinstance(head, bytes) or head[: len(MAGIC)] != MAGIC or len(head) <= len(MAGIC):
         return True
     start = len(MAGIC) + 1
     marks = head[start : start + MARK_BYTES * head[len(MAGIC)]]
@@ -105,8 +103,10 @@ def encode_row(tenant: str, scope: str, row: Row, sealer: Sealer | None = None) 
     return ROW_MAGIC + (flat if sealer is None else sealer.seal(tenant, flat, scope.encode()))
 
 
-def decode_row(tenant: str, scope: str, data: bytes, sealer: Sealer | None = None) -> Row:
+def decode_row(tenant: str, scope: str, data: object, sealer: Sealer | None = None) -> Row:
     """Raises `Damaged`."""
+    if not isinstance(data, bytes) or len(data) > MAX_ROW_BYTES:
+        raise Damaged("no bytes, or too many, for a row of the semantic index")
     if data[: len(ROW_MAGIC)] != ROW_MAGIC:
         raise Damaged("bytes that are no row of the semantic index")
     flat = data[len(ROW_MAGIC) :]
@@ -141,22 +141,3 @@ def _flat(answer: Answer) -> list[Any]:
     flat = [answer.index, answer.text, answer.finish_reason, logprobs]
     calls = [[call.id, call.name, call.arguments] for call in answer.tool_calls]
     return [*flat, answer.reasoning, calls, answer.closed] if answer.reasoning or calls or answer.closed else flat
-
-
-def _answer(
-    index: int,
-    text: str,
-    finish_reason: Any,
-    logprobs: list[Any],
-    reasoning: str = "",
-    calls: Sequence[Any] = (),
-    closed: bool = False,
-) -> Answer:
-    entries = tuple(_logprob(*flat) for flat in logprobs)
-    called = tuple(ToolCall(*call) for call in calls)
-    return Answer(index, text, finish_reason, entries, None, reasoning, called, closed)
-
-
-def _logprob(token_id: int, token: str, data: str, logprob: float, top: list[Any]) -> TokenLogprob:
-    alternatives = tuple((t, s, bytes.fromhex(d), v) for t, s, d, v in top)
-    return TokenLogprob(token_id, token, bytes.fromhex(data), logprob, alternatives)

@@ -23,7 +23,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from cache.codec import HEAD_BYTES, Damaged, Sealer, decode_row, encode, encode_row, has_label, mark, read
+from cache.checked import MAX_ENTRY_BYTES, Damaged
+from cache.codec import HEAD_BYTES, Sealer, decode_row, encode, encode_row, has_label, mark, read
 from cache.entries import GENERATION, Counts, Feed, Kept, Look, Near, Row
 from cache.guarded import Guarded
 from cache.memory import keepable
@@ -151,7 +152,7 @@ class RedisStore:
 
     async def _get(self, key: CacheKey, feed: Feed | None) -> Look:
         pipe = self._client.pipeline(transaction=False)
-        pipe.get(self._entry(key))
+        pipe.getrange(self._entry(key), 0, MAX_ENTRY_BYTES)
         pipe.hgetall(self._state(_tag(key.tenant)))
         if feed is not None:
             after = f"({feed.cursor}" if feed.cursor else "-"
@@ -169,9 +170,11 @@ class RedisStore:
             epochs = await self._epochs(_tag(key.tenant), await self._client.hgetall(self._state(_tag(key.tenant))))
         if not epochs:
             return False
-        rows = self._rows(key.tenant, scope)
+        rows, body = self._rows(key.tenant, scope), encode(key, kept, epochs, self._sealer)
+        if len(body) > MAX_ENTRY_BYTES:
+            return False
         pipe = self._client.pipeline(transaction=False)
-        pipe.set(self._entry(key), encode(key, kept, epochs, self._sealer), px=self._ttl_ms)
+        pipe.set(self._entry(key), body, px=self._ttl_ms)
         if row is not None and not self.searches:
             data = encode_row(key.tenant, scope, row, self._sealer)
             pipe.xadd(rows, {"r": data}, maxlen=self._max_rows, approximate=True)
@@ -241,9 +244,7 @@ class RedisStore:
     # --- reading replies ---------------------------------------------------------------------------------------
 
     def _read_entry(self, key: CacheKey, body: Any, epochs: Mapping[str, str]) -> Kept | None:
-        if body is None:
-            return None
-        return read(key, body if isinstance(body, bytes) else b"", epochs, self._sealer, self._counts)
+        return None if body == b"" else read(key, body, epochs, self._sealer, self._counts)
 
     def _read_rows(self, tenant: str, feed: Feed | None, streams: list[Any]) -> tuple[tuple[Row, ...], str, bool]:
         if feed is None:
@@ -253,7 +254,7 @@ class RedisStore:
         rows = []
         for _, fields in streams[0]:
             try:
-                rows.append(decode_row(tenant, feed.scope, fields.get(b"r", b""), self._sealer))
+                rows.append(decode_row(tenant, feed.scope, fields.get(b"r"), self._sealer))
             except Damaged:
                 self._counts.add("damaged_total")
         return tuple(rows), streams[0][-1][0].decode(), len(streams[0]) == ROWS_A_LOOK

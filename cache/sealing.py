@@ -11,7 +11,7 @@ import importlib
 import os
 from functools import lru_cache
 
-from cache.codec import Damaged
+from cache.checked import Damaged
 from plugins.errors import ConfigurationError
 
 NONCE_BYTES = 12

@@ -14,7 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from cache.codec import HEAD_BYTES, Damaged, Sealer, decode_row, encode, encode_row, has_label, mark, read
+from cache.checked import MAX_ENTRY_BYTES, Damaged
+from cache.codec import HEAD_BYTES, Sealer, decode_row, encode, encode_row, has_label, mark, read
 from cache.entries import GENERATION, Counts, Feed, Kept, Look, Row
 from cache.guarded import Guarded
 from cache.memory import keepable
@@ -123,11 +124,12 @@ class SqliteStore:
 
     def _get(self, db: sqlite3.Connection, key: CacheKey, feed: Feed | None) -> Look:
         now = self._clock()
-        found = db.execute(f"select body, used_s from entries where {OF_KEY} and expires_s > ?", (*_place(key), now))
+        columns = f"iif(length(body) <= {MAX_ENTRY_BYTES}, body, 0), used_s"
+        found = db.execute(f"select {columns} from entries where {OF_KEY} and expires_s > ?", (*_place(key), now))
         body, used_s = found.fetchone() or (None, now)
         epochs = self._epochs(db, key.tenant)
         kept = None if body is None else read(key, body, epochs, self._sealer, self._counts)
-        if kept is not None and now - used_s > TOUCH_S:
+        if kept is not None and not (isinstance(used_s, float) and now - used_s <= TOUCH_S):
             _write(db, f"update entries set used_s = ? where {OF_KEY}", (now, *_place(key)))
         rows, cursor, more = self._rows(db, key.tenant, feed, now)
         return Look(kept, epochs, rows, cursor, more)
@@ -143,7 +145,7 @@ class SqliteStore:
     ) -> bool:
         under = self._epochs(db, key.tenant) if epochs is None else epochs
         body, now = encode(key, kept, under, self._sealer), self._clock()
-        if len(body) > self._budget_bytes:
+        if len(body) > min(self._budget_bytes, MAX_ENTRY_BYTES):
             return False
         values = (*_place(key), body, len(body), now + self._ttl_s, now)
         with db:
@@ -160,12 +162,12 @@ class SqliteStore:
     def _make_room(self, db: sqlite3.Connection, now: float) -> None:
         db.execute("delete from entries where expires_s <= ?", (now,))
         db.execute("delete from rows where expires_s <= ?", (now,))
-        used = db.execute("select coalesce(sum(size), 0) from entries").fetchone()[0]
+        used = db.execute("select total(size) from entries").fetchone()[0]
         if used <= self._budget_bytes:
             return
         surplus, doomed = used - self._budget_bytes * 0.9, []
         for tenant, model, digest, size in db.execute(
-            "select tenant, model, digest, size from entries order by used_s"
+            "select tenant, model, digest, cast(size as real) from entries order by used_s"
         ):
             if surplus <= 0:
                 break
@@ -243,6 +245,7 @@ class SqliteStore:
     def _opened(self) -> sqlite3.Connection:
         if self._database is None:
             database = sqlite3.connect(self._path, timeout=0.03, isolation_level="IMMEDIATE", check_same_thread=False)
+            database.text_factory = lambda data: data.decode("utf-8", "replace")
             try:
                 database.executescript(SCHEMA)
             except sqlite3.Error:

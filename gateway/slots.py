@@ -282,7 +282,10 @@ class Slots:
 
     async def record(self, exchange: Exchange) -> None:
         outcome = exchange.outcome()
-        self._spans.finish(exchange)
+        try:
+            self._spans.finish(exchange)
+        except Exception:  # a figure that no trace can say must not leave the request unsettled
+            log.exception("request %s has no trace; it is recorded all the same", exchange.request.id)
         for name, recorder in exchange.pinned.record:
             try:
                 await recorder.record(outcome)

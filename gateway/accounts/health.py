@@ -17,7 +17,7 @@ RETRY_S = 5.0
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 UNWRITABLE = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY})
 REDIS_FULL = ("OOM ", "MISCONF ")
-"""How a Redis begins to say that its memory or its disk is full."""
+"""How a Redis begins to say that its memory or its disk is full; its library makes a class of the first."""
 COUNTED = ("figures_bounded", "rows_set_aside", "lines_set_aside", "flush_failures", "journal_failures")
 MORE_COUNTED = ("refresh_failures", "keys_set_aside", "keys_lost", "lease_failures", "refused")
 
@@ -81,4 +81,4 @@ def cannot_be_written(error: BaseException) -> bool:
         return (getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF in UNWRITABLE
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno in FULL or error.errno in (errno.EIO, errno.EROFS)
-    return str(error).startswith(REDIS_FULL)
+    return type(error).__name__ == "OutOfMemoryError" or str(error).startswith(REDIS_FULL)

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import random
+import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cache.redis_client import Tls, connect
 from gateway.accounts import Accounts
 from gateway.accounts.changes import create, revoke
+from gateway.accounts.lease_script import LEASE, Question, Reply, read_reply
+from gateway.accounts.leases import SharedMeter
+from gateway.accounts.meter import Need
 from gateway.accounts.records import KeyRecord
 from gateway.settings import AccountSettings, KeySettings, Limits, PriceSettings
 from plugins import AuthenticationError, ConfigurationError, Overloaded, RateLimited, Request, RequestError, Sampling
@@ -189,3 +195,106 @@ async def test_a_gateway_does_not_start_without_its_books(redis: RedisServer) ->
     with pytest.raises(ConfigurationError, match="cannot be reached"):
         await Accounts(settings, [KeySettings(id="x", key="y")]).start()
     assert dataclasses.replace(settings, url="").url == ""
+
+
+async def put(redis: RedisServer, me: str, number: int, want: int, **more: Any) -> Reply:
+    """One question about the seats of key `a`, of which there are 10."""
+    question = Question(
+        number, more.get("mode", "seats"), "", want, 1, 10, "", more.get("returns", ()), more.get("totals", {})
+    )
+    client = connect(redis.url, Tls(), retries=0)
+    parts = await client.eval(LEASE, 1, "lease", *question.arguments(me, "alive:"))
+    await client.aclose()
+    return read_reply(parts, question)
+
+
+async def test_a_question_that_comes_twice_is_answered_once(redis: RedisServer) -> None:
+    first = await put(redis, "aa", 1, 4)
+    assert (first.grant, first.rest) == (4, 6)
+    assert await put(redis, "aa", 1, 4) == first
+    assert (await put(redis, "bb", 1, 10)).grant == 6
+
+
+async def test_a_question_that_comes_late_changes_nothing(redis: RedisServer) -> None:
+    await put(redis, "aa", 5, 4)
+    assert (await put(redis, "aa", 3, 4)).grant == 0
+    assert (await put(redis, "aa", 4, 0, returns=(("", 4),))).grant == 0
+    assert (await put(redis, "bb", 1, 10)).grant == 6
+
+
+async def test_what_is_returned_twice_comes_back_once(redis: RedisServer) -> None:
+    await put(redis, "aa", 1, 8)
+    for _ in range(3):
+        await put(redis, "aa", 2, 0, returns=(("", 3),))
+    assert (await put(redis, "bb", 1, 10)).grant == 5
+
+
+async def test_a_redis_that_forgot_learns_what_each_gateway_has(redis: RedisServer) -> None:
+    await put(redis, "aa", 1, 8)
+    redis.ask("FLUSHALL")
+    assert (await put(redis, "aa", 2, 1, totals={"": 8})).grant == 1
+    assert (await put(redis, "bb", 1, 10)).grant == 1
+
+
+async def test_what_a_gateway_knows_already_is_not_told_twice(redis: RedisServer) -> None:
+    await put(redis, "aa", 1, 8)
+    await put(redis, "aa", 2, 0, totals={"": 3})
+    assert (await put(redis, "bb", 1, 10)).grant == 2
+
+
+async def test_slots_go_by_the_clock_of_redis(redis: RedisServer) -> None:
+    reply = await put(redis, "aa", 1, 4, mode="rate")
+    assert abs(int(reply.label) - time.time() // 5) <= 2
+    assert 4 < reply.lasts_s <= 10
+    assert (await put(redis, "bb", 1, 10, mode="rate")).grant == 6
+
+
+async def test_a_gateway_that_redis_has_not_heard_of_for_long_uses_no_seats(
+    pair: tuple[Accounts, Accounts], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = await key(pair, concurrency=40)
+    assert await asked(pair[0], record) is not None  # and a seat to spare
+    assert pair[0].shared is not None
+    monkeypatch.setattr(pair[0].shared, "_alive_until", 0.0)
+    [meter] = [m for m in pair[0].meters_of(record.caller()) if isinstance(m, SharedMeter)]
+    assert meter.lacking(Need(1, 0), time.time()) == ["seats"]
+    assert await asked(pair[0], record) is not None
+
+
+async def test_random_pauses_and_losses_leave_nothing_taken(
+    redis: RedisServer, pair: tuple[Accounts, Accounts]
+) -> None:
+    """Whatever got no answer: once all has ended and Redis answers, Redis counts what was used and no seat."""
+    record = await key(pair, concurrency=6, requests_per_minute=1000)
+    chance = random.Random(4)
+    used = 0
+    for _ in range(4):
+        tasks = [asyncio.create_task(_tried(accounts, record)) for accounts in pair for _ in range(5)]
+        await asyncio.sleep(chance.random() * 0.01)
+        redis.freeze()
+        for task in chance.sample(tasks, 3):
+            task.cancel()
+        await asyncio.sleep(1.2)
+        redis.thaw()
+        for accounts, request in zip(
+            [a for a in pair for _ in range(5)], await asyncio.gather(*tasks, return_exceptions=True), strict=True
+        ):
+            if isinstance(request, Request):
+                used += 1
+                settle(accounts, record, request)
+    for accounts in pair:
+        await accounts._share()
+    assert held(redis, "seats") == 0
+    assert used <= held(redis, "requests") <= used + 12  # who was cancelled had been let in, or not
+
+
+async def _tried(accounts: Accounts, record: KeyRecord) -> Request | None:
+    try:
+        return await asked(accounts, record)
+    except Overloaded:
+        return None
+
+
+def held(redis: RedisServer, what: str) -> int:
+    parts = redis.ask("HGETALL", f"sluicegate:accounts:lease:{what}:key:a").split(b"\r\n")[2::2]
+    return sum(int(count) for field, count in zip(parts[::2], parts[1::2], strict=False) if b"/" in field)

@@ -1,0 +1,121 @@
+"""What an entry of a store outside this process must be, field by field, before it is taken for an answer.
+
+The digest of an entry is no signature: whoever may write to the store can make one. So types, ranges and lengths are
+checked here as those of a stranger's message, and what does not pass is a miss.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar, get_args
+
+from cache.entries import MAX_LABEL_CHARS, MAX_TAGS, Kept
+from plugins.contract import Answer, FinishReason, TokenLogprob, ToolCall, Usage
+
+MAX_ENTRY_BYTES = 16 << 20
+"""More than is ever kept of one request."""
+MAX_ANSWERS = 1024
+MAX_ITEMS = 1 << 20
+MAX_COUNT = 10**9
+LABELS = MAX_TAGS + 3
+LABEL_CHARS = MAX_LABEL_CHARS + 64
+FINISHES: frozenset[str] = frozenset(get_args(FinishReason))
+T = TypeVar("T")
+
+
+class Damaged(ValueError):
+    """Bytes that are no entry of this key."""
+
+
+def checked(value: Any) -> tuple[Kept, dict[str, str]]:
+    """The entry and the epochs it was made under. Raises `Damaged`."""
+    fields = _is(value, dict)
+    answers = tuple([_answer(flat) for flat in _items(fields.get("a"), MAX_ANSWERS)])
+    if not answers or len({answer.index for answer in answers}) != len(answers):
+        raise Damaged("an entry without answers, or with two of one place")
+    labels = tuple([_text(name, LABEL_CHARS) for name in _items(fields.get("l"), LABELS)])
+    usage = [_count(number) for number in _items(fields.get("u"), 2)]
+    if len(usage) != 2:
+        raise Damaged("an entry without its usage")
+    return Kept(answers, _number(fields.get("t")), labels, Usage(*usage)), _epochs(fields.get("e"))
+
+
+def _epochs(value: Any) -> dict[str, str]:
+    found: Mapping[Any, Any] = _is(value, dict)
+    if len(found) > LABELS + 1:
+        raise Damaged("an entry of too many epochs")
+    return {_text(name, LABEL_CHARS): _text(epoch, 64) for name, epoch in found.items()}
+
+
+def _answer(value: Any) -> Answer:
+    flat = _items(value, 7)
+    if len(flat) not in (4, 7):
+        raise Damaged("an answer of another version")
+    index, text, finish, logprobs, reasoning, calls, closed = [*flat, "", [], False][:7]
+    if _is(finish, str) not in FINISHES or not 0 <= _is(index, int) < MAX_ANSWERS:
+        raise Damaged("an answer with no end, or of no place")
+    entries = tuple([_logprob(one) for one in _items(logprobs, MAX_ITEMS)])
+    called = tuple([_call(one) for one in _items(calls, MAX_ANSWERS)])
+    return Answer(
+        index, _text(text), finish, entries, reasoning=_text(reasoning), tool_calls=called, closed=_is(closed, bool)
+    )
+
+
+def _call(value: Any) -> ToolCall:
+    parts = _items(value, 3)
+    if len(parts) != 3:
+        raise Damaged("a call that is none")
+    return ToolCall(_text(parts[0], 512), _text(parts[1], 512), _text(parts[2]))
+
+
+def _logprob(value: Any) -> TokenLogprob:
+    parts = _items(value, 5)
+    if len(parts) != 5:
+        raise Damaged("a log probability that is none")
+    top = [_items(one, 4) for one in _items(parts[4], 1024)]
+    if any(len(one) != 4 for one in top):
+        raise Damaged("an alternative that is none")
+    return TokenLogprob(*_token(parts[:4]), tuple([_token(one) for one in top]))
+
+
+def _token(parts: Sequence[Any]) -> tuple[int, str, bytes, float]:
+    token, text, data, logprob = parts
+    try:
+        raw = bytes.fromhex(_text(data))
+    except ValueError as error:
+        raise Damaged("bytes of a token that are none") from error
+    if not -1 <= _is(token, int) <= MAX_COUNT:
+        raise Damaged("a token of no vocabulary")
+    return token, _text(text), raw, _number(logprob)
+
+
+def _is(value: Any, kind: type[T]) -> T:
+    if type(value) is not kind:
+        raise Damaged(f"a {type(value).__name__} where a {kind.__name__} belongs")
+    return value
+
+
+def _items(value: Any, most: int) -> list[Any]:
+    found: list[Any] = _is(value, list)
+    if len(found) > most:
+        raise Damaged("a list that is too long")
+    return found
+
+
+def _text(value: Any, most: int = MAX_ENTRY_BYTES) -> str:
+    if len(_is(value, str)) > most:
+        raise Damaged("a text that is too long")
+    return str(value)
+
+
+def _count(value: Any) -> int:
+    if not 0 <= _is(value, int) <= MAX_COUNT:
+        raise Damaged("a count past all bounds")
+    return int(value)
+
+
+def _number(value: Any) -> float:
+    if type(value) not in (int, float) or not math.isfinite(value) or abs(value) > 1e15:
+        raise Damaged("a number that is none")
+    return float(value)
