@@ -132,9 +132,11 @@ class SharedMeter:
         for what, lease in self._leases.items():
             if not lease.asking.locked():
                 async with lease.asking:
+                    if lease.open is not None:
+                        await self._settle(what, lease, now_s)
                     self._drop_unused(what, lease, now_s)
                     owed = 0 if what == "seats" else max(0, -lease.amount)
-                    if lease.open is not None or lease.returns or owed:
+                    if lease.returns or owed:
                         await self._ask(what, lease, owed, 0, now_s)
 
     def _drop_unused(self, what: str, lease: Lease, now_s: float) -> None:
