@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -40,6 +41,7 @@ def fill_masks(
         try:
             filled = _fill(rows[index], bitmask, len(masked))
         except Exception as error:  # the matcher may stand anywhere on the draft now: no row of it can be used
+            _go_back(rows[index])
             same = [i for i, row in enumerate(rows) if row.sequence is rows[index].sequence]
             failures |= dict.fromkeys(same, as_failure(error, "filling the token mask"))
             continue
@@ -116,6 +118,13 @@ def _fill(row: DrawRow, bitmask: Bitmask, at: int) -> bool:
         permit(bitmask[at], row.sequence.sampling.stop_token_ids)
     _walk(matcher, draft, row.ahead)
     return filled
+
+
+def _go_back(row: DrawRow) -> None:
+    """Before the draft, as far as a matcher that threw still can."""
+    if row.ahead and row.sequence.matcher is not None:
+        with contextlib.suppress(Exception):
+            row.sequence.matcher.rollback(row.ahead)
 
 
 def _walk(matcher: Matcher, draft: list[int], ahead: int) -> None:

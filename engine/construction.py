@@ -91,6 +91,7 @@ def make_core(model: LoadedModel, settings: EngineSettings, outbox: Outbox) -> E
         jump_forward=settings.jump_forward,
         speculation=Speculation(settings.draft_tokens, settings.drafts_per_step, settings.prompt_lookup),
         group_drafter=drafter,
+        grammar_cpu_s=settings.grammar_cpu_s,
         pacer=None if settings.slowdown == 0 else Pacer(settings.slowdown, settings.max_batch_tokens),
     )
 

@@ -13,6 +13,7 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
+from engine.aside import Aside, Steered, Waiting
 from engine.beam_search import BeamSearch
 from engine.constraints import Filled, MasksAhead, fill_masks, note_masks
 from engine.counters import CoreCounters
@@ -29,7 +30,7 @@ from engine.sampler import Drawn, MaskRows, Sampler
 from engine.scheduler import Batch, Row, Scheduler
 from engine.sequence import DrawRow, Sequence, State
 from engine.writing import Writer
-from plugins import SluicegateError
+from plugins import GrammarTooCostly, SluicegateError
 
 
 class EngineCore:
@@ -44,6 +45,7 @@ class EngineCore:
         speculation: Speculation | None = None,
         group_drafter: GroupDrafter | None = None,
         pacer: Pacer | None = None,
+        grammar_cpu_s: float = 1.0,
     ) -> None:
         self.model = model
         self._pacer = pacer
@@ -59,7 +61,8 @@ class EngineCore:
         self._writer = Writer(model, self.counters, self._guesser, jump_forward=jump_forward)
         self._lineups = Lineups()
         self._masks_ahead = MasksAhead(self._fill_masks)
-        self.requests = Requests(model, runner, scheduler, outbox, self._writer, self._guesser)
+        self._aside = Aside(model.vocab_size, grammar_cpu_s)
+        self.requests = Requests(model, runner, scheduler, outbox, self._writer, self._guesser, self._aside)
 
     @property
     def has_work(self) -> bool:
@@ -80,11 +83,15 @@ class EngineCore:
     def _step(self) -> None:
         began, spent = time.perf_counter(), self._clock()
         self.requests.expire()
+        for waiting in self._aside.take():
+            if waiting.sequence.state is not State.ENDED:
+                self.requests.guarded(waiting.sequence, partial(self._go_on, waiting))
         if self._pacer is not None:
             self.scheduler.prompt_tokens = self._pacer.prompt_tokens
         batch = self.scheduler.schedule()
-        assert batch.rows or not self.has_work, "there is work, but the scheduler found nothing to run"
         if not batch.rows:
+            assert self._aside.waiting or not self.has_work, "there is work, but the scheduler found nothing to run"
+            self._aside.rest()
             return
         rows, logits = self._run(batch, self._begin_masks(batch))
         filled = self._masks_ahead.take()
@@ -93,7 +100,7 @@ class EngineCore:
             self._try_sampling(rows, logits, filled)
             if self._is_asynchronous:
                 self._guesser.note_step(time.perf_counter() - began)
-            self._guesser.improve([row.sequence for row in rows])
+            self._guesser.improve([row.sequence for row in rows if not isinstance(row.sequence.matcher, Steered)])
         if not self.has_work:
             self._guesser.release()
             self._sampler.release()
@@ -171,19 +178,73 @@ class EngineCore:
             lineup = self._lineups.of(rows)
         draws = lineup.draws
         masks, failures = self._masks(draws, filled)
+        waiting = self._set_aside(draws, failures, logits) if failures else ()
         outcomes: list[Drawn | SluicegateError] = list(self._sampler.draw(logits, draws, masks))
         for at, failure in failures.items():
             outcomes[at] = failure
         at = 0
         for row in rows:
             mine = outcomes[at : at + row.drafted + 1]
-            if row.sequence.state is not State.ENDED:
+            if row.sequence.state is not State.ENDED and row.sequence not in waiting:
                 try:
-                    self._advance(row.sequence, mine)
+                    self._advance_or_steer(row.sequence, mine)
                 except Exception as error:
                     self.requests.fail(row.sequence.owner, as_failure(error, "advancing the sequence"))
             row.sequence.hidden = None if states is None else states[at + row.sequence.hidden_row]
             at += len(mine)
+
+    # --- grammars that take long -------------------------------------------------------------------------------
+
+    def _set_aside(self, draws: list[DrawRow], failures: dict[int, SluicegateError], logits: Tensor) -> set[Sequence]:
+        """Those whose masks take too long for a step; they are drawn when their masks are there."""
+        found: set[Sequence] = set()
+        for at, failure in failures.items():
+            sequence = draws[at].sequence
+            if draws[at].ahead or not isinstance(failure, GrammarTooCostly) or sequence.state is State.ENDED:
+                continue
+            steered = self._aside.steer(sequence)
+            if steered is not None:
+                sequence.draft = []
+                self._aside.begin(sequence, steered, logits[at].clone(), None)
+                found.add(sequence)
+        return found
+
+    def _advance_or_steer(self, sequence: Sequence, outcomes: list[Drawn | SluicegateError]) -> None:
+        """A token whose acceptance takes too long for a step is taken when it has been accepted elsewhere."""
+        drawn, steered = outcomes[0], None
+        if isinstance(drawn, Drawn) and not sequence.draft and sequence.matcher is not None:
+            steered = sequence.matcher if isinstance(sequence.matcher, Steered) else None
+            if steered is None and self._aside.takes_often(sequence):
+                steered = self._aside.steer(sequence)
+            if steered is not None and not self._writer.ends(sequence, drawn.token_id):
+                self._aside.begin(sequence, steered, None, drawn)
+                return
+        before = len(sequence.tokens)
+        try:
+            self._advance(sequence, outcomes)
+        except GrammarTooCostly:
+            if not isinstance(drawn, Drawn) or before != len(sequence.tokens):
+                raise
+            steered = self._aside.steer(sequence)
+            if steered is None:
+                raise
+            self._aside.begin(sequence, steered, None, drawn)
+
+    def _go_on(self, waiting: Waiting) -> None:
+        """With a sequence whose matcher has done what took long."""
+        sequence = waiting.sequence
+        if waiting.error is not None:
+            raise waiting.error
+        if waiting.drawn is None:
+            assert waiting.logits is not None
+            draws = [DrawRow(sequence)]
+            masks, failures = self._masks(draws)
+            outcome = failures.get(0) or self._sampler.draw(waiting.logits[None], draws, masks)[0]
+            self._advance_or_steer(sequence, [outcome])
+        else:
+            self._advance(sequence, [waiting.drawn])
+        if sequence.state is State.PARKED and sequence.pending:  # it made way for others while it waited
+            self.scheduler.resume(sequence, [], 0)
 
     def _draw_plain(self, rows: list[Row], logits: Tensor, draws: list[DrawRow]) -> None:
         """`_sample` for rows that want no more than text, of which most only add a word to theirs."""

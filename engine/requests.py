@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from engine.aside import Aside
 from engine.beam_search import BeamSearch
 from engine.beside import Adapter
 from engine.closing import closer_for
@@ -46,7 +47,14 @@ class Requests:
     """Those of one core that have not ended. Used by the engine thread alone."""
 
     def __init__(
-        self, model: LoadedModel, runner: Runner, scheduler: Scheduler, outbox: Outbox, writer: Writer, guesser: Guesser
+        self,
+        model: LoadedModel,
+        runner: Runner,
+        scheduler: Scheduler,
+        outbox: Outbox,
+        writer: Writer,
+        guesser: Guesser,
+        aside: Aside,
     ) -> None:
         self.outbox = outbox
         """Of the thread that steps the core."""
@@ -57,6 +65,7 @@ class Requests:
         self._scheduler = scheduler
         self._writer = writer
         self._guesser = guesser
+        self._aside = aside
         self._deadlines = Deadlines()
         self._live: dict[LiveGeneration, list[Sequence]] = {}
         self._followers: dict[Sequence, list[Sequence]] = {}
@@ -109,6 +118,9 @@ class Requests:
     def _sequence(self, submission: Submission, index: int) -> Sequence:
         job = submission.generation.job
         matcher = None if job.grammar is None else job.grammar.matcher()
+        if matcher is not None and job.grammar is not None:
+            movable = not (job.sampling.use_beam_search or job.sampling.close_on_length)
+            matcher = self._aside.open(matcher, job.grammar, movable=movable)
         return Sequence(
             tokens=list(job.prompt.token_ids),
             prompt_length=len(job.prompt.token_ids),

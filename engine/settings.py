@@ -125,6 +125,9 @@ class EngineSettings:
     the kernels for CUDA devices, or an error that says why not."""
     forward: ForwardKind = "auto"
     """`auto`: the compiled forward pass of `engine.cpu` for models it knows; `transformers`: always the model's own."""
+    grammar_cpu_s: float = 1.0
+    """CPU time that a grammar may take for one mask or token; past it the request ends with `grammar_too_costly`. What
+    takes longer than a few milliseconds is done beside the steps, so that only the request itself waits."""
     watchdog_s: float | None = 120.0
     """A step that takes longer is given up: its requests fail, a new engine thread goes on. None = wait forever."""
     weights: WeightsKind = "full"
@@ -163,6 +166,8 @@ class EngineSettings:
             )
         if self.slowdown != 0 and self.slowdown <= 1:
             raise ConfigurationError(f"engine: slowdown is {self.slowdown}; give more than 1, or 0 for no limit")
+        if self.grammar_cpu_s <= 0:
+            raise ConfigurationError(f"engine: grammar_cpu_s is {self.grammar_cpu_s}; give seconds of CPU time")
         if self.watchdog_s is not None and self.watchdog_s <= 0:
             raise ConfigurationError(f"engine: watchdog_s is {self.watchdog_s}; give seconds, or none to wait forever")
         for name, kind in _KINDS:

@@ -10,7 +10,7 @@ from engine.guesser import Guesser
 from engine.model import LoadedModel
 from engine.sampler import Drawn
 from engine.sequence import Sequence
-from plugins import FinishReason, Piece, SluicegateError, TokenLogprob, TokenStep
+from plugins import FinishReason, GrammarTooCostly, Piece, SluicegateError, TokenLogprob, TokenStep
 
 
 class Writer:
@@ -33,7 +33,13 @@ class Writer:
         sequence.draft = []
         while reason is None and right < len(outcomes):
             before = len(sequence.tokens)
-            reason = self._take_one(sequence, outcomes[right], right)
+            try:
+                reason = self._take_one(sequence, outcomes[right], right)
+            except GrammarTooCostly:
+                if len(sequence.tokens) > before or not right:
+                    raise
+                sequence.computed -= 1  # the last token is read once more, and what was drawn after it drawn again
+                break
             new = sequence.tokens[before:]
             matched = _common(new, draft[right:])
             right += matched
@@ -71,13 +77,21 @@ class Writer:
         if sequence.matcher is None or not self.jumps(sequence):
             return None
         for token in sequence.matcher.forced_tokens():
+            try:
+                reason = self._append(sequence, token, None)
+            except GrammarTooCostly:  # more than a step has time for: it will be drawn
+                break
             self._counters.forced_tokens += 1
             self._note(sequence, token)
-            if reason := self._append(sequence, token, None):
+            if reason:
                 return reason
         if sequence.closer is not None:
             sequence.closer.moved()
         return None
+
+    def ends(self, sequence: Sequence, token: int) -> bool:
+        """It would be no more than the end of the answer."""
+        return token in self._eos or (token in sequence.sampling.stop_token_ids and _ends_with(sequence))
 
     def jumps(self, sequence: Sequence) -> bool:
         return self._jump_forward and sequence.rule.logprobs is None and not sequence.rule.bad_words
@@ -89,9 +103,9 @@ class Writer:
         token = drawn.token_id
         if sequence.closer is not None and (reason := self._close(sequence, token)) is not None:
             return reason
-        self._note(sequence, token, drawn, ahead)
         logprob = None if drawn.logprob is None else self._describe(sequence, drawn)
         reason = self._append(sequence, token, logprob)
+        self._note(sequence, token, drawn, ahead)
         return self.jump(sequence) if reason is None and sequence.matcher is not None else reason
 
     def _append(self, sequence: Sequence, token: int, logprob: TokenLogprob | None) -> FinishReason | None:

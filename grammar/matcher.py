@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from copy import copy
 from typing import Any
@@ -81,11 +82,13 @@ class Matcher:
     Masks have `ceil(vocabulary.size / 32)` words; longer rows are filled up with zeros.
     """
 
-    __slots__ = ("_at", "_bounds", "_configs", "_finished", "_grammar", "_past", "_tape", "_watch")
+    __slots__ = ("_at", "_bounds", "_configs", "_finished", "_grammar", "_past", "_tape", "_watch", "worked_s")
 
     def __init__(self, grammar: CompiledGrammar, configs: Configs, first: Config) -> None:
         self._grammar = grammar
         self._bounds = _USUAL
+        self.worked_s = 0.0
+        """CPU time of all calls that worked something out."""
         self._configs = configs
         self._at = first
         self._finished = False
@@ -102,7 +105,11 @@ class Matcher:
         self._bounds = Bounds(cpu_s, wait, pause)
 
     def _within(self, act: Callable[..., Any], *arguments: object) -> Any:
-        return bounded(self._bounds, self._grammar.lock, self._at.threads, act, *arguments)
+        began = time.thread_time()
+        try:
+            return bounded(self._bounds, self._grammar.lock, self._at.threads, act, *arguments)
+        finally:
+            self.worked_s += time.thread_time() - began
 
     # --- masks --------------------------------------------------------------------------------------------------
 
@@ -255,6 +262,7 @@ class Matcher:
         """An independent matcher at the same place; costs a copy of the list of accepted tokens."""
         other = Matcher.__new__(Matcher)
         other._grammar, other._configs, other._bounds = self._grammar, self._configs, self._bounds
+        other.worked_s = self.worked_s
         other._at, other._finished = self._at, self._finished
         other._tape = self._tape.copy() if self._tape is not None else None
         other._past = self._past.copy()
