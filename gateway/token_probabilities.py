@@ -112,9 +112,9 @@ class TokenProbabilities:
             len(data) <= LONGEST and (fit or all(map(clears, ways)))
             for (_, _, data, _), ways in zip(top, asked, strict=True)
         ]
-        self._columns = [
-            (column + text)[-CONTEXT:] if passes else ""
-            for column, text, passes in zip(columns, texts, passing, strict=False)
+        self._columns = [  # one that has the text's own tokens alone is the text, which is looked behind anyway
+            (column + text)[-CONTEXT:] if passes and ways else ""
+            for column, text, passes, ways in zip(columns, texts, passing, asked, strict=False)
         ]
         return tuple(
             (token_id, text, data, logprob)

@@ -233,6 +233,16 @@ def test_a_secret_cut_short_by_the_callers_stop_string_stays_too(app: TestApp, l
     assert chat(app, True, False, stop=["E"])[0]["content"] == "The key is [REDACTED]"
 
 
+def test_a_structured_answer_cut_short_within_a_secret_keeps_it(app: TestApp, liar: Liar) -> None:
+    liar.says(say('{"a":"AKIA'), think("x"), say(KEY[4:-1]), reason="length")
+    _, raw = chat(app, True, False, response_format={"type": "json_object"})
+    assert "IOSFODNN" not in raw
+    liar.says(say("12345678"))
+    asked = {"structured_outputs": {"regex": "[0-9]{8}"}}  # whole: a number may end it
+    assert chat(app, True, False, **asked)[0]["content"] == "12345678"
+    assert chat(app, True, False, stop=["\n"])[0]["content"] == "[REDACTED]"
+
+
 def test_choices_are_texts_of_their_own(app: TestApp, liar: Liar) -> None:
     def of(index: int, delta: dict[str, Any], reason: str | None = None) -> dict[str, Any]:
         return {"index": index, "delta": delta, "finish_reason": reason}

@@ -89,3 +89,9 @@ def test_where_no_rail_acts_all_leave_as_they_came() -> None:
     law = TokenProbabilities(None)
     law.feed("ok", [entry("ok", "halberd")])
     assert law.release(2, ()) == (entry("ok", "halberd"),)
+
+
+def test_a_rail_that_cannot_tell_at_once_leaves_the_texts_own_tokens_alone() -> None:
+    law = TokenProbabilities(lambda text: False)
+    law.feed("a b c", [entry("a ", "a ", "x"), entry("b ", "b ", "y"), entry("c", "c", "z")])
+    assert [[t for _, t, _, _ in one.top] for one in law.release(5, ())] == [["a "], ["b "], ["c"]]
