@@ -6,6 +6,7 @@ place when it was opened, whatever is configured meanwhile.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import time
@@ -289,7 +290,9 @@ class Slots:
         for name, recorder in exchange.pinned.record:
             try:
                 await recorder.record(outcome)
-            except Exception:
+            except (asyncio.CancelledError, GeneratorExit):
+                raise
+            except BaseException:  # SystemExit and the like would end the whole gateway
                 log.exception("recorder %s failed; the request is unharmed", name)
 
 

@@ -59,8 +59,8 @@ class Timed:
             if self._note.outcome == "ok":
                 self._note.outcome = error_code(error)
             return False
-        if not isinstance(error, Exception):
-            return False
+        if isinstance(error, GeneratorExit):
+            return False  # SystemExit and the like, which a plug-in may raise, would end the whole gateway
         self._note.outcome = "failed"
         log.error("stage %s of slot %s failed", self._stage, self._slot, exc_info=error)
         return True

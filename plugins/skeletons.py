@@ -91,11 +91,12 @@ class $Class:
     def __init__(self, word: str = "nightingale") -> None:
         self.word = word
         examples = (RailExample(f"tell me about {word}", forbidden=(word,)), RailExample("tell me about birds"))
-        self.properties = RailProperties(version="1", budget_s=0.1, examples=examples)
+        self.properties = RailProperties(version="1", budget_s=0.1, examples=examples, reads="texts")
 
     async def screen(self, request: Request, caller: Caller) -> ScreenResult:
-        if any(self.word in message.content for message in request.messages):
-            return ScreenResult("block", "it names what must not be named")
+        found = [text.place for text in texts_of(request) if self.word in text.text]
+        if found:
+            return ScreenResult("block", f"it names what must not be named in {found[0]}", told=f"mend {found[0]}")
         return ScreenResult()
 '''
 
@@ -200,7 +201,9 @@ class $Class:
 SKELETONS: Mapping[SlotName, Skeleton] = {
     "admit": Skeleton(("Caller", "Request"), ADMIT),
     "screen": Skeleton(
-        ("Caller", "RailExample", "RailProperties", "Request", "ScreenResult"), SCREEN, table='word = "nightingale"\n'
+        ("Caller", "RailExample", "RailProperties", "Request", "ScreenResult", "texts_of"),
+        SCREEN,
+        table='word = "nightingale"\n',
     ),
     "route": Skeleton(("Caller", "Request", "ServedModel"), ROUTE, table='default = ""\n'),
     "assemble": Skeleton(("ContextLengthExceeded", "Prompt", "Request", "ServedModel"), ASSEMBLE),

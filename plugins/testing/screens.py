@@ -6,10 +6,26 @@ Not covered: what a rail that asks a service does with answers other than the on
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+import json
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import replace
 from time import perf_counter
 
-from plugins.contract import Caller, InputRail, Lifecycle, Message, RailExample, Request, ScreenResult
+from plugins.contract import (
+    Caller,
+    Constraint,
+    InputRail,
+    Lifecycle,
+    Message,
+    RailExample,
+    Request,
+    Sampling,
+    ScreenResult,
+    Tool,
+    ToolCall,
+    texts_of,
+    with_texts,
+)
 from plugins.testing.doubles import make_request
 from plugins.testing.faults import Fault, first_of_each_kind, within
 from plugins.testing.rails import LIMIT_S, ORDINARY, properties_of, spans_of
@@ -43,6 +59,10 @@ async def _all(rail: InputRail, given: Sequence[RailExample]) -> AsyncIterator[F
         _, faults = await _screened(rail, make_request(text))
         for fault in faults:
             yield fault
+    if properties_of(rail).reads == "texts":
+        for example in given:
+            async for fault in _everywhere(rail, example):
+                yield fault
     async for fault in _together(rail, [example.text for example in given] or list(ORDINARY)):
         yield fault
 
@@ -55,12 +75,52 @@ async def _example(rail: InputRail, example: RailExample) -> AsyncIterator[Fault
         if result is not None and not example.forbidden:
             yield Fault("too-strict", f"the harmless text {example.text!r} got {result.action} ({result.reason})")
         return
-    left = example.text if result.messages is None else "\n".join(m.content for m in result.messages)
+    left = "\n".join(m.content for m in _left(make_request(example.text), result).messages)
     for start, end in spans_of(example):
         if example.text[start:end] in left:
             yield Fault("leaking", f"{example.text[start:end]!r} reached the model: action {result.action}")
     if not example.forbidden and left != example.text:
         yield Fault("too-strict", f"the harmless text {example.text!r} was changed to {left!r}")
+
+
+async def _everywhere(rail: InputRail, example: RailExample) -> AsyncIterator[Fault]:
+    """A rail that reads all texts finds what is forbidden wherever it stands."""
+    for part in example.forbidden:
+        for place, request in with_text_everywhere(part):
+            result, faults = await _screened(rail, request)
+            for fault in faults:
+                yield fault
+            if result is None or result.action in ("block", "escalate"):
+                continue
+            left = [text.text for text in texts_of(_left(request, result))]
+            if any(part in text for text in left):
+                yield Fault("leaking", f"{part!r} reached the model at {place}: action {result.action}")
+
+
+def _left(request: Request, result: ScreenResult) -> Request:
+    """What the model gets; a text that must stay refuses the request, so that nothing of it is left."""
+    messages = request.messages if result.messages is None else result.messages
+    try:
+        return with_texts(replace(request, messages=messages), result.texts)
+    except ValueError:
+        return make_request("")
+
+
+def with_text_everywhere(text: str) -> Iterator[tuple[str, Request]]:
+    """(where, request) for the kinds of places in which a request has text."""
+    schema = {"type": "object", "properties": {"a": {"type": "string", "description": text}}}
+    keyed = {"type": "object", "properties": {text: {"enum": [text]}}}
+    call = ToolCall("c", "f", json.dumps({"a": text}))
+    yield "a message's content", make_request(text)
+    yield "a message's name", make_request(messages=(Message("user", "Hello", text),))
+    yield "the arguments of a call", make_request(messages=(Message("assistant", "", tool_calls=(call,)),))
+    yield "a call's name", make_request(messages=(Message("assistant", "", tool_calls=(ToolCall("c", text),)),))
+    yield "a tool's description", make_request(tools=(Tool("f", text),))
+    yield "a parameter's description", make_request(tools=(Tool("f", "", schema),))
+    yield "a schema's keys and values", make_request(constraint=Constraint("json_schema", keyed))
+    yield "a choice", make_request(constraint=Constraint("choice", ("a", text)))
+    yield "a regular expression", make_request(constraint=Constraint("regex", text))
+    yield "a stop string", make_request(sampling=Sampling(stop=(text,)))
 
 
 async def _together(rail: InputRail, texts: Sequence[str]) -> AsyncIterator[Fault]:
@@ -100,8 +160,8 @@ def _complaints(result: ScreenResult, request: Request) -> list[Fault]:
         return [Fault("shape", f"action is {result.action!r}, must be pass, redact, block or escalate")]
     if result.action in ("block", "escalate") and not result.reason:
         return [Fault("untrue", f"{result.action} without a reason; the caller and the operator must be told why")]
-    if result.action == "redact" and result.messages is None:
-        return [Fault("untrue", "redact without `messages`; answer the redacted messages")]
+    if result.action == "redact" and result.messages is None and not result.texts:
+        return [Fault("untrue", "redact without `messages` or `texts`; answer the redacted texts")]
     if result.messages is None or all(map(_same_place, request.messages, result.messages)):
         return []
     return [Fault("untrue", "the redacted messages have other roles or another number than the request's")]

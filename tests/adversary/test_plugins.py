@@ -1,0 +1,211 @@
+"""A plug-in that misbehaves: what it answers is checked where it enters, and only its own request suffers."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from gateway.testing import TestApp
+from plugins import Message, Request, ScreenResult
+
+Act = Callable[[Request], Any]
+TOOLS = [{"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object"}}}]
+
+
+class Bad:
+    """Does what `act` says to requests whose text is `bad`; to others it has nothing to say."""
+
+    def __init__(self, act: Act) -> None:
+        self.act = act
+
+    async def screen(self, request: Request, caller: Any) -> Any:
+        if request.messages[0].content.startswith("bad"):
+            found = self.act(request)
+            return await found if asyncio.iscoroutine(found) else found
+        return ScreenResult()
+
+
+def around(rail: Any, **settings: Any) -> TestApp:
+    def register(registry: Any) -> None:
+        registry.add("screen", "bad", lambda _: rail)
+
+    return TestApp(register, pipeline={"screen": ["bad"], "record": ["metrics"]}, settings=settings)
+
+
+def raises(error: BaseException) -> Act:
+    def act(request: Request) -> Any:
+        raise error
+
+    return act
+
+
+class Rude(BaseException):
+    pass
+
+
+def without_last(request: Request) -> ScreenResult:
+    return ScreenResult("redact", "r", request.messages[:-1])
+
+
+def as_system(request: Request) -> ScreenResult:
+    return ScreenResult("redact", "r", (Message("system", request.messages[0].content),))
+
+
+NONSENSE: dict[str, Act] = {
+    "nothing": lambda r: None,
+    "a string": lambda r: "block",
+    "another action": lambda r: ScreenResult("allow"),  # type: ignore[arg-type]
+    "no messages": lambda r: ScreenResult("redact", "r"),
+    "fewer messages": without_last,
+    "another role": as_system,
+    "another name": lambda r: ScreenResult("redact", "r", (Message("user", "x", "eve"),)),
+    "a list": lambda r: ScreenResult("redact", "r", list(r.messages)),  # type: ignore[arg-type]
+    "no text": lambda r: ScreenResult("redact", "r", (Message("user", 7),)),  # type: ignore[arg-type]
+    "gigabytes": lambda r: ScreenResult("redact", "r", (Message("user", "x" * 5_000_000),)),
+    "not a number": lambda r: ScreenResult(score=float("nan")),
+    "a score of text": lambda r: ScreenResult(score="high"),  # type: ignore[arg-type]
+    "a reason of bytes": lambda r: ScreenResult("block", b"no"),  # type: ignore[arg-type]
+    "a place that is none": lambda r: ScreenResult("redact", "r", texts={("nowhere",): "x"}),
+    "texts that are none": lambda r: ScreenResult("redact", "r", texts={("messages", 0, "content"): None}),  # type: ignore[dict-item]
+    "an empty placeholder": lambda r: ScreenResult(restore={"": "x"}),
+    "a million placeholders": lambda r: ScreenResult(restore={str(i): "x" for i in range(20_000)}),
+    "an exception": raises(RuntimeError("no")),
+    "the end of the process": raises(SystemExit(3)),
+    "an interrupt": raises(KeyboardInterrupt()),
+    "an exception of its own kind": raises(Rude()),
+    "its own cancellation": raises(asyncio.CancelledError()),
+}
+
+
+@pytest.mark.parametrize("what", NONSENSE)
+def test_what_a_rail_may_not_answer_closes_its_request_and_no_other(what: str) -> None:
+    with around(Bad(NONSENSE[what])) as app:
+        reply = app.ask("bad text", stream=False)
+        assert (reply.status, (reply.error or {})["code"]) == (500, "stage_failed"), reply.body
+        assert app.model.jobs == []
+        assert app.ask("good", stream=False).text == "Hello back"
+
+
+def test_endless_words_of_a_rail_are_cut() -> None:
+    with around(Bad(lambda r: ScreenResult("block", "r" * 10_000_000, told="t" * 10_000_000))) as app:
+        reply = app.ask("bad", stream=False)
+        assert (reply.status, (reply.error or {})["code"]) == (400, "content_filter")
+        assert len((reply.error or {})["message"]) < 500
+        (outcome,) = app.wait_for_outcomes()
+        assert len(str(outcome.decisions)) < 5_000
+
+
+def test_what_a_rail_does_to_the_schemas_it_is_handed_changes_nobody_elses() -> None:
+    def act(request: Request) -> ScreenResult:
+        request.tools[0].parameters.clear()  # type: ignore[attr-defined]
+        return ScreenResult()
+
+    seen: list[Any] = []
+
+    class Watching(Bad):
+        async def screen(self, request: Request, caller: Any) -> Any:
+            result = await super().screen(request, caller)
+            seen.append(request)
+            return result
+
+    with around(Watching(act)) as app:
+        assert app.ask("bad", stream=False, tools=TOOLS).status == 200
+        asked = app.model.jobs[0].request
+        assert asked is not None
+        assert asked.tools[0].parameters == {"type": "object"}
+        assert seen[0].tools[0].parameters == {}
+
+
+def test_a_rail_that_never_answers_keeps_nobody_else_waiting() -> None:
+    forever = {"default": {"screen": {"bad": {"budget_s": 1}}}}
+    with around(Bad(lambda r: asyncio.sleep(600)), policies=forever) as app:
+        found: list[int] = []
+        thread = threading.Thread(target=lambda: found.append(app.ask("bad", stream=False).status))
+        thread.start()
+        assert app.ask("good", stream=False).text == "Hello back"
+        thread.join(60)
+        assert found == [500]
+
+
+class MessagesOnly:
+    """A rail of before: it looks at the contents of messages and nowhere else."""
+
+    async def screen(self, request: Request, caller: Any) -> ScreenResult:
+        said = [message.content for message in request.messages]
+        if not any("halberd" in text for text in said):
+            return ScreenResult()
+        changed = tuple(Message(m.role, m.content.replace("halberd", "***"), m.name) for m in request.messages)
+        return ScreenResult("redact", "found", changed)
+
+
+def test_a_rail_that_knows_messages_only_sees_everything() -> None:
+    """What it replaces beside the messages is replaced where it stood, or refuses."""
+    with around(MessagesOnly()) as app:
+        function = {"name": "f", "description": "the halberd", "parameters": {"type": "object"}}
+        assert app.ask("good", stream=False, tools=[{"type": "function", "function": function}]).status == 200
+        asked = app.model.jobs[-1].request
+        assert asked is not None
+        assert asked.tools[0].description == "the ***"
+        reply = app.ask("good", stream=False, stop=["halberd"])
+        assert (reply.status, (reply.error or {})["code"]) == (400, "content_filter")
+        assert "`sampling.stop[0]` must stay as it is" in (reply.error or {})["message"]
+
+
+class Fragile:
+    """Fails on one caller's texts alone."""
+
+    def __init__(self) -> None:
+        self.dead = False
+
+    async def screen(self, request: Request, caller: Any) -> ScreenResult:
+        if self.dead or "bad" in request.messages[0].content:
+            raise RuntimeError("cannot read this")
+        return ScreenResult()
+
+
+def test_a_callers_texts_open_no_breaker_and_a_dead_rail_does() -> None:
+    rail = Fragile()
+    terms = {"default": {"screen": {"bad": {"failures_to_open": 2, "pause_s": 60}}}}
+    with around(rail, policies=terms) as app:
+        assert [app.ask(f"bad {i}", stream=False).status for i in range(8)] == [500] * 8
+        assert app.ask("good", stream=False).text == "Hello back"
+        rail.dead = True
+        assert [app.ask("good", stream=False).status for _ in range(4)] == [500, 500, 503, 503]
+
+
+def test_large_texts_of_one_tenant_shut_a_detector_for_nobody() -> None:
+    """Each is refused with both numbers, or judged beside the event loop; others are answered."""
+    with TestApp(pipeline={"screen": ["injection"]}) as app:
+        found: list[httpx.Response] = []
+
+        def flood() -> None:
+            body = {"model": "scripted", "messages": [{"role": "user", "content": "word " * 400_000}]}
+            found.extend(httpx.post(f"{app.url}/v1/chat/completions", json=body, timeout=120) for _ in range(6))
+
+        thread = threading.Thread(target=flood)
+        thread.start()
+        while thread.is_alive():
+            assert app.ask("What is the capital of France?", stream=False).text == "Hello back"
+            time.sleep(0.05)
+        assert {answer.status_code for answer in found} <= {413, 400}
+        assert {answer.json()["error"]["code"] for answer in found} <= {"request_too_large", "context_length_exceeded"}
+        assert app.ask("And of Spain?", stream=False).text == "Hello back"
+
+
+def test_recorders_that_end_the_process_end_nothing() -> None:
+    class Ending:
+        async def record(self, outcome: Any) -> None:
+            raise SystemExit(1)
+
+    def register(registry: Any) -> None:
+        registry.add("record", "ending", lambda _: Ending())
+
+    with TestApp(register, pipeline={"record": ["ending"]}) as app:
+        assert app.ask(stream=False).text == "Hello back"
+        assert app.ask(stream=False).text == "Hello back"
