@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import unicodedata
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plugins import Message, Request
 from safety import MatchRail, MatchScreen, Policy, compile_phrases, find_all
 from safety.confusables import look_alike
+from safety.letters import BY_LETTER
 from safety.text import narrow, wide
 from tests.safety.driving import CALLER, cuts, cuttings, run
 
@@ -88,3 +90,25 @@ async def test_long_messages_are_screened_too() -> None:
     assert result.action == "redact"
     assert result.messages is not None
     assert result.messages[0].content.endswith("word [REDACTED]")
+
+
+@pytest.mark.parametrize("letter", sorted(BY_LETTER))
+def test_every_letter_of_the_table_counts_as_the_latin_one(letter: str) -> None:
+    """In both cases, where it has two."""
+    for char in BY_LETTER[letter]:
+        assert {wide(char), wide(char.upper()[:1])} == {letter}, char
+
+
+@pytest.mark.parametrize(
+    "spelled", ["Ꮒalberd", "haլberd", "ꓧꓮꓡꓐꓰꓣꓓ", "ᕼᗩᒪᗷᕮᖇᗪ", "hⲁlⲃⲉrԁ", "Һаӏьеґԁ", "ⱨⱥłƀɇɍđ", "ʜᴀʟʙᴇʀᴅ", "𐋏𐌀𐌋𐌁𐌄𐍂𐌃"]
+)
+def test_a_phrase_is_found_in_look_alikes_of_every_script(spelled: str) -> None:
+    automaton = compile_phrases(["halberd"])
+    assert [(match.start, match.end) for match in find_all(automaton, f"the {spelled} is")] == [(4, 4 + len(spelled))]
+
+
+@pytest.mark.parametrize("phrase", ["Хлеб и соль", "Հայաստան", "საქართველო", "ᎣᏏᏲ ᎣᎩᎾᎵᎢ", "ΕΛΛΗΝΙΚΗ λέξη", "ᓄᓇᕗᑦ"])
+def test_phrases_of_other_scripts_are_still_found_whatever_their_case(phrase: str) -> None:
+    automaton = compile_phrases([phrase])
+    for spelled in (phrase, phrase.upper(), phrase.lower()):
+        assert find_all(automaton, f"a {spelled} b"), spelled
