@@ -119,7 +119,8 @@ class Pipeline:
         """What no model here could read goes no further; templates and documents become messages."""
         stages, request = exchange.pinned, exchange.request
         check_sampling(request.sampling)
-        stages.lengths.check(request.messages, stages.generate[1].models.values())
+        if request.nbytes:  # of what is small, assembling finds it out soon enough
+            stages.lengths.check(request.messages, stages.generate[1].models.values())
         if request.parts is not None:
             size = request.nbytes
             exchange.request = await stages.work.run(exchange.caller.tenant, size, stages.kitchen.expand, request)
