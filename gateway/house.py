@@ -157,7 +157,10 @@ class House:
         """Whether to send requests here, and why not, or what does not work beside."""
         troubles = self.accounts.health.troubles
         reasons = "".join(f"\n{part}: {reason}" for part, reason in troubles.items())
-        return self.ready and self.accounts.health.is_well, self.state + reasons
+        refuses = self.ready and not self.accounts.health.is_well
+        return self.ready and not refuses, (
+            "not ready: usage cannot be written down" if refuses else self.state
+        ) + reasons
 
     def check_ready(self) -> None:
         if not self.ready:

@@ -12,7 +12,7 @@ from gateway.accounts.keyring import Keyring
 from gateway.accounts.records import KeyRecord
 from gateway.accounts.store import SetAside, Store, Version
 from gateway.settings import Limits
-from plugins import BooksUnavailable, Caller
+from plugins import BooksUnavailable, Caller, SluicegateError
 
 NOTHING = Version("", "")
 
@@ -125,7 +125,6 @@ class Directory:
 
     def _failed(self, error: Exception) -> None:
         self._health.counts["refresh_failures"] += 1
-        told = f"{type(error).__name__}: {str(error)[:200]}"
-        self._health.begin(
-            "keys", f"keys cannot be read ({told}); the last known are served for {self._keep_s:.0f} s at most"
-        )
+        told = error.message if isinstance(error, SluicegateError) else type(error).__name__
+        reason = f"keys cannot be read ({told}); the last known are served for {self._keep_s:.0f} s at most"
+        self._health.begin("keys", reason, error)

@@ -88,5 +88,5 @@ class Flusher:
         full = cannot_be_written(error)
         waits = "in the journal" if self._journal is not None else "in memory"
         todo = "make room" if full else "it is tried again"
-        told = f"{type(error).__name__}: {str(error)[:200]}"
-        self._health.begin("store", f"the store does not take usage ({told}); it waits {waits}, {todo}", refuses=full)
+        reason = f"the store does not take usage ({type(error).__name__}); it waits {waits}: {todo}"
+        self._health.begin("store", reason, error, refuses=full)

@@ -37,11 +37,12 @@ class Health:
         self.counts = dict.fromkeys((*COUNTED, *MORE_COUNTED), 0)
         self._troubles: dict[Part, Trouble] = {}
 
-    def begin(self, part: Part, reason: str, *, refuses: bool = False) -> None:
-        """Note that `part` does not work; `reason` says what to do about it."""
+    def begin(self, part: Part, reason: str, error: Exception | None = None, *, refuses: bool = False) -> None:
+        """Note that `part` does not work; `reason` says what to do about it, to anybody: what `error` says of paths and
+        addresses is only logged."""
         known = self._troubles.get(part)
         if known is None or known.refuses != refuses:
-            log.error("the books: %s", reason)
+            log.error("the books: %s%s", reason, f" [{error}]" if error is not None else "")
         self._troubles[part] = Trouble(reason, refuses)
 
     def end(self, part: Part) -> None:
@@ -59,11 +60,15 @@ class Health:
         if self._troubles:
             for trouble in self._troubles.values():
                 if trouble.refuses:
-                    raise self.unavailable(trouble.reason)
+                    raise self.unavailable()
 
-    def unavailable(self, reason: str) -> BooksUnavailable:
+    def unavailable(self) -> BooksUnavailable:
         self.counts["refused"] += 1
-        return BooksUnavailable(f"usage cannot be written down now ({reason}); try again", retry_after_s=RETRY_S)
+        return BooksUnavailable(
+            "usage cannot be written down now, so that nothing is served that would be charged; try again (operators: "
+            "/readyz says why)",
+            retry_after_s=RETRY_S,
+        )
 
     @property
     def is_well(self) -> bool:

@@ -86,7 +86,8 @@ class Journal:
         try:
             self._append(line)
         except OSError as error:
-            raise self._health.unavailable(self._failed(error)) from error
+            self._failed(error)
+            raise self._health.unavailable() from error
         self._open[request_id] = line
 
     def settled(self, request_id: str, key: UsageKey, usage: Usage) -> None:
@@ -162,9 +163,8 @@ class Journal:
     def _note(self, part: Part, what: str, error: OSError) -> str:
         self._health.counts["journal_failures"] += 1
         todo = "make room" if cannot_be_written(error) else "see to the disk and to `ulimit -n`"
-        self._health.begin(
-            part, f"the journal {self._folder} {what}: {error.strerror}; {todo}", refuses=part == "journal"
-        )
+        reason = f"the journal {what}: {error.strerror}; {todo}"
+        self._health.begin(part, reason, error, refuses=part == "journal")
         return f"the journal {what}: {error.strerror}"
 
     def _named(self) -> str:

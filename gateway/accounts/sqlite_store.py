@@ -94,7 +94,7 @@ class SqliteStore:
 
     def version(self) -> Version:
         if self._identity() != self._file:
-            raise ConfigurationError(f"{self._path} was replaced under the running gateway; restart it")
+            raise ConfigurationError("the file of [accounts] path was replaced under the running gateway; restart it")
         origin = self._read("SELECT name FROM origin").fetchone()
         change = self._read("SELECT count FROM changes").fetchone()
         return Version(str(origin[0]) if origin else "", str(change[0]) if change else "")
