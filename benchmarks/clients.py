@@ -102,7 +102,7 @@ def waits_ms(port: int, count: int = 400, pause_s: float = 0.05) -> list[float]:
     for _ in range(count):
         began = time.perf_counter()
         with socket.create_connection(("127.0.0.1", port)) as connection:
-            connection.sendall(b"GET /v1/models HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+            connection.sendall(b"GET /v1/models HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
             while connection.recv(65536):
                 pass
         took.append((time.perf_counter() - began) * 1e3)

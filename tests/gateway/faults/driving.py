@@ -75,7 +75,7 @@ def served(server: dict[str, Any] | None = None, **more: Any) -> Iterator[Served
 
 
 def head(*lines: bytes) -> bytes:
-    return b"\r\n".join([b"POST /v1/chat/completions HTTP/1.1", b"host: x", *lines]) + b"\r\n\r\n"
+    return b"\r\n".join([b"POST /v1/chat/completions HTTP/1.1", b"host: localhost", *lines]) + b"\r\n\r\n"
 
 
 LENGTH = b"content-length: %d" % len(BODY)
