@@ -49,17 +49,16 @@ def _epochs(value: Any) -> dict[str, str]:
 
 
 def _answer(value: Any) -> Answer:
-    flat = _items(value, 7)
-    if len(flat) not in (4, 7):
+    flat = _items(value, 8)
+    if len(flat) not in (4, 8):
         raise Damaged("an answer of another version")
-    index, text, finish, logprobs, reasoning, calls, closed = [*flat, "", [], False][:7]
+    index, text, finish, logprobs, reasoning, calls, closed, stop = [*flat, "", [], False, ""][:8]
     if _is(finish, str) not in FINISHES or not 0 <= _is(index, int) < MAX_ANSWERS:
         raise Damaged("an answer with no end, or of no place")
     entries = tuple([_logprob(one) for one in _items(logprobs, MAX_ITEMS)])
     called = tuple([_call(one) for one in _items(calls, MAX_ANSWERS)])
-    return Answer(
-        index, _text(text), finish, entries, reasoning=_text(reasoning), tool_calls=called, closed=_is(closed, bool)
-    )
+    said = index, _text(text), finish, entries, None, _text(reasoning), called
+    return Answer(*said, closed=_is(closed, bool), stopped_by=_text(stop))
 
 
 def _call(value: Any) -> ToolCall:

@@ -140,4 +140,5 @@ def _flat(answer: Answer) -> list[Any]:
     ]
     flat = [answer.index, answer.text, answer.finish_reason, logprobs]
     calls = [[call.id, call.name, call.arguments] for call in answer.tool_calls]
-    return [*flat, answer.reasoning, calls, answer.closed] if answer.reasoning or calls or answer.closed else flat
+    rest = [answer.reasoning, calls, answer.closed, answer.stopped_by]
+    return [*flat, *rest] if any(rest) else flat

@@ -92,4 +92,5 @@ class ChoiceText:
         self._text, self._ids = [], []
         if logprobs:
             self._logprobs = []
-        return Piece(self.index, "".join(text), tuple(ids), tuple(logprobs), reason, closed=closed)
+        said = "".join(text), tuple(ids), tuple(logprobs)
+        return Piece(self.index, *said, reason, closed=closed, stopped_by=self._watch.found)

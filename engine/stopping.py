@@ -20,6 +20,8 @@ class StopWatch:
         self.is_idle = not self._stops
         """There is nothing to look for: text goes through as it comes."""
         self._held = ""
+        self.found = ""
+        """The stop string that was complete first."""
 
     def feed(self, text: str) -> tuple[str, bool]:
         """(text that can be released, whether a stop string was found); after True nothing more may be fed."""
@@ -29,6 +31,7 @@ class StopWatch:
         found = [(at + len(stop), at) for stop in self._stops if (at := self._held.find(stop)) >= 0]
         if found:
             end, begin = min(found)
+            self.found = self._held[begin:end]
             return self._release(end if self._included else begin), True
         return self._release(len(self._held) - self._open_tail()), False
 

@@ -53,6 +53,8 @@ class Choice:
     finish_reason: FinishReason | None = None
     refusal: str | None = None
     closed: bool = False
+    stopped_by: str = ""
+    """One of the request's stop strings, if it ended the choice."""
     waiting_since: float | None = None
     """When text began to be held that has not left yet; `most` is how many characters at once."""
     most: int = 0
@@ -92,6 +94,7 @@ class Choice:
             self._said("reasoning", whole),
             tuple([replace(text.call, arguments=text.joined(whole=whole)) for text in calls if text.call is not None]),
             self.closed,
+            self.stopped_by if refusal is None else "",
         )
 
     def _said(self, channel: Channel, whole: bool) -> str:

@@ -37,7 +37,8 @@ class ContentStops:
         self._entries += piece.logprobs
         if found:
             self._done = True
-            yield self._told(replace(piece, text=text, finish_reason="tool_calls" if self._called else "stop"))
+            ended = replace(piece, text=text, stopped_by=self._watch.found)
+            yield self._told(replace(ended, finish_reason="tool_calls" if self._called else "stop"))
         elif piece.finish_reason is not None:
             yield self._told(replace(piece, text=text + self._watch.close()))
         elif text:

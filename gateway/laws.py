@@ -33,6 +33,7 @@ FIELDS: Mapping[type, Table] = {
         "screened": "text tool",
         "derived": "logprobs",
         "ours": "index finish_reason channel call closed ends",
+        "asked": "stopped_by",
         "dropped": "token_ids",
     },
     Delta: {
@@ -44,6 +45,7 @@ FIELDS: Mapping[type, Table] = {
         "screened": "text reasoning tool_calls",
         "derived": "logprobs",
         "ours": "index finish_reason refusal closed",
+        "asked": "stopped_by",
     },
     ToolCall: {"screened": "name arguments", "ours": "id"},
     TokenLogprob: {"derived": "token data top", "ours": "logprob", "dropped": "token_id"},

@@ -197,6 +197,8 @@ class Moderation:
     def _end(self, choice: Choice, text: Text, piece: Piece) -> list[Delta]:
         """The last piece of a text, or of the choice: then all its texts end, in the order in which they began."""
         first, reason = text.fed == 0, piece.finish_reason
+        if piece.stopped_by in self._request.sampling.stop:  # else a generator made it up
+            choice.stopped_by = piece.stopped_by
         cut = reason is not None and (reason not in WHOLE or bool(self._request.sampling.stop))
         if text.closed or (reason is not None and len(choice.unclosed) > 1):
             choice.closed = choice.closed or piece.closed

@@ -146,4 +146,4 @@ def _pieces(answer: Answer) -> Iterator[Piece]:
             Piece(answer.index, call.arguments, channel="tool_arguments", call=number, tool=call.name, ends=True)
         )
     yield from parts[:-1]
-    yield replace(parts[-1], finish_reason=answer.finish_reason, closed=answer.closed)
+    yield replace(parts[-1], finish_reason=answer.finish_reason, closed=answer.closed, stopped_by=answer.stopped_by)

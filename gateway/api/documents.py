@@ -141,7 +141,7 @@ class MessageAnswer(Open):
     role: Literal["assistant"]
     model: str
     content: list[AnswerBlock]
-    stop_reason: Literal["end_turn", "max_tokens", "tool_use", "refusal"]
+    stop_reason: Literal["end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal"]
     usage: MessageUsage
     sluicegate: Told | None = None
 

@@ -30,8 +30,8 @@ def message(exchange: Exchange, *, explain: bool) -> bytes:
     body = {
         **_envelope(exchange),
         "content": _content(answer, exchange),
-        "stop_reason": _stop(answer.finish_reason),
-        "stop_sequence": None,
+        "stop_reason": _stop(answer),
+        "stop_sequence": answer.stopped_by or None,
         "stop_details": _details(answer.refusal),
         "usage": _usage(exchange),
     }
@@ -46,7 +46,7 @@ def _content(answer: Answer, exchange: Exchange) -> list[dict[str, Any]]:
     if answer.reasoning:
         blocks.append({"type": "thinking", "thinking": answer.reasoning, "signature": ""})
     if answer.text and not (stopped and exchange.request.constraint is not None):
-        blocks.append({"type": "text", "text": answer.text, "citations": None})
+        blocks.append({"type": "text", "text": answer.text})
     for call in () if stopped else answer.tool_calls:
         try:
             given = orjson.loads(call.arguments)
@@ -62,7 +62,6 @@ class MessageWriter(BlockWriter):
     def __init__(self, exchange: Exchange, *, explain: bool) -> None:
         super().__init__(exchange)
         self._explain = explain
-        self._stop: str | None = None
         self._refusal: str | None = None
 
     def opening(self) -> bytes:
@@ -78,11 +77,13 @@ class MessageWriter(BlockWriter):
 
     def delta(self, delta: Delta) -> bytes:
         if delta.finish_reason is not None:
-            self._stop, self._refusal = _stop(delta.finish_reason), delta.refusal
+            self._refusal = delta.refusal
         return super().delta(delta)
 
     def closing(self) -> bytes:
-        ended = {"stop_reason": self._stop, "stop_sequence": None, "stop_details": _details(self._refusal)}
+        [answer] = self._exchange.answers
+        stopped = answer.stopped_by or None
+        ended = {"stop_reason": _stop(answer), "stop_sequence": stopped, "stop_details": _details(self._refusal)}
         told: dict[str, Any] = {"delta": ended, "usage": _usage(self._exchange)}
         extra = extension(self._exchange, explain=self._explain)
         return event("message_delta", {**told, "sluicegate": extra} if extra else told) + event("message_stop", {})
@@ -132,8 +133,10 @@ def _envelope(exchange: Exchange) -> dict[str, Any]:
     return {"id": exchange.request.id, "type": "message", "role": "assistant", "model": exchange.served.name}
 
 
-def _stop(finish_reason: str) -> str:
-    return STOP.get(finish_reason, "end_turn")
+def _stop(answer: Answer) -> str:
+    if answer.stopped_by and answer.finish_reason == "stop":
+        return "stop_sequence"
+    return STOP.get(answer.finish_reason, "end_turn")
 
 
 def _details(refusal: str | None) -> dict[str, Any] | None:

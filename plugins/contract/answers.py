@@ -46,6 +46,8 @@ class Piece:
     ends: bool = False
     """Its text (the channel's, or the call's) is whole and will not go on, whatever else the choice still says. A
     generator that cannot know leaves it False: the text then stays open to the end of the choice."""
+    stopped_by: str = ""
+    """On the last piece: the stop string of the request that ended the choice."""
 
 
 @quick
@@ -71,6 +73,8 @@ class Answer:
     tool_calls: tuple[ToolCall, ...] = ()
     closed: bool = False
     """As on its last `Piece`."""
+    stopped_by: str = ""
+    """As on its last `Piece`; always one of the request's stop strings."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,3 +131,18 @@ def test_a_rail_that_blocks_is_a_refusal() -> None:
         found = events(gateway.client.post(URL, json={**asked, "stream": True}).text)
     assert (whole["stop_reason"], found[-2]["delta"]["stop_reason"]) == ("refusal", "refusal")
     assert whole["stop_details"]["explanation"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_stop_sequence_that_ended_the_answer_is_named(run_gateway: Any, stream: bool) -> None:
+    """Also where the answer is a kept one; an answer that ended by itself names none."""
+    with run_gateway({"pipeline": {"recall": ["memory"]}}) as gateway:
+        whole = post(gateway).json()
+        [block] = whole["content"]
+        assert set(block) == {"type", "text"}, "no member is null that clients expect to be a list"
+        assert (whole["stop_reason"], whole["stop_sequence"]) in (("end_turn", None), ("max_tokens", None))
+        stop = block["text"][3:6]
+        for kept in (False, True):
+            answer = post(gateway, stop_sequences=["never said", stop], stream=stream)
+            ended = events(answer.text)[-2]["delta"] if stream else answer.json()
+            assert (ended["stop_reason"], ended["stop_sequence"]) == ("stop_sequence", stop), kept
