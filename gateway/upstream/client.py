@@ -15,6 +15,7 @@ import orjson
 from gateway.upstream.addresses import PublicOnly
 from gateway.upstream.breaker import Breaker
 from gateway.upstream.events import Broken, Malformed, TimeUp
+from gateway.upstream.interim import bounded
 from gateway.upstream.refusals import MOST_BYTES, as_error, refusal, retry_after, shown
 from gateway.upstream.settings import UpstreamModelSettings
 from plugins import NotFound, Overloaded, SluicegateError, UpstreamFailed
@@ -45,8 +46,9 @@ class Reply(Protocol):
     @property
     def is_stream(self) -> bool: ...
 
-    def pieces(self, until: float | None) -> AsyncIterator[bytes]:
-        """`until`, in the loop's time: raises `TimeUp`."""
+    def pieces(self, until: float | None, most_unused: int) -> AsyncIterator[bytes]:
+        """`until`, in the loop's time: raises `TimeUp`. `most_unused`: bytes of a stream between two things that belong
+        to the answer."""
 
     def progressed(self) -> None:
         """Something came that belongs to the answer: the server is not silent."""
@@ -87,7 +89,7 @@ class Client:
         resolver = None if self._settings.allow_private else PublicOnly()
         connector = aiohttp.TCPConnector(limit=self._settings.max_connections, resolver=resolver)
         self._session = aiohttp.ClientSession(
-            connector=connector,
+            connector=bounded(connector),
             timeout=aiohttp.ClientTimeout(None, sock_connect=self._settings.connect_s),
             trust_env=False,
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -223,7 +225,8 @@ class _Live:
         self._idle_s = settings.idle_s
         self._open = True
         self._alive = False
-        """Bytes came since something last belonged to the answer."""
+        """Bytes came since something last belonged to the answer; `_unused`: how many."""
+        self._unused = 0
         self.is_stream = answer.content_type.startswith("text/event-stream")
         self._whole_until = began + settings.whole_s
         now = asyncio.get_running_loop().time()
@@ -232,9 +235,9 @@ class _Live:
         client.running += 1
 
     def progressed(self) -> None:
-        self._patience_s, self._alive = self._idle_s, False
+        self._patience_s, self._alive, self._unused = self._idle_s, False, 0
 
-    async def pieces(self, until: float | None) -> AsyncIterator[bytes]:
+    async def pieces(self, until: float | None, most_unused: int) -> AsyncIterator[bytes]:
         """Raises `Broken` where the connection breaks, falls silent or takes too long, `TimeUp` past `until`. Only time
         in which the server is waited for counts as silence."""
         if self._answer.headers.get("content-encoding", "").lower() not in PLAIN:
@@ -252,8 +255,11 @@ class _Live:
                 if read >= ends:
                     raise TimeoutError
                 self._patience_s, self._alive = self._patience_s - (read - now), True
+                self._unused += len(piece)
                 if not self.is_stream:
                     self.progressed()
+                elif self._unused > most_unused:
+                    raise Malformed("the server sent too much that belongs to no answer")
                 yield piece
         except TimeoutError as error:
             raise self._silent(clock(), until) from error

@@ -56,7 +56,9 @@ async def chunks(pieces: AsyncIterator[bytes], bounds: Bounds) -> AsyncGenerator
         for line in lines:
             if len(line) > bounds.event_bytes:
                 raise _too_long(bounds)
-            data = _data(line)
+            if line[:5] != b"data:":  # comments, blanks, and fields that nobody reads
+                continue
+            data = line[5:].strip()
             if data == DONE:
                 return
             if data:
@@ -71,11 +73,6 @@ async def chunks(pieces: AsyncIterator[bytes], bounds: Bounds) -> AsyncGenerator
 
 def _too_long(bounds: Bounds) -> Malformed:
     return Malformed(f"the server sent a line of more than {bounds.event_bytes} bytes")
-
-
-def _data(line: bytes) -> bytes:
-    line = line.rstrip(b"\r")
-    return line[5:].strip() if line.startswith(b"data:") else b""
 
 
 def _parsed(data: bytes, bounds: Bounds) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gateway.upstream.body import with_complaint
-from gateway.upstream.bounds import Bounds
+from gateway.upstream.bounds import SPARE_BYTES, Bounds
 from gateway.upstream.calls import Offered
 from gateway.upstream.client import Client, Reply, Tries
 from gateway.upstream.counting import added, unanswered, within_one
@@ -147,7 +147,7 @@ class UpstreamGeneration:
 
     async def _chunks(self, reply: Reply, bounds: Bounds) -> AsyncGenerator[dict[str, Any], None]:
         """Whatever the server made of it: a stream, or all at once."""
-        pieces = reply.pieces(self._deadline)
+        pieces = reply.pieces(self._deadline, bounds.event_bytes + SPARE_BYTES)
         if not reply.is_stream:
             yield await whole(pieces, bounds)
             return

@@ -313,7 +313,7 @@ def test_max_tokens_ends_an_answer_that_goes_on(far: Place, name: str) -> None:
 
 @pytest.mark.parametrize("fields", [{}, {"response_format": {"type": "json_object"}}], ids=["free", "constrained"])
 def test_max_tokens_ends_a_whole_answer_that_is_too_long(far: Place, fields: dict[str, Any]) -> None:
-    text = json.dumps({"a": ["word and word"] * 30_000})
+    text = json.dumps({"a": "word and word " * 30_000})
     answer = far.ask(both({"content": text}, usage={"prompt_tokens": 500, "completion_tokens": 5}), **fields)
     said, ended, _ = read(answer)
     assert (ended, text.startswith(said)) == ("length", True)
@@ -600,6 +600,33 @@ def test_a_head_that_comes_letter_by_letter_is_not_waited_for(far: Place) -> Non
         return str(answer.json()["error"]["code"])
 
     assert asyncio.run(main()) == "upstream_failed"
+
+
+def test_heads_that_begin_nothing_end_the_connection(far: Place) -> None:
+    """Meanwhile others are served; a few of them are no harm."""
+    few = [b"HTTP/1.1 100 Continue\r\n\r\n"] * 3
+    body = b'{"choices": [{"message": {"content": "Hello"}, "finish_reason": "stop"}]}'
+    whole = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body) + body
+
+    async def ask(*pieces: bytes) -> httpx.Response:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"}]")
+            for piece in pieces:
+                writer.write(piece)
+                await writer.drain()
+            await reader.read()
+            writer.close()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+        async with place(url, far.server) as app:
+            asked = {"model": "far", "messages": [{"role": "user", "content": "hi"}]}
+            answer: httpx.Response = await app.client.post("/v1/chat/completions", json=asked, headers=HEADS)
+        server.close()
+        return answer
+
+    assert read(asyncio.run(ask(*few, whole)))[0] == "Hello"
+    assert read(asyncio.run(ask(*few * 10, whole)))[2] == "upstream_failed"
 
 
 @pytest.mark.parametrize("packing", ["gzip", "deflate", "br", "gzip, gzip", "nonsense"])

@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+MOST_BYTES = 4 * 1024 * 1024
 PHRASE = "halberd"
 """What only leaves where it was in a text: never in a name, an id, an error or a field that nobody reads."""
 WORDS = ["the ", "sea ", "is ", "wide", ", ", "x", "", "\n", "漢字", "😀", "\u0000", "é", '"', "{", "a b c ", "   "]
@@ -307,4 +308,5 @@ def answer(pick: random.Random, n: int, *, streamed: bool, constrained: bool, to
         for _ in range(pick.choice([0, 0, 1, 1, 2, 4])):
             given = damaged(pick, given)
         data = encoded(pick, given)
-    return scarred(pick, data) if pick.random() < 0.1 else data
+    data = scarred(pick, data) if pick.random() < 0.1 else data
+    return data[:MOST_BYTES]

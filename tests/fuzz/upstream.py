@@ -58,7 +58,8 @@ from tests.grammar.grammar_checks import byte_vocabulary
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
 TOOLS = (Tool("look", parameters=SCHEMA), Tool("find", parameters=SCHEMA))
 CONTEXT = 4096
-LIMIT_BYTES = 64 * 1024 * 1024
+LIMIT_BYTES = 256 * 1024 * 1024
+"""Of the whole process, the making of the answers included."""
 FREE = GrammarOptions(whitespace=r"[ \t\r\n]{0,200}", property_order="any")
 JUDGE = jsonschema_rs.validator_for(SCHEMA)
 
@@ -117,7 +118,7 @@ class Said:
         self.is_stream = case.streamed
         self._parts = case.parts
 
-    async def pieces(self, until: float | None) -> AsyncIterator[bytes]:
+    async def pieces(self, until: float | None, most_unused: int) -> AsyncIterator[bytes]:
         for part in self._parts:
             yield part
 
@@ -357,6 +358,7 @@ def run(count: int, seed: int, served_part: float = 0.0) -> tuple[Counter[str], 
     asyncio.run(all_of_them())
     if _peak() - before > LIMIT_BYTES:
         found.append(f"{_peak() - before} bytes more at once than before")
+        print(found[-1], flush=True)
     through = range(seed, seed + int(count * served_part))
     if through:
         with gateway() as (app, server):
