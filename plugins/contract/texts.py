@@ -86,10 +86,18 @@ def texts_of(request: Request) -> list[Text]:
     found: list[Text] = []
     for i, message in enumerate(request.messages):
         _of_message(message, i, request, found)
-    for name, read in _plan(Request):
-        if name != "messages" and (value := getattr(request, name)):
+    for name, read, unsaid in _rest_of_a_request():
+        value = getattr(request, name)
+        if value and value is not unsaid:  # defaults are shared objects, and hold no text
             read(value, (name,), found)
     return found
+
+
+@cache
+def _rest_of_a_request() -> tuple[tuple[str, Read, Any], ...]:
+    """What stands beside the messages, with what a field holds that nobody set."""
+    unsaid = {field.name: field.default for field in fields(Request)}
+    return tuple((name, read, unsaid[name]) for name, read in _plan(Request) if name != "messages")
 
 
 def _of_message(message: Message, i: int, request: Request, found: list[Text]) -> None:
