@@ -13,6 +13,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -26,7 +27,6 @@ from typing import Any
 from benchmarks.common import machine, parser, records
 from benchmarks.neighbours_attacks import ATTACKS, attack
 from benchmarks.neighbours_clients import BAD, GOOD, probe, well_behaved
-from benchmarks.soak_place import free_port
 
 START_S = 300.0
 SETTLE_S = 3.0
@@ -115,7 +115,8 @@ class Gateway:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._port = free_port()
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self._port = int(free.getsockname()[1])
         self.url = f"http://127.0.0.1:{self._port}"
         self._process: subprocess.Popen[bytes] | None = None
 
