@@ -22,8 +22,8 @@ from typing import Literal
 
 from plugins.contract import Caller, RailProperties, Request, ScreenResult, in_two, texts_of
 from safety.automaton import Automaton
-from safety.rails import LONG, Policy, version
-from safety.scanner import find_all
+from safety.escapes import find_spelled
+from safety.rails import LONG, Policy, as_spelled, version
 
 Restore = Literal["scope", "always", "never"]
 LETTERS = 5
@@ -62,7 +62,7 @@ class Pseudonyms:
 
     def screen_now(self, request: Request, caller: Caller) -> ScreenResult:
         book = _Book(hmac.digest(self._terms.secret, caller.tenant.encode(), "sha256"))
-        read = [text for text in texts_of(request) if text.role is None or text.role in self._terms.roles]
+        read = [text for text in as_spelled(texts_of(request)) if text.role is None or text.role in self._terms.roles]
         changes = [(text, new) for text in read if (new := self._without(text.text, book)) != text.text]
         if not book.values:
             return ScreenResult()
@@ -73,7 +73,7 @@ class Pseudonyms:
 
     def _without(self, text: str, book: _Book) -> str:
         parts, at = [], 0
-        for match in find_all(self._automaton, text):
+        for match in find_spelled(self._automaton, text):
             parts += [text[at : match.start], book.placeholder(match.label, text[match.start : match.end])]
             at = match.end
         return "".join([*parts, text[at:]])

@@ -1,14 +1,15 @@
 """Rails that match: an output rail for streams and an input rail for messages, over one automaton.
 
-Not covered: meaning. What the automaton has no pattern for passes; so does a match spread over two messages, two
-channels or two choices.
+Not covered: meaning. What the automaton has no pattern for passes; so does a match spread over messages of two roles,
+two channels or two choices.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -25,7 +26,10 @@ from plugins.contract import (
     in_two,
     texts_of,
 )
+from plugins.contract.texts import Path
 from safety.automaton import Automaton, Match
+from safety.escapes import find_spelled, joined
+from safety.neighbours import across
 from safety.remembered import Remembered
 from safety.scanner import Scanner, find_all
 
@@ -137,7 +141,8 @@ class PassSession:
         return Verdict(self._end)
 
 
-_AS_SPACES = str.maketrans("_-./", "    ")
+_AS_SPACES = str.maketrans("_-./:+~|", "        ")
+_BETWEEN_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 class MatchScreen:
@@ -190,10 +195,20 @@ class MatchScreen:
         return f"{self.name}: {', '.join(f'{label} in {place}' for label, place in sorted(labels.items()))}"
 
     def _found(self, request: Request, tenant: str) -> Iterator[tuple[Text, list[Match]]]:
-        """Texts with matches. What was clean in one of the tenant's last requests is not read again."""
-        for group in _groups(request, self._roles):
+        """Texts with matches, each once. What was clean in one of the tenant's last requests is not read again."""
+        texts = as_spelled(texts_of(request))
+        shared: dict[Path, list[Match]] = {}
+        for text, match in across(self._automaton, request, (text for text in texts if text.role in self._roles)):
+            shared.setdefault(text.path, []).append(match)
+        for text, matches in self._alone(texts, tenant):
+            yield text, joined([*matches, *shared.pop(text.path, ())])
+        yield from ((text, joined(shared[text.path])) for text in texts if text.path in shared)
+
+    def _alone(self, texts: Sequence[Text], tenant: str) -> Iterator[tuple[Text, list[Match]]]:
+        for group in _groups(texts, self._roles):
             said = [text.text for text in group]
-            key = self._clean.key(tenant, said) if sum(map(len, said)) >= WORTH_REMEMBERING else None
+            read_as = "".join(["f" if text.is_free else "i" for text in group])  # one text is read in two ways
+            key = self._clean.key(tenant, (read_as, *said)) if sum(map(len, said)) >= WORTH_REMEMBERING else None
             if key is not None and self._clean.find(key):
                 continue
             found = [(text, matches) for text in group if (matches := self._matches(text))]
@@ -202,11 +217,12 @@ class MatchScreen:
             yield from found
 
     def _matches(self, text: Text) -> list[Match]:
-        """A phrase is found in an identifier, too, where words cannot have spaces between them; offsets stay."""
-        found = find_all(self._automaton, text.text)
+        """A phrase is found in an identifier, too, where words cannot have spaces between them; such a match says
+        that there is one, and not where."""
+        found = find_spelled(self._automaton, text.text)
         if found or text.is_free or self._automaton.prefilter is not None:
             return found
-        spaced = text.text.translate(_AS_SPACES)
+        spaced = _BETWEEN_WORDS.sub(" ", text.text.translate(_AS_SPACES))
         return find_all(self._automaton, spaced) if spaced != text.text else []
 
     def _without(self, text: str, matches: list[Match]) -> str:
@@ -218,12 +234,16 @@ class MatchScreen:
         return "".join([*parts, text[at:]])
 
 
-def _groups(request: Request, roles: frozenset[str]) -> list[list[Text]]:
+def _groups(texts: Sequence[Text], roles: frozenset[str]) -> list[list[Text]]:
     """Each text of a message by itself; what stands beside the messages together, as applications send it again."""
-    texts = texts_of(request)
     beside = [text for text in texts if text.role is None]
     groups = [[text] for text in texts if text.role in roles]
     return [*groups, beside] if beside else groups
+
+
+def as_spelled(texts: Sequence[Text]) -> list[Text]:
+    """Without what arguments say: `find_spelled` reads that from how they are written, where it can be replaced."""
+    return [text for text in texts if "(decoded)" not in text.path]
 
 
 def refusal(text: Text) -> str:

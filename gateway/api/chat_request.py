@@ -54,8 +54,9 @@ class ChatMessage(Wire):
 
     def _text(self) -> str:
         if isinstance(self.content, list):
-            return "".join(part.text if isinstance(part, TextPart) else part.refusal for part in self.content)
-        return self.content or self.refusal or ""
+            parts = [part.text if isinstance(part, TextPart) else part.refusal for part in self.content]
+            return "".join([*parts, self.refusal or ""])
+        return (self.content or "") + (self.refusal or "")
 
 
 class Reasoning(Wire):

@@ -177,7 +177,8 @@ def _arguments(value: str, path: Path, found: list[Text]) -> None:
 
 # --- values ----------------------------------------------------------------------------------------------------
 
-Mode = Literal["schema", "names", "data"]
+Mode = Literal["schema", "unknown", "names", "data"]
+"""`unknown`: below a keyword that is none of JSON Schema's. There may be schemas there, or anything."""
 _NAMES = frozenset(("properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependentRequired"))
 _DATA = frozenset(("enum", "const", "examples", "default", "required", "dependencies"))
 _KEYWORDS = (
@@ -196,6 +197,7 @@ _KEYWORDS = (
         )
     )
 )  # fmt: skip
+_BELOW: Mapping[Mode, Mode] = {"schema": "unknown", "unknown": "unknown", "names": "schema", "data": "data"}
 _TYPES = frozenset(("object", "array", "string", "number", "integer", "boolean", "null"))
 
 
@@ -203,11 +205,11 @@ def _values(value: Any, path: Path, mode: Mode, kind: Kind, found: list[Text]) -
     if value.__class__ is str:
         if value and not (mode == "schema" and value in _TYPES):
             found.append(Text(path, value, kind))
-    elif value is None or isinstance(value, bool | float):
+    elif value is None or isinstance(value, bool):
         return
-    elif isinstance(value, int):
-        if mode == "data" and abs(value) >= DIGITS:
-            found.append(Text(path, str(value), kind))
+    elif isinstance(value, int | float):
+        if mode != "schema" and abs(value) >= DIGITS:
+            found.append(Text(path, _digits(value), kind))
     elif len(path) > MAX_DEPTH:
         raise ValueError(f"`{place_of(path[:4])}` is nested deeper than {MAX_DEPTH}")
     elif isinstance(value, Mapping):
@@ -226,13 +228,18 @@ def _values(value: Any, path: Path, mode: Mode, kind: Kind, found: list[Text]) -
 
 def _mapping(value: Mapping[Any, Any], path: Path, mode: Mode, kind: Kind, found: list[Text]) -> None:
     for i, (key, part) in enumerate(value.items()):
-        if mode == "schema" and key in _KEYWORDS:
+        if mode in ("schema", "unknown") and key in _KEYWORDS:
             below: Mode = "names" if key in _NAMES else "data" if key in _DATA or key in PROSE else "schema"
             _values(part, (*path, key), below, "prose" if key in PROSE else "fixed", found)
             continue
         if key.__class__ is str and key:
             found.append(Text((*path, i, "(key)"), key))
-        _values(part, (*path, i), "schema" if mode == "names" else mode, kind, found)
+        _values(part, (*path, i), _BELOW[mode], kind, found)
+
+
+def _digits(number: float) -> str:
+    """An account number is one with `.0` behind it, too."""
+    return str(int(number)) if isinstance(number, int) or number.is_integer() else repr(number)
 
 
 # --- other texts in their places ---------------------------------------------------------------------------------

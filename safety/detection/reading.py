@@ -18,6 +18,7 @@ from typing import Literal
 
 from plugins.contract import Request, Text, place_of, texts_of
 from plugins.contract.texts import Path
+from safety.escapes import Unescaped
 
 As = Literal["user", "document", "beside"]
 PIECE = 60_000
@@ -64,11 +65,16 @@ class Reader:
         message = request.messages[int(text.path[1])]
         place = f"messages[{text.path[1]}]"
         if text.kind == "document" or message.role == "tool" or message.name in self._names:
-            yield Part(place, (text.text,), "document")
+            yield Part(place, (_said(text.text),), "document")
             return
         own, documents = split_documents(text.text, self._opener)
         yield from (Part(f"a document in {place}", (found,), "document") for found in documents)
         yield Part(place, (own,), "user")
+
+
+def _said(text: str) -> str:
+    """What tools answer is mostly JSON, and whoever wrote it spelled some letters by their numbers."""
+    return Unescaped(text).text if "\\u" in text else text
 
 
 def _beside(texts: list[Text]) -> Iterator[Part]:

@@ -70,6 +70,13 @@ PLACES: dict[str, Callable[[str], Body]] = {
     "call id": lambda t: {"messages": result_of(identifier(t))},
     "call arguments": lambda t: {"messages": called(arguments=json.dumps({"a": t}))},
     "call arguments, escaped": lambda t: {"messages": called(arguments=escaped(t))},
+    "call arguments, a key twice": lambda t: {"messages": called(arguments=f'{escaped(t)[:-1]}, "a": "x"}}')},
+    "call arguments, cut off": lambda t: {"messages": called(arguments=escaped(t)[:-1])},
+    "content, escaped": lambda t: {"messages": [{"role": "user", "content": escaped(t)}]},
+    "tool result, escaped": lambda t: {
+        "messages": [*result_of("c")[:-1], {**result_of("c")[-1], "content": escaped(t)}]
+    },
+    "refusal beside content": lambda t: {"messages": [{"role": "assistant", "content": "a ", "refusal": t}, USER]},
     "tool result": lambda t: {"messages": [*result_of("call_1")[:-1], {**result_of("call_1")[-1], "content": t}]},
     "tool name": lambda t: tool(name=identifier(t)),
     "tool description": lambda t: tool(description=t),
@@ -144,6 +151,52 @@ def test_what_may_be_replaced_is_replaced_and_the_rest_goes_on(
     answer = app.client.post("/v1/chat/completions", json={"model": "far", "messages": [USER], **PLACES[place](PHRASE)})
     assert answer.status_code in (200, 502), answer.text  # 502: what it says does not follow the schema
     assert "[REDACTED]" in json.dumps(server.bodies[-1])
+
+
+def test_a_phrase_over_two_messages_of_one_role_is_replaced_in_both(
+    behind: tuple[TestApp, ScriptedServer],
+) -> None:
+    app, server = behind
+    said = [{"role": "user", "content": "the halberd"}, {"role": "user", "content": "papers"}]
+    assert app.client.post("/v1/chat/completions", json={"model": "far", "messages": said}).status_code == 200
+    assert [one["content"] for one in server.bodies[-1]["messages"]] == ["the [REDACTED]", "[REDACTED]"]
+
+
+def test_what_was_clean_as_a_message_is_read_again_where_words_are_joined(
+    behind: tuple[TestApp, ScriptedServer],
+) -> None:
+    app, _ = behind
+    long = identifier(PHRASE) + "_" + "x" * 80
+    body = {"model": "far", "messages": [{"role": "user", "content": long}]}
+    assert app.client.post("/v1/chat/completions", json=body).status_code == 200
+    body = {"model": "far", "messages": [USER], "stop": [long]}
+    assert app.client.post("/v1/chat/completions", json=body).status_code == 400
+
+
+@pytest.mark.parametrize("number", [4111111111111111, 4111111111111111.0])
+@pytest.mark.parametrize(
+    "place",
+    [
+        lambda n: tool(const=n),
+        lambda n: tool(**{"x-account": n}),
+        lambda n: tool(**{"x-accounts": [{"of": n}]}),
+        lambda n: {"chat_template_kwargs": {"account": n}},
+    ],
+    ids=["const", "unknown keyword", "inside an unknown keyword", "variable"],
+)
+def test_an_account_number_needs_no_quotes(number: float, place: Callable[[float], Body]) -> None:
+    pipeline = {"screen": ["pii"]}
+    with TestApp(pipeline=pipeline) as app:
+        assert app.ask(stream=False, **place(number)).status == 400
+        assert app.ask(stream=False, **tool(minimum=number)).status == 200, "a bound is no account"
+
+
+def test_an_honest_history_of_calls_is_replaced_and_not_refused() -> None:
+    """Line breaks in arguments are written as escapes by every client."""
+    with TestApp(pipeline={"screen": ["pii"]}) as app:
+        said = called(arguments=json.dumps({"text": "Hello\nbob@example.org\n"}))
+        assert app.ask(stream=False, messages=said).status == 200
+        assert "bob@" not in app.model.jobs[-1].prompt.text
 
 
 @pytest.mark.parametrize(
