@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import gzip
 import ssl
 import threading
@@ -25,7 +27,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a signal goes. `timeout_s` bounds one try."""
+    """Where a signal goes. `timeout_s` bounds one try, from the name of the host to the head of the answer."""
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -64,13 +66,18 @@ def _headers(text: str) -> dict[str, str]:
 
 
 class Sender:
-    """One connection, kept open; used by one thread, but for `hurry`."""
+    """One connection, kept open; used by one thread, but for `hurry`. That thread runs an event loop of its own: only
+    there can a try be ended whatever the collector drips."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
         self._hurried = threading.Event()
         self._deadline = float("inf")
-        self._client: httpx.Client | None = None
+        self._runner = asyncio.Runner()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._limit: asyncio.Timeout | None = None
+        """Of the try that runs now."""
+        self._client: httpx.AsyncClient | None = None
 
     def send(self, body: bytes) -> None:
         """Raises `Refused` when the batch was refused, or could not be delivered in a few tries."""
@@ -79,30 +86,32 @@ class Sender:
         for attempt in range(TRIES):
             if attempt:
                 self._hurried.wait(BACKOFF_S * 2**attempt)
-            left = self._deadline - time.monotonic()
-            if left <= 0:
+            if self._deadline <= time.monotonic():
                 raise Refused(f"no time is left; {reason or self.target.url}")
-            reason = self._try(packed, min(self.target.timeout_s, left))
+            reason = self._try(packed)
             if not reason:
                 return
         raise Refused(f"{reason} after {TRIES} tries")
 
     def hurry(self, limit_s: float) -> None:
-        """From now on nothing waits longer than `limit_s` in all."""
+        """From now on nothing waits longer than `limit_s` in all, what is under way included."""
         self._deadline = time.monotonic() + limit_s
         self._hurried.set()
+        loop = self._loop
+        if loop is not None:
+            with contextlib.suppress(RuntimeError):  # it has just been closed
+                loop.call_soon_threadsafe(self._shorten)
 
     def close(self) -> None:
         if self._client is not None:
-            self._client.close()
+            self._runner.run(self._client.aclose())
+        self._runner.close()
 
-    def _try(self, body: bytes, timeout_s: float) -> str:
+    def _try(self, body: bytes) -> str:
         """ "" when it was taken, else why not, where another try may help. The answer's body is not read."""
         try:
-            with self._connected().stream(
-                "POST", self.target.url, content=body, headers=self._heads(), timeout=timeout_s
-            ) as answer:
-                status = answer.status_code
+            self._loop = self._runner.get_loop()
+            status = self._runner.run(self._post(body))
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
             return f"{self.target.url}: {type(error).__name__}"
         if status < 300:
@@ -111,14 +120,28 @@ class Sender:
             return f"{self.target.url} answered {status}"
         raise Refused(f"{self.target.url} answered {status}")
 
+    async def _post(self, body: bytes) -> int:
+        """The status. Raises `TimeoutError`."""
+        ends = min(time.monotonic() + self.target.timeout_s, self._deadline)
+        async with asyncio.timeout(ends - time.monotonic()) as self._limit:
+            asked = self._connected().stream("POST", self.target.url, content=body, headers=self._heads())
+            async with asked as answer:
+                return answer.status_code
+
+    def _shorten(self) -> None:
+        limit, left_s = self._limit, self._deadline - time.monotonic()
+        if limit is not None and (when := limit.when()) is not None:
+            with contextlib.suppress(RuntimeError):  # that try is over
+                limit.reschedule(min(when, asyncio.get_running_loop().time() + left_s))
+
     def _heads(self) -> dict[str, str]:
         packing = {"content-encoding": "gzip"} if self.target.gzipped else {}
         return {**self.target.headers, "content-type": "application/x-protobuf", **packing}
 
-    def _connected(self) -> httpx.Client:
+    def _connected(self) -> httpx.AsyncClient:
         if self._client is None:
             trusted: ssl.SSLContext | bool = True
             if self.target.certificate:
                 trusted = ssl.create_default_context(cafile=self.target.certificate)
-            self._client = httpx.Client(verify=trusted)
+            self._client = httpx.AsyncClient(verify=trusted, timeout=None)
         return self._client

@@ -28,6 +28,11 @@ FINISH_S = 0.05
 AGAIN = frozenset((408, 425, 429, 500, 502, 503, 504))
 NOT_BEGUN = frozenset((408, 425, 429, 503))
 """Of those, the ones that say that nothing was done; of a 500 nobody knows."""
+AT_ONCE = 16 * 1024
+"""Bytes that are taken from a connection in one go, or a sixteenth as many chunks of its encoding: however fast a
+server sends, others have their turn after so many."""
+A_PIECE = 256
+"""What one piece counts for besides its bytes."""
 PLAIN = ("", "identity")
 """What `content-encoding` may be: nothing packed was asked for, and a few packed bytes may be very many."""
 
@@ -94,6 +99,7 @@ class Client:
             trust_env=False,
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
+            read_bufsize=AT_ONCE,
         )
 
     async def close(self) -> None:
@@ -244,11 +250,12 @@ class _Live:
             raise Malformed("the server packed its answer, which was not asked for")
         clock, stream = asyncio.get_running_loop().time, self._answer.content
         ends = self._whole_until if until is None else min(until, self._whole_until)
+        taken = 0
         try:
             while True:
                 now = clock()
                 async with asyncio.timeout_at(min(now + self._patience_s, ends)):
-                    piece = await stream.readany()
+                    piece = await stream.read(AT_ONCE)
                 if not piece:
                     return
                 read = clock()
@@ -261,6 +268,10 @@ class _Live:
                 elif self._unused > most_unused:
                     raise Malformed("the server sent too much that belongs to no answer")
                 yield piece
+                taken += len(piece) + A_PIECE
+                if taken > AT_ONCE:  # what lies ready is read without waiting
+                    taken = 0
+                    await asyncio.sleep(0)
         except TimeoutError as error:
             raise self._silent(clock(), until) from error
         except (aiohttp.ClientError, OSError) as error:

@@ -53,11 +53,13 @@ async def chunks(pieces: AsyncIterator[bytes], bounds: Bounds) -> AsyncGenerator
         if lines and begun:
             lines[0] = b"".join([*begun, lines[0]])
             begun, held = [], 0
+            if len(lines[0]) > bounds.event_bytes:
+                raise _too_long(bounds)
         for line in lines:
+            if not line or line[:5] != b"data:":  # blanks, comments, and fields that nobody reads
+                continue
             if len(line) > bounds.event_bytes:
                 raise _too_long(bounds)
-            if line[:5] != b"data:":  # comments, blanks, and fields that nobody reads
-                continue
             data = line[5:].strip()
             if data == DONE:
                 return

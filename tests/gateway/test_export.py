@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from gateway.telemetry.export import BATCH, Exporter, exporter_of
-from gateway.telemetry.sending import Sender, Target
+from gateway.telemetry.sending import Refused, Sender, Target
 from plugins import ConfigurationError
 from tests.gateway.test_otlp import a_finished
 from tests.waiting import until
@@ -118,11 +118,18 @@ def endless(handler: BaseHTTPRequestHandler, n: int) -> None:
         time.sleep(0.05)
 
 
+def drip(handler: BaseHTTPRequestHandler, n: int) -> None:
+    """Each letter comes long before a time limit of one read is over; the head never ends."""
+    for letter in b"HTTP/1.1 200 OK\r\nx-filler: " + b"x" * 1000:
+        handler.wfile.write(bytes([letter]))
+        time.sleep(0.02)
+
+
 def nonsense(handler: BaseHTTPRequestHandler, n: int) -> None:
     handler.wfile.write(b"\x00\xff no http at all \r\n\r\n")
 
 
-@pytest.mark.parametrize("answer", [hang, hang_up, endless, nonsense, status(500), status(302)])
+@pytest.mark.parametrize("answer", [hang, hang_up, endless, drip, nonsense, status(500), status(302)])
 def test_a_collector_that_misbehaves_costs_its_batch_only(answer: Answer) -> None:
     """The thread goes on, the loss is counted, and a shutdown is over in a bounded time."""
     with a_collector(answer) as collector:
@@ -136,6 +143,15 @@ def test_a_collector_that_misbehaves_costs_its_batch_only(answer: Answer) -> Non
         until(lambda: not exporter._thread.is_alive())  # type: ignore[union-attr]
         assert exporter.counts.sent == 0
         assert exporter.counts.dropped == 3
+
+
+def test_a_collector_that_drips_costs_one_try_its_time_limit() -> None:
+    with a_collector(drip) as collector:
+        sender = Sender(Target(f"http://127.0.0.1:{collector.server_port}/v1/traces", timeout_s=0.2))
+        with pytest.raises(Refused, match="TimeoutError after 3 tries"):
+            sender.send(b"x")
+        sender.close()
+        assert len(collector.bodies) == 3  # type: ignore[attr-defined]
 
 
 def test_while_a_collector_is_down_memory_is_bounded_and_nobody_waits() -> None:
