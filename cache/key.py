@@ -75,10 +75,7 @@ def canonical(value: Any) -> bytes:
 def _plain(value: Any) -> Any:
     """Mappings as dicts and tuples as lists, all the way down. Keys must be strings: `json` would merge 1 and "1"."""
     if isinstance(value, Mapping):
-        for key in value:
-            if not isinstance(key, str):
-                raise TypeError(f"cannot key a cache on {value!r}: the key {key!r} is not a string")
-        return {key: _plain(item) for key, item in value.items()}
+        return {_name(key, value): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     if isinstance(value, frozenset):
@@ -95,7 +92,7 @@ def _rest(request: Request) -> dict[str, Any]:
     for f in _KEYED:
         value = getattr(request, f.name)
         if value != (f.default_factory() if f.default_factory is not MISSING else f.default):
-            found[f.name] = value
+            found[f.name] = _in_order(value)
     return found
 
 
@@ -109,7 +106,25 @@ def _message(message: Message) -> list[Any]:
 def _constraint(constraint: Constraint | None) -> Any:
     if constraint is None:
         return None
-    return [constraint.kind, constraint.value, constraint.name, constraint.options]
+    return [constraint.kind, _in_order(constraint.value), constraint.name, constraint.options]
+
+
+def _in_order(value: Any) -> Any:
+    """`value` with its objects as lists of names and values: an answer has its properties in the order of the schema,
+    and a model reads a schema as it is written."""
+    if isinstance(value, Mapping):
+        return {"in order": [[_name(key, value), _in_order(item)] for key, item in value.items()]}
+    if isinstance(value, list | tuple):
+        return [_in_order(item) for item in value]
+    if is_dataclass(value):
+        return [_in_order(getattr(value, f.name)) for f in fields(value)]
+    return value
+
+
+def _name(key: Any, value: Any) -> str:
+    if not isinstance(key, str):
+        raise TypeError(f"cannot key a cache on {value!r}: the key {key!r} is not a string")
+    return key
 
 
 def _sampling(sampling: Sampling) -> dict[str, Any]:

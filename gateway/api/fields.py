@@ -166,7 +166,7 @@ def _check_lengths(asked: Sampling) -> None:
 
 
 def check_stream(stream: bool | None, options: StreamOptions | None) -> None:
-    if not stream and options is not None and options.model_fields_set:
+    if not stream and options is not None and options.include_usage:
         raise RequestError("`stream_options` need `stream: true`", param="stream_options")
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from typing import Any, Generic, TypeVar, get_args
+from types import UnionType
+from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict
 
@@ -44,6 +45,7 @@ class Heeding(Generic[W]):
         self._rows: Mapping[str, Row] = rows_of(dialect) if dialect else {}
         self._dialect = dialect
         self._served = frozenset(kind.__pydantic_fields__)
+        self._numbers = frozenset(name for name, f in kind.__pydantic_fields__.items() if _is_number(f.annotation))
         self._near = Nearest({*self._served, *(path for path in self._rows if path.isidentifier())})
         self._unheeded = self._reported_fields()
 
@@ -53,8 +55,11 @@ class Heeding(Generic[W]):
         found: set[str] = set()
         served = self._served
         for name, value in tree.items():
-            if name not in served and value is not None:
-                self._stranger(name, name, value, self._near, found)
+            if name not in served:
+                if value is not None:
+                    self._stranger(name, name, value, self._near, found)
+            elif (value is True or value is False) and name in self._numbers:
+                raise RequestError(f"`{name}` is a number, not {value}".lower(), param=name, code="invalid_parameter")
         return sorted(found)
 
     def ignored(self, wire: W, strangers: Iterable[str] = ()) -> tuple[str, ...]:
@@ -143,6 +148,20 @@ def _models(annotation: Any, listed: bool = False) -> Iterator[tuple[type[BaseMo
         return
     for part in get_args(annotation):
         yield from _models(part, listed or annotation.__class__ is list or _is_list(annotation))
+
+
+def _is_number(annotation: Any) -> bool:
+    """Whether true and false would be taken for 1 and 0."""
+    kinds = set(_alternatives(annotation))
+    return not kinds.isdisjoint((int, float)) and bool not in kinds
+
+
+def _alternatives(annotation: Any) -> Iterator[Any]:
+    if get_origin(annotation) not in (Annotated, Union, UnionType):
+        yield annotation
+        return
+    for part in get_args(annotation):
+        yield from _alternatives(part)
 
 
 def _is_list(annotation: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gateway.fields.foreign_makers import MORE
 from gateway.fields.foreign_servers import (
     NO_CODE,
     NOT_STORED,
@@ -144,9 +145,9 @@ _OTHERS = (
             "no_repeat_ngram_size": (0,), "repeat_penalty": (1,), "safe_prompt": (False,), "transforms": ([],),
             "models": ([],), "num_beams": (1,), "xtc_probability": (0,), "xtc_threshold": (0,), "dynatemp_range": (0,),
             "min_length": (0,), "min_new_tokens": (0,), "plugins": ([],),
-            "think": (False,), "enable_thinking": (False,), "extra_body": ({},),
+            "think": (False,), "enable_thinking": (False,), "extra_body": ({},), "provider": ({},),
         },
     ),
 )  # fmt: skip
 
-FOREIGN: tuple[Row, ...] = (*_OPENAI, *_ANTHROPIC, *VLLM, *SGLANG, *_OTHERS)
+FOREIGN: tuple[Row, ...] = (*_OPENAI, *_ANTHROPIC, *VLLM, *SGLANG, *_OTHERS, *MORE)

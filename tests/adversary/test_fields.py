@@ -135,6 +135,27 @@ def test_whatever_an_unknown_field_says_is_reported(gateway: RunningGateway, pat
     assert answer.headers["x-sluicegate-ignored"] == "flavour"
 
 
+@pytest.mark.parametrize("value", [True, False])
+@pytest.mark.parametrize("name", ["max_tokens", "temperature", "top_p", "top_k", "n", "seed", "top_logprobs", "min_p"])
+def test_true_and_false_are_no_numbers(gateway: RunningGateway, name: str, value: bool) -> None:
+    answer = ask(gateway, **{name: value})
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, name)
+
+
+def test_stream_options_that_ask_for_nothing_need_no_stream(gateway: RunningGateway) -> None:
+    assert ask(gateway, stream=False, stream_options={"include_usage": False}).status_code == 200
+    assert ask(gateway, stream=False, stream_options={"include_usage": True}).status_code == 400
+
+
+def test_a_kept_answer_has_its_properties_in_the_order_that_was_asked_for(gateway: RunningGateway) -> None:
+    found = []
+    for names in (("name", "city"), ("city", "name")):
+        whole = {"type": "object", "properties": {name: {"type": "string"} for name in names}, "required": list(names)}
+        form = {"type": "json_schema", "json_schema": {"name": "a", "schema": whole}}
+        found.append(list(json.loads(text_of(ask(gateway, response_format=form, sluicegate={"cache": True})))))
+    assert found == [["name", "city"], ["city", "name"]]
+
+
 def test_a_mistyped_name_inside_a_field_is_refused_too(gateway: RunningGateway) -> None:
     said = refused(ask(gateway, messages=[{**TURN[0], "nmae": "Ann"}]), "messages[].nmae")
     assert "`name`" in said
