@@ -1,5 +1,5 @@
 """The hold-back law, tried in full for small sizes: every text over a small alphabet, every way of giving its
-characters to channels, every cutting into pieces, every pattern up to a size.
+characters to channels, every cutting into pieces, every pattern up to a size, behind every lead up to a size.
 
     python -m benchmarks.holdback_proof                # about ten minutes of one core
     python -m benchmarks.holdback_proof --letters 4    # what the tests run
@@ -38,22 +38,25 @@ class Case:
     text: str
     schedule: tuple[int, ...]
     """For each character its channel."""
+    lead: str = ""
+    """What the client sent, and joins each channel to."""
 
 
 class Broken(Exception):
     """The law does not hold; the message is the case."""
 
 
-def tried(letters: str, length: int, size: int, together: int = 1) -> int:
+def tried(letters: str, length: int, size: int, together: int = 1, lead: int = 0) -> int:
     """How many streams were tried. Raises `Broken` at the first that breaks the law."""
     count = 0
+    leads = ["".join(word) for n in range(1, lead + 1) for word in product(letters, repeat=n)] or [""]
     words = ["".join(word) for n in range(1, size + 1) for word in product(letters, repeat=n)]
     for patterns in _sets(words, together):
         for action in ("redact", "block"):
             rail = MatchRail("r", compile_patterns({p: p for p in patterns}), Policy(action, replacement=HIDDEN))
             for text in map("".join, product(letters, repeat=length)):
-                for schedule in product((0, 1), repeat=length):
-                    count += _try(Case(patterns, action, text, schedule), rail, letters)
+                for schedule, before in product(product((0, 1), repeat=length), leads):
+                    count += _try(Case(patterns, action, text, schedule, before), rail, letters)
     return count
 
 
@@ -85,7 +88,7 @@ def _cuttings(case: Case) -> Iterator[list[tuple[int, str]]]:
 
 def _streamed(case: Case, rail: MatchRail, pieces: list[tuple[int, str]], letters: str) -> Outcome:
     """What leaves of the stream, watched step by step."""
-    moderation = Moderation([("r", rail)], REQUEST, Caller())
+    moderation = Moderation([("r", rail)], REQUEST, Caller(), lead=case.lead)
     fed, joined = ["", ""], ["", ""]
     reason: str | None = None
     for channel, text in pieces:
@@ -96,7 +99,7 @@ def _streamed(case: Case, rail: MatchRail, pieces: list[tuple[int, str]], letter
             reason = delta.finish_reason
         if reason is None:
             for n in (0, 1):
-                if joined[n] != (due := _due(fed[n], case.patterns, letters)):
+                if joined[n] != (due := _due(fed[n], case.patterns, letters, case.lead)):
                     raise Broken(f"{case} cut as {pieces}: of {fed[n]!r} left {joined[n]!r}, due was {due!r}")
     for delta in moderation.feed(Piece(0, finish_reason="stop")):
         joined[CHANNELS.index(delta.channel)] += delta.text
@@ -107,10 +110,14 @@ def _streamed(case: Case, rail: MatchRail, pieces: list[tuple[int, str]], letter
 # --- what the law says, from texts alone ---------------------------------------------------------------------------
 
 
-def _spans(text: str, patterns: tuple[str, ...]) -> list[tuple[int, int]]:
-    """Every match of every pattern, overlapping ones as one."""
+def _spans(text: str, patterns: tuple[str, ...], lead: str = "") -> list[tuple[int, int]]:
+    """Every match of every pattern in the text, or begun in its lead and ended in it; overlapping ones as one."""
+    whole, base = lead + text, len(lead)
     found = sorted(
-        (at, at + len(p)) for p in patterns for at in range(len(text) - len(p) + 1) if text.startswith(p, at)
+        (max(0, at - base), at + len(p) - base)
+        for p in patterns
+        for at in range(len(whole) - len(p) + 1)
+        if whole.startswith(p, at) and at + len(p) > base
     )
     spans: list[tuple[int, int]] = []
     for start, end in found:
@@ -131,20 +138,22 @@ def _written(text: str, spans: Sequence[tuple[int, int]], end: int) -> str:
 
 
 @cache
-def _clear(text: str, patterns: tuple[str, ...], letters: str) -> int:
+def _clear(text: str, patterns: tuple[str, ...], letters: str, lead: str = "") -> int:
     """The last offset that no continuation can make part of a match. A match at the very end is not over: rules may
     look at the character behind it."""
     reach = len(text)
     for n in range(max(map(len, patterns))):
         for more in map("".join, product(letters, repeat=n)):
-            reach = min([reach, *(start for start, end in _spans(text + more, patterns) if start < len(text) <= end)])
+            reach = min(
+                [reach, *(start for start, end in _spans(text + more, patterns, lead) if start < len(text) <= end)]
+            )
     return reach
 
 
 @cache
-def _due(text: str, patterns: tuple[str, ...], letters: str) -> str:
+def _due(text: str, patterns: tuple[str, ...], letters: str, lead: str) -> str:
     """What must have left of a text that goes on: no more, since it may become forbidden, and no less."""
-    return _written(text, _spans(text, patterns), _clear(text, patterns, letters))
+    return _written(text, _spans(text, patterns, lead), _clear(text, patterns, letters, lead))
 
 
 def _allowed(case: Case, letters: str) -> Outcome:
@@ -152,8 +161,8 @@ def _allowed(case: Case, letters: str) -> Outcome:
     fed = ["", ""]
     for char, channel in zip(case.text, case.schedule, strict=True):
         fed[channel] += char
-        clear = [_clear(text, case.patterns, letters) for text in fed]
-        over = [start for start, end in _spans(fed[channel], case.patterns) if end <= clear[channel]]
+        clear = [_clear(text, case.patterns, letters, case.lead) for text in fed]
+        over = [start for start, end in _spans(fed[channel], case.patterns, case.lead) if end <= clear[channel]]
         if case.action == "block" and over:
             clear[channel] = over[0]
             return (fed[0][: clear[0]], fed[1][: clear[1]]), "content_filter"
@@ -162,12 +171,15 @@ def _allowed(case: Case, letters: str) -> Outcome:
 
 def _closed(case: Case, texts: list[str], letters: str) -> Outcome:
     """The end: texts are closed in their order, content first; one that blocks leaves the later ones as they are."""
-    spans = [_spans(text, case.patterns) for text in texts]
+    spans = [_spans(text, case.patterns, case.lead) for text in texts]
     if case.action == "redact" or not any(spans):
         first, second = (_written(text, found, len(text)) for text, found in zip(texts, spans, strict=True))
         return (first, second), "stop"
     if spans[0]:
-        return (texts[0][: spans[0][0][0]], texts[1][: _clear(texts[1], case.patterns, letters)]), "content_filter"
+        return (
+            texts[0][: spans[0][0][0]],
+            texts[1][: _clear(texts[1], case.patterns, letters, case.lead)],
+        ), "content_filter"
     return (texts[0], texts[1][: spans[1][0][0]]), "content_filter"
 
 
@@ -175,13 +187,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--letters", type=int, default=0, help="length of the texts; 0: the sizes of the decision page")
     asked = parser.parse_args()
-    sizes = [("ab", asked.letters, 3, 1)] if asked.letters else [("ab", 6, 4, 1), ("abc", 4, 3, 1), ("ab", 5, 2, 2)]
-    for letters, length, size, together in sizes:
+    sizes = [("ab", 6, 4, 1, 0), ("abc", 4, 3, 1, 0), ("ab", 5, 2, 2, 0), ("ab", 4, 3, 1, 3), ("ab", 3, 2, 2, 2)]
+    if asked.letters:
+        sizes = [("ab", asked.letters, 3, 1, 0), ("ab", asked.letters, 3, 1, 2)]
+    for letters, length, size, together, lead in sizes:
         began = time.perf_counter()
-        count = tried(letters, length, size, together)
+        count = tried(letters, length, size, together, lead)
         took = time.perf_counter() - began
         print(
-            f"alphabet {letters}, texts of {length}, patterns up to {size}, {together} at a time: "
+            f"alphabet {letters}, texts of {length}, patterns up to {size}, {together} at a time, leads up to {lead}: "
             f"{count:,} streams, the law holds ({took:.0f} s)"
         )
 

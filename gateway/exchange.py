@@ -100,6 +100,8 @@ class Exchange:
     policy: Policy = EVERYTHING
     route: str = ""
     """The path it came by."""
+    lead: str = field(default="", repr=False)
+    """The end of what the answer goes on from, as the client sent it: the client joins the two."""
     approved: frozenset[str] = frozenset()
     """Input rails that wanted a person to look, who agreed."""
     restore: dict[str, str] = field(default_factory=dict, repr=False)

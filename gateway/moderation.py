@@ -4,6 +4,9 @@ A text is what a client will join: the content of one choice, its thoughts, the 
 call. Its window stays open while the stream says other things in between, and what it holds stays held until it goes
 on or the choice ends. A block in any text ends the choice.
 
+Where the answer goes on from a text that the client sent (`gateway.leads`), the client joins the two: windows read the
+end of that text first.
+
 Log probabilities are derived: `gateway.token_probabilities` says which of them leave.
 
 Not covered: a violation spread over two texts (thoughts and content, two calls, two choices), for a client that joins
@@ -54,10 +57,13 @@ class Moderation:
         request: Request,
         caller: Caller,
         limits: Limits = Limits(),
+        lead: str = "",
     ) -> None:
+        """`lead`: what the client sent and joins the answer to."""
         self._names = [name for name, _ in rails]
         self._request = request
-        self._windows = Windows([rail for _, rail in rails], request, caller, limits)
+        self._windows = Windows([rail for _, rail in rails], request, caller, limits, lead)
+        self._lead = lead
         self.asked: list[tuple[str, str]] = []
         """(rail, reason) of every place that a person is to look at."""
         self.failures: list[str] = []
@@ -178,7 +184,7 @@ class Moderation:
     def _begin(self, choice: Choice, channel: Channel, call: ToolCall | None = None, number: int = 0) -> Text:
         text = choice.texts[channel, number] = Text(channel, self._windows.of(channel, call), number, call)
         if channel == "content" and self._request.sampling.logprobs is not None:
-            text.probabilities = TokenProbabilities(self._windows.clearing(channel))
+            text.probabilities = TokenProbabilities(self._windows.clearing(channel), self._lead)
         return text
 
     def _pass(self, choice: Choice, text: Text, piece: Piece) -> Delta:

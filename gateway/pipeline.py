@@ -19,6 +19,7 @@ from opentelemetry import context as otel
 from gateway.breaches import Breaches
 from gateway.exchange import Delta, Exchange
 from gateway.judging import Judgement, judge
+from gateway.leads import lead_of
 from gateway.lengths import SHORT, check_sampling, size_of
 from gateway.moderation import PENDING, REFUSAL
 from gateway.rails import arm
@@ -221,6 +222,7 @@ class Pipeline:
 
     def _pin(self, exchange: Exchange, route: str) -> None:
         exchange.stages, exchange.route = self.stages, route
+        exchange.lead = lead_of(exchange.request)  # before rails or templates change a word of it
         self.stages.watch.entered()
 
     async def close(self, exchange: Exchange, error: BaseException | None = None) -> None:

@@ -253,7 +253,7 @@ class Slots:
             note.outcome = "queued"
 
     async def moderate(self, exchange: Exchange) -> AsyncGenerator[Delta, None]:
-        moderation = Moderation(exchange.rails, exchange.request, exchange.caller, limits_of(exchange))
+        moderation = Moderation(exchange.rails, exchange.request, exchange.caller, limits_of(exchange), exchange.lead)
         exchange.moderation = moderation
         started = time.perf_counter()
         pieces = aiter(_pieces(exchange))

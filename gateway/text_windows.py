@@ -11,11 +11,15 @@ from safety import HoldbackWindow, JsonWindow, Limits, UnchangedWindow, redactor
 class Windows:
     """Of one request. Each window opens a session of every rail."""
 
-    def __init__(self, rails: Sequence[OutputRail], request: Request, caller: Caller, limits: Limits) -> None:
+    def __init__(
+        self, rails: Sequence[OutputRail], request: Request, caller: Caller, limits: Limits, lead: str = ""
+    ) -> None:
+        """`lead`: what content and thoughts go on from, and the client has already."""
         self._rails = rails
         self._request = request
         self._caller = caller
         self._limits = limits
+        self._lead = lead
 
     def of(self, channel: Channel, call: ToolCall | None) -> HoldbackWindow | JsonWindow:
         """Rails see the strings of JSON decoded, and what replaces one still satisfies the schema."""
@@ -25,10 +29,11 @@ class Windows:
             return JsonWindow(*opened, redactor=redactor_for(schema))
         constraint = self._request.constraint
         if constraint is None or channel == "reasoning":
-            return HoldbackWindow(*opened)
+            return HoldbackWindow(*opened, self._lead)
         if constraint.kind not in ("json_schema", "json_object"):
-            return UnchangedWindow(*opened)
-        return JsonWindow(*opened, redactor=redactor_for(constraint.value if constraint.kind == "json_schema" else {}))
+            return UnchangedWindow(*opened, self._lead)
+        schema = constraint.value if constraint.kind == "json_schema" else {}
+        return JsonWindow(*opened, redactor=redactor_for(schema), lead=self._lead)
 
     def of_name(self) -> HoldbackWindow:
         """For the name of a call, which stays as it is or does not leave."""
@@ -36,7 +41,7 @@ class Windows:
 
     def passes(self, text: str) -> bool:
         """Whether all rails let `text` through untouched, as a whole and as content."""
-        window = HoldbackWindow(*self._opened("content"))
+        window = HoldbackWindow(*self._opened("content"), self._lead)
         steps = window.whole(text)
         return window.blocked is None and "".join([step.text for step in steps]) == text
 

@@ -38,13 +38,14 @@ class _Spelled:
 class TokenProbabilities:
     """Of one text; fed as its window is. `clears`: whether the rails pass a text whole; None: no rail acts."""
 
-    def __init__(self, clears: Callable[[str], bool] | None) -> None:
+    def __init__(self, clears: Callable[[str], bool] | None, lead: str = "") -> None:
+        """`lead`: what the text goes on from."""
         self._clears = clears
         self._waiting: deque[TokenLogprob] = deque()
         self._placed: deque[_Spelled] = deque()
         self._bytes = b""  # of the text, behind what is placed
         self._begun = 0  # characters whose first byte is placed
-        self._before = ""  # the end of what is placed and left
+        self._before = lead[-CONTEXT:]  # the end of what is placed and left
         self._columns: list[str] = []  # the end of the alternatives that left, by rank
         self._lost = False
 
@@ -103,7 +104,7 @@ class TokenProbabilities:
         columns = self._columns + [""] * (len(top) - len(self._columns))
         texts = [_written(data) for _, _, data, _ in top]
         asked = [
-            () if data == own and not column else (text, self._before + text, column + text)
+            () if data == own and not column else (text, self._before + text, (column or self._before) + text)
             for (_, _, data, _), text, column in zip(top, texts, columns, strict=False)
         ]
         together = _APART.join([text for texts_of_one in asked for text in texts_of_one])
@@ -113,7 +114,7 @@ class TokenProbabilities:
             for (_, _, data, _), ways in zip(top, asked, strict=True)
         ]
         self._columns = [  # one that has the text's own tokens alone is the text, which is looked behind anyway
-            (column + text)[-CONTEXT:] if passes and ways else ""
+            ((column or self._before) + text)[-CONTEXT:] if passes and ways else ""
             for column, text, passes, ways in zip(columns, texts, passing, asked, strict=False)
         ]
         return tuple(

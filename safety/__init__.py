@@ -4,6 +4,7 @@ from safety.automaton import Automaton, Match
 from safety.blocklist import compile_phrases
 from safety.breaker import Breaker
 from safety.conduct import Conduct, Limits
+from safety.continued import LEAD
 from safety.credentials import compile_secrets
 from safety.holdback import HoldbackWindow, UnchangedWindow
 from safety.json_text import JsonWindow, Place, Redactor, replace_in_strings
@@ -17,6 +18,7 @@ from safety.scanner import Scanner, find_all
 from safety.stage import BuiltIn, is_built_in, register
 
 __all__ = [
+    "LEAD",
     "Automaton",
     "Breaker",
     "BuiltIn",

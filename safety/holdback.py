@@ -10,12 +10,14 @@ stream ends may depend on them too.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 
 from plugins.contract import Caller, Channel, OutputRail, RailSession, Request, Verdict
 from safety.conduct import Conduct, Limits
+from safety.continued import continuing
 from safety.released import NOTHING, Redaction, Released, joined
 
 _NONE: tuple[Redaction, ...] = ()
@@ -63,11 +65,15 @@ class HoldbackWindow:
         caller: Caller,
         channel: Channel = "content",
         limits: Limits = Limits(),
+        lead: str = "",
     ) -> None:
-        """A rail that cannot open its session fails at the first piece."""
+        """A rail that cannot open its session fails at the first piece. `lead`: what the reader has already, and joins
+        the text to; each rail reads the text alone and behind its lead."""
         self.blocked: str | None = None
         self._limits = limits
         self._guards = [self._guard(rail, request, caller, channel) for rail in rails]
+        self._behind = [self._guard(rail, request, caller, channel, lead) for rail in rails] if lead else []
+        self._guards += self._behind
         self._pieces: list[str] = []
         self._held_text = ""
         self._done = 0  # released up to here
@@ -103,6 +109,8 @@ class HoldbackWindow:
         session that has `cut` is asked that in place of `close`."""
         if self.blocked is not None:
             return NOTHING
+        if self._behind:
+            self._read_leads()
         self._closing, self._cut = True, cut
         return self._release(self._ask_all(None))
 
@@ -117,6 +125,8 @@ class HoldbackWindow:
 
     def _step(self, piece: str) -> Released:
         before = [guard.clear_to for guard in self._guards]
+        if self._behind:
+            self._read_leads()
         self._pieces.append(piece)
         self._held_text += piece
         self._fed += len(piece)
@@ -127,6 +137,13 @@ class HoldbackWindow:
         if stop is None and self.held > self._limits.max_hold:
             released = joined(released, self._release(Stop("max_hold", self._slowest())))
         return released
+
+    def _read_leads(self) -> None:
+        """Outside of any rail's time; what fails here fails again where failures are dealt with."""
+        for guard in self._behind:
+            if (prepare := getattr(guard.session, "prepare", None)) is not None:
+                with contextlib.suppress(Exception):
+                    prepare()
 
     def _slowest(self) -> str:
         return min((g for g in self._guards if g.counts), key=lambda g: g.clear_to).name
@@ -253,6 +270,9 @@ class HoldbackWindow:
         stop = self._refused or stop
         if stop is None and not redactions and not withheld and not self._told():
             return Released(text) if text else NOTHING
+        if self._behind:  # they read what others read, too
+            self._escalations = list(dict.fromkeys(self._escalations))
+            self._failures = list(dict.fromkeys(self._failures))
         told = tuple(self._escalations), tuple(self._failures), withheld, tuple(self._shadow)
         self._failures, self._escalations, self._shadow = [], [], []
         if stop is None:
@@ -282,7 +302,21 @@ class HoldbackWindow:
 
     def _replaced(self, redaction: Redaction) -> str | None:
         """What is written for a span; None where it cannot be replaced, which blocks."""
+        if self._behind and redaction.start == 0 and not self._parts_from_lead(redaction.replacement):
+            return None
         return redaction.replacement
+
+    def _parts_from_lead(self, replacement: str) -> bool:
+        """With `replacement` behind the lead nothing that begins in either can end behind them."""
+        for guard in self._behind:
+            if not guard.dropped and guard.conduct.mode != "shadow":
+                try:
+                    verdict = guard.open().feed(replacement)
+                except Exception:
+                    return False
+                if not replacement or verdict != Verdict(len(replacement)):
+                    return False
+        return True
 
     def _take_redacted(self, clear: int) -> tuple[str, tuple[Redaction, ...]]:
         parts: list[str] = []
@@ -301,7 +335,7 @@ class HoldbackWindow:
             written = self._replaced(redaction)
             if written is None:
                 self._refused = Stop("redaction_refused", first.rail)
-                self.irreplaceable = self._held_text[first.start - self._done : end - self._done]
+                self.irreplaceable = self._held_text[max(0, first.start - self._done) : end - self._done]
                 return "".join(parts), tuple(redactions)
             self._take(end)
             parts.append(written)
@@ -310,15 +344,21 @@ class HoldbackWindow:
         parts.append(self._take(clear))
         return "".join(parts), tuple(redactions)
 
-    def _guard(self, rail: OutputRail, request: Request, caller: Caller, channel: Channel) -> Guard:
-        def open_session() -> RailSession:
+    def _guard(
+        self, rail: OutputRail, request: Request, caller: Caller, channel: Channel, lead: str | None = None
+    ) -> Guard:
+        def open_alone() -> RailSession:
             return rail.open(request, caller, channel)
 
+        open_session = open_alone if lead is None else lambda: self._opened_behind(rail, open_alone, lead)
         try:
             session: RailSession = open_session()
         except Exception as error:
             session = _Unopened(error)
         return Guard(rail.name, open_session, session, self._limits.conduct(rail.name))
+
+    def _opened_behind(self, rail: OutputRail, open_alone: Callable[[], RailSession], lead: str) -> RailSession:
+        return continuing(rail, open_alone, lead)
 
 
 def _clears(guard: Guard, text: str) -> bool:

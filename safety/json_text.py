@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from plugins.contract import Caller, Channel, OutputRail, Request
+from safety.border import Border
 from safety.conduct import Limits
 from safety.holdback import HoldbackWindow
 from safety.released import NOTHING, Redaction, Released, joined
@@ -91,10 +92,13 @@ class JsonWindow:
         channel: Channel = "content",
         limits: Limits = Limits(),
         redactor: Redactor = replace_in_strings,
+        lead: str = "",
     ) -> None:
+        """`lead`: as `HoldbackWindow`; read before the JSON text as it is spelled."""
         self.blocked: str | None = None
         self._withholding = False  # behind an escalation, whatever text it was in
         self._open = (rails, request, caller, channel, limits)
+        self._border = Border(*self._open, lead) if lead else None
         self._redactor = redactor
         self._where = _Where()
         self._unit: _Unit | None = None
@@ -109,10 +113,26 @@ class JsonWindow:
     @property
     def held(self) -> int:
         """Characters of the JSON text that were fed and neither released nor replaced."""
-        return (self._unit.raw_held if self._unit is not None else 0) + len(self._escape)
+        held = (self._unit.raw_held if self._unit is not None else 0) + len(self._escape)
+        return held if self._border is None else held + self._border.held
 
     def feed(self, text: str) -> Released:
         """What may leave now, in the spelling in which it came."""
+        if self._border is not None:
+            return self._let_in(self._border, self._border.feed(text))
+        return self._feed(text)
+
+    def _let_in(self, border: Border, step: Released) -> Released:
+        """What the lead allows goes on to the windows of its strings and numbers."""
+        self._withholding = self._withholding or bool(step.escalations)
+        inner = self._feed(step.text + step.withheld)
+        told = replace(step, text="", withheld="", redactions=())
+        self.blocked = self.blocked or step.blocked
+        if border.is_over:
+            self._border = None
+        return joined(told, inner) if step.blocked is None or inner.blocked is not None else joined(inner, told)
+
+    def _feed(self, text: str) -> Released:
         steps, i = [], 0
         while i < len(text) and self.blocked is None:
             step, end = self._read(text, i)
@@ -134,8 +154,14 @@ class JsonWindow:
 
     def close(self, *, cut: bool = False) -> Released:
         """The text is complete. `cut`: as `HoldbackWindow.close`; a string without its end is cut in any case."""
+        border, before = self._border, NOTHING
+        if border is not None and self.blocked is None:
+            before, self._border = self._let_in(border, border.close(cut=cut)), None
         if self.blocked is not None or self._unit is None:
-            return NOTHING
+            return before
+        return joined(before, self._close(cut=cut))
+
+    def _close(self, *, cut: bool) -> Released:
         released = self._end_unit(cut=cut or self._kind != "number")
         self.blocked = released.blocked
         rest, self._escape = self._escape, ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -35,6 +35,8 @@ from safety.scanner import Scanner, find_all
 
 LONG = 20_000
 """Characters; a few milliseconds of reading."""
+CONTEXT = 2
+"""Visible characters before a place that rules may look at."""
 WORTH_REMEMBERING = 64
 """Characters; fewer are read as fast as they are looked up."""
 
@@ -84,6 +86,14 @@ class MatchSession:
         """As `close`, for a text that was cut short within a match."""
         return self._verdict(self._scanner.cut())
 
+    def after(self, lead: str) -> MatchSession:
+        """A session for what follows `lead`."""
+        return _MatchContinuation(self._scanner, self._policy, lead)
+
+    @property
+    def _clear_to(self) -> int:
+        return self._scanner.clear_to
+
     def _verdict(self, matches: list[Match]) -> Verdict:
         spans: list[Span] = []
         asked: Match | None = None
@@ -96,8 +106,66 @@ class MatchSession:
             elif not self._escalated:  # the first is told; whoever looks at it sees the others
                 self._escalated, asked = True, match
         if asked is None:
-            return Verdict(self._scanner.clear_to, tuple(spans))
-        return Verdict(self._scanner.clear_to, tuple(spans), escalate=asked.label, escalate_at=asked.start)
+            return Verdict(self._clear_to, tuple(spans))
+        return Verdict(self._clear_to, tuple(spans), escalate=asked.label, escalate_at=asked.start)
+
+
+class _MatchContinuation(MatchSession):
+    """Reports matches that end behind `lead`, with offsets from there on, until none can have begun in it or hang on
+    its last characters. What else is in the text a session of the text alone reports."""
+
+    def __init__(self, scanner: Scanner, policy: Policy, lead: str) -> None:
+        super().__init__(scanner, policy)
+        self._lead = lead
+        self._is_read = self._over = False
+        self._fed = 0
+        self._symbols = 0  # visible ones, of the text
+        self._near = 0  # offset in the text up to which a rule may look at the lead
+
+    def clears(self, text: str) -> bool:
+        base = len(self._lead)
+        return all(match.end <= base for match in find_all(self._scanner.automaton, self._lead + text))
+
+    def feed(self, text: str) -> Verdict:
+        self._fed += len(text)
+        if not self._over:
+            self._read_lead()
+            self._look(text)
+            found = self._moved(self._scanner.feed(text))
+            self._over = self._symbols >= CONTEXT and self._clear_to >= self._near
+            return self._verdict(found)
+        return Verdict(self._fed)
+
+    def close(self) -> Verdict:
+        return self._ended(self._scanner.close)
+
+    def cut(self) -> Verdict:
+        return self._ended(self._scanner.cut)
+
+    def _ended(self, end: Callable[[], list[Match]]) -> Verdict:
+        if self._over:
+            return Verdict(self._fed)
+        self._read_lead()
+        return self._verdict(self._moved(end()))
+
+    def _read_lead(self) -> None:
+        if not self._is_read:
+            self._is_read = True
+            self._scanner.read_before(self._lead)
+
+    def _look(self, text: str) -> None:
+        fold, at = self._scanner.automaton.fold, 0
+        while self._symbols < CONTEXT and at < len(text):
+            self._symbols += len(fold(text[at]))
+            self._near, at = self._near + 1, at + 1
+
+    @property
+    def _clear_to(self) -> int:
+        return self._fed if self._over else max(0, self._scanner.clear_to - len(self._lead))
+
+    def _moved(self, matches: list[Match]) -> list[Match]:
+        base = len(self._lead)
+        return [Match(max(0, m.start - base), m.end - base, m.label) for m in matches if m.end > base]
 
 
 class MatchRail:

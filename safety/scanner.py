@@ -8,6 +8,8 @@ from __future__ import annotations
 from safety import text
 from safety.automaton import Action, Automaton, Match, State
 
+NEAR = 512
+"""Characters; what has begun further back than that and is no match yet has what a prefilter looks for."""
 SHORT = 64
 """Texts below this are read as they are; looking first would cost more."""
 
@@ -69,6 +71,22 @@ class Scanner:
         """Where group `group` begins, if nothing more is read."""
         limit = self._state.groups[group][1]
         return self._starts[group] if limit is None else self._bounded(self._starts[group], self._end, limit)
+
+    def read_before(self, lead: str) -> None:
+        """Begin behind `lead`, as `feed` of it does, with no word of matches that are over there. Of what lies further
+        back than `NEAR` characters only what the automaton's prefilter points at is read."""
+        at, far = 0, len(lead) - NEAR
+        self._text = lead
+        if self.automaton.prefilter is not None and far > 0:
+            candidates = self.automaton.prefilter.candidates(lead)
+            while (found := candidates.next(at)) is not None and found[0] < far:
+                self._state = self.automaton.idle_after(_visible_before(self.automaton, lead, found[0]))
+                at = self._read_until_idle(*found)
+            if not self._state.groups and at < far:
+                at, self._state = far, self.automaton.idle_after(_visible_before(self.automaton, lead, far))
+        self._read_until_idle(at, len(lead))
+        self._end = len(lead)
+        self._settle(self._earliest())
 
     def search(self, whole: str) -> list[Match]:
         """All matches of a text that comes as a whole. Reads only from where the automaton's prefilter points until

@@ -87,6 +87,8 @@ def behind(speaker: Speaker, action: str = "redact", **settings: Any) -> Iterato
         registry.add("generate", "speaker", lambda _: speaker)
 
     slots = {"generate": ["speaker"], "moderate": ["blocklist"]}
+    if "recall" in settings:
+        slots, rails = slots | {"recall": ["memory"]}, rails | {"recall": settings.pop("recall")}
     with TestApp(register, pipeline=slots, stages=rails, names=("far",), settings=settings) as app:
         yield app
 

@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks.holdback_proof import Broken, tried
 from gateway.moderation import Moderation
+from gateway.text_windows import Windows
 
 
 def test_what_leaves_is_what_the_whole_texts_allow_whatever_the_schedule_and_the_cut() -> None:
@@ -18,6 +19,23 @@ def test_what_leaves_is_what_the_whole_texts_allow_whatever_the_schedule_and_the
 
 def test_three_letters_and_two_patterns_at_once() -> None:
     assert tried("abc", 3, 2) + tried("ab", 3, 2, 2) > 10_000
+
+
+def test_what_is_continued_is_read_first() -> None:
+    """Behind all leads of up to two letters: nothing that a client joins to its lead spells a pattern across it."""
+    assert tried("ab", 3, 2, lead=2) + tried("ab", 2, 3, 1, 2) > 9_000
+
+
+def test_a_window_that_does_not_read_the_lead_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    of = Windows.of
+
+    def deaf(self: Windows, *arguments: Any) -> Any:
+        self._lead = ""
+        return of(self, *arguments)
+
+    monkeypatch.setattr(Windows, "of", deaf)
+    with pytest.raises(Broken):
+        tried("ab", 2, 2, lead=1)
 
 
 def test_a_window_that_forgets_at_a_turn_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
