@@ -19,6 +19,7 @@ import grammar.stage
 import safety.stage
 from cache import TieredCache
 from gateway.accounts import Accounts
+from gateway.accounts.estimates import UNKNOWN_CONTEXT, Reach
 from gateway.accounts.metrics import AccountMetrics
 from gateway.api.chat_answer import completion
 from gateway.api.offline import Offline
@@ -109,7 +110,7 @@ class House:
         self._registers = registers
         self._built = self.build_slots(settings, SLOTS)
         self._built["recall"] = [(name, cache.front(stage)) for name, stage in self._built["recall"]]
-        self.accounts.context_of = self._context_of
+        self.accounts.reach_of = self._reach_of
         self.desk = Desk(environ, settings.telemetry.recent if told.console else 0)
         self.lag = LoopLag(semconv.METRIC_LOOP_LAG)
         self.pusher = pusher_of(self.metrics.registry, environ)
@@ -300,9 +301,13 @@ class House:
         self._built = {**self._built, **built}
         return old
 
-    def _context_of(self, model: str) -> int | None:
-        found = self.models.get(model)
-        return None if found is None else found.context_length
+    def _reach_of(self, name: str) -> Reach:
+        """Who may come to answer where `name` is asked for, as the routes are now."""
+        [(_, router)] = self._built["route"]
+        found = Routing(router, self.routes).reach(name)
+        served = self.served_models
+        lengths = [served[n].context_length for n in (served if found is None else found) if n in served]
+        return Reach(found, max(lengths, default=UNKNOWN_CONTEXT))
 
 
 def _build(settings: Settings, registry: Registry, slot: SlotName) -> list[tuple[str, Any]]:

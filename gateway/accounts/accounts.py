@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from gateway.accounts.bounds import MAX_NANOS, bounded, name_of, plausible
 from gateway.accounts.directory import Directory
-from gateway.accounts.estimates import CHARS_PER_TOKEN, ContextLength, need_of
+from gateway.accounts.estimates import CHARS_PER_TOKEN, Reach, ReachOf, need_of
 from gateway.accounts.features import Features
 from gateway.accounts.flusher import Flusher
 from gateway.accounts.health import RETRY_S, Health
@@ -73,8 +73,8 @@ class Accounts:
         self.saved: dict[str, tuple[int, int]] = {}
         """Tokens and billionths that kept answers saved this process, by model."""
         self.refusals: dict[str, int] = {}
-        self.context_of: ContextLength = lambda model: None
-        """Context length of a served model; whoever knows the models sets it."""
+        self.reach_of: ReachOf = lambda model: Reach(None)
+        """Who may come to answer; whoever knows the models sets it."""
         self._features = Features()
         self._totals = Totals()
         self._meters: dict[tuple[str, str], AnyMeter | None] = {}
@@ -193,7 +193,7 @@ class Accounts:
 
     def _need(self, request: Request, meters: Sequence[AnyMeter]) -> Need:
         budgeted = any(m.limits.budget_day is not None or m.limits.budget_month is not None for m in meters)
-        need = need_of(request, self.prices, self.context_of, budgeted=budgeted or self.journal is not None)
+        need = need_of(request, self.prices, self.reach_of, budgeted=budgeted or self.journal is not None)
         return need if need.nanos <= MAX_NANOS else Need(need.tokens, MAX_NANOS)
 
     def settle(self, outcome: Outcome) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -20,24 +21,34 @@ TOOL_TOKENS = 64
 """What a chat template writes around a tool or a schema."""
 CHARS_PER_TOKEN = 4
 
-ContextLength = Callable[[str], int | None]
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Who may come to answer a request: versions of the model that was asked for, and what answers in their place.
+    `models` None: any that is served. `context`: the longest of them."""
+
+    models: Collection[str] | None
+    context: int = UNKNOWN_CONTEXT
 
 
-def need_of(request: Request, prices: Prices, context_of: ContextLength, *, budgeted: bool) -> Need:
+ReachOf = Callable[[str], Reach]
+
+
+def need_of(request: Request, prices: Prices, reach_of: ReachOf, *, budgeted: bool) -> Need:
     """`tokens` is a fair guess. `nanos`, only worked out where somebody has a budget, is never too low: no tokenizer
-    makes more tokens of a text than it has bytes, and no answer outgrows the model's context."""
+    makes more tokens of a text than it has bytes, no answer outgrows the model's context, and no model that may come to
+    answer costs more."""
     if not request.n:  # a call that generates nothing
         return Need(0, 0, seats=0)
-    asked = request.sampling.max_tokens
-    context = context_of(request.model) or UNKNOWN_CONTEXT
+    asked, reach = request.sampling.max_tokens, reach_of(request.model)
+    context = reach.context
     choices = _choices(request)
     read = min(_prompt_chars(request) // CHARS_PER_TOKEN, context)
     tokens = read + MESSAGE_TOKENS * len(request.messages) + choices * min(asked or ASSUMED_ANSWER_TOKENS, context)
     if not budgeted:
         return Need(tokens, 0)
-    model = request.model if prices.knows(request.model) else prices.dearest()
     most = choices * min(asked or context, context)
-    return Need(tokens, prices.most_nanos(model, most_read(request, context), most))
+    return Need(tokens, prices.most_nanos(reach.models, most_read(request, context), most))
 
 
 def most_read(request: Request, context: int) -> int:

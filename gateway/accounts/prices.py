@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from gateway.settings import PriceSettings
 from plugins import Usage
@@ -25,17 +25,11 @@ class Prices:
             + usage.completion_tokens * out
         )
 
-    def most_nanos(self, model: str, prompt_tokens: int, completion_tokens: int) -> int:
-        """What so many tokens cost at most."""
-        fresh, cached, out = self._of(model)
-        return prompt_tokens * max(fresh, cached) + completion_tokens * out
-
-    def dearest(self) -> str:
-        """The model whose answers cost most: what a request is reserved for that may be routed anywhere."""
-        return max(self._rates, key=lambda model: (self._rates[model][2], self._rates[model][0]), default="")
-
-    def knows(self, model: str) -> bool:
-        return model in self._rates or model.partition("@")[0] in self._rates or EVERY_OTHER in self._rates
+    def most_nanos(self, models: Collection[str] | None, prompt_tokens: int, completion_tokens: int) -> int:
+        """What so many tokens cost at most, whichever of `models` writes them; None: any that has a price."""
+        rates = [self._of(model) for model in models] if models is not None else list(self._rates.values())
+        costs = [prompt_tokens * max(fresh, cached) + completion_tokens * out for fresh, cached, out in rates]
+        return max(costs, default=0)
 
     def _of(self, model: str) -> tuple[int, int, int]:
         """(prompt, reused prompt, answer); a version `model@v2` without a price of its own costs what `model` does."""

@@ -11,6 +11,10 @@ class ByName:
     async def route(self, request: Request, caller: Caller, models: Mapping[str, ServedModel]) -> str:
         return self.check(request.model, caller, models)
 
+    def decides(self, name: str) -> bool:
+        """Whether `name` may come to stand for another model here."""
+        return False
+
     def check(self, name: str, caller: Caller, models: Mapping[str, ServedModel]) -> str:
         """`name`, if it is served to this caller. Raises `NotFound`."""
         allowed = [found for found in sorted(models) if caller.models is None or found in caller.models]

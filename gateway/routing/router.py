@@ -20,6 +20,11 @@ class Routing:
         name = await self._inner.route(request, caller, self.table.catalogue(models))
         return self.table.pick(name, request, caller, models)
 
+    def reach(self, name: str) -> tuple[str, ...] | None:
+        """All that may answer where `name` is asked for; None where only the inner router could tell."""
+        decides = getattr(self._inner, "decides", None)
+        return None if decides is None or decides(name) else self.table.reach(name)
+
     def instead(
         self,
         failed: Collection[str],

@@ -82,6 +82,16 @@ class RouteTable:
             return self._routes[name].settings.fallback
         return next((r.settings.fallback for r in self._routes.values() if name in r.weights), ())
 
+    def reach(self, name: str) -> tuple[str, ...]:
+        """All that may answer where `name` is asked for: its versions, and what answers where those cannot."""
+        versions = self._versions(name)
+        instead = [found for version in versions for found in self.fallbacks(version)]
+        return tuple(dict.fromkeys((*versions, *[found for other in instead for found in self._versions(other)])))
+
+    def _versions(self, name: str) -> tuple[str, ...]:
+        route = self._routes.get(name)
+        return (name,) if route is None else tuple(version for version, weight in route.weights.items() if weight > 0)
+
     def shadow(self, name: str) -> tuple[str, float]:
         """(model that gets a copy, share of the requests); ("", 0) for none."""
         for public, route in self._routes.items():

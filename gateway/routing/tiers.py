@@ -65,6 +65,10 @@ class Tiers:
             caller = replace(caller, models=None)  # who may ask the name may have its tiers
         return self._by_name.check(self._tier(request), caller, models)
 
+    def decides(self, name: str) -> bool:
+        """Whether `name` may come to stand for another model here."""
+        return name in self._names
+
     def _tier(self, request: Request) -> str:
         for rule, pattern in self._rules:
             if _holds(rule, pattern, request):
