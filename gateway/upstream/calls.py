@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 from gateway.upstream.bounds import MOST_CALLS
 from gateway.upstream.events import Broken, Malformed
+from gateway.upstream.following import Following, Spare
 from gateway.upstream.reader import CallPart
 from gateway.validation import Validator
-from plugins import Answer, CompiledGrammar, Matcher, Request, TokenRejected, ToolCall
+from plugins import Answer, CompiledGrammar, Request, ToolCall
 
 
 @dataclass(slots=True)
@@ -19,7 +20,7 @@ class _Call:
     index: int
     name: str = ""
     opened: bool = False
-    matcher: Matcher | None = None
+    matcher: Following | None = None
     held: list[str] = field(default_factory=list)
 
 
@@ -41,8 +42,9 @@ class Calls:
 
     Same as judging all calls at the end, but incremental."""
 
-    def __init__(self, offered: Offered) -> None:
+    def __init__(self, offered: Offered, spare: Spare) -> None:
         self._offered = offered
+        self._spare = spare
         self._seen: set[int] = set()
         self._now: _Call | None = None
 
@@ -101,11 +103,7 @@ class Calls:
         if call.matcher is None:
             call.held.append(text)
             return
-        try:
-            for byte in text.encode():
-                call.matcher.accept(byte)
-        except TokenRejected:
-            raise Broken("the arguments of a call do not follow its schema") from None
+        call.matcher.take(text, "the arguments of a call do not follow its schema")
         yield len(self._seen) - 1, call.name if first else None, text
 
     def _open(self, call: _Call) -> None:
@@ -113,7 +111,7 @@ class Calls:
             raise Broken("it calls a tool that was not offered")
         call.opened = True
         grammar = self._offered.grammars.get(call.name)
-        call.matcher = grammar.matcher() if grammar is not None else None
+        call.matcher = Following(grammar, self._spare) if grammar is not None else None
 
     def _judge(self, call: _Call) -> None:
         """Of a call that was held, or has no end by its grammar. The complaint quotes names of the schema alone."""

@@ -9,8 +9,9 @@ from gateway.upstream.bounds import Bounds
 from gateway.upstream.calls import Calls, Offered
 from gateway.upstream.counting import Length, Written, used
 from gateway.upstream.events import Broken, Malformed
+from gateway.upstream.following import Following, Spare
 from gateway.upstream.reader import CallPart, Claim, Said, claim, said
-from plugins import CompiledGrammar, FinishReason, Job, Matcher, Piece, TokenRejected, Usage
+from plugins import CompiledGrammar, FinishReason, Job, Piece, Usage
 
 WHOLE = ("stop", "tool_calls")
 
@@ -22,11 +23,12 @@ class Choice:
         self.ended = False
         self.cut = False
         """`max_tokens` were over before the server stopped; what it still says is not looked at."""
-        self.calls = Calls(offered)
+        spare = Spare()
+        self.calls = Calls(offered, spare)
         self._must_call = offered.request.tool_choice.mode == "required" and bool(offered.request.callable_tools)
         self._texts: list[str] = []
         self._others: list[str] = []
-        self._matcher: Matcher | None = grammar.matcher() if grammar is not None else None
+        self._following = Following(grammar, spare) if grammar is not None else None
         self._length = Length(bounds)
         self._where: dict[str, Any] = {}
 
@@ -73,12 +75,8 @@ class Choice:
 
     def _take(self, text: str) -> str:
         fitting = self._fit(text, self._texts)
-        if self._matcher is not None:
-            try:
-                for byte in fitting.encode():
-                    self._matcher.accept(byte)
-            except TokenRejected:
-                raise Broken("it does not follow the schema that was asked for") from None
+        if self._following is not None:
+            self._following.take(fitting, "it does not follow the schema that was asked for")
         return fitting
 
     def _fit(self, text: str, kept: list[str]) -> str:
@@ -111,7 +109,7 @@ class Choice:
         called = len(self.calls) > 0
         if not called and (self._must_call or reason == "tool_calls"):
             raise Broken("no tool was called")
-        if not called and self._matcher is not None and not self._matcher.can_stop:
+        if not called and self._following is not None and not self._following.can_stop:
             raise Broken("it ends before it is whole")
 
 

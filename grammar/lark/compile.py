@@ -14,15 +14,17 @@ from typing import NamedTuple
 import lark
 
 from grammar.automata.budget import within
+from grammar.automata.foreign import interrupted
 from grammar.beyond import beyond
 from grammar.blocked.watch import Screens
 from grammar.compile import plain_grammar
 from grammar.continuations import Continuation
 from grammar.lark import gbnf
-from grammar.lark.earley import Parser, Rule
+from grammar.lark.earley import Parser, Rule, productive
 from grammar.lark.regions import OneRegionTape, Region, regions_of
 from grammar.lark.source import Source
 from grammar.lark.terminals import lexeme_of
+from grammar.lark.ways import check_ways
 from grammar.lexemes import DfaLexeme
 from grammar.matcher import CompiledGrammar
 from grammar.options import GrammarOptions
@@ -54,9 +56,9 @@ def compile_lark(text: str, vocabulary: Vocabulary, *, options: GrammarOptions |
     options = options or GrammarOptions()
     with within(options.limits.cpu_s):
         grammar = read(text, options)
-    if not grammar.regions:
-        return plain_grammar(vocabulary, grammar.parser().start_threads, options)
-    return _with_values(grammar, vocabulary, options)
+        if not grammar.regions:
+            return plain_grammar(vocabulary, grammar.parser().start_threads, options)
+        return _with_values(grammar, vocabulary, options)
 
 
 def parser_of(text: str) -> Callable[[Continuation | None], Callable[[], tuple[Thread, ...]]]:
@@ -77,24 +79,30 @@ def read(text: str, options: GrammarOptions) -> Grammar:
         grammar = Grammar(rules, lexemes, frozenset(), gbnf.ROOT, {})
     else:
         grammar = _read_lark(Source(text), options)
-    if not grammar.parser().productive:
+    if grammar.start not in productive(grammar.rules):
         raise Unsatisfiable(f"no text can be finished: every way from `{grammar.start}` recurses without end")
     return grammar
 
 
 def _read_lark(source: Source, options: GrammarOptions) -> Grammar:
-    try:
-        loaded = lark.Lark(source.text, start="start", parser="earley", lexer="dynamic", maybe_placeholders=False)
-    except RecursionError as error:
-        raise GrammarLimit("the grammar nests too deeply; give inner groups rules of their own") from error
-    except Exception as error:  # Lark's own errors, those of `re` or `regex`, and what slips out of it (KeyError)
-        raise InvalidGrammar(source.of_lark(error)) from error
+    check_ways(source.text)
+    with interrupted():
+        loaded = _loaded(source)
     lexemes = {t.name: lexeme_of(t, source) for t in loaded.terminals if t.name not in source.schemas}
     rules = [
         Rule(rule.origin.name, tuple((symbol.is_term, symbol.name) for symbol in rule.expansion))
         for rule in loaded.rules
     ]
     return Grammar(rules, lexemes, frozenset(loaded.ignore_tokens), "start", regions_of(source, options))
+
+
+def _loaded(source: Source) -> lark.Lark:
+    try:
+        return lark.Lark(source.text, start="start", parser="earley", lexer="dynamic", maybe_placeholders=False)
+    except RecursionError as error:
+        raise GrammarLimit("the grammar nests too deeply; give inner groups rules of their own") from error
+    except Exception as error:  # Lark's own errors, those of `re` or `regex`, and what slips out of it (KeyError)
+        raise InvalidGrammar(source.of_lark(error)) from error
 
 
 def _with_values(grammar: Grammar, vocabulary: Vocabulary, options: GrammarOptions) -> CompiledGrammar:

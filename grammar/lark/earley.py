@@ -151,8 +151,7 @@ class Parser:
         self.lexemes = lexemes
         self.ignored = ignored
         self.start = start
-        useful = _productive(rules)
-        self.productive = start in useful
+        useful = productive(rules)
         self.rules = [rule for rule in rules if _all_useful(rule, useful)]
         self.by_origin: dict[str, list[int]] = {}
         for number, rule in enumerate(self.rules):
@@ -252,17 +251,9 @@ def _growing(items: dict[Item, None]):  # type: ignore[no-untyped-def]
             yield item
 
 
-def _productive(rules: list[Rule]) -> set[str]:
+def productive(rules: list[Rule]) -> set[str]:
     """Names that derive some text."""
-    useful: set[str] = set()
-    grown = True
-    while grown:
-        grown = False
-        for rule in rules:
-            if rule.origin not in useful and _all_useful(rule, useful):
-                useful.add(rule.origin)
-                grown = True
-    return useful
+    return _derived(rules, [{name for is_terminal, name in rule.expansion if not is_terminal} for rule in rules])
 
 
 def _all_useful(rule: Rule, useful: set[str]) -> bool:
@@ -271,12 +262,27 @@ def _all_useful(rule: Rule, useful: set[str]) -> bool:
 
 def _nullable(rules: list[Rule]) -> set[str]:
     """Names that derive the empty text."""
+    bare = [rule for rule in rules if not any(is_terminal for is_terminal, _ in rule.expansion)]
+    return _derived(bare, [{name for _, name in rule.expansion} for rule in bare])
+
+
+def _derived(rules: list[Rule], needs: list[set[str]]) -> set[str]:
+    """Names with a rule whose needs are all names that were found before: each rule is looked at once for each."""
+    users: dict[str, list[int]] = {}
+    for number, names in enumerate(needs):
+        for name in names:
+            users.setdefault(name, []).append(number)
+    missing = [len(names) for names in needs]
+    ready = [number for number, count in enumerate(missing) if not count]
     found: set[str] = set()
-    grown = True
-    while grown:
-        grown = False
-        for rule in rules:
-            if rule.origin not in found and all(not t and name in found for t, name in rule.expansion):
-                found.add(rule.origin)
-                grown = True
+    while ready:
+        tick()
+        name = rules[ready.pop()].origin
+        if name in found:
+            continue
+        found.add(name)
+        for number in users.get(name, ()):
+            missing[number] -= 1
+            if not missing[number]:
+                ready.append(number)
     return found

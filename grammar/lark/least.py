@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Any
+
+from grammar.automata.budget import tick
 
 if TYPE_CHECKING:
     from grammar.lark.earley import Items, Rule
@@ -15,7 +17,7 @@ _MOST_WAYS = 5_000
 
 
 class Least:
-    """Costs of symbols, by a fixed point over the rules; those of Earley sets, along the sets they began in.
+    """Costs of symbols, by the rules; those of Earley sets, along the sets they began in.
 
     `words`: short words of each terminal, the shortest first; `values`: terminals that stand for JSON values, which
     take a byte at least.
@@ -26,15 +28,33 @@ class Least:
         self.symbols: dict[tuple[bool, str], int] = {
             (True, name): len(found[0].text) if found else NEVER for name, found in words.items()
         } | {(True, name): 1 for name in values}
-        grown = True
-        while grown:
-            grown = False
-            for rule in rules:
-                cost = self._sum(rule, 0)
-                if cost < self.symbols.get((False, rule.origin), NEVER):
-                    self.symbols[False, rule.origin] = cost
-                    grown = True
+        self._settle()
         self._known: dict[Any, int] = {}
+
+    def _settle(self) -> None:
+        """Of names, the cheapest first: each rule is looked at when all its names are known, after Knuth (1977)."""
+        missing: list[int] = []
+        users: dict[tuple[bool, str], list[int]] = {}
+        queue: list[tuple[int, int]] = []
+        for number, rule in enumerate(self.rules):
+            names = {symbol for symbol in rule.expansion if symbol not in self.symbols}
+            missing.append(len(names))
+            for symbol in names:
+                users.setdefault(symbol, []).append(number)
+            if not names:
+                queue.append((self._sum(rule, 0), number))
+        heapify(queue)
+        while queue:
+            tick()
+            cost, number = heappop(queue)
+            symbol = (False, self.rules[number].origin)
+            if symbol in self.symbols:
+                continue
+            self.symbols[symbol] = cost
+            for user in users.get(symbol, ()):
+                missing[user] -= 1
+                if not missing[user]:
+                    heappush(queue, (self._sum(self.rules[user], 0), user))
 
     def _sum(self, rule: Rule, dot: int) -> int:
         return min(sum(self.symbols.get(symbol, NEVER) for symbol in rule.expansion[dot:]), NEVER)

@@ -1,0 +1,61 @@
+"""Hostile grammars beside another server's long answer: it is judged on the event loop, and must not hold it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from gateway.upstream.following import SPARE_S, Following, Spare
+from grammar import Vocabulary, compile_lark
+from plugins import GrammarTooCostly
+from tests.adversary.test_grammars import CODES, GRAMMARS
+from tests.adversary.test_upstream import Place, both, place, read
+from tests.gateway.upstream.servers import ScriptedServer, running, says
+
+TEXTS = {
+    "words": "abc " * 700,
+    "words without blanks": "a" * 2000,
+    "names": "ab, " * 500,
+    "expressions": "a+" * 700,
+    "right recursion": '"' + "a" * 2000,
+    "left recursion": "a" * 2000,
+    "hidden recursion": "x" * 1500 + "y" * 500,
+    "huge alternation": "00599",
+}
+BYTES = Vocabulary.from_bytes([*[bytes([byte]) for byte in range(256)], b""], eos_token_ids=[256])
+
+
+@pytest.fixture(scope="module")
+def far() -> Iterator[Place]:
+    server = ScriptedServer(says("Hello"))
+    with running(server) as url, place(url, server) as app:
+        yield Place(app, server)
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+@pytest.mark.parametrize("name", TEXTS)
+def test_an_answer_that_is_dear_to_judge_ends_with_a_typed_error_or_is_judged(
+    far: Place, name: str, stream: bool
+) -> None:
+    act = both({"content": TEXTS[name]}, usage={"prompt_tokens": 5, "completion_tokens": 900})
+    answer = far.ask(act, stream=stream, max_tokens=2000, structured_outputs={"grammar": GRAMMARS[name]})
+    _, reason, code = read(answer)
+    assert reason is not None or code in CODES | {"upstream_failed"}, answer.text
+    far.serves()
+
+
+def test_all_pieces_and_calls_of_a_choice_share_their_spare_time() -> None:
+    compiled, spare = compile_lark("root ::= s\ns ::= s s | s s s | [a-z]\n", BYTES), Spare()
+    following = Following(compiled, spare)
+
+    def pieces() -> None:
+        for _ in range(10_000):
+            following.take("a" * 20, "no")
+
+    with pytest.raises(GrammarTooCostly, match="CPU"):
+        pieces()
+    assert spare.left_s < SPARE_S
+    spare.left_s = -1.0
+    with pytest.raises(GrammarTooCostly, match="CPU"):
+        Following(compiled, spare).take("a", "no")
