@@ -13,6 +13,7 @@ Every unknown name is an error that lists the valid ones: a misspelt rail must n
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
@@ -188,10 +189,10 @@ def _checked(value: Any, hint: Any, where: str) -> Any:
 
 
 def _number_or_text(value: Any, hint: Any, where: str) -> Any:
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+    if hint is float and isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**1023:
+        value = float(value)
     if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
         raise ConfigurationError(f"{where} must be {hint.__name__}, found {value!r}")
-    if isinstance(value, int | float) and value < 0:
-        raise ConfigurationError(f"{where} is {value!r}; it must not be negative")
+    if isinstance(value, int | float) and not 0 <= value < math.inf:
+        raise ConfigurationError(f"{where} is {value!r}; it must not be negative, and must be a number")
     return value

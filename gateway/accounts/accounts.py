@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,11 +19,11 @@ from gateway.accounts.features import Features
 from gateway.accounts.flusher import Flusher
 from gateway.accounts.health import RETRY_S, Health
 from gateway.accounts.journal import Journal
-from gateway.accounts.keyring import Keyring
+from gateway.accounts.keyring import Keyring, check_names
 from gateway.accounts.leases import BEAT_S, Shared, SharedMeter, covered
 from gateway.accounts.meter import Meter, Need, Taken
 from gateway.accounts.prices import Prices
-from gateway.accounts.records import KeyRecord, Usage, UsageKey, UsageTable, add_usage, day_of, from_settings
+from gateway.accounts.records import KeyRecord, Usage, UsageKey, UsageTable, add_usage, day_of, from_settings, limits_of
 from gateway.accounts.redis_store import RedisStore
 from gateway.accounts.sqlite_store import SqliteStore
 from gateway.accounts.store import MemoryStore, Store
@@ -64,6 +64,9 @@ class Accounts:
         self.settings = settings
         self.prices = Prices(settings.prices)
         self.keyring = Keyring([from_settings(key) for key in keys], required=bool(settings.path or settings.url))
+        for name, limits in settings.teams.items():
+            check_names(f"team {name[:80]!r}", id=name)
+            limits_of(asdict(limits))
         self.health = Health()
         self.store = _store(settings)
         self.shared = Shared(settings.url, self.health) if settings.url else None

@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
+from gateway.accounts.bounds import MAX_NAME, is_name
 from gateway.accounts.health import RETRY_S
 from gateway.accounts.records import KeyRecord
 from plugins import AuthenticationError, BooksUnavailable, Caller, ConfigurationError
@@ -20,6 +21,10 @@ class Keyring:
     def __init__(self, fixed: Sequence[KeyRecord], *, required: bool = False) -> None:
         """`fixed` are the keys of the configuration. `required`: refuse who has no key even where there is none."""
         _check_unique(fixed)
+        for record in fixed:
+            check_names(
+                f"key {record.id[:80]!r}", id=record.id, tenant=record.tenant or record.id, team=record.team or "-"
+            )
         self._fixed = tuple(fixed)
         self._salt = os.urandom(32)
         self._required = required
@@ -93,6 +98,15 @@ class Keyring:
 
     def _place(self, digest: bytes) -> bytes:
         return hashlib.blake2b(digest, key=self._salt, digest_size=32).digest()
+
+
+def check_names(whose: str, **names: str) -> None:
+    """Raises `ConfigurationError` for what the books could not keep, or would take for nobody."""
+    for what, name in names.items():
+        if not name or not is_name(name) or not name.isprintable():
+            raise ConfigurationError(
+                f"`{what}` of {whose} is no name: 1 to {MAX_NAME} characters that can be printed, found {name[:80]!r}"
+            )
 
 
 def _check_unique(records: Sequence[KeyRecord]) -> None:

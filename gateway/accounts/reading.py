@@ -37,7 +37,7 @@ def read_key(name: str, data: object) -> KeyRecord:
     for field in LISTS:
         fields[field] = _names(fields.get(field, []))
     fields["limits"] = _limits(fields.get("limits", {}))
-    if fields.get("id") != name or not is_name(name) or not _DIGEST.fullmatch(str(fields.get("digest"))):
+    if not name or fields.get("id") != name or not is_name(name) or not _DIGEST.fullmatch(str(fields.get("digest"))):
         raise Implausible("a key without its id and digest")
     if fields.get("previous_digest") and not _DIGEST.fullmatch(str(fields["previous_digest"])):
         raise Implausible("a key whose previous digest is none")

@@ -88,6 +88,7 @@ def from_settings(key: KeySettings) -> KeyRecord:
     digest = digest_of(key.key) if key.key else key.sha256.lower()
     if len(digest) != 64 or set(digest) - set("0123456789abcdef"):
         raise ConfigurationError(f"`sha256` of key {key.id!r} must be 64 hexadecimal digits")
+    limits_of(dataclasses.asdict(key.limits))
     return KeyRecord(
         id=key.id,
         digest=digest,

@@ -32,7 +32,7 @@ class Totals:
 
     def _turn(self, now_s: float) -> None:
         today = day_of(now_s)
-        if today == self._day:
+        if today <= self._day:  # a clock that steps back gives nobody yesterday's money again
             return
         same_month = today[:7] == self._day[:7]
         self._spent = {owner: [0, month if same_month else 0] for owner, (_, month) in self._spent.items()}

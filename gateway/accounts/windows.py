@@ -22,6 +22,8 @@ class SlidingSum:
         self._total = 0
 
     def total(self, now_s: float) -> int:
+        if self._slots and self._slots[-1][0] > int(now_s) + 1:
+            self._step_back(self._slots[-1][0] - int(now_s))
         oldest = int(now_s) - SPAN_S
         while self._slots and self._slots[0][0] < oldest:
             self._total -= self._slots.popleft()[1]
@@ -49,6 +51,11 @@ class SlidingSum:
             self._slots.append([second, amount])
         self._total += amount
         return self._slots[-1][0]
+
+    def _step_back(self, seconds: int) -> None:
+        """The clock was set back: what was used stays used for a minute, not until the clock is there again."""
+        for slot in self._slots:
+            slot[0] -= seconds
 
     def amend(self, slot: int, change: int, now_s: float) -> None:
         """A reservation turned out different: less is given back where it was taken, more counts from now."""

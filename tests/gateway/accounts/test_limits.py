@@ -11,9 +11,11 @@ from typing import Any
 import httpx
 import pytest
 
+from gateway.accounts.records import UsageKey, day_of
+from gateway.accounts.totals import Totals
 from gateway.accounts.windows import SlidingSum, Spend, period_end
 from gateway.testing import TestApp
-from plugins import Outcome
+from plugins import ConfigurationError, Outcome
 
 PRICES = {"scripted": {"input": 1.0, "output": 2.0}}
 
@@ -167,6 +169,60 @@ def test_the_sum_of_any_minute_is_within_the_limit() -> None:
 
 def used_at(taken: list[float], now: float, limit: int) -> bool:
     return sum(s > now - 61.5 for s in taken) >= limit
+
+
+@pytest.mark.parametrize("back_s", [5, 3600, 400 * 86400])
+def test_a_clock_that_is_set_back_locks_nobody_out(back_s: int) -> None:
+    """What was used counts for its minute, and not until the clock is there again."""
+    used, now_s = SlidingSum(3), 1_800_000_000.0
+    for _ in range(3):
+        used.add(1, now_s)
+    back = now_s - back_s
+    assert 0 < used.wait_s(1, back) <= 61 + 5
+    assert used.total(back) == 3
+    assert used.wait_s(1, back + 62) == 0
+
+
+def test_a_clock_that_is_set_back_gives_nobody_the_day_again() -> None:
+    totals, now_s = Totals(), 1_800_000_000.0
+    totals.restore({}, now_s)
+    totals.add(UsageKey(day_of(now_s), "a", "", "", "m"), 7, now_s)
+    assert totals.of("key", "a", now_s - 86400) == (7, 7)
+    assert totals.of("key", "a", now_s) == (7, 7)
+    assert totals.of("key", "a", now_s + 86400)[0] == 0
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"id": ""},
+        {"id": "a\nb"},
+        {"id": "x" * 257},
+        {"id": "\0"},
+        {"id": "\x1b[31m"},
+        {"team": "x" * 10_000},
+        {"tenant": "a\0"},
+        {"limits": {"budget_day": float("nan")}},
+        {"limits": {"budget_day": float("inf")}},
+        {"limits": {"budget_month": -1}},
+        {"limits": {"budget_month": 1e30}},
+        {"limits": {"requests_per_minute": 10**13}},
+    ],
+)
+def test_a_key_that_the_books_could_not_keep_stops_the_start(fault: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError):
+        app({**key("k"), **fault})
+
+
+@pytest.mark.parametrize("price", [-1, -0.5, float("nan"), float("inf")])
+def test_a_price_is_no_gift(price: float) -> None:
+    with pytest.raises(ConfigurationError, match="must not be negative, and must be a number"):
+        app(key("k"), accounts={"prices": {"scripted": {"output": price}}})
+
+
+def test_a_team_of_no_name_stops_the_start() -> None:
+    with pytest.raises(ConfigurationError, match="no name"):
+        app(key("k"), accounts={"teams": {"": {"requests_per_minute": 1}}})
 
 
 def test_a_day_and_a_month_end_in_utc() -> None:
