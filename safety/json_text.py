@@ -1,7 +1,8 @@
 """The hold-back window for a channel that speaks JSON: rails see the strings as a reader will, not as they are spelled.
 
 Every string, key and number is a text of its own, with fresh sessions; `\\u0061` is `a` to a rail, and what passes
-leaves spelled as it came. What stands between texts leaves as soon as the text before it has.
+leaves spelled as it came. What stands between texts leaves as soon as the text before it has. A number with a fraction
+or an exponent is also judged as the whole number that its reader may see (`4.2e1` is 42), and waits for its end.
 
 Not covered: what is spread over two strings or two numbers, and what an answer's structure says without words. Text
 that is not JSON is not passed on: it blocks with `not_json`.
@@ -46,6 +47,9 @@ def replace_in_strings(place: Place, redaction: Redaction) -> str | None:
 _RUN = re.compile(r'[^"\\]+')
 _STRUCTURE = re.compile(r"[\s{}\[\]:,]+")
 _BARE = re.compile(r'[^\s{}\[\]:,"]+')
+_NUMBER = re.compile(r"-?0*([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?)0*([0-9]{0,9}))?")
+_FEWEST, _MOST = 4, 64
+"""Digits of a number that stands for more than itself."""
 _ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _UNPAIRED = "\ufffd"
 
@@ -107,6 +111,8 @@ class JsonWindow:
         self._key = ""  # the key being read
         self._escape = ""  # an escape that is not complete yet
         self._bare = ""  # where in a number or word the reading is, see `_after`
+        self._spelled: list[str] = []  # the number being read
+        self._waiting: list[str] = []  # of it, what its rails let through as it is spelled
         self._at = 0
         self._unit_at = 0
 
@@ -114,6 +120,7 @@ class JsonWindow:
     def held(self) -> int:
         """Characters of the JSON text that were fed and neither released nor replaced."""
         held = (self._unit.raw_held if self._unit is not None else 0) + len(self._escape)
+        held += sum(map(len, self._waiting)) if self._waiting else 0
         return held if self._border is None else held + self._border.held
 
     def feed(self, text: str) -> Released:
@@ -211,7 +218,12 @@ class JsonWindow:
                 step = self._pass("", unit.feed(run[0][:n]))
                 stray = Released(blocked="not_json")
                 return (step if step.blocked else joined(step, stray)), run.end()
-        return self._pass("", unit.feed(run[0])), run.end()
+        step = self._pass("", unit.feed(run[0]))
+        self._spelled.append(run[0])
+        if self._bare in _PARTED and step.text:
+            self._waiting.append(step.text)
+            step = replace(step, text="")
+        return step, run.end()
 
     def _in_escape(self, unit: _Unit, text: str, i: int) -> tuple[Released, int]:
         if len(self._escape) == 6 and text[i] != "\\":  # half a pair, and no other half
@@ -229,10 +241,14 @@ class JsonWindow:
         return released, i + 1
 
     def _begin_unit(self, kind: Kind, at: int) -> None:
-        unit = _Unit(*self._open)
-        unit.spelled, unit.redactor, unit.place = {}, self._redactor, lambda: (self._where.path(), kind)
-        self._last = unit
+        unit = self._made(kind)
+        self._spelled, self._waiting = [], []
         self._unit, self._kind, self._key, self._bare, self._unit_at = unit, kind, "", "start", at
+
+    def _made(self, kind: Kind) -> _Unit:
+        self._last = unit = _Unit(*self._open)
+        unit.spelled, unit.redactor, unit.place = {}, self._redactor, lambda: (self._where.path(), kind)
+        return unit
 
     def _end_unit(self, *, cut: bool = False) -> Released:
         assert self._unit is not None
@@ -240,7 +256,25 @@ class JsonWindow:
             self._where.key = self._key
         released = self._pass("", self._unit.close(cut=cut))
         self._unit = None
-        return released
+        if self._kind != "number" or self._bare not in _PARTED or released.blocked is not None:
+            return released
+        return self._by_value(released)
+
+    def _by_value(self, rest: Released) -> Released:
+        """What leaves of a number in parts: nothing where rails object to the whole number that it stands for."""
+        spelled = Released("".join(self._waiting))
+        self._waiting = []
+        seen = NOTHING
+        for value in _values("".join(self._spelled)):
+            if seen.blocked is None:
+                seen = joined(seen, *self._made("number").whole(value))
+        told = replace(seen, text="", withheld="", redactions=())
+        if seen.blocked is not None:
+            return told
+        found = joined(spelled, rest)
+        if seen.escalations:
+            found = replace(found, text="", withheld=found.text + found.withheld)
+        return joined(told, found)
 
     def _pass(self, decoded: str, released: Released) -> Released:
         """`decoded` was fed; offsets of redactions become those of the JSON text."""
@@ -301,6 +335,24 @@ def _after(place: str, char: str) -> str:
         return _MARKS[place, char]
     word = ("" if place == "start" else place) + char
     return word if any(w.startswith(word) for w in ("true", "false", "null")) else ""
+
+
+_PARTED = frozenset((".", "fraction", "e", "e+", "power"))
+
+
+def _values(number: str) -> list[str]:
+    """The digits before the point where `number` is written out, exactly and as a double has them."""
+    found = _NUMBER.match(number)
+    assert found is not None
+    whole, fraction, sign, power = found[1], found[2] or "", found[3], found[4]
+    point = len(whole) + int(f"{sign or ''}{power or 0}")
+    digits = (whole + fraction).lstrip("0")
+    point -= len(whole + fraction) - len(digits)
+    if not digits or not _FEWEST <= point <= _MOST:
+        return []
+    exact = digits[:point].ljust(point, "0")
+    rounded = str(int(float(f"0.{digits}e{point}")))
+    return [exact] if rounded == exact else [exact, rounded]
 
 
 def _decoded(escape: str) -> tuple[str, int] | None:
