@@ -1,4 +1,4 @@
-"""The HTTP protocol of uvicorn, with an end to patience: heads that never come, heads without end, bodies that go on
+"""The protocols of uvicorn, with an end to patience: heads that never come, heads without end, bodies that go on
 after their answer, readers that stop.
 It tells what runs for a client that the client has left, and writes with few system calls.
 
@@ -12,6 +12,7 @@ import asyncio
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from gateway.corked import Corked
 from gateway.leaving import EXTENSION, Leaving
@@ -104,6 +105,41 @@ def guarded_protocol(settings: ServerSettings) -> type[HttpToolsProtocol]:
                 self.send_400_response(f"The head of the request did not come within {settings.head_s:g} s.")
 
     return GuardedProtocol
+
+
+def guarded_socket(settings: ServerSettings) -> type[WebSocketsSansIOProtocol]:
+    """A protocol class for WebSockets. What a client sends is not read while it does not take what it was sent: every
+    ping has an answer, and answers of a client that reads none would pile up."""
+
+    class GuardedSocket(WebSocketsSansIOProtocol):
+        _stall: asyncio.TimerHandle | None = None
+
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            self.transport.pause_reading()
+            _stop(self._stall)
+            self._stall = self.loop.call_later(settings.stall_s, self.transport.abort)
+
+        def resume_writing(self) -> None:
+            _stop(self._stall)
+            self._stall = None
+            super().resume_writing()
+            if not self.read_paused:
+                self.transport.resume_reading()
+
+        async def receive(self) -> Any:
+            """As uvicorn's, which reads on where the application took all that was read."""
+            message = await super().receive()
+            if self._stall is not None:
+                self.transport.pause_reading()
+            return message
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            _stop(self._stall)
+            self._stall = None
+            super().connection_lost(exc)
+
+    return GuardedSocket
 
 
 def _stop(timer: asyncio.TimerHandle | None) -> None:

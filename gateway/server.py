@@ -23,7 +23,7 @@ import uvloop
 
 from gateway.app import create_app
 from gateway.house import House
-from gateway.protocol import guarded_protocol
+from gateway.protocol import guarded_protocol, guarded_socket
 from gateway.settings import ServerSettings, Settings
 from plugins import ConfigurationError
 
@@ -132,6 +132,7 @@ def _uvicorn_config(settings: Settings, house: House) -> uvicorn.Config:
     return uvicorn.Config(
         create_app(settings, house=house),
         http=guarded_protocol(settings.server),
+        ws=guarded_socket(settings.server),
         limit_concurrency=settings.server.max_connections or None,
         **_tls(settings.server),
         log_config=None,

@@ -24,7 +24,7 @@ import uvicorn
 from gateway.app import create_app
 from gateway.config import load
 from gateway.house import House
-from gateway.protocol import guarded_protocol
+from gateway.protocol import guarded_protocol, guarded_socket
 from plugins import Outcome, RegistryLike
 from plugins.testing import KeepingRecorder, ScriptedModel, Unconstrained
 from plugins.testing.doubles import MODEL, Script
@@ -115,8 +115,9 @@ class TestApp:
     def __enter__(self) -> TestApp:
         listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        protocol = guarded_protocol(self.house.settings.server)
-        config = uvicorn.Config(self.app, http=protocol, log_config=None, timeout_graceful_shutdown=2)
+        limits = self.house.settings.server
+        protocols: dict[str, Any] = {"http": guarded_protocol(limits), "ws": guarded_socket(limits)}
+        config = uvicorn.Config(self.app, **protocols, log_config=None, timeout_graceful_shutdown=2)
         self._server = uvicorn.Server(config)
         work = self._server.serve(sockets=[listener])
         self._thread = threading.Thread(target=lambda: asyncio.run(work), daemon=True)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request, Response
+from fastapi.routing import APIRoute
 
 from gateway.admin.cache import add_cache_routes
 from gateway.admin.console import add_console_routes
+from gateway.admin.guard import api_key_of, operator_of
 from gateway.admin.keys import add_key_routes
 from gateway.admin.models import add_model_admin_routes
 from gateway.admin.reload import add_reload_routes
+from gateway.admin.review import SCOPE as REVIEW
 from gateway.admin.review import add_review_routes
 from gateway.admin.usage import add_usage_routes
 
@@ -19,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def admin_routes(house: House) -> APIRouter:
-    router = APIRouter()
+    router = APIRouter(route_class=_guarded(house))
     add_cache_routes(router, house)
     add_console_routes(router, house)
     add_key_routes(router, house)
@@ -28,3 +32,32 @@ def admin_routes(house: House) -> APIRouter:
     add_review_routes(router, house)
     add_reload_routes(router, house)
     return router
+
+
+def _guarded(house: House) -> type[APIRoute]:
+    """Routes that ask who calls before a word of the body or the query is read: FastAPI reads both before a route's own
+    function, and would tell a stranger what is wrong with them."""
+
+    class Guarded(APIRoute):
+        def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+            handle = super().get_route_handler()
+            if not self.path.startswith(("/admin/", "/v1/")):  # the console's page is anybody's
+                return handle
+
+            async def asked(request: Request) -> Response:
+                _check(house, self.path, request)
+                return await handle(request)
+
+            return asked
+
+    return Guarded
+
+
+def _check(house: House, path: str, request: Request) -> None:
+    """Raises `AuthenticationError`, `PermissionDenied`."""
+    if not path.startswith("/admin/"):
+        house.identify(api_key_of(request))
+    elif path.startswith("/admin/review"):
+        operator_of(house, request, REVIEW)
+    else:
+        operator_of(house, request)

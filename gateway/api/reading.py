@@ -17,6 +17,7 @@ from starlette.requests import Request
 
 from gateway.admin.guard import api_key_of
 from gateway.api.bodies import Parsed, read_json
+from gateway.api.depth import MAX_DEPTH
 from gateway.leaving import unless_left
 from plugins import Request as Asked
 from plugins import RequestError, RequestTooLarge
@@ -90,17 +91,41 @@ def check_values(body: bytes, most: int) -> None:
     if len(body) <= most or body.count(b",") + body.count(b"[") + body.count(b"{") <= most:
         return
     if count_values(body, most) > most:
+        _check_brackets(body)
         raise _too_many(f"the body has more than {most} values", most, "max_values", None)
+
+
+def _check_brackets(body: bytes) -> None:
+    """Raises `RequestError` for what is too deep before it is too long: the first is the sender's mistake whatever the
+    gateway's bounds are, and no parser need see it."""
+    inside, depth, at = False, 0, 0
+    while at < len(body):
+        piece, at, was = *_piece_at(body, at), at
+        outside, inside = _outside(piece, inside)
+        steps = (outside == 0x5B).astype(np.int64) + (outside == 0x7B) - (outside == 0x5D) - (outside == 0x7D)
+        levels = steps.cumsum() + depth
+        if len(levels) and levels.max() > MAX_DEPTH:
+            raise RequestError(
+                f"the body nests deeper than the {MAX_DEPTH} levels that are read, between bytes {was} and {at}; make "
+                "it flatter",
+                code="nested_too_deeply",
+            )
+        depth = int(levels[-1]) if len(levels) else depth
+
+
+def _piece_at(body: bytes, at: int) -> tuple[bytes, int]:
+    """The next piece to look at, and where the one after it begins."""
+    piece = body[at : at + CHUNK]
+    if len(piece) == CHUNK and (CHUNK - len(piece.rstrip(b"\\"))) % 2:
+        piece = piece[:-1]  # what escapes and what is escaped stay together
+    return piece, at + len(piece)
 
 
 def count_values(body: bytes, most: int) -> int:
     """Commas and opening brackets outside strings; counting ends soon after `most`."""
     inside, counted, at = False, 0, 0
     while at < len(body) and counted <= most:
-        piece = body[at : at + CHUNK]
-        if len(piece) == CHUNK and (CHUNK - len(piece.rstrip(b"\\"))) % 2:
-            piece = piece[:-1]  # what escapes and what is escaped stay together
-        at += len(piece)
+        piece, at = _piece_at(body, at)
         outside, inside = _outside(piece, inside)
         counted += sum(int(np.count_nonzero(outside == mark)) for mark in b",[{")
     return counted

@@ -525,3 +525,33 @@ def test_a_socket_of_a_strangers_name_is_refused_without_keys_and_a_strangers_pa
                 open_socket(app.url, origin=origin, **bearer("a"))
             assert caught.value.response.status_code in (400, 403)
         open_socket(app.url, origin=app.url, **bearer("a")).close()
+
+
+OPERATORS = ("/admin", "/v1/cache")
+MALFORMED = ({"content": b"{"}, {"json": []}, {"json": {"nonsense": 1}}, {"content": b"\xff"})
+
+
+def test_nobody_is_told_what_is_wrong_with_a_body_before_who_asks() -> None:
+    """Every route of operators, found in the application: with no key a 401, with one that may not a 403, whatever the
+    body and the query are."""
+    with TestApp(keys=[key("a"), key("boss", scopes=["admin"])], **KEYED) as app:
+        every = [(method, path) for method, path in routes(app) if path.startswith(OPERATORS)]
+        assert len(every) > 15
+        for method, path in every:
+            for body in MALFORMED:
+                asked: dict[str, Any] = {"url": path, "params": {"limit": "nonsense", "status": "?"}, **body}
+                assert app.client.request(method, **asked).status_code == 401, (method, path)
+                wrong = {"authorization": "Bearer wrong"}
+                assert app.client.request(method, **asked, headers=wrong).status_code == 401, (method, path)
+                if path.startswith("/admin"):
+                    told = app.client.request(method, **asked, headers=bearer("a"))
+                    assert told.status_code == 403, (method, path)
+        told = app.client.post("/admin/keys", content=b"{", headers=bearer("boss"))
+        assert told.status_code == 400
+
+
+def test_without_keys_a_strange_name_is_refused_before_a_body_is_read() -> None:
+    with TestApp(settings={"server": {"allowed_hosts": ["friend.example"]}}) as app:
+        told = app.client.post("/admin/keys", content=b"{", headers={"host": "friend.example"})
+        assert told.status_code == 403
+        assert app.client.post("/admin/keys", content=b"{").status_code == 400

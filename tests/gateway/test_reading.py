@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gateway.api import reading
 from gateway.api.reading import check_values, count_values
-from plugins import RequestTooLarge
+from plugins import RequestError, RequestTooLarge
 
 JSON: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 9) | st.text(alphabet='a",[]{}\\é\n', max_size=12),
@@ -43,7 +43,25 @@ def test_a_text_full_of_commas_is_one_value() -> None:
     check_values(b'{"a":"' + b"\\\\" * 300_000 + b'"}', 100)
 
 
-@pytest.mark.parametrize("body", [b"[" + b"[]," * 500_000 + b"[]]", b"[" * 900_000, b"[" + b"1," * 600_000 + b"1]"])
+@pytest.mark.parametrize("body", [b"[" + b"[]," * 500_000 + b"[]]", b"[" + b"1," * 600_000 + b"1]"])
 def test_too_many_values_are_refused_before_one_is_made(body: bytes) -> None:
     with pytest.raises(RequestTooLarge, match="max_values"):
         check_values(body, 100_000)
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"[" * 1_000_000, 400),
+        (b'{"a":' * 150_000, 400),
+        (b'{"a": "' + b"[" * 300_000 + b'", "b": [' + b"[],{}," * 60_000 + b"1]}", 413),
+        (b'{"a": [' + b"[[[]]]," * 60_000 + b'"\\"' + b"[" * 300_000 + b'"]}', 413),
+        (b"[1," * 150_000, 400),
+    ],
+    ids=["deep arrays", "deep objects", "wide", "brackets in text", "deep and wide"],
+)
+def test_what_is_too_deep_is_told_so_before_it_is_too_much(body: bytes, status: int) -> None:
+    with pytest.raises(RequestError) as told:
+        check_values(body, 100_000)
+    assert isinstance(told.value, RequestTooLarge) == (status == 413)
+    assert ("deeper" in told.value.message) == (status == 400)
