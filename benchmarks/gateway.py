@@ -41,7 +41,7 @@ async def call(app: Any, body: bytes) -> int:
         "path": "/v1/chat/completions",
         "raw_path": b"/v1/chat/completions",
         "query_string": b"",
-        "headers": [(b"content-type", b"application/json"), (b"authorization", b"Bearer x")],
+        "headers": [(b"host", b"127.0.0.1"), (b"content-type", b"application/json"), (b"authorization", b"Bearer x")],
         "client": ("127.0.0.1", 1),
         "server": ("127.0.0.1", 80),
         "scheme": "http",

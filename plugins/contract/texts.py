@@ -139,7 +139,7 @@ def _plan(cls: type) -> tuple[tuple[str, Read], ...]:
     hints, never = get_type_hints(cls), NEVER_READ.get(cls, frozenset())
     kinds = KINDS.get(cls, {})
     return tuple(
-        (field.name, _reader(cls, field.name, kinds.get(field.name, "fixed")))
+        (field.name, _reader(cls, field.name, kinds.get(field.name, "fixed"), hints[field.name]))
         for field in fields(cls)
         if field.name not in never and holds_text(hints[field.name])
     )
@@ -156,11 +156,23 @@ def holds_text(hint: Any) -> bool:
     return True
 
 
-def _reader(cls: type, name: str, kind: Kind) -> Read:
+def _reader(cls: type, name: str, kind: Kind, hint: Any) -> Read:
     if kind == "arguments":
         return _arguments
+    if isinstance(hint, type) and is_dataclass(hint):
+        return lambda value, path, found: _facts(value, hint, path, found)
     mode: Mode = "schema" if (cls, name) in SCHEMAS else "data"
     return lambda value, path, found: _values(value, path, mode, kind, found)
+
+
+def _facts(value: Any, hint: type, path: Path, found: list[Text]) -> None:
+    """A dataclass of the contract; every request has some, and they rarely hold text."""
+    if value.__class__ is not hint:
+        _values(value, path, "data", "fixed", found)
+        return
+    for name, read in _plan(hint):
+        if part := getattr(value, name):
+            read(part, (*path, name), found)
 
 
 def _arguments(value: str, path: Path, found: list[Text]) -> None:
