@@ -243,7 +243,8 @@ class EngineCore:
             self._advance_or_steer(sequence, [outcome])
         else:
             self._advance(sequence, [waiting.drawn])
-        if sequence.state is State.PARKED and sequence.pending:  # it made way for others while it waited
+        waits = sequence in self._aside.waiting  # its token was drawn, and is now accepted elsewhere
+        if sequence.state is State.PARKED and sequence.pending and not waits:  # it made way for others meanwhile
             self.scheduler.resume(sequence, [], 0)
 
     def _draw_plain(self, rows: list[Row], logits: Tensor, draws: list[DrawRow]) -> None:
