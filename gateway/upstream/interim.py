@@ -1,6 +1,7 @@
-"""Heads before the head: a server may say "100 Continue" a few times, and not for ever.
+"""Heads that nobody waits for: a server may say "100 Continue" a few times, and not for ever; and it answers once.
 
-aiohttp takes them one after the other without giving way to others, for as long as they come.
+aiohttp takes the former one after the other without giving way to others, for as long as they come. An answer more than
+was asked for it keeps, on a connection that is used again, for whoever asks next.
 """
 
 from __future__ import annotations
@@ -15,15 +16,31 @@ MOST_INTERIM = 16
 
 
 class FewInterim(ResponseHandler):
-    """Closes the connection after `MOST_INTERIM` of them in a row."""
+    """Closes the connection after `MOST_INTERIM` of them in a row, and at anything that comes unasked."""
 
     def __init__(self, loop: Any) -> None:
         super().__init__(loop)
         self._interim = 0
+        self._asked = False
+        """A request was begun, and no head of an answer has come."""
+
+    def set_response_params(self, **params: Any) -> None:
+        self._asked = True
+        super().set_response_params(**params)
+
+    def data_received(self, data: bytes) -> None:
+        if data and not self._asked and (self._payload is None or self._payload.is_eof()):
+            self.close()
+            return
+        super().data_received(data)
 
     def feed_data(self, data: Any, size: int = 0) -> None:
         if self._interim > MOST_INTERIM:
             return  # more of what came together
+        if not self._asked:
+            self.close()
+            return
+        self._asked = 100 <= data[0].code < 200
         self._interim = self._interim + 1 if 100 <= data[0].code < 200 else 0
         if self._interim <= MOST_INTERIM:
             super().feed_data(data, size)
