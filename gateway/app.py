@@ -5,18 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 
 from fastapi import FastAPI
+from starlette.requests import HTTPConnection
 
 from gateway.accounts.gate import KeyGate
 from gateway.addressed import Addressed, OwnNames
-from gateway.admin import admin_routes
+from gateway.admin import admin_routes, api_key_of
 from gateway.api import add_docs_page, add_error_handlers, api_routes, describe
 from gateway.api.direct import Direct, endpoints_of
 from gateway.house import House
 from gateway.laws import check
 from gateway.middleware import BodyLimit, RequestId
 from gateway.settings import Settings
+from plugins import AuthenticationError, BooksUnavailable
 
 
 def create_app(settings: Settings, environ: Mapping[str, str] | None = None, house: House | None = None) -> FastAPI:
@@ -51,7 +54,18 @@ def create_app(settings: Settings, environ: Mapping[str, str] | None = None, hou
     add_docs_page(app, built)
     app.add_middleware(Direct, endpoints=endpoints_of(routes))
     app.add_middleware(KeyGate, accounts=built.accounts)
-    app.add_middleware(BodyLimit, max_bytes=settings.server.max_body_bytes, body_s=settings.server.body_s)
+    app.add_middleware(BodyLimit, settings=settings.server, held=built.bodies, sender=partial(sender, built))
     app.add_middleware(Addressed, own=own, keyed=lambda: built.closed_to_strangers)
     app.add_middleware(RequestId)
     return app
+
+
+def sender(house: House, connection: HTTPConnection) -> str:
+    """In words, whose bodies those of `connection` are: a tenant's, or, without keys, an address's. Who has no known
+    key where keys are needed shares one account with all others that have none."""
+    if not house.keyed:
+        return f"address {connection.client.host if connection.client else 'unknown'}"
+    try:
+        return f"tenant {house.identify(api_key_of(connection)).tenant!r}"
+    except (AuthenticationError, BooksUnavailable):
+        return "callers without a known key"

@@ -25,6 +25,7 @@ from gateway.api.chat_answer import completion
 from gateway.api.offline import Offline
 from gateway.api.reading import Reader
 from gateway.batches import Batches
+from gateway.bodies_held import BodiesHeld
 from gateway.generators import Generators
 from gateway.offloop import Work
 from gateway.pipeline import Pipeline
@@ -119,6 +120,7 @@ class House:
         self.kitchen = Kitchen(settings.prompts)
         self.routes = RouteTable(settings.routing)
         self.work = Work(settings.work)
+        self.bodies = BodiesHeld(settings.server)
         self.reader = Reader(self)
         self.places = Places(settings.routing.queues, settings.server.shed_s)
         stages = self._stages()
@@ -212,6 +214,7 @@ class House:
         self.metrics.watch(self.batches.stats, "batches_")
         self.metrics.watch(self.shadows.stats, "shadow_")
         self.metrics.watch(self.work.stats)
+        self.metrics.watch(self.bodies.stats)
         bind_embedders(self.caches, self.pipeline.stages.generate[1])
         await self._warm()
         self.state = "opening batches"

@@ -6,6 +6,7 @@ is told among the categories and flags nothing.
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -49,9 +50,11 @@ class Judgement:
 
 
 async def judge(exchange: Exchange, text: str) -> Judgement:
-    """Raises `StageFailed` where a rail failed that must not be passed over."""
+    """Raises `StageFailed` where a rail failed that must not be passed over. Short texts are judged on the event loop,
+    and others get their turn before each: a request may have hundreds."""
+    await asyncio.sleep(0)
     judgement = Judgement()
-    request = dataclasses.replace(exchange.request, messages=(Message("user", text),))
+    request = dataclasses.replace(exchange.request, messages=(Message("user", text),), nbytes=len(text))
     for name, rail in exchange.pinned.screen:
         if (conduct := _called(exchange, "screen", name, judgement)) is not None:
             await _screened(exchange, name, rail, conduct, request, judgement)

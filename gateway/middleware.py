@@ -6,10 +6,14 @@ import asyncio
 import re
 import time
 import uuid
+from collections.abc import Callable
 
+from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.api.errors import error_body
+from gateway.bodies_held import UNCOUNTED, BodiesHeld
+from gateway.settings import ServerSettings
 from plugins import RequestError, RequestTooLarge
 
 _SAFE_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
@@ -42,13 +46,18 @@ class RequestId:
 
 
 class BodyLimit:
-    """Refuse a body over `max_bytes` with 413, by its declared length or as soon as it has grown past it; and one that
-    has not come within `body_s` with 408."""
+    """Refuse a body over `max_body_bytes` with 413, by its declared length or as soon as it has grown past it; one that
+    has not come within `body_s` with 408; and one for which there is no room beside others by `held`. `sender` says
+    whose a connection is, asked only for a body that is large or comes in pieces."""
 
-    def __init__(self, app: ASGIApp, max_bytes: int, body_s: float) -> None:
+    def __init__(
+        self, app: ASGIApp, settings: ServerSettings, held: BodiesHeld, sender: Callable[[HTTPConnection], str]
+    ) -> None:
         self._app = app
-        self._max_bytes = max_bytes
-        self._body_s = body_s
+        self._max_bytes = settings.max_body_bytes
+        self._body_s = settings.body_s
+        self._held = held
+        self._sender = sender
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -59,16 +68,27 @@ class BodyLimit:
             await self._refuse(send)
             return
         seen, whole, ends_s = 0, False, time.monotonic() + self._body_s
+        whose, weight = "", 0
 
         async def counted() -> Message:
-            nonlocal seen, whole
-            message = await receive() if whole else await self._in_time(receive, ends_s)
-            seen, whole = seen + len(message.get("body", b"")), not message.get("more_body", False)
+            nonlocal seen, whole, whose, weight
+            if whole:
+                return await receive()
+            message = await self._in_time(receive, ends_s)
+            nbytes, whole = len(message.get("body", b"")), not message.get("more_body", False)
+            seen += nbytes
             if seen > self._max_bytes:
                 raise self._error()
+            if not whole or seen > UNCOUNTED:
+                whose = whose or self._sender(HTTPConnection(scope))
+                weight += self._held.take(whose, nbytes)
             return message
 
-        await self._app(scope, counted, send)
+        try:
+            await self._app(scope, counted, send)
+        finally:
+            if weight:
+                self._held.give_back(whose, weight)
 
     async def _in_time(self, receive: Receive, ends_s: float) -> Message:
         try:

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -25,6 +27,34 @@ T = TypeVar("T")
 USUAL_S = 0.05
 """What a piece of work takes before any was measured."""
 MAX_THREADS = 8
+SWITCH_S = 0.0002
+"""How long a thread of these may keep the interpreter. The engine lets go of it in every kernel: at a millisecond for
+each time that it wants it back, one busy thread doubles the length of a step."""
+
+
+class _Switching:
+    """The interpreter's switch interval, which there is one of for a process: short while any `Work` is busy."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._busy = 0
+        self._usual_s = 0.0
+
+    def begin(self) -> None:
+        with self._lock:
+            if not self._busy:
+                self._usual_s = sys.getswitchinterval()
+                sys.setswitchinterval(min(SWITCH_S, self._usual_s))
+            self._busy += 1
+
+    def end(self) -> None:
+        with self._lock:
+            self._busy -= 1
+            if not self._busy:
+                sys.setswitchinterval(self._usual_s)
+
+
+_SWITCHING = _Switching()
 
 
 @dataclass(slots=True, eq=False)
@@ -137,6 +167,8 @@ class Work:
                 self._turns.append(tenant)
 
     def _start(self, tenant: str, line: _Line, job: _Job) -> None:
+        if not self._running:
+            _SWITCHING.begin()
         line.running += 1
         self._running += 1
         self._pool = self._pool or ThreadPoolExecutor(self._threads, "offloop")
@@ -155,6 +187,8 @@ class Work:
         line = self._lines[tenant]
         line.running -= 1
         self._running -= 1
+        if not self._running:
+            _SWITCHING.end()
         self._done += 1
         self._seconds += 0.1 * (took_s - self._seconds)
         self._forget(tenant, line, job)

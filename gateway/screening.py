@@ -21,6 +21,7 @@ from plugins import (
     Request,
     RequestError,
     ScreenResult,
+    Text,
     as_messages,
     beside_messages,
     texts_of,
@@ -32,6 +33,8 @@ T = TypeVar("T")
 LONGEST_S = 60.0
 """For one call of a rail to which the operator gives no time of its own, waiting for a thread included."""
 PROBE_S = 5.0
+LONG_LIST = 65_536
+"""Bytes of a body whose texts, schemas' names among them, are not listed on the event loop: some 3 ms."""
 
 
 class Screening:
@@ -99,10 +102,7 @@ class Screening:
 async def asked(exchange: Exchange, rail: InputRail, request: Request, conduct: Conduct) -> ScreenResult:
     """What the rail says of every text of `request`. Raises what it raised, `TypeError` or `ValueError` for nonsense,
     `TimeoutError`, `RequestError` for texts that nobody can read."""
-    try:
-        texts = texts_of(request)
-    except (ValueError, RecursionError) as error:
-        raise RequestError(f"the request cannot be screened: {error}", param="messages") from error
+    texts = await _texts(exchange, request)
     limit_s = conduct.budget_s or LONGEST_S
     if not is_built_in(rail):
         return await _asked_stranger(rail, request, exchange.caller, limit_s)
@@ -113,6 +113,16 @@ async def asked(exchange: Exchange, rail: InputRail, request: Request, conduct: 
     work = exchange.pinned.work if inline else exchange.pinned.watch.work
     turn = work.run(exchange.caller.tenant, chars, rail.screen_now, request, exchange.caller, inline_bytes=inline)
     return await within(limit_s, turn)
+
+
+async def _texts(exchange: Exchange, request: Request) -> list[Text]:
+    """In a thread where they may be many. Raises `RequestError` for what nobody can read."""
+    try:
+        if request.nbytes <= LONG_LIST:
+            return texts_of(request)
+        return await exchange.pinned.work.run(exchange.caller.tenant, request.nbytes, texts_of, request)
+    except (ValueError, RecursionError) as error:
+        raise RequestError(f"the request cannot be screened: {error}", param="messages") from error
 
 
 def _timed(conduct: Conduct, rail: BuiltIn, request: Request, caller: Caller) -> ScreenResult:

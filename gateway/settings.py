@@ -12,6 +12,10 @@ class ServerSettings:
     host: str = "127.0.0.1"
     port: int = 8000
     max_body_bytes: int = 8 * 1024 * 1024
+    tenant_bodies_bytes: int = 128 * 1024 * 1024
+    """Of all bodies of one tenant (without keys: of one address) that are coming in or being answered."""
+    all_bodies_bytes: int = 512 * 1024 * 1024
+    """Of those of all tenants."""
     max_values: int = 100_000
     """Of JSON in one body: numbers, texts, lists and objects, however deep."""
     max_messages: int = 4096

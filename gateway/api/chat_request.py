@@ -12,7 +12,7 @@ from engine import RESERVED_VARIABLES
 from gateway.api.bodies import Parsed, read_body
 from gateway.api.constraint_fields import ConstrainedFields, constraint_of
 from gateway.api.fields import check_company, check_extension, parts_of, reasoning_of, sampling_of, wishes_of
-from gateway.api.heeding import Heeding, Wire
+from gateway.api.heeding import Heeding, Listed, Wire
 from gateway.api.tool_fields import AllowedChoice, CalledTool, FunctionTool, Mode, NamedTool, choice_of, tools_of
 from plugins import Message, Request, RequestError, Sampling, Tool, ToolChoice
 
@@ -34,10 +34,10 @@ class RefusalPart(Wire):
 
 class ChatMessage(Wire):
     role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: str | list[TextPart | RefusalPart] | None = None
+    content: str | Listed[TextPart | RefusalPart] | None = None
     refusal: str | None = None
     name: str | None = None
-    tool_calls: list[CalledTool] | None = None
+    tool_calls: Listed[CalledTool] | None = None
     tool_call_id: str | None = None
 
     @model_validator(mode="after")
@@ -67,11 +67,11 @@ class Reasoning(Wire):
 
 
 class ChatRequest(ConstrainedFields):
-    messages: Annotated[list[ChatMessage], Field(min_length=1)]
+    messages: Annotated[Listed[ChatMessage], Field(min_length=1)]
     max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
     logprobs: bool | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
-    tools: list[FunctionTool] | None = None
+    tools: Listed[FunctionTool] | None = None
     tool_choice: Mode | NamedTool | AllowedChoice | None = None
     parallel_tool_calls: bool | None = None
     reasoning: Reasoning | None = None

@@ -9,9 +9,9 @@ from typing import Any, Literal
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from gateway.api.depth import check_depth
+from gateway.api.depth import check_depth, check_values_inside
 from gateway.api.fields import SharedFields, contradiction
-from gateway.api.heeding import Wire
+from gateway.api.heeding import Listed, Wire
 from plugins import Constraint, RequestError
 from plugins.contract import ConstraintKind
 
@@ -59,7 +59,7 @@ class StructuredOutputs(BaseModel):
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
     json_: dict[str, Any] | bool | str | None = Field(default=None, alias="json")
     regex: str | None = None
-    choice: list[str] | None = None
+    choice: Listed[str] | None = None
     grammar: str | None = None
     json_object: bool | None = None
     structural_tag: dict[str, Any] | str | None = None
@@ -75,7 +75,7 @@ class ConstrainedFields(SharedFields):
     structured_outputs: StructuredOutputs | None = None
     guided_json: dict[str, Any] | bool | str | None = None
     guided_regex: str | None = None
-    guided_choice: list[str] | None = None
+    guided_choice: Listed[str] | None = None
     guided_grammar: str | None = None
     guided_json_object: bool | None = None
     guided_whitespace_pattern: str | None = None
@@ -176,9 +176,9 @@ def _parsed(value: dict[str, Any] | bool | str, name: str) -> Any:
     if not isinstance(value, str):
         return value
     try:
-        tree = orjson.loads(value)
-    except orjson.JSONDecodeError as error:
-        raise RequestError(f"`{name}` is not valid JSON: {error}", param=name.partition(".")[0]) from error
+        tree = orjson.loads(check_values_inside(value))
+    except ValueError as error:
+        raise RequestError(f"`{name}` cannot be read as JSON: {error}", param=name.partition(".")[0]) from error
     check_depth(tree, value, at=name)
     return tree
 

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import AfterValidator
 
 from plugins import RequestError
 
 MAX_DEPTH = 200
 """Objects and arrays inside each other. A server that we ask gets a body with a few levels more, which must stay below
 the 254 that the writer of JSON can do; compiling a schema ends below this with an error of its own."""
+MAX_VALUES = 100_000
+"""Of JSON that stands inside a string: as many as whole bodies may have where no setting says otherwise."""
+PIECE = 65_536
 _SHOWN = 6
 
 
 def check_depth(tree: Any, text: bytes | str | None = None, *, at: str = "") -> None:
     """`text`: what `tree` was read from; one that has few brackets needs no look at the tree. `at`: where in the body
     the tree stands. Raises `RequestError` that names the place."""
-    if text is not None and _brackets(text) <= MAX_DEPTH:
+    if text is not None and not more_marks(text, "[{", MAX_DEPTH):
         return
     level: list[tuple[Any, tuple[Any, Any]]] = [(tree, ())]  # type: ignore[list-item]
     for _ in range(MAX_DEPTH):
@@ -30,10 +35,30 @@ def check_depth(tree: Any, text: bytes | str | None = None, *, at: str = "") -> 
     )
 
 
-def _brackets(text: bytes | str) -> int:
-    if isinstance(text, str):
-        return text.count("{") + text.count("[")
-    return text.count(b"{") + text.count(b"[")
+def more_marks(text: bytes | str, marks: str, most: int) -> bool:
+    """Whether more than `most` of the characters of `text` are among `marks`. Looked at is one piece after the other,
+    no further than needed: one count over megabytes holds the interpreter for tens of milliseconds."""
+    counted = 0
+    for at in range(0, len(text), PIECE):
+        piece = text[at : at + PIECE]
+        counted += (
+            sum([piece.count(mark) for mark in marks])
+            if isinstance(piece, str)
+            else sum([piece.count(ord(mark)) for mark in marks])
+        )
+        if counted > most:
+            return True
+    return False
+
+
+def check_values_inside(text: str) -> str:
+    """Return `text`, JSON that stands in a string, where `[server] max_values` does not count. Raises `ValueError`."""
+    if more_marks(text, ",[{", MAX_VALUES):
+        raise ValueError(f"JSON inside a string may have at most {MAX_VALUES} values; send less")
+    return text
+
+
+JsonText = Annotated[str, AfterValidator(check_values_inside)]
 
 
 def _parts(node: Any) -> list[tuple[Any, Any]]:

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from gateway.api.bodies import read_body
 from gateway.api.extras import extension
-from gateway.api.heeding import Heeding, Wire
+from gateway.api.heeding import Heeding, Listed, Wire
 from gateway.api.serving import JSON, told
 from gateway.delivery import Nobody
 from gateway.exchange import Exchange
@@ -37,7 +37,7 @@ class EmbeddingRequest(Wire):
     """Token ids are refused: those of another tokenizer mean nothing here, and no rail can read them."""
 
     model: str
-    input: Text | Annotated[list[Text], Field(min_length=1, max_length=MAX_TEXTS)]
+    input: Text | Annotated[Listed[Text], Field(min_length=1, max_length=MAX_TEXTS)]
     encoding_format: Literal["float", "base64"] | None = None
     dimensions: Annotated[int, Field(ge=1)] | None = None
     user: str | None = None

@@ -12,7 +12,7 @@ from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from gateway.api.nearest import Nearest
 from gateway.fields import Dialect, Row, asks, rows_of
@@ -35,6 +35,9 @@ class Wire(BaseModel):
 
 
 W = TypeVar("W", bound=Wire)
+P = TypeVar("P")
+Listed = Annotated[list[P], Field(fail_fast=True)]
+"""A list that is read up to its first wrong entry: thousands of complaints take seconds to be made, and one is sent."""
 
 
 class Heeding(Generic[W]):
@@ -89,6 +92,9 @@ class Heeding(Generic[W]):
                     self._walk(part, f"{path}{name}." if part is value else f"{path}{name}[].", found)
 
     def _stranger(self, path: str, name: str, value: Any, near: Nearest, found: set[str]) -> None:
+        shown = path if len(path) <= LONGEST_NAME else f"{path[:LONGEST_NAME]}..."
+        if shown in found:  # looked up already: of many messages, each has it
+            return
         row = self._rows.get(path)
         if row is not None:
             if not asks(row, value):
@@ -97,7 +103,7 @@ class Heeding(Generic[W]):
                 raise RequestError(f"`{path}`: {row.reason}", param=path, code="unsupported_parameter")
         else:
             _check_unknown(path, name, near)
-        found.add(path if len(path) <= LONGEST_NAME else f"{path[:LONGEST_NAME]}...")
+        found.add(shown)
         if len(found) > MOST_TOLD:
             raise RequestError(
                 f"the body has more than {MOST_TOLD} fields without a use here, `{path}` among them; leave them out",

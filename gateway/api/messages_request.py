@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field
 
 from gateway.api.bodies import Parsed, read_body
 from gateway.api.fields import Extension, check_extension, contradiction, parts_of, reasoning_of, sampling_of, wishes_of
-from gateway.api.heeding import Heeding, Wire
+from gateway.api.heeding import Heeding, Listed, Wire
 from gateway.api.tool_fields import choice_of, tools_of
 from gateway.fields.drawing import MAX_SEED
 from plugins import Constraint, Message, Request, RequestError, Sampling, Tool, ToolCall, ToolChoice
@@ -35,7 +35,7 @@ class ToolUse(Wire):
 class ToolResult(Wire):
     type: Literal["tool_result"]
     tool_use_id: str
-    content: str | list[TextBlock] | None = None
+    content: str | Listed[TextBlock] | None = None
     is_error: bool | None = None
 
 
@@ -63,7 +63,7 @@ ContentBlock = Annotated[TextBlock | ToolUse | ToolResult | DocumentBlock | Thin
 
 class Turn(Wire):
     role: Literal["user", "assistant"]
-    content: str | list[ContentBlock]
+    content: str | Listed[ContentBlock]
 
 
 class CustomTool(Wire):
@@ -104,16 +104,16 @@ class Meta(Wire):
 
 class MessagesRequest(Wire):
     model: str
-    messages: Annotated[list[Turn], Field(min_length=1)]
+    messages: Annotated[Listed[Turn], Field(min_length=1)]
     max_tokens: Annotated[int, Field(ge=1)]
-    system: str | list[TextBlock] | None = None
+    system: str | Listed[TextBlock] | None = None
     stream: bool | None = None
     temperature: Annotated[float, Field(ge=0, le=1)] | None = None
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
     top_k: Annotated[int, Field(ge=0)] | None = None
     seed: Annotated[int, Field(ge=-MAX_SEED - 1, le=MAX_SEED)] | None = None
     stop_sequences: Annotated[list[Annotated[str, Field(min_length=1)]], Field(max_length=16)] | None = None
-    tools: list[CustomTool] | None = None
+    tools: Listed[CustomTool] | None = None
     tool_choice: MessageToolChoice | None = None
     thinking: Thinking | None = None
     output_config: OutputConfig | None = None
@@ -232,5 +232,5 @@ def _turn(turn: Turn) -> Iterator[Message]:
         yield Message(turn.role, "".join(text), tool_calls=tuple(calls))
 
 
-def _text(content: str | list[TextBlock]) -> str:
+def _text(content: str | Listed[TextBlock]) -> str:
     return content if isinstance(content, str) else "".join(block.text for block in content)

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from gateway.api.bodies import read_body
 from gateway.api.embeddings import NO_ANSWER
-from gateway.api.heeding import Heeding, Wire
+from gateway.api.heeding import Heeding, Listed, Wire
 from gateway.api.serving import JSON, told
 from gateway.delivery import Nobody
 from gateway.judging import Judgement
@@ -41,7 +41,7 @@ class TextInput(BaseModel):
 
 
 class ModerationRequest(Wire):
-    input: Text | Annotated[list[Text | TextInput], Field(min_length=1, max_length=MAX_TEXTS)]
+    input: Text | Annotated[Listed[Text | TextInput], Field(min_length=1, max_length=MAX_TEXTS)]
     model: str = ""
 
 

@@ -14,6 +14,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from gateway.api.bodies import Parsed, read_body
 from gateway.api.chat_request import Reasoning
+from gateway.api.depth import JsonText
 from gateway.api.fields import (
     Extension,
     StreamOptions,
@@ -24,7 +25,7 @@ from gateway.api.fields import (
     sampling_of,
     wishes_of,
 )
-from gateway.api.heeding import Heeding, Wire
+from gateway.api.heeding import Heeding, Listed, Wire
 from gateway.api.tool_fields import Mode, choice_of, tools_of
 from plugins import Constraint, Message, Request, RequestError, Sampling, Tool, ToolCall, ToolChoice
 
@@ -54,20 +55,20 @@ class ResponsePart(Wire):
 class InputMessage(Wire):
     type: Literal["message"] = "message"
     role: Literal["user", "assistant", "system", "developer"]
-    content: str | list[ResponsePart]
+    content: str | Listed[ResponsePart]
 
 
 class FunctionCall(Wire):
     type: Literal["function_call"]
     call_id: str
     name: str
-    arguments: str
+    arguments: JsonText
 
 
 class FunctionOutput(Wire):
     type: Literal["function_call_output"]
     call_id: str
-    output: str | list[ResponsePart]
+    output: str | Listed[ResponsePart]
 
 
 class ReasoningItem(Wire):
@@ -93,7 +94,7 @@ class ResponseToolChoice(Wire):
     type: Literal["function", "allowed_tools"]
     name: str | None = None
     mode: Literal["auto", "required"] | None = None
-    tools: list[ResponseToolChoice] | None = None
+    tools: Listed[ResponseToolChoice] | None = None
 
     @model_validator(mode="after")
     def _is_whole(self) -> ResponseToolChoice:
@@ -128,7 +129,7 @@ class TextOptions(Wire):
 
 class ResponsesRequest(Wire):
     model: str
-    input: str | Annotated[list[Item], Field(min_length=1)]
+    input: str | Annotated[Listed[Item], Field(min_length=1)]
     instructions: str | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
@@ -136,9 +137,9 @@ class ResponsesRequest(Wire):
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
-    include: list[str] | None = None
+    include: Listed[str] | None = None
     text: TextOptions | None = None
-    tools: list[ResponseFunction] | None = None
+    tools: Listed[ResponseFunction] | None = None
     tool_choice: Mode | ResponseToolChoice | None = None
     parallel_tool_calls: bool | None = None
     reasoning: Reasoning | None = None
@@ -257,7 +258,7 @@ def _items(items: list[Any]) -> Iterator[Message]:
             yield Message(item.role, _text(item.content))
 
 
-def _text(content: str | list[ResponsePart]) -> str:
+def _text(content: str | Listed[ResponsePart]) -> str:
     return content if isinstance(content, str) else "".join(part.said() for part in content)
 
 

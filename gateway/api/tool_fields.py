@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
+from gateway.api.depth import JsonText
 from gateway.api.heeding import Wire
 from plugins import InvalidGrammar, RequestError, Tool, ToolCall, ToolChoice
 
@@ -47,7 +48,7 @@ class AllowedChoice(Wire):
 
 class CalledFunction(Wire):
     name: str
-    arguments: str
+    arguments: JsonText
 
 
 class CalledTool(Wire):

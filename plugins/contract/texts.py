@@ -52,6 +52,8 @@ PROSE = frozenset(("title", "description", "$comment", "examples", "default"))
 """Keywords that tell and do not decide."""
 MAX_DEPTH = 256
 """Steps of a path; deeper values are refused by whoever parses them, and count as unreadable here."""
+MAX_VALUES = 100_000
+"""Of JSON that stands in a string."""
 DIGITS = 100_000
 """Numbers from here on, among a schema's values, are read as texts: an account number is one."""
 
@@ -180,6 +182,8 @@ def _arguments(value: str, path: Path, found: list[Text]) -> None:
     found.append(Text(path, value, "arguments"))
     if "\\" not in value:
         return
+    if value.count(",") + value.count("[") + value.count("{") > MAX_VALUES:
+        raise ValueError(f"`{place_of(path)}` has more than {MAX_VALUES} values, too many to be looked through")
     try:
         said = json.loads(value)
     except (ValueError, RecursionError):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections.abc import Callable
 
 import pytest
 
-from gateway.offloop import Work
+from gateway.offloop import SWITCH_S, Work
 from gateway.settings import WorkSettings
 from plugins import Overloaded, RateLimited
 
@@ -162,5 +163,27 @@ def test_work_whose_caller_left_while_it_ran_keeps_its_thread_counted() -> None:
         assert await after == "after"
         assert work.stats()["work_running"] == work.stats()["work_bytes"] == 0
         work.close()
+
+    asyncio.run(scenario())
+
+
+def test_threads_give_way_soon_while_any_work_is_busy() -> None:
+    """Two of them at a time, and the one that began first ends first."""
+
+    async def scenario() -> None:
+        usual_s, gates, later = sys.getswitchinterval(), Gates(), Gates()
+        first, second = Work(), Work()
+        one = asyncio.ensure_future(first.run("a", BIG, gates.call("one")))
+        other = asyncio.ensure_future(second.run("a", BIG, later.call("other")))
+        await until(lambda: bool(gates.began and later.began))
+        assert sys.getswitchinterval() == pytest.approx(SWITCH_S, rel=0.01)
+        gates.gate.set()
+        await one
+        assert sys.getswitchinterval() == pytest.approx(SWITCH_S, rel=0.01)
+        later.gate.set()
+        await other
+        assert sys.getswitchinterval() == pytest.approx(usual_s)
+        first.close()
+        second.close()
 
     asyncio.run(scenario())

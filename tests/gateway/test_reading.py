@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.api import reading
+from gateway.api import depth, reading
+from gateway.api.depth import more_marks
 from gateway.api.reading import check_values, count_values
 from plugins import RequestError, RequestTooLarge
 
@@ -65,3 +66,14 @@ def test_what_is_too_deep_is_told_so_before_it_is_too_much(body: bytes, status: 
         check_values(body, 100_000)
     assert isinstance(told.value, RequestTooLarge) == (status == 413)
     assert ("deeper" in told.value.message) == (status == 400)
+
+
+@given(text=st.text(alphabet='a,[{"', max_size=40), piece=st.integers(1, 7), most=st.integers(0, 12))
+@settings(max_examples=200, deadline=None)
+def test_marks_are_counted_across_pieces(text: str, piece: int, most: int) -> None:
+    """Same as counting the whole text, in bytes and in characters, wherever pieces end."""
+    whole = sum(text.count(mark) for mark in ",[{") > most
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(depth, "PIECE", piece)
+        assert more_marks(text, ",[{", most) is whole
+        assert more_marks(text.encode(), ",[{", most) is whole
