@@ -13,7 +13,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol, runtime_checkable
 from weakref import WeakSet
 
@@ -31,6 +31,8 @@ LONGER_S = 0.1
 """The same where it cannot be done elsewhere."""
 OFTEN_S, A_TOKEN_S = 0.05, 0.0005
 """A matcher that has taken more than this much, and this much for each token, is steered."""
+REQUEST_TOKEN_S = 0.01
+"""What each token of a request adds to what its grammars may take in all."""
 SLICE_S = 0.001
 IDLE_S = 10.0
 """A thread that has nothing to do for so long ends."""
@@ -135,9 +137,10 @@ class Waiting:
 class Aside:
     """Of one core. What is not marked otherwise is called by the engine thread."""
 
-    def __init__(self, vocab_size: int, cpu_s: float) -> None:
+    def __init__(self, vocab_size: int, cpu_s: float, request_s: float) -> None:
+        """`cpu_s`: for one mask or token; `request_s`: for a request, and `REQUEST_TOKEN_S` for each of its tokens."""
         self._words = words_for(vocab_size)
-        self._cpu_s = cpu_s
+        self._cpu_s, self._request_s = cpu_s, request_s
         self._costly: WeakSet[CompiledGrammar] = WeakSet()
         """Grammars whose sequences are steered from their first mask on."""
         self._lines: dict[str, deque[Waiting]] = {}
@@ -171,6 +174,22 @@ class Aside:
         matcher = sequence.matcher
         spent: float = getattr(matcher, "worked_s", 0.0)
         return spent > OFTEN_S and spent > OFTEN_S + A_TOKEN_S * sequence.generated
+
+    def is_dear(self, sequence: Sequence) -> bool:
+        """Its matcher may have taken what a whole request may: most have not by far."""
+        return _worked_s(sequence) > min(OFTEN_S, self._request_s)
+
+    def check(self, all_of: Iterable[Sequence]) -> None:
+        """Raises `GrammarTooCostly` where the matchers of one request have taken what they may, all together."""
+        spent, tokens = 0.0, 0
+        for one in all_of:
+            spent += _worked_s(one)
+            tokens += one.generated
+        if spent > self._request_s + REQUEST_TOKEN_S * tokens:
+            raise GrammarTooCostly(
+                f"following the grammar has taken {spent:.1f} s of CPU time for {tokens} tokens; a request may take "
+                f"{self._request_s:g} s and {REQUEST_TOKEN_S:g} s for each token: make the grammar less ambiguous"
+            )
 
     def begin(self, sequence: Sequence, steered: Steered, logits: Tensor | None, drawn: Drawn | None) -> None:
         self.waiting.add(sequence)
@@ -210,3 +229,9 @@ class Aside:
                 waiting.run(self._cpu_s)
             self._done.append(waiting)
             self._news.set()
+
+
+def _worked_s(sequence: Sequence) -> float:
+    matcher = sequence.matcher.matcher if isinstance(sequence.matcher, Steered) else sequence.matcher
+    found: float = getattr(matcher, "worked_s", 0.0)
+    return found

@@ -92,6 +92,7 @@ def make_core(model: LoadedModel, settings: EngineSettings, outbox: Outbox) -> E
         speculation=Speculation(settings.draft_tokens, settings.drafts_per_step, settings.prompt_lookup),
         group_drafter=drafter,
         grammar_cpu_s=settings.grammar_cpu_s,
+        grammar_request_s=settings.grammar_request_s,
         pacer=None if settings.slowdown == 0 else Pacer(settings.slowdown, settings.max_batch_tokens),
     )
 

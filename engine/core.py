@@ -46,6 +46,7 @@ class EngineCore:
         group_drafter: GroupDrafter | None = None,
         pacer: Pacer | None = None,
         grammar_cpu_s: float = 1.0,
+        grammar_request_s: float = 10.0,
     ) -> None:
         self.model = model
         self._pacer = pacer
@@ -61,7 +62,7 @@ class EngineCore:
         self._writer = Writer(model, self.counters, self._guesser, jump_forward=jump_forward)
         self._lineups = Lineups()
         self._masks_ahead = MasksAhead(self._fill_masks)
-        self._aside = Aside(model.vocab_size, grammar_cpu_s)
+        self._aside = Aside(model.vocab_size, grammar_cpu_s, grammar_request_s)
         self.requests = Requests(model, runner, scheduler, outbox, self._writer, self._guesser, self._aside)
 
     @property
@@ -289,6 +290,7 @@ class EngineCore:
         return [rows[at] for at in others], logits[kept]
 
     def _branch(self, search: BeamSearch) -> None:
+        self._aside.check(search.slots)
         self._runner.copy(search.advance(self.scheduler, self.requests.searches.finish_of))
         if search.is_done:
             self.requests.end_search(search, self.requests.searches.pieces(search))
@@ -310,6 +312,8 @@ class EngineCore:
         return masks, failures, time.perf_counter() - began
 
     def _advance(self, sequence: Sequence, outcomes: list[Drawn | SluicegateError]) -> None:
+        if sequence.matcher is not None and self._aside.is_dear(sequence):
+            self._aside.check(self.requests.sequences(sequence.owner))
         reason = self._writer.take(sequence, outcomes)
         if sequence.refused:
             sequence.refused.clear()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from functools import partial
 
@@ -72,6 +73,10 @@ class Requests:
 
     def __len__(self) -> int:
         return len(self._live)
+
+    def sequences(self, generation: LiveGeneration) -> Seq[Sequence]:
+        """Of one that has not ended."""
+        return self._live.get(generation, ())
 
     # --- they come ---------------------------------------------------------------------------------------------
 

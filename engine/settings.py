@@ -128,6 +128,8 @@ class EngineSettings:
     grammar_cpu_s: float = 1.0
     """CPU time that a grammar may take for one mask or token; past it the request ends with `grammar_too_costly`. What
     takes longer than a few milliseconds is done beside the steps, so that only the request itself waits."""
+    grammar_request_s: float = 10.0
+    """CPU time that grammars may take for a whole request, and a hundredth of a second more for each of its tokens."""
     watchdog_s: float | None = 120.0
     """A step that takes longer is given up: its requests fail, a new engine thread goes on. None = wait forever."""
     weights: WeightsKind = "full"
@@ -166,8 +168,9 @@ class EngineSettings:
             )
         if self.slowdown != 0 and self.slowdown <= 1:
             raise ConfigurationError(f"engine: slowdown is {self.slowdown}; give more than 1, or 0 for no limit")
-        if self.grammar_cpu_s <= 0:
-            raise ConfigurationError(f"engine: grammar_cpu_s is {self.grammar_cpu_s}; give seconds of CPU time")
+        for name in ("grammar_cpu_s", "grammar_request_s"):
+            if not getattr(self, name) > 0:
+                raise ConfigurationError(f"engine: {name} is {getattr(self, name)}; give seconds of CPU time")
         if self.watchdog_s is not None and self.watchdog_s <= 0:
             raise ConfigurationError(f"engine: watchdog_s is {self.watchdog_s}; give seconds, or none to wait forever")
         for name, kind in _KINDS:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from grammar.automata.budget import Allowance, Exhausted, allowed
 from grammar.threads import InLexeme, Thread
-from plugins.errors import GrammarTooCostly
+from plugins.errors import GrammarLimit, GrammarTooCostly
 
 if TYPE_CHECKING:
     from grammar.starts import Start
@@ -42,18 +42,26 @@ def bounded(
             return act(*arguments)
     except Exhausted:
         raise _too_costly(bounds, threads) from None
+    except RecursionError:
+        raise GrammarLimit(
+            f"what may come next nests too deeply to be followed{_where(threads)}; repeat by `+` or from the left "
+            "instead of by recursion from the right, and make fewer rules that may be empty"
+        ) from None
     finally:
         lock.release()
 
 
 def _too_costly(bounds: Bounds, threads: Iterable[Thread]) -> GrammarTooCostly:
-    read = list(dict.fromkeys(name for thread in threads if (name := _name(thread))))
-    where = f" while it reads {', '.join(read[:_NAMED])}" + " and others" * (len(read) > _NAMED) if read else ""
     return GrammarTooCostly(
-        f"following the grammar takes more than {bounds.cpu_s:g} s of CPU time for one token{where}; make it less "
-        "ambiguous: end words where the next begins, and repeat by `+` or from the left instead of by recursion from "
-        "the right"
+        f"following the grammar takes more than {bounds.cpu_s:g} s of CPU time for one token{_where(threads)}; make it "
+        "less ambiguous: end words where the next begins, and repeat by `+` or from the left instead of by recursion "
+        "from the right"
     )
+
+
+def _where(threads: Iterable[Thread]) -> str:
+    read = list(dict.fromkeys(name for thread in threads if (name := _name(thread))))
+    return f" while it reads {', '.join(read[:_NAMED])}" + " and others" * (len(read) > _NAMED) if read else ""
 
 
 def _name(thread: Thread) -> str:

@@ -120,3 +120,32 @@ async def test_more_slow_sequences_than_places_make_way_for_others(model: Loaded
         slow = [a_job(model, "x", grammar=CostlyGrammar(SCRIPT, 0.05), seed=i) for i in range(6)]
         results = await run(engine, *slow, *[a_job(model, "the", max_tokens=4) for _ in range(4)])
     assert all(result.reasons == ["stop"] and len(result.tokens[0]) == len(SCRIPT) for result in results[:6])
+
+
+@pytest.mark.parametrize(
+    "fields", [{}, {"n": 3}, {"n": 2, "use_beam_search": True}, {"close_on_length": True}], ids=str
+)
+@pytest.mark.parametrize("of", ["fill_mask", "accept"])
+async def test_what_each_token_may_take_is_not_what_a_request_may_take(
+    model: LoadedModel, of: str, fields: dict[str, Any]
+) -> None:
+    """Every call stays below its own bound; all of them together do not, and others go on."""
+    async with serving(model, grammar_request_s=0.2) as engine:
+        grammar = CostlyGrammar(SCRIPT * 9, 0.06, of=of)
+        hostile = await engine.generate(_job(model, grammar, **{"prompt": "x", "n": 1, "max_tokens": 50, **fields}))
+        other = (await run(engine, a_job(model, "the", max_tokens=8)))[0]
+        assert other.tokens[0]
+        with pytest.raises(GrammarTooCostly, match=r"request may take 0\.2 s and 0\.01 s for each token"):
+            async for _ in hostile:
+                pass
+        assert grammar.starts < 60
+        assert engine.stats()["requests_running"] == 0
+
+
+async def test_all_choices_of_a_request_share_what_it_may_take(model: LoadedModel) -> None:
+    """One choice alone would have ended whole."""
+    async with serving(model, grammar_request_s=0.5) as engine:
+        alone = (await run(engine, _job(model, CostlyGrammar(SCRIPT, 0.06), prompt="x", n=1)))[0]
+        assert alone.reasons == ["stop"]
+        with pytest.raises(GrammarTooCostly, match="a request may take"):
+            await run(engine, _job(model, CostlyGrammar(SCRIPT, 0.06), prompt="x", n=4))
