@@ -276,7 +276,8 @@ class MatchScreen:
         for group in _groups(texts, self._roles):
             said = [text.text for text in group]
             read_as = "".join(["f" if text.is_free else "i" for text in group])  # one text is read in two ways
-            key = self._clean.key(tenant, (read_as, *said)) if sum(map(len, said)) >= WORTH_REMEMBERING else None
+            worth = sum(map(len, said)) >= WORTH_REMEMBERING or any("\\" in text for text in said)  # read twice
+            key = self._clean.key(tenant, (read_as, *said)) if worth else None
             if key is not None and self._clean.find(key):
                 continue
             found = [(text, matches) for text in group if (matches := self._matches(text))]

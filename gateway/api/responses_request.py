@@ -49,7 +49,7 @@ class ResponsePart(Wire):
     refusal: str | None = None
 
     def said(self) -> str:
-        return self.text or self.refusal or ""
+        return (self.text or "") + (self.refusal or "")
 
 
 class InputMessage(Wire):

@@ -153,6 +153,14 @@ def test_what_may_be_replaced_is_replaced_and_the_rest_goes_on(
     assert "[REDACTED]" in json.dumps(server.bodies[-1])
 
 
+def test_a_refusal_beside_a_text_is_read_in_responses_too(behind: tuple[TestApp, ScriptedServer]) -> None:
+    app, server = behind
+    part = {"type": "output_text", "text": "a ", "refusal": PHRASE}
+    said = [{"role": "assistant", "content": [part]}, {"role": "user", "content": "x"}]
+    assert app.client.post("/v1/responses", json={"model": "far", "input": said}).status_code == 200
+    assert server.bodies[-1]["messages"][0]["content"] == "a the [REDACTED]"
+
+
 def test_a_phrase_over_two_messages_of_one_role_is_replaced_in_both(
     behind: tuple[TestApp, ScriptedServer],
 ) -> None:
