@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
+from grammar.automata.clock import worked_s
 from plugins.errors import GrammarLimit
 
 _WIDE = 5
@@ -38,14 +38,14 @@ class Allowance:
     __slots__ = ("error", "pause", "ticks", "until")
 
     def __init__(self, seconds: float, error: Exception, pause: Callable[[], None] | None = None) -> None:
-        self.until = time.thread_time() + seconds
+        self.until = worked_s() + seconds
         self.error = error
         self.pause = pause
         self.ticks = _TICKS
 
     def look(self) -> None:
         self.ticks = _TICKS
-        if time.thread_time() > self.until:
+        if worked_s() > self.until:
             raise self.error
         if self.pause is not None:
             self.pause()
@@ -102,7 +102,7 @@ class Meter:
         self.subject = subject
         self._left = budget.max_states
         self._next_look = self._left - _CLOCK_EVERY
-        self._deadline_s = time.thread_time() + budget.max_seconds
+        self._deadline_s = worked_s() + budget.max_seconds
 
     def states(self, count: int = 1) -> None:
         """Charge for `count` new states."""
@@ -124,7 +124,7 @@ class Meter:
     def clock(self) -> None:
         """Raise if the time is used up. For loops that make no states."""
         look()
-        if time.thread_time() > self._deadline_s:
+        if worked_s() > self._deadline_s:
             raise GrammarLimit(
                 f"the {self.subject} takes more than {self.budget.max_seconds} s of CPU time to compile; anchor it "
                 "with ^ and $, avoid nested or overlapping repetitions, or raise Budget.max_seconds"
