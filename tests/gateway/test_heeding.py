@@ -227,7 +227,7 @@ def test_every_field_that_openai_knows_is_heeded_refused_or_told(app: TestApp, p
         (CHAT, {"sluicegate": {"on_length": "close"}}, "sluicegate.on_length"),
         (CHAT, {"sluicegate": {"variables": {"a": 1}}}, "sluicegate.variables"),
         (RESPONSES, {"sluicegate": {"context_tokens": 5}}, "sluicegate.context_tokens"),
-        (RESPONSES, {"stream_options": {"include_obfuscation": True}}, "stream_options"),
+        (RESPONSES, {"stream_options": {"include_usage": True}}, "stream_options"),
         (MESSAGES, {"sluicegate": {"grammar": {"whitespace": " "}}}, "sluicegate.grammar"),
         (COMPLETIONS, {"early_stopping": True}, "early_stopping"),
         ("/v1/embeddings", {"sluicegate": {"explain": True}}, "sluicegate"),
