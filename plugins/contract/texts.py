@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
+from operator import attrgetter
 from types import NoneType, UnionType
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
@@ -106,11 +107,19 @@ def _of_message(message: Message, i: int, request: Request, found: list[Text]) -
     kind, role = _kind_of(request, i), message.role
     if message.content:
         found.append(Text(("messages", i, "content"), message.content, kind, role))
+    if not any(_beside_content()(message)):  # as in most messages
+        return
     for name, read in _plan(Message):
         if name != "content" and (value := getattr(message, name)):
             first = len(found)
             read(value, ("messages", i, name), found)
             found[first:] = [_inside(text, kind, role) for text in found[first:]]
+
+
+@cache
+def _beside_content() -> Callable[[Message], tuple[Any, ...]]:
+    """The other fields of a message that may hold text, in one call."""
+    return attrgetter(*(name for name, _ in _plan(Message) if name != "content"))
 
 
 def _inside(text: Text, kind: Kind, role: Role) -> Text:
