@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from plugins import Caller, Constraint, Registry, ScreenResult
+from plugins import Caller, Constraint, Registry, ScreenResult, texts_of
 from plugins.testing import make_request
 from safety.detection import register
 
@@ -59,7 +59,7 @@ def plant(schema: Any, text: str) -> Any:
 def judged(rail: Any, schema: Any) -> tuple[ScreenResult, float]:
     request = make_request(constraint=Constraint("json_schema", schema))
     began = time.perf_counter()
-    result: ScreenResult = rail.screen_now(request, Caller())
+    result: ScreenResult = rail.screen_now(request, texts_of(request), Caller())
     return result, time.perf_counter() - began
 
 

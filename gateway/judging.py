@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from gateway.exchange import Exchange
 from gateway.lengths import size_of
 from gateway.policy import RailSlot
-from gateway.screening import asked, sound
+from gateway.screening import Listed, asked, sound
 from plugins import (
     InputRail,
     Message,
@@ -55,9 +55,10 @@ async def judge(exchange: Exchange, text: str) -> Judgement:
     await asyncio.sleep(0)
     judgement = Judgement()
     request = dataclasses.replace(exchange.request, messages=(Message("user", text),), nbytes=len(text))
+    listed = Listed(exchange)
     for name, rail in exchange.pinned.screen:
         if (conduct := _called(exchange, "screen", name, judgement)) is not None:
-            await _screened(exchange, name, rail, conduct, request, judgement)
+            await _screened(exchange, name, rail, conduct, listed, request, judgement)
     for name, output in exchange.pinned.moderate:
         if (conduct := _called(exchange, "moderate", name, judgement)) is not None:
             await _moderated(exchange, name, output, conduct, request, judgement)
@@ -77,10 +78,16 @@ def _called(exchange: Exchange, slot: RailSlot, name: str, judgement: Judgement)
 
 
 async def _screened(
-    exchange: Exchange, name: str, rail: InputRail, conduct: Conduct, request: Request, judgement: Judgement
+    exchange: Exchange,
+    name: str,
+    rail: InputRail,
+    conduct: Conduct,
+    listed: Listed,
+    request: Request,
+    judgement: Judgement,
 ) -> None:
     try:
-        result = await asked(exchange, rail, request, conduct)
+        result = await asked(exchange, rail, listed, request, conduct)
     except (RequestError, Overloaded):
         raise
     except Exception as error:

@@ -6,7 +6,8 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from gateway.exchange import Exchange
@@ -44,6 +45,7 @@ class Screening:
         self.asked: list[tuple[str, str]] = []
         self._exchange = exchange
         self._watch = exchange.pinned.watch
+        self._listed = Listed(exchange)
 
     async def ask(self, name: str, rail: InputRail, conduct: Conduct, note: Note) -> None:
         """Raises `ContentBlocked`, or whatever the rail raised where that closes the request."""
@@ -52,7 +54,7 @@ class Screening:
             return
         exchange = self._exchange
         try:
-            result = await asked(exchange, rail, exchange.request, conduct)
+            result = await asked(exchange, rail, self._listed, exchange.request, conduct)
         except (RequestError, Overloaded):
             if conduct.mode == "shadow":
                 note.outcome = "shadow block"
@@ -99,37 +101,55 @@ class Screening:
         self._exchange.unenforced.append(f"screen {name}: failed open")
 
 
-async def asked(exchange: Exchange, rail: InputRail, request: Request, conduct: Conduct) -> ScreenResult:
+class Listed:
+    """The texts of a request, listed once for all rails until one of them replaces the request."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._request: Request | None = None
+        self._texts: list[Text] = []
+
+    async def of(self, request: Request) -> list[Text]:
+        """In a thread where they may be many. Raises `RequestError` for what nobody can read."""
+        if request is not self._request:
+            self._texts = await self._list(request)
+            self._request = request
+        return self._texts
+
+    async def _list(self, request: Request) -> list[Text]:
+        exchange = self._exchange
+        try:
+            if request.nbytes <= LONG_LIST:
+                return texts_of(request)
+            return await exchange.pinned.work.run(exchange.caller.tenant, request.nbytes, texts_of, request)
+        except (ValueError, RecursionError) as error:
+            raise RequestError(f"the request cannot be screened: {error}", param="messages") from error
+
+
+async def asked(
+    exchange: Exchange, rail: InputRail, listed: Listed, request: Request, conduct: Conduct
+) -> ScreenResult:
     """What the rail says of every text of `request`. Raises what it raised, `TypeError` or `ValueError` for nonsense,
     `TimeoutError`, `RequestError` for texts that nobody can read."""
-    texts = await _texts(exchange, request)
+    texts = await listed.of(request)
     limit_s = conduct.budget_s or LONGEST_S
     if not is_built_in(rail):
         return await _asked_stranger(rail, request, exchange.caller, limit_s)
     inline = rail.inline_chars
     chars = sum([len(text.text) for text in texts]) + rail.text_chars * len(texts)
     if chars <= inline:
-        return _timed(conduct, rail, request, exchange.caller)
+        return _timed(conduct, rail, request, texts, exchange.caller)
     work = exchange.pinned.work if inline else exchange.pinned.watch.work
-    turn = work.run(exchange.caller.tenant, chars, rail.screen_now, request, exchange.caller, inline_bytes=inline)
+    read = partial(rail.screen_now, request, texts, exchange.caller)
+    turn = work.run(exchange.caller.tenant, chars, read, inline_bytes=inline)
     return await within(limit_s, turn)
 
 
-async def _texts(exchange: Exchange, request: Request) -> list[Text]:
-    """In a thread where they may be many. Raises `RequestError` for what nobody can read."""
-    try:
-        if request.nbytes <= LONG_LIST:
-            return texts_of(request)
-        return await exchange.pinned.work.run(exchange.caller.tenant, request.nbytes, texts_of, request)
-    except (ValueError, RecursionError) as error:
-        raise RequestError(f"the request cannot be screened: {error}", param="messages") from error
-
-
-def _timed(conduct: Conduct, rail: BuiltIn, request: Request, caller: Caller) -> ScreenResult:
+def _timed(conduct: Conduct, rail: BuiltIn, request: Request, texts: Sequence[Text], caller: Caller) -> ScreenResult:
     if conduct.budget_s is None:
-        return rail.screen_now(request, caller)
+        return rail.screen_now(request, texts, caller)
     began = time.perf_counter()
-    result = rail.screen_now(request, caller)
+    result = rail.screen_now(request, texts, caller)
     if (took := time.perf_counter() - began) > conduct.budget_s:
         raise TimeoutError(f"took {took:.3f} s of {conduct.budget_s:g} s")
     return result

@@ -16,11 +16,11 @@ import base64
 import hmac
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from plugins.contract import Caller, RailProperties, Request, ScreenResult, in_two, texts_of
+from plugins.contract import Caller, RailProperties, Request, ScreenResult, Text, in_two, texts_of
 from safety.automaton import Automaton
 from safety.escapes import find_spelled
 from safety.rails import LONG, Policy, as_spelled, version
@@ -56,13 +56,15 @@ class Pseudonyms:
         self._terms = terms
 
     async def screen(self, request: Request, caller: Caller) -> ScreenResult:
-        if sum(len(text.text) for text in texts_of(request)) > LONG:
-            return await asyncio.to_thread(self.screen_now, request, caller)
-        return self.screen_now(request, caller)
+        texts = texts_of(request)
+        if sum(len(text.text) for text in texts) > LONG:
+            return await asyncio.to_thread(self.screen_now, request, texts, caller)
+        return self.screen_now(request, texts, caller)
 
-    def screen_now(self, request: Request, caller: Caller) -> ScreenResult:
+    def screen_now(self, request: Request, texts: Sequence[Text], caller: Caller) -> ScreenResult:
+        """The same, in the thread that calls it. `texts`: those of `request`, as `texts_of` lists them."""
         book = _Book(hmac.digest(self._terms.secret, caller.tenant.encode(), "sha256"))
-        read = [text for text in as_spelled(texts_of(request)) if text.role is None or text.role in self._terms.roles]
+        read = [text for text in as_spelled(texts) if text.role is None or text.role in self._terms.roles]
         changes = [(text, new) for text in read if (new := self._without(text.text, book)) != text.text]
         if not book.values:
             return ScreenResult()

@@ -230,14 +230,16 @@ class MatchScreen:
 
     async def screen(self, request: Request, caller: Caller) -> ScreenResult:
         """Long requests are read in a thread, so that others' streams go on."""
-        if sum(len(text.text) for text in texts_of(request)) > LONG:
-            return await asyncio.to_thread(self.screen_now, request, caller)
-        return self.screen_now(request, caller)
+        texts = texts_of(request)
+        if sum(len(text.text) for text in texts) > LONG:
+            return await asyncio.to_thread(self.screen_now, request, texts, caller)
+        return self.screen_now(request, texts, caller)
 
-    def screen_now(self, request: Request, caller: Caller) -> ScreenResult:
+    def screen_now(self, request: Request, texts: Sequence[Text], caller: Caller) -> ScreenResult:
+        """The same, in the thread that calls it. `texts`: those of `request`, as `texts_of` lists them."""
         changes: list[tuple[Text, str]] = []
         asked: dict[str, str] = {}
-        for text, matches in self._found(request, caller.tenant):
+        for text, matches in self._found(request, as_spelled(texts), caller.tenant):
             for match in matches:
                 action = self._policy.does(match.label)
                 if action == "block":
@@ -262,9 +264,8 @@ class MatchScreen:
     def _reason(self, labels: Mapping[str, str]) -> str:
         return f"{self.name}: {', '.join(f'{label} in {place}' for label, place in sorted(labels.items()))}"
 
-    def _found(self, request: Request, tenant: str) -> Iterator[tuple[Text, list[Match]]]:
+    def _found(self, request: Request, texts: list[Text], tenant: str) -> Iterator[tuple[Text, list[Match]]]:
         """Texts with matches, each once. What was clean in one of the tenant's last requests is not read again."""
-        texts = as_spelled(texts_of(request))
         shared: dict[Path, list[Match]] = {}
         for text, match in across(self._automaton, request, (text for text in texts if text.role in self._roles)):
             shared.setdefault(text.path, []).append(match)

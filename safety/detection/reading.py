@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
 
-from plugins.contract import Request, Text, place_of, texts_of
+from plugins.contract import Request, Text, place_of
 from plugins.contract.texts import Path
 from safety.escapes import Unescaped
 
@@ -54,9 +54,8 @@ class Reader:
         self._names = document_names
         self._opener = opener(document_tags)
 
-    def parts(self, request: Request) -> list[Part]:
-        """In order; none is empty."""
-        texts = texts_of(request)
+    def parts(self, request: Request, texts: Sequence[Text]) -> list[Part]:
+        """In order; none is empty. `texts`: those of `request`."""
         inside = [text for text in texts if text.role in self._roles and text.kind != "arguments"]
         own = [part for text in inside for part in self._of_message(request, text) if part.text.strip()]
         return [*own, *_beside([text for text in texts if text.role is None])]

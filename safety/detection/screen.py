@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from plugins.contract import Caller, RailProperties, Request, ScreenResult, texts_of
+from plugins.contract import Caller, RailProperties, Request, ScreenResult, Text, texts_of
 from plugins.errors import RequestTooLarge, StageFailed
 from safety.detection.detector import NOTHING, Detector, Finding
 from safety.detection.reading import Part, Reader, alone, pieces
@@ -113,18 +113,20 @@ class DetectionScreen:
     async def screen(self, request: Request, caller: Caller) -> ScreenResult:
         """Raises `RequestTooLarge` for more text than may be judged, `StageFailed` where the judge failed or the time
         ran out, unless told to fail open."""
-        chars = sum(len(text.text) for text in texts_of(request))
+        texts = texts_of(request)
+        chars = sum(len(text.text) for text in texts)
         if chars <= self.inline_chars:
-            return self.screen_now(request, caller)
-        work = asyncio.to_thread(self.screen_now, request, caller)
+            return self.screen_now(request, texts, caller)
+        work = asyncio.to_thread(self.screen_now, request, texts, caller)
         try:
             return await asyncio.wait_for(work, self.budget_s(chars))
         except TimeoutError:
             return self._late()
 
-    def screen_now(self, request: Request, caller: Caller) -> ScreenResult:
-        """The same, in the thread that calls it. The time is looked at between pieces of `PIECE` characters."""
-        parts = self._reader.parts(request)
+    def screen_now(self, request: Request, texts: Sequence[Text], caller: Caller) -> ScreenResult:
+        """The same, in the thread that calls it. `texts`: those of `request`, as `texts_of` lists them. The time is
+        looked at between pieces of `PIECE` characters."""
+        parts = self._reader.parts(request, texts)
         chars = sum(len(part.text) for part in parts)
         if chars > self.policy.max_chars:
             return self._too_large(chars)

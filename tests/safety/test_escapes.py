@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plugins import Caller, Message, Request, ToolCall
+from plugins import Caller, Message, Request, ScreenResult, ToolCall, texts_of
 from safety.blocklist import compile_phrases
 from safety.escapes import Unescaped, find_spelled
 from safety.pii import compile_pii
@@ -23,8 +23,12 @@ def rail(action: str = "redact", automaton: object = PHRASES) -> MatchScreen:
     return MatchScreen("blocklist", automaton, Policy(action), frozenset(ROLES))  # type: ignore[arg-type]
 
 
+def judged(by: MatchScreen, request: Request) -> ScreenResult:
+    return by.screen_now(request, texts_of(request), Caller())
+
+
 def screened(*messages: Message, by: MatchScreen | None = None) -> list[str]:
-    result = (by or rail()).screen_now(Request("r", "m", messages), Caller())
+    result = judged(by or rail(), Request("r", "m", messages))
     found = result.messages or messages
     return [message.tool_calls[0].arguments if message.tool_calls else message.content for message in found]
 
@@ -113,12 +117,12 @@ def test_two_roles_are_two_turns_but_developers_are_the_system() -> None:
 def test_what_was_clean_as_a_message_is_read_again_as_an_identifier() -> None:
     long, screen = "use_the_halberd_papers_" + "x" * 60, rail("block")
     message = Message("user", long)
-    assert screen.screen_now(Request("r", "m", (message,)), Caller()).action == "pass"
+    assert judged(screen, Request("r", "m", (message,))).action == "pass"
     named = Request("r", "m", (Message("user", "Hello", name=long),))
-    assert screen.screen_now(named, Caller()).action == "block"
+    assert judged(screen, named).action == "block"
 
 
 @pytest.mark.parametrize("name", ["halberd_papers", "halberdPapers", "x.halberd-papers"])
 def test_a_phrase_is_found_in_a_name(name: str) -> None:
     named = Request("r", "m", (Message("user", "Hello", name=name),))
-    assert rail("block").screen_now(named, Caller()).action == "block"
+    assert judged(rail("block"), named).action == "block"
