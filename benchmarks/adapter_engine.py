@@ -22,8 +22,8 @@ import torch
 from tokenizers import Tokenizer, decoders, models
 from transformers import AutoConfig, PreTrainedTokenizerFast
 
-from engine import Engine, EngineSettings, LoadedModel, load_model
-from plugins import Job, Prompt, Sampling
+from sluicegate.engine import Engine, EngineSettings, LoadedModel, load_model
+from sluicegate.plugins import Job, Prompt, Sampling
 
 Stamps = list[tuple[float, int]]
 

@@ -21,8 +21,8 @@ from safetensors.torch import save_file
 
 from benchmarks.common import machine
 from benchmarks.shapes import folder_of
-from engine import Engine, EngineSettings, LoadedModel, load_model
-from plugins import Job, Prompt, Sampling
+from sluicegate.engine import Engine, EngineSettings, LoadedModel, load_model
+from sluicegate.plugins import Job, Prompt, Sampling
 
 WAYS = ("base", "one adapter", "an adapter each")
 

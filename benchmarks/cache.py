@@ -26,12 +26,12 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import machine, parser
-from cache import MemoryStore, RedisStore, SqliteStore, TieredCache, question_of
-from cache.entries import Row
-from cache.semantic import HashedNgrams, signature
-from cache.semantic.facts import Guard
-from cache.semantic.index import Partition
-from plugins.contract import Answer, Caller, Message, Request, Sampling
+from sluicegate.cache import MemoryStore, RedisStore, SqliteStore, TieredCache, question_of
+from sluicegate.cache.entries import Row
+from sluicegate.cache.semantic import HashedNgrams, signature
+from sluicegate.cache.semantic.facts import Guard
+from sluicegate.cache.semantic.index import Partition
+from sluicegate.plugins.contract import Answer, Caller, Message, Request, Sampling
 
 PAIRS = Path(__file__).with_name("pairs.txt")
 DIM = 384

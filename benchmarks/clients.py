@@ -24,10 +24,10 @@ import uvicorn
 
 from benchmarks.common import machine
 from benchmarks.idle_clients import allow_files, opened
-from gateway import House
-from gateway.config import load
-from gateway.server import _uvicorn_config, settle_memory
-from gateway.testing import TestApp
+from sluicegate.gateway import House
+from sluicegate.gateway.config import load
+from sluicegate.gateway.server import _uvicorn_config, settle_memory
+from sluicegate.gateway.testing import TestApp
 
 BODY: dict[str, Any] = {"messages": [{"role": "user", "content": "Tell me a long story."}], "stream": True}
 

@@ -26,9 +26,9 @@ from typing import Any
 from benchmarks import common
 from benchmarks.masks import load
 from benchmarks.shapes import folder_of
-from engine import Engine, EngineSettings, LoadedModel, load_model
-from grammar import GrammarError, GrammarOptions, Vocabulary, compile_json_schema
-from plugins import Job, Prompt, Sampling
+from sluicegate.engine import Engine, EngineSettings, LoadedModel, load_model
+from sluicegate.grammar import GrammarError, GrammarOptions, Vocabulary, compile_json_schema
+from sluicegate.plugins import Job, Prompt, Sampling
 
 
 def main() -> None:

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks import common
-from safety.detection import Detector, load
+from sluicegate.safety.detection import Detector, load
 from training.detector import data, recipe
 from training.detector.evaluate import (
     FALSE_POSITIVES,

@@ -12,9 +12,9 @@ import transformers
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from benchmarks.random_model import BUNDLED
-from engine import LoadedModel
-from engine.detokenizer import Detokenizer
-from engine.probe import verify
+from sluicegate.engine import LoadedModel
+from sluicegate.engine.detokenizer import Detokenizer
+from sluicegate.engine.probe import verify
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,8 @@ from itertools import pairwise
 from typing import Any
 
 from benchmarks.common import machine
-from engine import Engine, EngineSettings, LoadedModel, load_model
-from plugins import Job, Prompt, Sampling
+from sluicegate.engine import Engine, EngineSettings, LoadedModel, load_model
+from sluicegate.plugins import Job, Prompt, Sampling
 
 KINDS: dict[str, Sampling] = {
     "greedy": Sampling(temperature=0.0),

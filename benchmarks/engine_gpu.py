@@ -33,16 +33,16 @@ import torch
 
 from benchmarks.common import machine
 from benchmarks.device_models import SHAPES, Ceilings, make_model, seconds
-from engine import EngineSettings, LiveGeneration, LoadedModel
-from engine.attention import Scoring, Stretch
-from engine.construction import make_core
-from engine.core import EngineCore
-from engine.cuda.memory import usable_device
-from engine.delivery import Outbox
-from engine.kv import KVPool
-from engine.params import draw_rule
-from engine.requests import Submission
-from plugins import Job, ModelLoadError, Prompt, Sampling
+from sluicegate.engine import EngineSettings, LiveGeneration, LoadedModel
+from sluicegate.engine.attention import Scoring, Stretch
+from sluicegate.engine.construction import make_core
+from sluicegate.engine.core import EngineCore
+from sluicegate.engine.cuda.memory import usable_device
+from sluicegate.engine.delivery import Outbox
+from sluicegate.engine.kv import KVPool
+from sluicegate.engine.params import draw_rule
+from sluicegate.engine.requests import Submission
+from sluicegate.plugins import Job, ModelLoadError, Prompt, Sampling
 
 KINDS = {
     "greedy": Sampling(temperature=0.0),
@@ -208,7 +208,7 @@ def _attention_shares(
     model: LoadedModel, batches: list[int], ceilings: Ceilings, args: argparse.Namespace
 ) -> dict[int, tuple[float, float]]:
     """Batch -> (seconds of a layer, bytes of keys and values a second), over as many pools as the model has layers."""
-    from engine.cuda.layout import TritonLayout
+    from sluicegate.engine.cuda.layout import TritonLayout
 
     found: dict[int, tuple[float, float]] = {}
     blocks = -(-args.context // _BLOCK)

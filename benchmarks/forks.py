@@ -13,7 +13,7 @@ from pathlib import Path
 
 from benchmarks import common
 from benchmarks.masks import load
-from grammar import Matcher, compile_json_schema
+from sluicegate.grammar import Matcher, compile_json_schema
 
 _FORKS = 2_000
 

@@ -18,7 +18,7 @@ from typing import Any
 import orjson
 
 from benchmarks import common
-from gateway.testing import TestApp
+from sluicegate.gateway.testing import TestApp
 
 WORDS = ["The ", "order ", "was ", "shipped ", "on ", "Tuesday ", "with ", "two ", "boxes. "]
 PIPELINE = {

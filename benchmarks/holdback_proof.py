@@ -19,9 +19,9 @@ from functools import cache
 from itertools import pairwise, product
 from typing import Literal
 
-from gateway.moderation import Moderation
-from plugins import Caller, Channel, Message, Piece, Request
-from safety import MatchRail, Policy, compile_patterns
+from sluicegate.gateway.moderation import Moderation
+from sluicegate.plugins import Caller, Channel, Message, Piece, Request
+from sluicegate.safety import MatchRail, Policy, compile_patterns
 
 Action = Literal["redact", "block"]
 Outcome = tuple[tuple[str, str], str | None]

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from grammar import (
+from sluicegate.grammar import (
     CompiledGrammar,
     GrammarError,
     Vocabulary,

@@ -26,8 +26,8 @@ import numpy as np
 
 from benchmarks.common import machine
 from benchmarks.shapes import folder_of
-from engine import Engine, EngineSettings, LoadedModel, load_model
-from plugins import Job, Prompt, Sampling
+from sluicegate.engine import Engine, EngineSettings, LoadedModel, load_model
+from sluicegate.plugins import Job, Prompt, Sampling
 
 _AFTER = 24
 """Tokens decoded after each prompt."""

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import common
-from grammar import GrammarError, GrammarOptions, Matcher, Vocabulary, compile_json_schema
+from sluicegate.grammar import GrammarError, GrammarOptions, Matcher, Vocabulary, compile_json_schema
 
 _LLAMA3 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"

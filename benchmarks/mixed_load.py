@@ -21,8 +21,8 @@ from typing import Any
 from benchmarks.common import machine
 from benchmarks.lengths import measure, prompt_of
 from benchmarks.shapes import folder_of
-from engine import Engine, EngineSettings, LoadedModel, load_model
-from plugins import Job, Sampling
+from sluicegate.engine import Engine, EngineSettings, LoadedModel, load_model
+from sluicegate.plugins import Job, Sampling
 
 
 def main() -> None:

@@ -27,9 +27,9 @@ from typing import Any
 from urllib.parse import quote
 
 from benchmarks.common import machine
-from plugins import Job, Piece, RegistryLike, ServedModel, Usage
-from plugins.testing import Unconstrained
-from plugins.testing.doubles import FakeModel
+from sluicegate.plugins import Job, Piece, RegistryLike, ServedModel, Usage
+from sluicegate.plugins.testing import Unconstrained
+from sluicegate.plugins.testing.doubles import FakeModel
 
 BENCH = Path(__file__).resolve().parent.parent.parent / "shared" / "bench" / "gateway"
 KEY = "sk-bench-key"
@@ -171,9 +171,9 @@ def litellm_command(litellm: Path, mock: int) -> list[str]:
 
 def serve(kind: str, port: int, mock: int) -> None:
     """A gateway with everything on."""
-    from gateway import House
-    from gateway.config import load as load_settings
-    from gateway.server import serve_house
+    from sluicegate.gateway import House
+    from sluicegate.gateway.config import load as load_settings
+    from sluicegate.gateway.server import serve_house
 
     far = {name: {"url": f"http://127.0.0.1:{mock}/v1", "allow_private": True} for name in NAMES}
     limits = {"requests_per_minute": 10**9, "tokens_per_minute": 10**12, "concurrency": 10_000, "budget_day": 1e6}

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import common
-from safety import Automaton, compile_pii, compile_secrets, find_all
+from sluicegate.safety import Automaton, compile_pii, compile_secrets, find_all
 
 # Labels of the sets that our rails have under another name; labels without a rail (names, places) are not counted.
 NAMES = {

@@ -14,8 +14,8 @@ from typing import Any
 import httpx
 
 from benchmarks.common import machine
-from gateway import House, create_app
-from gateway.config import load
+from sluicegate.gateway import House, create_app
+from sluicegate.gateway.config import load
 
 SYSTEM = "You answer questions about parcels from the documents alone. Say the status first, then the reason. " * 3
 EXAMPLES = [

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
-import engine
+from sluicegate import engine
 
 BUNDLED = Path(engine.__file__).parent / "bundled"
 

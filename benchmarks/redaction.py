@@ -24,8 +24,8 @@ from typing import Any
 import jsonschema_rs
 
 from benchmarks import common
-from plugins.contract import Caller, Message, Request
-from safety import JsonWindow, MatchRail, Policy, compile_pii, redactor_for
+from sluicegate.plugins.contract import Caller, Message, Request
+from sluicegate.safety import JsonWindow, MatchRail, Policy, compile_pii, redactor_for
 
 PIECE = 3
 LONGEST = 2000

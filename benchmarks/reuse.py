@@ -16,8 +16,8 @@ import statistics
 import time
 
 from benchmarks.common import machine
-from engine import Engine, EngineSettings, LoadedModel, load_model
-from plugins import Job, Prompt, Sampling
+from sluicegate.engine import Engine, EngineSettings, LoadedModel, load_model
+from sluicegate.plugins import Job, Prompt, Sampling
 
 
 def main() -> None:

@@ -16,9 +16,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from plugins import Caller, Constraint, Registry, ScreenResult, texts_of
-from plugins.testing import make_request
-from safety.detection import register
+from sluicegate.plugins import Caller, Constraint, Registry, ScreenResult, texts_of
+from sluicegate.plugins.testing import make_request
+from sluicegate.safety.detection import register
 
 
 def main(argv: Sequence[str] | None = None) -> None:

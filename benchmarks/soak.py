@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import machine
-from engine import Engine, EngineSettings, LoadedModel, load_model
-from plugins import DeadlineExceeded, Job, Overloaded, Prompt, Sampling
+from sluicegate.engine import Engine, EngineSettings, LoadedModel, load_model
+from sluicegate.plugins import DeadlineExceeded, Job, Overloaded, Prompt, Sampling
 
 OWN = ("LiveGeneration", "Sequence", "ChoiceText", "PromptLookup", "StopWatch", "Submission")
 

@@ -29,7 +29,7 @@ POISON = "\u00a7"
 FRAIL = "frail"
 
 PLUGIN = f'''
-from plugins import ScreenResult
+from sluicegate.plugins import ScreenResult
 
 
 class Tripwire:
@@ -110,7 +110,14 @@ class Gateway:
         return "" if self.upstream_port is None else 'moderate = ["blocklist"]\ngenerate = ["engine", "upstream"]\n'
 
     async def start(self, session: aiohttp.ClientSession) -> None:
-        command = [sys.executable, "-m", "gateway.cli", "serve", "--config", str(self.folder / "gateway.toml")]
+        command = [
+            sys.executable,
+            "-m",
+            "sluicegate.gateway.cli",
+            "serve",
+            "--config",
+            str(self.folder / "gateway.toml"),
+        ]
         here = os.pathsep.join([str(self.folder / "plugins"), str(Path(__file__).parents[1])])
         environ = {**os.environ, "PYTHONPATH": here}
         self.process = await asyncio.to_thread(subprocess.Popen, command, stdout=subprocess.DEVNULL, env=environ)

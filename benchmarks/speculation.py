@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import machine
-from engine import Engine, EngineSettings, LoadedModel, load_model
-from engine.heads import read_heads
-from grammar import Vocabulary, compile_json_schema
-from plugins import CompiledGrammar, Job, Prompt, Sampling
+from sluicegate.engine import Engine, EngineSettings, LoadedModel, load_model
+from sluicegate.engine.heads import read_heads
+from sluicegate.grammar import Vocabulary, compile_json_schema
+from sluicegate.plugins import CompiledGrammar, Job, Prompt, Sampling
 from training.evaluate import prompts_of, sample_set
 
 

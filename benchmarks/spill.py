@@ -21,10 +21,10 @@ import torch
 
 from benchmarks.common import machine
 from benchmarks.shapes import folder_of
-from engine import load_model
-from engine.kv import KVPool
-from engine.runner import Runner
-from engine.spill import WAITING, Spill
+from sluicegate.engine import load_model
+from sluicegate.engine.kv import KVPool
+from sluicegate.engine.runner import Runner
+from sluicegate.engine.spill import WAITING, Spill
 
 TOKENS, SIZE = 512, 16
 COLUMNS = ("KB a block", "computed again", "saved", "restored", "restored cold", "gain", "gain cold")

@@ -33,8 +33,8 @@ def measured(ranks: Path, folder: str) -> dict[str, float]:
 
     import numpy as np
 
-    from grammar import Vocabulary, compile_json_schema, kernels, leaves, prepared
-    from grammar.disk import Folder
+    from sluicegate.grammar import Vocabulary, compile_json_schema, kernels, leaves, prepared
+    from sluicegate.grammar.disk import Folder
 
     lap("imports, numba among them")
     kernels.warm()

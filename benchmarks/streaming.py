@@ -27,8 +27,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks import common
-from plugins.contract import Caller, Message, OutputRail, Request
-from safety import HoldbackWindow, JsonWindow, MatchRail, Policy, compile_phrases, compile_pii, compile_secrets
+from sluicegate.plugins.contract import Caller, Message, OutputRail, Request
+from sluicegate.safety import (
+    HoldbackWindow,
+    JsonWindow,
+    MatchRail,
+    Policy,
+    compile_phrases,
+    compile_pii,
+    compile_secrets,
+)
 
 PLANS = ("stored", "char", "token", "random", "whole")
 SHORTEST_TELLING = 6

@@ -25,10 +25,10 @@ import orjson
 
 from benchmarks import common
 from benchmarks.gateway import PIPELINE, STAGES, WORDS, call
-from gateway.app import create_app
-from gateway.config import load
-from gateway.house import House
-from gateway.testing import TestApp
+from sluicegate.gateway.app import create_app
+from sluicegate.gateway.config import load
+from sluicegate.gateway.house import House
+from sluicegate.gateway.testing import TestApp
 
 COLLECTOR = """
 import http.server, sys

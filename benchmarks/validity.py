@@ -21,8 +21,8 @@ import jsonschema_rs
 
 from benchmarks import common
 from benchmarks.random_model import save_random_model
-from gateway import House, load
-from plugins import Constraint, GrammarError, Message, Request, Sampling, ServiceError
+from sluicegate.gateway import House, load
+from sluicegate.plugins import Constraint, GrammarError, Message, Request, Sampling, ServiceError
 
 
 async def measure(path: Path, limit: int, max_tokens: int) -> dict[str, Any]:

@@ -1,17 +1,17 @@
 """Answers kept for later: exact ones always right, by meaning where asked, in memory, a file or Redis."""
 
-from cache.entries import LABEL_KINDS, MAX_LABEL_CHARS, MAX_TAGS, Kept, Look, Store, label, labels_of
-from cache.key import cache_key, canonical, fingerprint
-from cache.memory import MemoryCache
-from cache.memory_store import MemoryStore
-from cache.question import Found, Made, Question, Recall, question_of
-from cache.redis_client import Tls
-from cache.redis_store import RedisStore
-from cache.sealing import TenantSealer
-from cache.single_flight import Seat, SingleFlight
-from cache.sqlite_store import SqliteStore
-from cache.stage import register
-from cache.tiers import TieredCache, front
+from sluicegate.cache.entries import LABEL_KINDS, MAX_LABEL_CHARS, MAX_TAGS, Kept, Look, Store, label, labels_of
+from sluicegate.cache.key import cache_key, canonical, fingerprint
+from sluicegate.cache.memory import MemoryCache
+from sluicegate.cache.memory_store import MemoryStore
+from sluicegate.cache.question import Found, Made, Question, Recall, question_of
+from sluicegate.cache.redis_client import Tls
+from sluicegate.cache.redis_store import RedisStore
+from sluicegate.cache.sealing import TenantSealer
+from sluicegate.cache.single_flight import Seat, SingleFlight
+from sluicegate.cache.sqlite_store import SqliteStore
+from sluicegate.cache.stage import register
+from sluicegate.cache.tiers import TieredCache, front
 
 __all__ = [
     "LABEL_KINDS",

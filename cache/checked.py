@@ -10,8 +10,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar, get_args
 
-from cache.entries import MAX_LABEL_CHARS, MAX_TAGS, Kept
-from plugins.contract import Answer, FinishReason, TokenLogprob, ToolCall, Usage
+from sluicegate.cache.entries import MAX_LABEL_CHARS, MAX_TAGS, Kept
+from sluicegate.plugins.contract import Answer, FinishReason, TokenLogprob, ToolCall, Usage
 
 MAX_ENTRY_BYTES = 16 << 20
 """More than is ever kept of one request."""

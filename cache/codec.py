@@ -16,9 +16,9 @@ from typing import Any, Protocol
 import numpy as np
 import orjson
 
-from cache.checked import MAX_ENTRY_BYTES, Damaged, checked
-from cache.entries import GENERATION, Counts, Kept, Row, same_epochs
-from plugins.contract import Answer, CacheKey
+from sluicegate.cache.checked import MAX_ENTRY_BYTES, Damaged, checked
+from sluicegate.cache.entries import GENERATION, Counts, Kept, Row, same_epochs
+from sluicegate.plugins.contract import Answer, CacheKey
 
 MAGIC = b"SG1"
 ROW_MAGIC = b"SR1"

@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
-from cache.entries import Counts
+from sluicegate.cache.entries import Counts
 
 T = TypeVar("T")
 log = logging.getLogger("sluicegate.cache")

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
-from plugins.contract import CacheKey, Caller, Constraint, Message, Request, Sampling
+from sluicegate.plugins.contract import CacheKey, Caller, Constraint, Message, Request, Sampling
 
 _DEFAULTS = Sampling()
 OUTSIDE: Mapping[str, str] = {

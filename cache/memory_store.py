@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Mapping
 from time import monotonic
 
-from cache.entries import GENERATION, Feed, Kept, Look, Row, same_epochs
-from cache.memory import MemoryCache
-from plugins.contract import Answer, CacheKey
+from sluicegate.cache.entries import GENERATION, Feed, Kept, Look, Row, same_epochs
+from sluicegate.cache.memory import MemoryCache
+from sluicegate.plugins.contract import Answer, CacheKey
 
 NOTE_BYTES = 400
 """Of an entry's labels, time and usage; taken from the budget beside what `MemoryCache` counts."""

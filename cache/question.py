@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from cache.entries import Kept, labels_of
-from cache.key import cache_key
-from cache.semantic.tier import Probe, Trial
-from plugins.contract import Answer, CacheKey, Caller, Request, Usage
+from sluicegate.cache.entries import Kept, labels_of
+from sluicegate.cache.key import cache_key
+from sluicegate.cache.semantic.tier import Probe, Trial
+from sluicegate.plugins.contract import Answer, CacheKey, Caller, Request, Usage
 
 MAX_COMPARED_CHARS = 8192
 """Longer questions are answered exactly or not at all: their vectors would take long, and say little."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
-from plugins.errors import ConfigurationError
+from sluicegate.plugins.errors import ConfigurationError
 
 DEFAULT_PORT = 6379
 MAX_CONNECTIONS = 100
@@ -59,10 +59,7 @@ def connect(url: str, tls: Tls, *, patience_s: float = 1.0, retries: int = 1) ->
 
 
 def _library() -> Any:
-    try:
-        return importlib.import_module("redis.asyncio")
-    except ImportError as error:
-        raise ConfigurationError("recall.redis needs the package redis; pip install 'sluicegate[redis]'") from error
+    return importlib.import_module("redis.asyncio")
 
 
 def _options(library: Any, patience_s: float, retries: int) -> dict[str, Any]:

@@ -23,15 +23,15 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from cache.checked import MAX_ENTRY_BYTES, Damaged
-from cache.codec import HEAD_BYTES, Sealer, decode_row, encode, encode_row, has_label, mark, read
-from cache.entries import GENERATION, Counts, Feed, Kept, Look, Near, Row
-from cache.guarded import Guarded
-from cache.memory import keepable
-from cache.redis_client import Tls, connect
-from cache.vector_sets import VectorSets
-from plugins.contract import Answer, CacheKey
-from plugins.errors import ConfigurationError, Overloaded
+from sluicegate.cache.checked import MAX_ENTRY_BYTES, Damaged
+from sluicegate.cache.codec import HEAD_BYTES, Sealer, decode_row, encode, encode_row, has_label, mark, read
+from sluicegate.cache.entries import GENERATION, Counts, Feed, Kept, Look, Near, Row
+from sluicegate.cache.guarded import Guarded
+from sluicegate.cache.memory import keepable
+from sluicegate.cache.redis_client import Tls, connect
+from sluicegate.cache.vector_sets import VectorSets
+from sluicegate.plugins.contract import Answer, CacheKey
+from sluicegate.plugins.errors import ConfigurationError, Overloaded
 
 ROWS_A_LOOK = 200
 MAX_EPOCHS = 500

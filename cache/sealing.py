@@ -11,8 +11,8 @@ import importlib
 import os
 from functools import lru_cache
 
-from cache.checked import Damaged
-from plugins.errors import ConfigurationError
+from sluicegate.cache.checked import Damaged
+from sluicegate.plugins.errors import ConfigurationError
 
 NONCE_BYTES = 12
 MIN_SECRET_BYTES = 32

@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Generic, Literal, TypeVar
 
-from cache.entries import Counts
-from plugins.contract import CacheKey
+from sluicegate.cache.entries import Counts
+from sluicegate.plugins.contract import CacheKey
 
 T = TypeVar("T")
 Role = Literal["leads", "follows", "alone"]

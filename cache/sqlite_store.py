@@ -14,13 +14,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from cache.checked import MAX_ENTRY_BYTES, Damaged
-from cache.codec import HEAD_BYTES, Sealer, decode_row, encode, encode_row, has_label, mark, read
-from cache.entries import GENERATION, Counts, Feed, Kept, Look, Row
-from cache.guarded import Guarded
-from cache.memory import keepable
-from plugins.contract import Answer, CacheKey
-from plugins.errors import Overloaded
+from sluicegate.cache.checked import MAX_ENTRY_BYTES, Damaged
+from sluicegate.cache.codec import HEAD_BYTES, Sealer, decode_row, encode, encode_row, has_label, mark, read
+from sluicegate.cache.entries import GENERATION, Counts, Feed, Kept, Look, Row
+from sluicegate.cache.guarded import Guarded
+from sluicegate.cache.memory import keepable
+from sluicegate.plugins.contract import Answer, CacheKey
+from sluicegate.plugins.errors import Overloaded
 
 T = TypeVar("T")
 log = logging.getLogger("sluicegate.cache")

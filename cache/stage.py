@@ -15,20 +15,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from cache.codec import Sealer
-from cache.entries import Store
-from cache.memory_store import MemoryStore
-from cache.redis_client import Tls
-from cache.redis_store import RedisStore
-from cache.sealing import TenantSealer
-from cache.semantic.embedder import Embedder, HashedNgrams
-from cache.semantic.models import FolderEmbedder, ServedEmbedder, UpstreamEmbedder
-from cache.semantic.tier import SemanticTier
-from cache.semantic.verified import Verified
-from cache.sqlite_store import SqliteStore
-from cache.tiers import TieredCache
-from plugins.contract import RegistryLike
-from plugins.errors import ConfigurationError
+from sluicegate.cache.codec import Sealer
+from sluicegate.cache.entries import Store
+from sluicegate.cache.memory_store import MemoryStore
+from sluicegate.cache.redis_client import Tls
+from sluicegate.cache.redis_store import RedisStore
+from sluicegate.cache.sealing import TenantSealer
+from sluicegate.cache.semantic.embedder import Embedder, HashedNgrams
+from sluicegate.cache.semantic.models import FolderEmbedder, ServedEmbedder, UpstreamEmbedder
+from sluicegate.cache.semantic.tier import SemanticTier
+from sluicegate.cache.semantic.verified import Verified
+from sluicegate.cache.sqlite_store import SqliteStore
+from sluicegate.cache.tiers import TieredCache
+from sluicegate.plugins.contract import RegistryLike
+from sluicegate.plugins.errors import ConfigurationError
 
 MEMORY: dict[str, Any] = {"budget_mb": 64.0, "ttl_s": 3600.0}
 SQLITE: dict[str, Any] = {"budget_mb": 512.0, "path": "", "secret_env": "", "ttl_s": 86400.0}

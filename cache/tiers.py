@@ -15,14 +15,14 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
-from cache.entries import Counts, Feed, Kept, Look, Near, Row, Searching, Store, label
-from cache.memory import keepable
-from cache.question import Found, Made, Question, Recall, found_in
-from cache.semantic.models import ServedEmbedder
-from cache.semantic.tier import Place, Probe, SemanticTier, Trial
-from cache.single_flight import SingleFlight
-from plugins.contract import Answer, CacheKey, Caller, Lifecycle, ResponseCache, Usage
-from plugins.errors import NotFound, PermissionDenied
+from sluicegate.cache.entries import Counts, Feed, Kept, Look, Near, Row, Searching, Store, label
+from sluicegate.cache.memory import keepable
+from sluicegate.cache.question import Found, Made, Question, Recall, found_in
+from sluicegate.cache.semantic.models import ServedEmbedder
+from sluicegate.cache.semantic.tier import Place, Probe, SemanticTier, Trial
+from sluicegate.cache.single_flight import SingleFlight
+from sluicegate.plugins.contract import Answer, CacheKey, Caller, Lifecycle, ResponseCache, Usage
+from sluicegate.plugins.errors import NotFound, PermissionDenied
 
 log = logging.getLogger("sluicegate.cache")
 ADMIN_SCOPE = "admin"

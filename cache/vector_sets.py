@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from cache.entries import Near, Row, Vector
+from sluicegate.cache.entries import Near, Row, Vector
 
 log = logging.getLogger("sluicegate.cache")
 

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from plugins import ModelLoadError
+from sluicegate.plugins import ModelLoadError
 
 _PREFIX = "base_model.model."
 _FACTOR = re.compile(r"(?P<module>.+)\.lora_(?P<side>A|B|embedding_A|embedding_B)(\.weight)?")

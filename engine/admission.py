@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-from engine.core import EngineCore
-from engine.params import check_choices
-from plugins import ContextLengthExceeded, Job, Load, Overloaded, RequestError
+from sluicegate.engine.core import EngineCore
+from sluicegate.engine.params import check_choices
+from sluicegate.plugins import ContextLengthExceeded, Job, Load, Overloaded, RequestError
 
 
 def max_length(job: Job, core: EngineCore) -> int:

@@ -14,7 +14,7 @@ from torch import Tensor
 from transformers import BloomForCausalLM, BloomModel
 from transformers.modeling_outputs import BaseModelOutputWithPast
 
-from engine.attention import AttentionStep, Scoring
+from sluicegate.engine.attention import AttentionStep, Scoring
 
 _DIGIT = 128
 

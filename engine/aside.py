@@ -20,10 +20,10 @@ from weakref import WeakSet
 import numpy as np
 from torch import Tensor
 
-from engine.masks import words_for
-from engine.sampler import Drawn
-from engine.sequence import Sequence, State
-from plugins import CompiledGrammar, GrammarTooCostly, Mask, Matcher
+from sluicegate.engine.masks import words_for
+from sluicegate.engine.sampler import Drawn
+from sluicegate.engine.sequence import Sequence, State
+from sluicegate.plugins import CompiledGrammar, GrammarTooCostly, Mask, Matcher
 
 QUICK_S = 0.005
 """CPU time of one call within a step. Of 600 real schemas 36 masks take longer, each once."""

@@ -16,8 +16,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from engine.kernels import attend_in_place
-from engine.kv import KVPool, LayerShape, attend
+from sluicegate.engine.kernels import attend_in_place
+from sluicegate.engine.kv import KVPool, LayerShape, attend
 
 ATTENTION_NAME = "sluicegate_paged"
 

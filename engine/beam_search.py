@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 
 from torch import Tensor, stack
 
-from engine.beams import BeamGroup, Finished, best
-from engine.blocks import BlockPool, Digest, OutOfBlocks
-from engine.scheduler import Scheduler
-from engine.sequence import Sequence
-from plugins import FinishReason, GenerationFailed, Matcher
+from sluicegate.engine.beams import BeamGroup, Finished, best
+from sluicegate.engine.blocks import BlockPool, Digest, OutOfBlocks
+from sluicegate.engine.scheduler import Scheduler
+from sluicegate.engine.sequence import Sequence
+from sluicegate.plugins import FinishReason, GenerationFailed, Matcher
 
 Copies = list[tuple[int, int]]
 """(from, to): blocks whose contents are to be copied before the next step."""

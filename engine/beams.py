@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from plugins import FinishReason, Sampling
+from sluicegate.plugins import FinishReason, Sampling
 
 Top = tuple[tuple[int, float], ...]
 """The likeliest tokens at one place, each with the model's own logprob."""

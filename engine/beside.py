@@ -20,14 +20,14 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from engine.adapters import LowRank, adapter_folder, layer_widths, read_adapter
-from engine.cpu import MOST_RANK, FactorTable, factor_table
-from engine.digests import folder_digest
-from plugins import ModelLoadError
+from sluicegate.engine.adapters import LowRank, adapter_folder, layer_widths, read_adapter
+from sluicegate.engine.cpu import MOST_RANK, FactorTable, factor_table
+from sluicegate.engine.digests import folder_digest
+from sluicegate.plugins import ModelLoadError
 
 if TYPE_CHECKING:
-    from engine.delivery import LiveGeneration
-    from engine.model import LoadedModel
+    from sluicegate.engine.delivery import LiveGeneration
+    from sluicegate.engine.model import LoadedModel
 
 I64 = npt.NDArray[np.int64]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 
-from engine.delivery import LiveGeneration
-from plugins import FinishReason, Job, Piece, Timeline, TokenLogprob, Usage
+from sluicegate.engine.delivery import LiveGeneration
+from sluicegate.plugins import FinishReason, Job, Piece, Timeline, TokenLogprob, Usage
 
 
 @dataclass(slots=True)

@@ -49,7 +49,7 @@ class SpillCounters:
 
 
 class SpillLike(Protocol):
-    """Where evicted blocks go, and come back from. See `engine.spill.Spill`."""
+    """Where evicted blocks go, and come back from. See `sluicegate.engine.spill.Spill`."""
 
     counters: SpillCounters
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from plugins import Matcher
+from sluicegate.plugins import Matcher
 
 NEAR = 128
 """Tokens left from which on every token is looked at."""

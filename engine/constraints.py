@@ -9,12 +9,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 
-from engine.cpu import WantedLogits
-from engine.delivery import as_failure
-from engine.masks import Bitmask, forbid, permit, words_for
-from engine.sampler import MaskRows
-from engine.sequence import DrawRow
-from plugins import Matcher, SluicegateError
+from sluicegate.engine.cpu import WantedLogits
+from sluicegate.engine.delivery import as_failure
+from sluicegate.engine.masks import Bitmask, forbid, permit, words_for
+from sluicegate.engine.sampler import MaskRows
+from sluicegate.engine.sequence import DrawRow
+from sluicegate.plugins import Matcher, SluicegateError
 
 Room = Callable[[int, int], Bitmask]
 """Gives zeroed masks [rows, words] int32."""

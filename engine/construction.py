@@ -7,23 +7,23 @@ from pathlib import Path
 
 import torch
 
-from engine.beside import Adapter, load_beside
-from engine.blocks import BlockPool
-from engine.core import EngineCore
-from engine.cuda.memory import cache_bytes, fitting, memory_of, refuse_too_small, using
-from engine.delivery import Outbox
-from engine.draft_model import ModelDrafter
-from engine.guesser import GroupDrafter, Speculation
-from engine.head_drafter import HeadDrafter
-from engine.heads import read_heads
-from engine.model import LoadedModel, describe, load_model
-from engine.pacing import Pacer
-from engine.progress import LoadProgress, OnProgress
-from engine.runner import Runner
-from engine.scheduler import Scheduler
-from engine.settings import EngineSettings, ModelSettings, WeightsKind, thread_count
-from engine.spill import Spill
-from plugins import ModelLoadError
+from sluicegate.engine.beside import Adapter, load_beside
+from sluicegate.engine.blocks import BlockPool
+from sluicegate.engine.core import EngineCore
+from sluicegate.engine.cuda.memory import cache_bytes, fitting, memory_of, refuse_too_small, using
+from sluicegate.engine.delivery import Outbox
+from sluicegate.engine.draft_model import ModelDrafter
+from sluicegate.engine.guesser import GroupDrafter, Speculation
+from sluicegate.engine.head_drafter import HeadDrafter
+from sluicegate.engine.heads import read_heads
+from sluicegate.engine.model import LoadedModel, describe, load_model
+from sluicegate.engine.pacing import Pacer
+from sluicegate.engine.progress import LoadProgress, OnProgress
+from sluicegate.engine.runner import Runner
+from sluicegate.engine.scheduler import Scheduler
+from sluicegate.engine.settings import EngineSettings, ModelSettings, WeightsKind, thread_count
+from sluicegate.engine.spill import Spill
+from sluicegate.plugins import ModelLoadError
 
 CPU_CACHE_BYTES = 512 << 20
 _LOG = logging.getLogger(__name__)
@@ -123,7 +123,7 @@ def _runner(model: LoadedModel, settings: EngineSettings, num_blocks: int) -> Ru
         threads=settings.threads or thread_count(model.parameter_count),
     )
     if model.device.type == "cuda" and settings.graphs and runner.can_capture:
-        from engine.cuda.graphs import CudaCapture
+        from sluicegate.engine.cuda.graphs import CudaCapture
 
         runner.capture(CudaCapture(model.device), _tokens_of_a_graph(settings))
     return runner

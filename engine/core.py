@@ -13,24 +13,24 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
-from engine.aside import Aside, Steered, Waiting
-from engine.beam_search import BeamSearch
-from engine.constraints import Filled, MasksAhead, fill_masks, note_masks
-from engine.counters import CoreCounters
-from engine.cpu import WantedLogits
-from engine.cuda.memory import release_cached, using
-from engine.delivery import Outbox, as_failure
-from engine.guesser import GroupDrafter, Guesser, Speculation
-from engine.lineup import Lineups
-from engine.model import LoadedModel
-from engine.pacing import Pacer
-from engine.requests import Requests
-from engine.runner import Runner
-from engine.sampler import Drawn, MaskRows, Sampler
-from engine.scheduler import Batch, Row, Scheduler
-from engine.sequence import DrawRow, Sequence, State
-from engine.writing import Writer
-from plugins import GrammarTooCostly, SluicegateError
+from sluicegate.engine.aside import Aside, Steered, Waiting
+from sluicegate.engine.beam_search import BeamSearch
+from sluicegate.engine.constraints import Filled, MasksAhead, fill_masks, note_masks
+from sluicegate.engine.counters import CoreCounters
+from sluicegate.engine.cpu import WantedLogits
+from sluicegate.engine.cuda.memory import release_cached, using
+from sluicegate.engine.delivery import Outbox, as_failure
+from sluicegate.engine.guesser import GroupDrafter, Guesser, Speculation
+from sluicegate.engine.lineup import Lineups
+from sluicegate.engine.model import LoadedModel
+from sluicegate.engine.pacing import Pacer
+from sluicegate.engine.requests import Requests
+from sluicegate.engine.runner import Runner
+from sluicegate.engine.sampler import Drawn, MaskRows, Sampler
+from sluicegate.engine.scheduler import Batch, Row, Scheduler
+from sluicegate.engine.sequence import DrawRow, Sequence, State
+from sluicegate.engine.writing import Writer
+from sluicegate.plugins import GrammarTooCostly, SluicegateError
 
 
 class EngineCore:

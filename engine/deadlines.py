@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-from engine.delivery import LiveGeneration
+from sluicegate.engine.delivery import LiveGeneration
 
 
 class Deadlines:

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Callable
 
 import torch
 
-from engine.cuda.memory import as_overload
-from plugins import GenerationFailed, Job, Piece, SluicegateError, Timeline, Usage
+from sluicegate.engine.cuda.memory import as_overload
+from sluicegate.plugins import GenerationFailed, Job, Piece, SluicegateError, Timeline, Usage
 
 
 class LiveGeneration:

@@ -6,7 +6,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from engine.heads import FILE as HEADS
+from sluicegate.engine.heads import FILE as HEADS
 
 _SAMPLE_BYTES = 1 << 16
 

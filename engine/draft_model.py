@@ -9,12 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence as Seq
 
-from engine.blocks import BlockPool, OutOfBlocks
-from engine.group_guessing import Guess, GuessSampler, Wanted, guessing
-from engine.model import LoadedModel
-from engine.runner import Runner
-from engine.scheduler import Batch, Row
-from engine.sequence import Sequence, State
+from sluicegate.engine.blocks import BlockPool, OutOfBlocks
+from sluicegate.engine.group_guessing import Guess, GuessSampler, Wanted, guessing
+from sluicegate.engine.model import LoadedModel
+from sluicegate.engine.runner import Runner
+from sluicegate.engine.scheduler import Batch, Row
+from sluicegate.engine.sequence import Sequence, State
 
 
 class ModelDrafter:

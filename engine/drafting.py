@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from plugins import GrammarTooCostly, Matcher, TokenRejected
+from sluicegate.plugins import GrammarTooCostly, Matcher, TokenRejected
 
 LONGEST_GRAM = 3
 HORIZON = 4096

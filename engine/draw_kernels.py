@@ -13,11 +13,11 @@ import numpy.typing as npt
 from numba import njit
 from torch import Tensor
 
-from engine.cpu.long_rows import CHUNK, largest, padded, strike, weigh
-from engine.cpu.nucleus import draw_cut
-from engine.masks import Bitmask, words_for
-from engine.noise import mixed_seed
-from engine.sequence import DrawRow, Kept
+from sluicegate.engine.cpu.long_rows import CHUNK, largest, padded, strike, weigh
+from sluicegate.engine.cpu.nucleus import draw_cut
+from sluicegate.engine.masks import Bitmask, words_for
+from sluicegate.engine.noise import mixed_seed
+from sluicegate.engine.sequence import DrawRow, Kept
 
 
 class HostDraws:

@@ -9,11 +9,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from engine.cuda.staging import to_device
-from engine.masks import Bitmask, apply_bitmask
-from engine.noise import uniform
-from engine.params import DrawRule
-from engine.sequence import DrawRow
+from sluicegate.engine.cuda.staging import to_device
+from sluicegate.engine.masks import Bitmask, apply_bitmask
+from sluicegate.engine.noise import uniform
+from sluicegate.engine.params import DrawRule
+from sluicegate.engine.sequence import DrawRow
 
 _FORBIDDEN = float("-inf")
 

@@ -15,12 +15,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.attention import Scoring
-from engine.beside import Adapter
-from engine.delivery import as_failure
-from engine.kv import attend
-from engine.model import LoadedModel
-from plugins import ContextLengthExceeded, Embeddings, RequestError
+from sluicegate.engine.attention import Scoring
+from sluicegate.engine.beside import Adapter
+from sluicegate.engine.delivery import as_failure
+from sluicegate.engine.kv import attend
+from sluicegate.engine.model import LoadedModel
+from sluicegate.plugins import ContextLengthExceeded, Embeddings, RequestError
 
 Texts = Seq[str | Seq[int]]
 

@@ -12,22 +12,22 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from engine.admission import load_of, max_length, refuse_hopeless
-from engine.beside import Adapter, load_beside
-from engine.best_of import BestOf, widen
-from engine.construction import load, load_adapter, make_core
-from engine.core import EngineCore
-from engine.delivery import LiveGeneration
-from engine.embedding import EmbeddingTask, Texts, read_texts
-from engine.fleet import Fleet
-from engine.model import LoadedModel
-from engine.params import check_choices, draw_rule
-from engine.progress import LoadProgress, OnProgress
-from engine.report import gauges, totals
-from engine.requests import Submission
-from engine.settings import EngineSettings, ModelSettings
-from engine.worker import Worker
-from plugins import Embeddings, GenerationFailed, Job, Load, Overloaded, ServedModel
+from sluicegate.engine.admission import load_of, max_length, refuse_hopeless
+from sluicegate.engine.beside import Adapter, load_beside
+from sluicegate.engine.best_of import BestOf, widen
+from sluicegate.engine.construction import load, load_adapter, make_core
+from sluicegate.engine.core import EngineCore
+from sluicegate.engine.delivery import LiveGeneration
+from sluicegate.engine.embedding import EmbeddingTask, Texts, read_texts
+from sluicegate.engine.fleet import Fleet
+from sluicegate.engine.model import LoadedModel
+from sluicegate.engine.params import check_choices, draw_rule
+from sluicegate.engine.progress import LoadProgress, OnProgress
+from sluicegate.engine.report import gauges, totals
+from sluicegate.engine.requests import Submission
+from sluicegate.engine.settings import EngineSettings, ModelSettings
+from sluicegate.engine.worker import Worker
+from sluicegate.plugins import Embeddings, GenerationFailed, Job, Load, Overloaded, ServedModel
 
 _LOG = logging.getLogger(__name__)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from engine.beside import Adapter
-from engine.core import EngineCore
-from plugins import NotFound, RequestError, ServedModel
+from sluicegate.engine.beside import Adapter
+from sluicegate.engine.core import EngineCore
+from sluicegate.plugins import NotFound, RequestError, ServedModel
 
 
 class Fleet:

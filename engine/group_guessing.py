@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from engine.masks import forbid, words_for
-from engine.model import LoadedModel
-from engine.sampler import Drawn, MaskRows, Sampler
-from engine.sequence import DrawRow, Sequence
-from plugins import GrammarTooCostly, TokenRejected
+from sluicegate.engine.masks import forbid, words_for
+from sluicegate.engine.model import LoadedModel
+from sluicegate.engine.sampler import Drawn, MaskRows, Sampler
+from sluicegate.engine.sequence import DrawRow, Sequence
+from sluicegate.plugins import GrammarTooCostly, TokenRejected
 
 Wanted = tuple[Sequence, int]
 """A sequence, and how many tokens to guess for it."""

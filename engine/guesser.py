@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from math import inf
 from typing import Protocol
 
-from engine.drafting import GroupPace, draft
-from engine.scheduler import Scheduler
-from engine.sequence import Sequence, State
+from sluicegate.engine.drafting import GroupPace, draft
+from sluicegate.engine.scheduler import Scheduler
+from sluicegate.engine.sequence import Sequence, State
 
 TRY_AGAIN = 64
 """Once in so many times a drafter that does not pay is tried."""

@@ -10,11 +10,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from engine.cpu import products_of
-from engine.group_guessing import Guess, GuessSampler, Wanted, guessing
-from engine.heads import DraftHeads
-from engine.model import LoadedModel
-from engine.sequence import Sequence
+from sluicegate.engine.cpu import products_of
+from sluicegate.engine.group_guessing import Guess, GuessSampler, Wanted, guessing
+from sluicegate.engine.heads import DraftHeads
+from sluicegate.engine.model import LoadedModel
+from sluicegate.engine.sequence import Sequence
 
 I64 = npt.NDArray[np.int64]
 

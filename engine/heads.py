@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from plugins import ModelLoadError
+from sluicegate.plugins import ModelLoadError
 
 FILE = "heads.safetensors"
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from engine.settings import KVKind
+from sluicegate.engine.settings import KVKind
 
 E4M3 = torch.float8_e4m3fn
 LARGEST = {"int8": 127.0, "fp8": 448.0}

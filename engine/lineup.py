@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence as Seq
 from typing import NamedTuple
 
-from engine.scheduler import Row
-from engine.sequence import DrawRow, Kept
+from sluicegate.engine.scheduler import Row
+from sluicegate.engine.sequence import DrawRow, Kept
 
 
 class Lineup(NamedTuple):

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from plugins import Mask
+from sluicegate.plugins import Mask
 
 Bitmask = npt.NDArray[np.int32]
 

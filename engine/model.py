@@ -13,20 +13,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from engine.adapters import adapter_folder, merge_adapter
-from engine.attention import AttentionStep
-from engine.beside import Beside
-from engine.cpu import EIGHT, FOUR, Packed, shrink_module, weight_bytes, weight_count
-from engine.cuda.memory import fitting, usable_device
-from engine.detokenizer import Detokenizer
-from engine.digests import file_digest, folder_digest
-from engine.heads import DraftHeads, load_heads
-from engine.kv import LayerShape
-from engine.packed_checkpoints import Scheme, read_packed, scheme_of
-from engine.probe import refuse_config, usable_context, verify
-from engine.progress import OnProgress, reporting
-from engine.settings import WeightsKind
-from plugins import ModelLoadError
+from sluicegate.engine.adapters import adapter_folder, merge_adapter
+from sluicegate.engine.attention import AttentionStep
+from sluicegate.engine.beside import Beside
+from sluicegate.engine.cpu import EIGHT, FOUR, Packed, shrink_module, weight_bytes, weight_count
+from sluicegate.engine.cuda.memory import fitting, usable_device
+from sluicegate.engine.detokenizer import Detokenizer
+from sluicegate.engine.digests import file_digest, folder_digest
+from sluicegate.engine.heads import DraftHeads, load_heads
+from sluicegate.engine.kv import LayerShape
+from sluicegate.engine.packed_checkpoints import Scheme, read_packed, scheme_of
+from sluicegate.engine.probe import refuse_config, usable_context, verify
+from sluicegate.engine.progress import OnProgress, reporting
+from sluicegate.engine.settings import WeightsKind
+from sluicegate.plugins import ModelLoadError
 
 BUNDLED = "bundled"
 
@@ -175,7 +175,7 @@ def _merged(module: Any, adapter: str | None) -> str:
 
 def _shrink(module: Any, weights: WeightsKind, where: str, known: Mapping[str, Packed]) -> None:
     if module.device.type == "cuda" and find_spec("triton") is not None:
-        from engine.cuda.small_layers import refusal, shrink
+        from sluicegate.engine.cuda.small_layers import refusal, shrink
 
         if reason := refusal(weights, module.device, module.dtype):
             raise ModelLoadError(f"{where!r}: {reason}; serve it with other weights, such as 'full'")
@@ -222,7 +222,7 @@ def _from_pretrained(
             "expected a folder with config.json, safetensors weights and a tokenizer, a name on the hub, or a GGUF file"
         ) from error
     if config.model_type == "bloom":
-        from engine.alibi import serve_bloom
+        from sluicegate.engine.alibi import serve_bloom
 
         serve_bloom(module)
     _refuse_signature(module, where)

@@ -7,7 +7,7 @@ from collections.abc import Sequence as Seq
 import torch
 from torch import Tensor
 
-from engine.sequence import DrawRow
+from sluicegate.engine.sequence import DrawRow
 
 _FORBIDDEN = float("-inf")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
-from engine.detokenizer import TextStream
-from engine.stopping import StopWatch
-from plugins import FinishReason, Piece, TokenLogprob
+from sluicegate.engine.detokenizer import TextStream
+from sluicegate.engine.stopping import StopWatch
+from sluicegate.plugins import FinishReason, Piece, TokenLogprob
 
 
 class _Placed(NamedTuple):

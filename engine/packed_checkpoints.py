@@ -20,8 +20,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from engine.cpu.packing import Packed, fits_four, pack_codes
-from plugins import ModelLoadError
+from sluicegate.engine.cpu.packing import Packed, fits_four, pack_codes
+from sluicegate.plugins import ModelLoadError
 
 METHODS = ("gptq", "awq")
 _AWQ_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from engine.repetition import MAX_PATTERN
-from plugins import Job, RequestError, Sampling
+from sluicegate.engine.repetition import MAX_PATTERN
+from sluicegate.plugins import Job, RequestError, Sampling
 
 GREEDY_BELOW = 1e-5
 """Temperatures below this choose the likeliest token: dividing by them overflows before it sharpens anything more."""

@@ -15,11 +15,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.attention import ATTENTION_NAME, ShapeProbe, StepLayout, Stretch, register_attention
-from engine.beside import noting_rows
-from engine.kv import KVPool, LayerShape
-from engine.packed_checkpoints import scheme_of
-from plugins import ModelLoadError
+from sluicegate.engine.attention import ATTENTION_NAME, ShapeProbe, StepLayout, Stretch, register_attention
+from sluicegate.engine.beside import noting_rows
+from sluicegate.engine.kv import KVPool, LayerShape
+from sluicegate.engine.packed_checkpoints import scheme_of
+from sluicegate.plugins import ModelLoadError
 
 QUANTISERS = {
     "bitsandbytes": "bitsandbytes", "torchao": "torchao", "hqq": "hqq",

@@ -9,8 +9,15 @@ from typing import Any, Protocol
 
 from jinja2.exceptions import TemplateError
 
-from engine.tool_prompt import MARKS, as_functions, knows_tools, tool_instruction, with_functions, without_functions
-from plugins import RequestError
+from sluicegate.engine.tool_prompt import (
+    MARKS,
+    as_functions,
+    knows_tools,
+    tool_instruction,
+    with_functions,
+    without_functions,
+)
+from sluicegate.plugins import RequestError
 
 MAX_SKETCH_CHARS = 1600
 _MAX_DESCRIPTION_CHARS = 80

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from plugins import RepetitionDetection
+from sluicegate.plugins import RepetitionDetection
 
 MAX_PATTERN = 1_024
 _ROOM = 256

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Seq
 
-from engine.blocks import SpillCounters
-from engine.core import EngineCore
+from sluicegate.engine.blocks import SpillCounters
+from sluicegate.engine.core import EngineCore
 
 
 def gauges(cores: Seq[EngineCore], arriving: int, restarts: int) -> dict[str, float]:

@@ -8,27 +8,27 @@ from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from functools import partial
 
-from engine.aside import Aside
-from engine.beam_search import BeamSearch
-from engine.beside import Adapter
-from engine.closing import closer_for
-from engine.deadlines import Deadlines
-from engine.delivery import LiveGeneration, Outbox, as_failure
-from engine.drafting import PromptLookup
-from engine.guesser import Guesser
-from engine.model import LoadedModel
-from engine.noise import seed_of_choice
-from engine.output import ChoiceText
-from engine.params import DrawRule, beam_count
-from engine.repetition import circles_for
-from engine.runner import Runner
-from engine.scheduler import Scheduler
-from engine.searches import Searches
-from engine.sequence import Sequence, State
-from engine.stopping import watch_of
-from engine.turnover import Turnover
-from engine.writing import Writer
-from plugins import DeadlineExceeded, FinishReason, Job, Piece, SluicegateError
+from sluicegate.engine.aside import Aside
+from sluicegate.engine.beam_search import BeamSearch
+from sluicegate.engine.beside import Adapter
+from sluicegate.engine.closing import closer_for
+from sluicegate.engine.deadlines import Deadlines
+from sluicegate.engine.delivery import LiveGeneration, Outbox, as_failure
+from sluicegate.engine.drafting import PromptLookup
+from sluicegate.engine.guesser import Guesser
+from sluicegate.engine.model import LoadedModel
+from sluicegate.engine.noise import seed_of_choice
+from sluicegate.engine.output import ChoiceText
+from sluicegate.engine.params import DrawRule, beam_count
+from sluicegate.engine.repetition import circles_for
+from sluicegate.engine.runner import Runner
+from sluicegate.engine.scheduler import Scheduler
+from sluicegate.engine.searches import Searches
+from sluicegate.engine.sequence import Sequence, State
+from sluicegate.engine.stopping import watch_of
+from sluicegate.engine.turnover import Turnover
+from sluicegate.engine.writing import Writer
+from sluicegate.plugins import DeadlineExceeded, FinishReason, Job, Piece, SluicegateError
 
 
 @dataclass(frozen=True, slots=True)

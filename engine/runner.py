@@ -13,18 +13,18 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from engine.attention import AttentionStep, InPlaceLayout, Scoring, Stretch
-from engine.beside import Span
-from engine.cpu import Decoder, WantedLogits, decoder_for
-from engine.cuda.choice import MakeLayout, choose_attention
-from engine.cuda.staging import to_device
-from engine.kv import KVPool
-from engine.model import LoadedModel, raw_logits
-from engine.scheduler import Batch, Row
-from engine.settings import AttentionKind, ForwardKind, KVKind
+from sluicegate.engine.attention import AttentionStep, InPlaceLayout, Scoring, Stretch
+from sluicegate.engine.beside import Span
+from sluicegate.engine.cpu import Decoder, WantedLogits, decoder_for
+from sluicegate.engine.cuda.choice import MakeLayout, choose_attention
+from sluicegate.engine.cuda.staging import to_device
+from sluicegate.engine.kv import KVPool
+from sluicegate.engine.model import LoadedModel, raw_logits
+from sluicegate.engine.scheduler import Batch, Row
+from sluicegate.engine.settings import AttentionKind, ForwardKind, KVKind
 
 if TYPE_CHECKING:
-    from engine.cuda.graphs import Capture, DecodeGraphs
+    from sluicegate.engine.cuda.graphs import Capture, DecodeGraphs
 
 I64 = npt.NDArray[np.int64]
 _LOG = logging.getLogger(__name__)
@@ -150,7 +150,7 @@ class Runner:
     def capture(self, capture: Capture, most_tokens: int) -> None:
         """From now on steps of at most so many tokens, none of them a long chunk, are replayed as captured graphs, if
         they can be captured. Only where attention is that of the kernels for CUDA devices."""
-        from engine.cuda.graphs import DecodeGraphs
+        from sluicegate.engine.cuda.graphs import DecodeGraphs
 
         table_room = most_tokens * -(-self._model.context_length // self.pool.block_size)
         note = weakref.WeakMethod(self._compute)  # graphs that held on to the runner would keep its pool from going

@@ -22,12 +22,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.draw_kernels import HostDraws
-from engine.draws import TorchDraws
-from engine.masks import Bitmask
-from engine.narrowing import keep_typical, refuse_bad_words
-from engine.sequence import DrawRow, Kept
-from plugins import GenerationFailed
+from sluicegate.engine.draw_kernels import HostDraws
+from sluicegate.engine.draws import TorchDraws
+from sluicegate.engine.masks import Bitmask
+from sluicegate.engine.narrowing import keep_typical, refuse_bad_words
+from sluicegate.engine.sequence import DrawRow, Kept
+from sluicegate.plugins import GenerationFailed
 
 _FORBIDDEN = float("-inf")
 
@@ -187,7 +187,7 @@ def draws_on(device: torch.device) -> Draws:
         host.warm_up()
         return host
     if device.type == "cuda" and find_spec("triton") is not None:
-        from engine.cuda.draws import CudaDraws
+        from sluicegate.engine.cuda.draws import CudaDraws
 
         return CudaDraws(device)
     return TorchDraws()

@@ -20,9 +20,9 @@ from heapq import heappop, heappush
 from operator import itemgetter
 from typing import NamedTuple
 
-from engine.blocks import BlockPool
-from engine.pacing import SHORT
-from engine.sequence import Sequence, State
+from sluicegate.engine.blocks import BlockPool
+from sluicegate.engine.pacing import SHORT
+from sluicegate.engine.sequence import Sequence, State
 
 _COUNT = itemgetter(2)
 PRIORITY_TURNS = 16

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from engine.beam_search import BeamSearch
-from engine.beams import BeamGroup, Finished, Top
-from engine.delivery import LiveGeneration
-from engine.model import LoadedModel
-from engine.output import ChoiceText
-from engine.params import beam_count
-from engine.sequence import Sequence
-from engine.stopping import watch_of
-from plugins import FinishReason, Piece, TokenLogprob
+from sluicegate.engine.beam_search import BeamSearch
+from sluicegate.engine.beams import BeamGroup, Finished, Top
+from sluicegate.engine.delivery import LiveGeneration
+from sluicegate.engine.model import LoadedModel
+from sluicegate.engine.output import ChoiceText
+from sluicegate.engine.params import beam_count
+from sluicegate.engine.sequence import Sequence
+from sluicegate.engine.stopping import watch_of
+from sluicegate.plugins import FinishReason, Piece, TokenLogprob
 
 
 class Searches:

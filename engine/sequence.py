@@ -12,18 +12,18 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from engine.blocks import BlockPool, Digest
-from engine.closing import Closer
-from engine.drafting import Drafter, GroupPace, Pace
-from engine.params import DrawRule
-from engine.repetition import Circles
-from plugins import Matcher, Sampling, Timeline
+from sluicegate.engine.blocks import BlockPool, Digest
+from sluicegate.engine.closing import Closer
+from sluicegate.engine.drafting import Drafter, GroupPace, Pace
+from sluicegate.engine.params import DrawRule
+from sluicegate.engine.repetition import Circles
+from sluicegate.plugins import Matcher, Sampling, Timeline
 
 if TYPE_CHECKING:
-    from engine.beam_search import BeamSearch
-    from engine.beside import Adapter
-    from engine.delivery import LiveGeneration
-    from engine.output import ChoiceText
+    from sluicegate.engine.beam_search import BeamSearch
+    from sluicegate.engine.beside import Adapter
+    from sluicegate.engine.delivery import LiveGeneration
+    from sluicegate.engine.output import ChoiceText
 
 
 class State(Enum):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from plugins import ConfigurationError
+from sluicegate.plugins import ConfigurationError
 
 AttentionKind = Literal["auto", "reference", "triton"]
 ForwardKind = Literal["auto", "transformers"]

@@ -18,9 +18,9 @@ from io import RawIOBase
 from threading import BoundedSemaphore
 from zlib import crc32
 
-from engine.blocks import Digest, SpillCounters
-from engine.kv import KVPool
-from plugins import ConfigurationError
+from sluicegate.engine.blocks import Digest, SpillCounters
+from sluicegate.engine.kv import KVPool
+from sluicegate.plugins import ConfigurationError
 
 WAITING = 64
 """Blocks on their way to the disk; a slower disk than that keeps fewer."""

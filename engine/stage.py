@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from engine.engine import Engine
-from engine.settings import EngineSettings
-from plugins import RegistryLike
+from sluicegate.engine.engine import Engine
+from sluicegate.engine.settings import EngineSettings
+from sluicegate.plugins import RegistryLike
 
 
 def register(registry: RegistryLike) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from plugins import Sampling
+from sluicegate.plugins import Sampling
 
 
 class StopWatch:

@@ -20,11 +20,11 @@ from weakref import WeakSet
 
 import torch
 
-from engine.core import EngineCore
-from engine.delivery import Outbox, as_failure
-from engine.requests import Submission
-from engine.settings import EngineSettings, thread_count
-from plugins import Overloaded
+from sluicegate.engine.core import EngineCore
+from sluicegate.engine.delivery import Outbox, as_failure
+from sluicegate.engine.requests import Submission
+from sluicegate.engine.settings import EngineSettings, thread_count
+from sluicegate.plugins import Overloaded
 
 _LOG = logging.getLogger(__name__)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence as Seq
 
-from engine.counters import CoreCounters
-from engine.guesser import Guesser
-from engine.model import LoadedModel
-from engine.sampler import Drawn
-from engine.sequence import Sequence
-from plugins import FinishReason, GrammarTooCostly, Piece, SluicegateError, TokenLogprob, TokenStep
+from sluicegate.engine.counters import CoreCounters
+from sluicegate.engine.guesser import Guesser
+from sluicegate.engine.model import LoadedModel
+from sluicegate.engine.sampler import Drawn
+from sluicegate.engine.sequence import Sequence
+from sluicegate.plugins import FinishReason, GrammarTooCostly, Piece, SluicegateError, TokenLogprob, TokenStep
 
 
 class Writer:

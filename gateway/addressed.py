@@ -15,10 +15,10 @@ from fastapi.responses import Response
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gateway.api.errors import JSON, answer_of, error_body, error_status
-from gateway.names import TARGET, Authority, Origin, authority_of, origin_of
-from gateway.settings import ServerSettings
-from plugins import ConfigurationError, PermissionDenied, RequestError, UnsupportedMediaType
+from sluicegate.gateway.api.errors import JSON, answer_of, error_body, error_status
+from sluicegate.gateway.names import TARGET, Authority, Origin, authority_of, origin_of
+from sluicegate.gateway.settings import ServerSettings
+from sluicegate.plugins import ConfigurationError, PermissionDenied, RequestError, UnsupportedMediaType
 
 log = logging.getLogger("sluicegate.http")
 PROBES = frozenset(("/healthz", "/readyz"))

@@ -10,16 +10,16 @@ from functools import partial
 from fastapi import FastAPI
 from starlette.requests import HTTPConnection
 
-from gateway.accounts.gate import KeyGate
-from gateway.addressed import Addressed, OwnNames
-from gateway.admin import admin_routes, api_key_of
-from gateway.api import add_docs_page, add_error_handlers, api_routes, describe
-from gateway.api.direct import Direct, endpoints_of
-from gateway.house import House
-from gateway.laws import check
-from gateway.middleware import BodyLimit, RequestId
-from gateway.settings import Settings
-from plugins import AuthenticationError, BooksUnavailable
+from sluicegate.gateway.accounts.gate import KeyGate
+from sluicegate.gateway.addressed import Addressed, OwnNames
+from sluicegate.gateway.admin import admin_routes, api_key_of
+from sluicegate.gateway.api import add_docs_page, add_error_handlers, api_routes, describe
+from sluicegate.gateway.api.direct import Direct, endpoints_of
+from sluicegate.gateway.house import House
+from sluicegate.gateway.laws import check
+from sluicegate.gateway.middleware import BodyLimit, RequestId
+from sluicegate.gateway.settings import Settings
+from sluicegate.plugins import AuthenticationError, BooksUnavailable
 
 
 def create_app(settings: Settings, environ: Mapping[str, str] | None = None, house: House | None = None) -> FastAPI:

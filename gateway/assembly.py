@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine import render_chat
-from gateway.lengths import Lengths
-from gateway.upstream.model import is_remote
-from plugins import InvalidGrammar, Message, Prompt, Request, RequestError, ServedModel
+from sluicegate.engine import render_chat
+from sluicegate.gateway.lengths import Lengths
+from sluicegate.gateway.upstream.model import is_remote
+from sluicegate.plugins import InvalidGrammar, Message, Prompt, Request, RequestError, ServedModel
 
 
 class ChatTemplate:

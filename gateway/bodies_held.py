@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gateway.settings import ServerSettings
-from plugins import Overloaded, RateLimited
+from sluicegate.gateway.settings import ServerSettings
+from sluicegate.plugins import Overloaded, RateLimited
 
 UNCOUNTED = 32_768
 """Bytes of a body that came in one piece and costs nothing more to hold."""

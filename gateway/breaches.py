@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 
-from gateway.exchange import Exchange
-from gateway.telemetry import Metrics
-from gateway.upstream.model import is_remote
-from plugins import GenerationFailed, ServiceError, UpstreamFailed
+from sluicegate.gateway.exchange import Exchange
+from sluicegate.gateway.telemetry import Metrics
+from sluicegate.gateway.upstream.model import is_remote
+from sluicegate.plugins import GenerationFailed, ServiceError, UpstreamFailed
 
 log = logging.getLogger("sluicegate.pipeline")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from plugins import ConfigurationError
+from sluicegate.plugins import ConfigurationError
 
 LABELS = ("tag", "model_version", "template_version", "rails")
 KEY_ENV = "SLUICEGATE_API_KEY"

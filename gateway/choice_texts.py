@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from gateway.token_probabilities import TokenProbabilities
-from plugins import Answer, Channel, FinishReason, TokenLogprob, ToolCall
-from safety import HoldbackWindow, JsonWindow, Redaction
+from sluicegate.gateway.token_probabilities import TokenProbabilities
+from sluicegate.plugins import Answer, Channel, FinishReason, TokenLogprob, ToolCall
+from sluicegate.safety import HoldbackWindow, JsonWindow, Redaction
 
 
 @dataclass(slots=True)

@@ -9,17 +9,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gateway.accounts.commands import add_keys
-from gateway.bench import add_bench
-from gateway.cache_commands import add_cache
-from gateway.mask_command import add_mask
-from gateway.plugin_commands import add_plugins
-from gateway.redteam import add_redteam
-from gateway.size_command import add_size
-from plugins import ConfigurationError, PluginError
+from sluicegate.gateway.accounts.commands import add_keys
+from sluicegate.gateway.bench import add_bench
+from sluicegate.gateway.cache_commands import add_cache
+from sluicegate.gateway.mask_command import add_mask
+from sluicegate.gateway.plugin_commands import add_plugins
+from sluicegate.gateway.redteam import add_redteam
+from sluicegate.gateway.size_command import add_size
+from sluicegate.plugins import ConfigurationError, PluginError
 
 if TYPE_CHECKING:
-    from gateway.settings import Settings
+    from sluicegate.gateway.settings import Settings
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -63,8 +63,8 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
 
 
 def _serve(parsed: argparse.Namespace) -> int:
-    from gateway.config import load
-    from gateway.server import serve
+    from sluicegate.gateway.config import load
+    from sluicegate.gateway.server import serve
 
     def read() -> Settings:
         return load(parsed.config, os.environ, _overrides(parsed))
@@ -81,7 +81,7 @@ def _overrides(parsed: argparse.Namespace) -> dict[str, Any]:
 
 
 def _demo(parsed: argparse.Namespace) -> int:
-    from gateway.demo import demo
+    from sluicegate.gateway.demo import demo
 
     return demo()
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
-from gateway.settings import (
+from sluicegate.gateway.settings import (
     AccountSettings,
     BatchSettings,
     KeySettings,
@@ -34,7 +34,7 @@ from gateway.settings import (
     TelemetrySettings,
     WorkSettings,
 )
-from plugins import SLOTS, ConfigurationError
+from sluicegate.plugins import SLOTS, ConfigurationError
 
 PREFIX = "SLUICEGATE_"
 T = TypeVar("T")

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from engine import StopWatch
-from plugins import Piece, Sampling, TokenLogprob
+from sluicegate.engine import StopWatch
+from sluicegate.plugins import Piece, Sampling, TokenLogprob
 
 
 class ContentStops:

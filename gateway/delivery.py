@@ -12,10 +12,10 @@ from typing import Protocol
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from gateway.exchange import Delta, Exchange
-from gateway.leaving import ClientLeft, ended, unless_left
-from gateway.pipeline import Pipeline
-from plugins import GenerationFailed, Overloaded, SluicegateError
+from sluicegate.gateway.exchange import Delta, Exchange
+from sluicegate.gateway.leaving import ClientLeft, ended, unless_left
+from sluicegate.gateway.pipeline import Pipeline
+from sluicegate.plugins import GenerationFailed, Overloaded, SluicegateError
 
 log = logging.getLogger("sluicegate.delivery")
 HEARTBEAT = b": keep-alive\n\n"

@@ -70,7 +70,7 @@ def _gateway() -> Iterator[str]:
     port = _free_port()
     url = f"http://127.0.0.1:{port}"
     with tempfile.TemporaryFile("w+") as log:
-        command = [sys.executable, "-m", "gateway.cli", "serve", "--port", str(port)]
+        command = [sys.executable, "-m", "sluicegate.gateway.cli", "serve", "--port", str(port)]
         environ = {name: value for name, value in os.environ.items() if not name.startswith("SLUICEGATE_")}
         process = subprocess.Popen(command, stdout=log, stderr=log, env=environ)
         try:

@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from cache import Found, Made, Question, Recall, Seat, TieredCache
-from gateway.policy import Policy
-from gateway.routing.first_texts import Awaited
-from gateway.routing.places import Place
-from gateway.shape import Shape
-from gateway.telemetry import TraceIds
-from gateway.upstream.counting import added, within_one
-from gateway.upstream.model import is_remote
-from plugins import (
+from sluicegate.cache import Found, Made, Question, Recall, Seat, TieredCache
+from sluicegate.gateway.policy import Policy
+from sluicegate.gateway.routing.first_texts import Awaited
+from sluicegate.gateway.routing.places import Place
+from sluicegate.gateway.shape import Shape
+from sluicegate.gateway.telemetry import TraceIds
+from sluicegate.gateway.upstream.counting import added, within_one
+from sluicegate.gateway.upstream.model import is_remote
+from sluicegate.plugins import (
     Answer,
     Caller,
     Channel,
@@ -33,15 +33,15 @@ from plugins import (
     ToolCall,
     Usage,
 )
-from plugins.facts import quick
+from sluicegate.plugins.facts import quick
 
 NOTHING = Usage()
 PLAIN = Shape(None)
 EVERYTHING = Policy()
 
 if TYPE_CHECKING:  # moderation makes deltas, and an exchange holds its moderation
-    from gateway.moderation import Moderation
-    from gateway.slots import Stages
+    from sluicegate.gateway.moderation import Moderation
+    from sluicegate.gateway.slots import Stages
 
 
 @quick

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gateway.exchange import Exchange
-from plugins import Timeline
+from sluicegate.gateway.exchange import Exchange
+from sluicegate.plugins import Timeline
 
 
 def explained(exchange: Exchange) -> dict[str, Any]:

@@ -11,44 +11,44 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import cache
-import cache.stage
-import engine.stage
-import gateway.stage
-import grammar.stage
-import safety.stage
-from cache import TieredCache
-from gateway.accounts import Accounts
-from gateway.accounts.estimates import UNKNOWN_CONTEXT, Reach
-from gateway.accounts.metrics import AccountMetrics
-from gateway.api.chat_answer import completion
-from gateway.api.offline import Offline
-from gateway.api.reading import Reader
-from gateway.batches import Batches
-from gateway.bodies_held import BodiesHeld
-from gateway.generators import Generators
-from gateway.offloop import Work
-from gateway.pipeline import Pipeline
-from gateway.policy import SLOTS as RAIL_SLOTS
-from gateway.policy import Policies, read_file, read_policies
-from gateway.prompts import Kitchen
-from gateway.rails import RailWatch
-from gateway.recall import bind_embedders
-from gateway.reload import Reloader, stages_of
-from gateway.review import review_queue
-from gateway.routing import RouteTable, Routing
-from gateway.routing.places import Places
-from gateway.routing.shadow import Shadows
-from gateway.settings import Settings
-from gateway.slots import Stages
-from gateway.spans import Spans
-from gateway.telemetry import Desk, Metrics, semconv
-from gateway.telemetry.content import Capturing, wanted
-from gateway.telemetry.gpu import Gpus
-from gateway.telemetry.lag import LoopLag
-from gateway.telemetry.metrics import Objectives
-from gateway.telemetry.push import pusher_of
-from plugins import (
+import sluicegate.cache.stage
+import sluicegate.engine.stage
+import sluicegate.gateway.stage
+import sluicegate.grammar.stage
+import sluicegate.safety.stage
+from sluicegate import cache
+from sluicegate.cache import TieredCache
+from sluicegate.gateway.accounts import Accounts
+from sluicegate.gateway.accounts.estimates import UNKNOWN_CONTEXT, Reach
+from sluicegate.gateway.accounts.metrics import AccountMetrics
+from sluicegate.gateway.api.chat_answer import completion
+from sluicegate.gateway.api.offline import Offline
+from sluicegate.gateway.api.reading import Reader
+from sluicegate.gateway.batches import Batches
+from sluicegate.gateway.bodies_held import BodiesHeld
+from sluicegate.gateway.generators import Generators
+from sluicegate.gateway.offloop import Work
+from sluicegate.gateway.pipeline import Pipeline
+from sluicegate.gateway.policy import SLOTS as RAIL_SLOTS
+from sluicegate.gateway.policy import Policies, read_file, read_policies
+from sluicegate.gateway.prompts import Kitchen
+from sluicegate.gateway.rails import RailWatch
+from sluicegate.gateway.recall import bind_embedders
+from sluicegate.gateway.reload import Reloader, stages_of
+from sluicegate.gateway.review import review_queue
+from sluicegate.gateway.routing import RouteTable, Routing
+from sluicegate.gateway.routing.places import Places
+from sluicegate.gateway.routing.shadow import Shadows
+from sluicegate.gateway.settings import Settings
+from sluicegate.gateway.slots import Stages
+from sluicegate.gateway.spans import Spans
+from sluicegate.gateway.telemetry import Desk, Metrics, semconv
+from sluicegate.gateway.telemetry.content import Capturing, wanted
+from sluicegate.gateway.telemetry.gpu import Gpus
+from sluicegate.gateway.telemetry.lag import LoopLag
+from sluicegate.gateway.telemetry.metrics import Objectives
+from sluicegate.gateway.telemetry.push import pusher_of
+from sluicegate.plugins import (
     SLOTS,
     Caller,
     ConfigurationError,
@@ -85,9 +85,11 @@ def built_ins(settings: Settings, metrics: Metrics, accounts: Accounts | None = 
     """Only what the house brings itself."""
     registry = Registry()
     books = accounts or Accounts(settings.accounts, settings.keys)
-    for package in (safety.stage, grammar.stage, engine.stage, cache.stage):
+    for package in (sluicegate.safety.stage, sluicegate.grammar.stage, sluicegate.engine.stage, sluicegate.cache.stage):
         registry.register_from(package.__name__, package.register)
-    registry.register_from("gateway.stage", lambda r: gateway.stage.register(r, settings, metrics, books))
+    registry.register_from(
+        "sluicegate.gateway.stage", lambda r: sluicegate.gateway.stage.register(r, settings, metrics, books)
+    )
     return registry
 
 

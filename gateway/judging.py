@@ -11,11 +11,11 @@ import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from gateway.exchange import Exchange
-from gateway.lengths import size_of
-from gateway.policy import RailSlot
-from gateway.screening import Listed, asked, sound
-from plugins import (
+from sluicegate.gateway.exchange import Exchange
+from sluicegate.gateway.lengths import size_of
+from sluicegate.gateway.policy import RailSlot
+from sluicegate.gateway.screening import Listed, asked, sound
+from sluicegate.plugins import (
     InputRail,
     Message,
     OutputRail,
@@ -28,7 +28,7 @@ from plugins import (
     StageFailed,
     Verdict,
 )
-from safety import Conduct
+from sluicegate.safety import Conduct
 
 PIECE_CHARS = 8192
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gateway.accounts.keyring import Keyring
-from gateway.accounts.records import KeyRecord
-from plugins import Caller, PermissionDenied, Request
+from sluicegate.gateway.accounts.keyring import Keyring
+from sluicegate.gateway.accounts.records import KeyRecord
+from sluicegate.plugins import Caller, PermissionDenied, Request
 
 
 class ApiKeys:

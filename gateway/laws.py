@@ -18,11 +18,11 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from gateway.api import documents
-from gateway.exchange import Delta
-from gateway.judging import Judgement
-from gateway.review.items import Item
-from plugins import Answer, Decision, Piece, TokenLogprob, TokenStep, ToolCall, Usage
+from sluicegate.gateway.api import documents
+from sluicegate.gateway.exchange import Delta
+from sluicegate.gateway.judging import Judgement
+from sluicegate.gateway.review.items import Item
+from sluicegate.plugins import Answer, Decision, Piece, TokenLogprob, TokenStep, ToolCall, Usage
 
 Law = Literal["screened", "derived", "ours", "asked", "dropped"]
 Table = Mapping[Law, str]

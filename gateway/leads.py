@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from plugins import Request
-from safety import LEAD
+from sluicegate.plugins import Request
+from sluicegate.safety import LEAD
 
 
 def lead_of(request: Request) -> str:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from starlette.types import Receive, Scope
 
-from plugins import Overloaded
+from sluicegate.plugins import Overloaded
 
 EXTENSION = "sluicegate.leaving"
 T = TypeVar("T")

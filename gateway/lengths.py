@@ -13,8 +13,8 @@ from weakref import WeakKeyDictionary
 
 import orjson
 
-from gateway.upstream.model import is_remote
-from plugins import ContextLengthExceeded, Message, Request, RequestError, Sampling, ServedModel
+from sluicegate.gateway.upstream.model import is_remote
+from sluicegate.plugins import ContextLengthExceeded, Message, Request, RequestError, Sampling, ServedModel
 
 SHORT = 4096
 """Characters of messages that are not worth a look: what is tokenised of them is soon refused."""

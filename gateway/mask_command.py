@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from plugins import ConfigurationError, GrammarError, TokenRejected
+from sluicegate.plugins import ConfigurationError, GrammarError, TokenRejected
 
 WIDTH = 16
 NOTES = """\
@@ -29,7 +29,7 @@ def add_mask(commands: Any) -> None:
 
 def _mask(parsed: argparse.Namespace) -> int:
     """Raises `ConfigurationError` for what cannot be read or compiled; exit status 1 where a token is refused."""
-    from grammar.inspection import inspect
+    from sluicegate.grammar.inspection import inspect
 
     vocabulary = _vocabulary(parsed.tokenizer)
     try:
@@ -51,7 +51,7 @@ def _mask(parsed: argparse.Namespace) -> int:
 
 
 def _vocabulary(name: str) -> Any:
-    from grammar import Vocabulary
+    from sluicegate.grammar import Vocabulary
 
     try:
         if name != "bundled" and Path(name).is_file():
@@ -65,13 +65,13 @@ def _vocabulary(name: str) -> Any:
 
 
 def _bundled() -> Path:
-    import engine
+    from sluicegate import engine
 
     return Path(engine.__file__).parent / "bundled"
 
 
 def _compiled(parsed: argparse.Namespace, vocabulary: Any) -> Any:
-    from grammar import GrammarOptions, compile_json_schema, compile_lark, compile_regex
+    from sluicegate.grammar import GrammarOptions, compile_json_schema, compile_lark, compile_regex
 
     text = _read(parsed.schema)
     if parsed.kind == "regex":

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gateway.api.errors import error_body
-from gateway.bodies_held import UNCOUNTED, BodiesHeld
-from gateway.settings import ServerSettings
-from plugins import RequestError, RequestTooLarge
+from sluicegate.gateway.api.errors import error_body
+from sluicegate.gateway.bodies_held import UNCOUNTED, BodiesHeld
+from sluicegate.gateway.settings import ServerSettings
+from sluicegate.plugins import RequestError, RequestTooLarge
 
 _SAFE_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 

@@ -21,12 +21,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from gateway.choice_texts import Choice, Text
-from gateway.exchange import Delta
-from gateway.telemetry import Hold
-from gateway.text_windows import Windows
-from gateway.token_probabilities import TokenProbabilities
-from plugins import (
+from sluicegate.gateway.choice_texts import Choice, Text
+from sluicegate.gateway.exchange import Delta
+from sluicegate.gateway.telemetry import Hold
+from sluicegate.gateway.text_windows import Windows
+from sluicegate.gateway.token_probabilities import TokenProbabilities
+from sluicegate.plugins import (
     Answer,
     Caller,
     Channel,
@@ -39,7 +39,7 @@ from plugins import (
     TokenLogprob,
     ToolCall,
 )
-from safety import HoldbackWindow, JsonWindow, Limits, Released
+from sluicegate.safety import HoldbackWindow, JsonWindow, Limits, Released
 
 REFUSAL = "The answer was stopped by a safety rail."
 PENDING = "The answer waits for a person to look at it."

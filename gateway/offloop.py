@@ -20,8 +20,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from gateway.settings import WorkSettings
-from plugins import Overloaded, RateLimited
+from sluicegate.gateway.settings import WorkSettings
+from sluicegate.plugins import Overloaded, RateLimited
 
 T = TypeVar("T")
 USUAL_S = 0.05

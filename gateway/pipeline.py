@@ -16,24 +16,24 @@ from functools import partial
 
 from opentelemetry import context as otel
 
-from gateway.breaches import Breaches
-from gateway.exchange import Delta, Exchange
-from gateway.judging import Judgement, judge
-from gateway.leads import lead_of
-from gateway.lengths import SHORT, check_sampling, size_of
-from gateway.moderation import PENDING, REFUSAL
-from gateway.rails import arm
-from gateway.restoring import Restoring, with_values
-from gateway.review import ReviewQueue, hold_answer
-from gateway.shape import shape_of
-from gateway.slots import Slots, Stages
-from gateway.spans import Spans, error_code
-from gateway.telemetry import Metrics
-from gateway.tighter import without
-from gateway.tools import check_tools
-from gateway.upstream.model import is_remote
-from gateway.validation import WHOLE, Validator
-from plugins import (
+from sluicegate.gateway.breaches import Breaches
+from sluicegate.gateway.exchange import Delta, Exchange
+from sluicegate.gateway.judging import Judgement, judge
+from sluicegate.gateway.leads import lead_of
+from sluicegate.gateway.lengths import SHORT, check_sampling, size_of
+from sluicegate.gateway.moderation import PENDING, REFUSAL
+from sluicegate.gateway.rails import arm
+from sluicegate.gateway.restoring import Restoring, with_values
+from sluicegate.gateway.review import ReviewQueue, hold_answer
+from sluicegate.gateway.shape import shape_of
+from sluicegate.gateway.slots import Slots, Stages
+from sluicegate.gateway.spans import Spans, error_code
+from sluicegate.gateway.telemetry import Metrics
+from sluicegate.gateway.tighter import without
+from sluicegate.gateway.tools import check_tools
+from sluicegate.gateway.upstream.model import is_remote
+from sluicegate.gateway.validation import WHOLE, Validator
+from sluicegate.plugins import (
     Answer,
     Caller,
     ContentBlocked,

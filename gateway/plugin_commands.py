@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from plugins import SLOTS, ConfigurationError, PluginError, RailProperties, SlotName
+from sluicegate.plugins import SLOTS, ConfigurationError, PluginError, RailProperties, SlotName
 
 if TYPE_CHECKING:
-    from gateway.settings import Settings
-    from plugins import Registry
-    from plugins.registry import Registered
-    from plugins.testing import Fault
+    from sluicegate.gateway.settings import Settings
+    from sluicegate.plugins import Registry
+    from sluicegate.plugins.registry import Registered
+    from sluicegate.plugins.testing import Fault
 
 
 def add_plugins(commands: Any) -> None:
@@ -67,7 +67,7 @@ def _check(parsed: argparse.Namespace) -> int:
 
 
 def _new(parsed: argparse.Namespace) -> int:
-    from plugins.scaffold import next_steps, scaffold
+    from sluicegate.plugins.scaffold import next_steps, scaffold
 
     folder = scaffold(parsed.name, parsed.slot, parsed.into)
     print(next_steps(folder, parsed.name))
@@ -75,10 +75,10 @@ def _new(parsed: argparse.Namespace) -> int:
 
 
 def _installed(config: Path | None) -> tuple[Settings, Registry, list[str]]:
-    from gateway.config import load
-    from gateway.house import built_ins
-    from gateway.telemetry import Metrics
-    from plugins import discover
+    from sluicegate.gateway.config import load
+    from sluicegate.gateway.house import built_ins
+    from sluicegate.gateway.telemetry import Metrics
+    from sluicegate.plugins import discover
 
     settings = load(config, os.environ)
     registry = built_ins(settings, Metrics())
@@ -100,7 +100,7 @@ def _chosen(registry: Registry, names: Sequence[str], complaints: Sequence[str])
 
 
 def _tried(registry: Registry, stage: Registered, settings: Settings) -> tuple[Any, list[Fault]]:
-    from plugins.testing import Fault, check_stage
+    from sluicegate.plugins.testing import Fault, check_stage
 
     try:
         built = registry.build(stage.slot, stage.name, settings.of_stage(stage.slot, stage.name))

@@ -24,8 +24,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
-from plugins import Caller, ConfigurationError, Request
-from safety import Conduct, Limits
+from sluicegate.plugins import Caller, ConfigurationError, Request
+from sluicegate.safety import Conduct, Limits
 
 DEFAULT = "default"
 PLAIN = Conduct()

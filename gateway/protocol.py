@@ -14,10 +14,10 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from gateway.corked import Corked
-from gateway.leaving import EXTENSION, Leaving
-from gateway.names import TARGET
-from gateway.settings import ServerSettings
+from sluicegate.gateway.corked import Corked
+from sluicegate.gateway.leaving import EXTENSION, Leaving
+from sluicegate.gateway.names import TARGET
+from sluicegate.gateway.settings import ServerSettings
 
 
 def guarded_protocol(settings: ServerSettings) -> type[HttpToolsProtocol]:

@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from plugins import Message, Request, ScreenResult, Text, texts_of, with_texts
+from sluicegate.plugins import Message, Request, ScreenResult, Text, texts_of, with_texts
 
 ACTIONS = ("pass", "redact", "block", "escalate")
 WORST = {"pass": 0, "redact": 1, "escalate": 2, "block": 3}

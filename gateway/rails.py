@@ -9,14 +9,14 @@ from collections import defaultdict
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
-from gateway.offloop import Work
-from gateway.policy import RailSlot
-from plugins import Caller, Message, OutputRail, PermissionDenied, Request, StageFailed
-from safety import Breaker, Conduct, Limits
+from sluicegate.gateway.offloop import Work
+from sluicegate.gateway.policy import RailSlot
+from sluicegate.plugins import Caller, Message, OutputRail, PermissionDenied, Request, StageFailed
+from sluicegate.safety import Breaker, Conduct, Limits
 
 if TYPE_CHECKING:
-    from gateway.exchange import Exchange
-    from gateway.moderation import Moderation
+    from sluicegate.gateway.exchange import Exchange
+    from sluicegate.gateway.moderation import Moderation
 
 log = logging.getLogger("sluicegate.rails")
 

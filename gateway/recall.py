@@ -11,8 +11,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cache import Found, Question, Recall, TieredCache, question_of
-from plugins import Answer, Caller, ConfigurationError, Generator, Piece, Request, ServedModel, TextEmbedder, Usage
+from sluicegate.cache import Found, Question, Recall, TieredCache, question_of
+from sluicegate.plugins import (
+    Answer,
+    Caller,
+    ConfigurationError,
+    Generator,
+    Piece,
+    Request,
+    ServedModel,
+    TextEmbedder,
+    Usage,
+)
 
 log = logging.getLogger("sluicegate.recall")
 

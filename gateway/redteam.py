@@ -22,7 +22,7 @@ from typing import Any
 
 import httpx
 
-from plugins import ConfigurationError
+from sluicegate.plugins import ConfigurationError
 
 HARMLESS = ("benign", "safe", "clean", "near_miss", "harmless", "0", "false")
 HARMFUL = ("attack", "unsafe", "leak", "toxic", "harmful", "1", "true")

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Literal
 
-from gateway.shape import CALL, CALLED, THINK, THOUGHT, Shape
-from plugins import Channel, GenerationFailed, Piece, TokenLogprob
+from sluicegate.gateway.shape import CALL, CALLED, THINK, THOUGHT, Shape
+from sluicegate.plugins import Channel, GenerationFailed, Piece, TokenLogprob
 
 _HEAD = re.compile(r'\s*\{"name": "([^"\\]+)", "arguments":\s*(?=\S)')
 _LONGEST_HEAD = 256

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-from gateway.exchange import Delta, Exchange
-from plugins import Answer, Channel
-from safety import Restorer, restored
+from sluicegate.gateway.exchange import Delta, Exchange
+from sluicegate.plugins import Answer, Channel
+from sluicegate.safety import Restorer, restored
 
 
 class Restoring:

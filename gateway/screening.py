@@ -10,10 +10,10 @@ from collections.abc import Coroutine, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from gateway.exchange import Exchange
-from gateway.rail_answers import applied, checked, joined, own_copy
-from gateway.spans import Note
-from plugins import (
+from sluicegate.gateway.exchange import Exchange
+from sluicegate.gateway.rail_answers import applied, checked, joined, own_copy
+from sluicegate.gateway.spans import Note
+from sluicegate.plugins import (
     Caller,
     ContentBlocked,
     InputRail,
@@ -27,7 +27,7 @@ from plugins import (
     beside_messages,
     texts_of,
 )
-from safety import BuiltIn, Conduct, is_built_in
+from sluicegate.safety import BuiltIn, Conduct, is_built_in
 
 log = logging.getLogger("sluicegate.rails")
 T = TypeVar("T")

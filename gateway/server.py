@@ -21,11 +21,11 @@ from typing import Any
 import uvicorn
 import uvloop
 
-from gateway.app import create_app
-from gateway.house import House
-from gateway.protocol import guarded_protocol, guarded_socket
-from gateway.settings import ServerSettings, Settings
-from plugins import ConfigurationError
+from sluicegate.gateway.app import create_app
+from sluicegate.gateway.house import House
+from sluicegate.gateway.protocol import guarded_protocol, guarded_socket
+from sluicegate.gateway.settings import ServerSettings, Settings
+from sluicegate.plugins import ConfigurationError
 
 log = logging.getLogger("sluicegate")
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from plugins import Constraint, Prompt, Request, RequestError, Tool
+from sluicegate.plugins import Constraint, Prompt, Request, RequestError, Tool
 
 THINK, THOUGHT, AFTER_THOUGHT = "<think>", "</think>", "\n\n"
 CALL, CALLED = "<tool_call>", "\n</tool_call>"

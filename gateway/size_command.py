@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from gateway.sizing import DEVICES, RESERVE, Fit, Need, fit, need, read_shape
-from plugins import ConfigurationError
+from sluicegate.gateway.sizing import DEVICES, RESERVE, Fit, Need, fit, need, read_shape
+from sluicegate.plugins import ConfigurationError
 
 FORMULA = f"""\
 weights = parameters x bytes;  KV per token = sum over layers of 2 x KV heads x head size x bytes (latent: rank + rope)
@@ -45,7 +45,7 @@ def _size(parsed: argparse.Namespace) -> int:
 
 def _folder(model: str) -> Path:
     if model == "bundled":
-        import engine
+        from sluicegate import engine
 
         return Path(engine.__file__).parent / "bundled"
     return Path(model)

@@ -13,26 +13,26 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from cache import Made, Question, TieredCache
-from gateway.content_stops import ContentStops
-from gateway.exchange import Delta, Exchange
-from gateway.lengths import Lengths, size_of
-from gateway.moderation import Moderation
-from gateway.offloop import Work
-from gateway.policy import Policies
-from gateway.prompts import Kitchen
-from gateway.rails import RailWatch, limits_of, settle
-from gateway.recall import Replay, hit_detail, keep, question_for, recalled, unheeded_wishes
-from gateway.regions import Regions
-from gateway.review import ReviewQueue, hold_request
-from gateway.routing.places import Places
-from gateway.screening import Screening
-from gateway.settings import PromptSettings
-from gateway.shape import Shape, shape_of
-from gateway.spans import Spans
-from gateway.upstream.model import is_remote, judged
-from gateway.validation import WHOLE, Validator
-from plugins import (
+from sluicegate.cache import Made, Question, TieredCache
+from sluicegate.gateway.content_stops import ContentStops
+from sluicegate.gateway.exchange import Delta, Exchange
+from sluicegate.gateway.lengths import Lengths, size_of
+from sluicegate.gateway.moderation import Moderation
+from sluicegate.gateway.offloop import Work
+from sluicegate.gateway.policy import Policies
+from sluicegate.gateway.prompts import Kitchen
+from sluicegate.gateway.rails import RailWatch, limits_of, settle
+from sluicegate.gateway.recall import Replay, hit_detail, keep, question_for, recalled, unheeded_wishes
+from sluicegate.gateway.regions import Regions
+from sluicegate.gateway.review import ReviewQueue, hold_request
+from sluicegate.gateway.routing.places import Places
+from sluicegate.gateway.screening import Screening
+from sluicegate.gateway.settings import PromptSettings
+from sluicegate.gateway.shape import Shape, shape_of
+from sluicegate.gateway.spans import Spans
+from sluicegate.gateway.upstream.model import is_remote, judged
+from sluicegate.gateway.validation import WHOLE, Validator
+from sluicegate.plugins import (
     Admitter,
     Assembler,
     CompiledGrammar,

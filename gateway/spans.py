@@ -13,9 +13,9 @@ from typing import Any
 
 from opentelemetry import context as otel
 
-from gateway.exchange import Exchange
-from gateway.telemetry import Asked, Content, Desk, Finished
-from plugins import Decision, Request, SlotName, SluicegateError, StageFailed, Timeline
+from sluicegate.gateway.exchange import Exchange
+from sluicegate.gateway.telemetry import Asked, Content, Desk, Finished
+from sluicegate.plugins import Decision, Request, SlotName, SluicegateError, StageFailed, Timeline
 
 log = logging.getLogger("sluicegate.pipeline")
 Capture = Callable[[Exchange], Content | None]

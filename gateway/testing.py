@@ -4,7 +4,7 @@
         assert gateway.ask("Which ticket?").text == "see [TICKET]"
 
 `with` serves on a port of its own, as clients meet it; `async with` stays in the caller's event loop (`httpx` then
-gives a stream only once it is whole). Reached by plug-ins through `plugins.testing.test_app`.
+gives a stream only once it is whole). Reached by plug-ins through `sluicegate.plugins.testing.test_app`.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from typing import Any
 import httpx
 import uvicorn
 
-from gateway.app import create_app
-from gateway.config import load
-from gateway.house import House
-from gateway.protocol import guarded_protocol, guarded_socket
-from plugins import Outcome, RegistryLike
-from plugins.testing import KeepingRecorder, ScriptedModel, Unconstrained
-from plugins.testing.doubles import MODEL, Script
+from sluicegate.gateway.app import create_app
+from sluicegate.gateway.config import load
+from sluicegate.gateway.house import House
+from sluicegate.gateway.protocol import guarded_protocol, guarded_socket
+from sluicegate.plugins import Outcome, RegistryLike
+from sluicegate.plugins.testing import KeepingRecorder, ScriptedModel, Unconstrained
+from sluicegate.plugins.testing.doubles import MODEL, Script
 
 START_LIMIT_S = 30.0
 DEFAULTS: Mapping[str, Sequence[str]] = {

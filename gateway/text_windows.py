@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from plugins import Caller, Channel, OutputRail, Request, ToolCall
-from safety import HoldbackWindow, JsonWindow, Limits, UnchangedWindow, redactor_for
+from sluicegate.plugins import Caller, Channel, OutputRail, Request, ToolCall
+from sluicegate.safety import HoldbackWindow, JsonWindow, Limits, UnchangedWindow, redactor_for
 
 
 class Windows:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from plugins import Request
+from sluicegate.plugins import Request
 
 SHORTEST = 3
 """Characters; to forbid less would forbid half of all words."""

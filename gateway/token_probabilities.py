@@ -15,8 +15,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from plugins import TokenLogprob
-from safety import Redaction
+from sluicegate.plugins import TokenLogprob
+from sluicegate.safety import Redaction
 
 CONTEXT = 64
 """Characters before an alternative that it is read with."""

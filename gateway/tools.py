@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plugins import Caller, PermissionDenied, Request
+from sluicegate.plugins import Caller, PermissionDenied, Request
 
 
 def check_tools(request: Request, caller: Caller) -> None:

@@ -10,10 +10,10 @@ from typing import Any
 
 import jsonschema_rs
 
-from gateway.tagged import complaint as tag_complaint
-from gateway.tagged import json_schemas
-from grammar import meta_schemas
-from plugins import Answer, Constraint, InvalidGrammar, Request, ToolCall
+from sluicegate.gateway.tagged import complaint as tag_complaint
+from sluicegate.gateway.tagged import json_schemas
+from sluicegate.grammar import meta_schemas
+from sluicegate.plugins import Answer, Constraint, InvalidGrammar, Request, ToolCall
 
 WHOLE = ("stop", "tool_calls")
 """How a choice ends that says all it had to say."""

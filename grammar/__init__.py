@@ -2,15 +2,21 @@
 
 from pathlib import Path as _Path
 
-from grammar.compile import compile_choices, compile_json_object, compile_json_schema, compile_regex, compile_text
-from grammar.lark import compile_lark
-from grammar.matcher import CompiledGrammar, Matcher
-from grammar.options import GrammarLimits, GrammarOptions
-from grammar.schema.metaschemas import meta_schemas
-from grammar.tags import compile_structural_tags
-from grammar.vocabulary import Vocabulary
-from plugins.compiled import forget_stale as _forget_stale
-from plugins.errors import (
+from sluicegate.grammar.compile import (
+    compile_choices,
+    compile_json_object,
+    compile_json_schema,
+    compile_regex,
+    compile_text,
+)
+from sluicegate.grammar.lark import compile_lark
+from sluicegate.grammar.matcher import CompiledGrammar, Matcher
+from sluicegate.grammar.options import GrammarLimits, GrammarOptions
+from sluicegate.grammar.schema.metaschemas import meta_schemas
+from sluicegate.grammar.tags import compile_structural_tags
+from sluicegate.grammar.vocabulary import Vocabulary
+from sluicegate.plugins.compiled import forget_stale as _forget_stale
+from sluicegate.plugins.errors import (
     GrammarError,
     GrammarLimit,
     InvalidGrammar,

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from grammar.arrays import ArrayPlan, Counting
-from grammar.guards import all_of
-from grammar.leaves import spellings
-from grammar.repeats import Repeated, last_pair
-from grammar.schema import strings
-from grammar.schema.containers import Array, Conj
-from grammar.schema.domain import few_scalars
-from grammar.schema.numbers import Numbers
+from sluicegate.grammar.arrays import ArrayPlan, Counting
+from sluicegate.grammar.guards import all_of
+from sluicegate.grammar.leaves import spellings
+from sluicegate.grammar.repeats import Repeated, last_pair
+from sluicegate.grammar.schema import strings
+from sluicegate.grammar.schema.containers import Array, Conj
+from sluicegate.grammar.schema.domain import few_scalars
+from sluicegate.grammar.schema.numbers import Numbers
 
 if TYPE_CHECKING:
-    from grammar.plans import Plans
+    from sluicegate.grammar.plans import Plans
 
 _FEW_MEMBERS = 64
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from grammar.continuations import Continuation
-from grammar.gather import Guard
-from grammar.places import Place
-from grammar.reach import Reach
-from grammar.threads import Run, Thread
-from grammar.vocabulary import Vocabulary
+from sluicegate.grammar.continuations import Continuation
+from sluicegate.grammar.gather import Guard
+from sluicegate.grammar.places import Place
+from sluicegate.grammar.reach import Reach
+from sluicegate.grammar.threads import Run, Thread
+from sluicegate.grammar.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from grammar.arrays import ArrayState
+    from sluicegate.grammar.arrays import ArrayState
 
 
 class ItemDone(Continuation):

@@ -6,22 +6,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from grammar.array_steps import ItemDone, Taken
-from grammar.continuations import Continuation
-from grammar.frames import Between, Then, closing
-from grammar.gather import Guard
-from grammar.guards import DistinctItem
-from grammar.lexemes import QUOTE, Words
-from grammar.literals import literals
-from grammar.places import HERE, Place
-from grammar.reach import Reach
-from grammar.schema.containers import Conj, Literal, conj, negated
-from grammar.threads import Choice, InLexeme, Thread
-from grammar.vocabulary import Vocabulary
+from sluicegate.grammar.array_steps import ItemDone, Taken
+from sluicegate.grammar.continuations import Continuation
+from sluicegate.grammar.frames import Between, Then, closing
+from sluicegate.grammar.gather import Guard
+from sluicegate.grammar.guards import DistinctItem
+from sluicegate.grammar.lexemes import QUOTE, Words
+from sluicegate.grammar.literals import literals
+from sluicegate.grammar.places import HERE, Place
+from sluicegate.grammar.reach import Reach
+from sluicegate.grammar.schema.containers import Conj, Literal, conj, negated
+from sluicegate.grammar.threads import Choice, InLexeme, Thread
+from sluicegate.grammar.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from grammar.schema.containers import Contains
-    from grammar.values import Values
+    from sluicegate.grammar.schema.containers import Contains
+    from sluicegate.grammar.values import Values
 
 _BRACKET, _COMMA = 0x5D, 0x2C
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-from grammar.trie import Branch, build_branches
-from grammar.vocabulary import Vocabulary
+from sluicegate.grammar.trie import Branch, build_branches
+from sluicegate.grammar.vocabulary import Vocabulary
 
 _ENDS = rb'(?:[}\]"0-9]|true|false|null|\A(?:rue|ue|e|alse|lse|se|ull|ll|l))'
 

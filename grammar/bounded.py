@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from grammar.automata.budget import Allowance, Exhausted, allowed
-from grammar.threads import InLexeme, Thread
-from plugins.errors import GrammarLimit, GrammarTooCostly
+from sluicegate.grammar.automata.budget import Allowance, Exhausted, allowed
+from sluicegate.grammar.threads import InLexeme, Thread
+from sluicegate.plugins.errors import GrammarLimit, GrammarTooCostly
 
 if TYPE_CHECKING:
-    from grammar.starts import Start
+    from sluicegate.grammar.starts import Start
 
 _NAMED = 3
 _EXHAUSTED = Exhausted()

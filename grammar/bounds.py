@@ -9,12 +9,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from grammar import kernels
-from grammar.automata import CharDfa
-from grammar.automata.lengths import Lengths
-from grammar.lexemes import DfaLexeme
-from grammar.trie import I32
-from grammar.vocabulary import Vocabulary
+from sluicegate.grammar import kernels
+from sluicegate.grammar.automata import CharDfa
+from sluicegate.grammar.automata.lengths import Lengths
+from sluicegate.grammar.lexemes import DfaLexeme
+from sluicegate.grammar.trie import I32
+from sluicegate.grammar.vocabulary import Vocabulary
 
 LONGEST = 256
 """No token of the vocabularies we know has more characters; counts beyond are told apart all the same, only slower."""

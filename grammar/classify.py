@@ -12,16 +12,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from grammar import kernels
-from grammar.automata.budget import look, tick
-from grammar.gather import join
-from grammar.lexemes import BACKSLASH, DfaLexeme, State, Words
-from grammar.literals import Literals
-from grammar.seams import Ending
-from grammar.slices import Slice, taken
-from grammar.steady import walk
-from grammar.trie import I32, Branch, build_branches
-from grammar.vocabulary import Vocabulary
+from sluicegate.grammar import kernels
+from sluicegate.grammar.automata.budget import look, tick
+from sluicegate.grammar.gather import join
+from sluicegate.grammar.lexemes import BACKSLASH, DfaLexeme, State, Words
+from sluicegate.grammar.literals import Literals
+from sluicegate.grammar.seams import Ending
+from sluicegate.grammar.slices import Slice, taken
+from sluicegate.grammar.steady import walk
+from sluicegate.grammar.trie import I32, Branch, build_branches
+from sluicegate.grammar.vocabulary import Vocabulary
 
 MAX_BRANCHES = 4_000
 """Classified subtrees of small tries kept per lexeme."""

@@ -6,22 +6,22 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from grammar import leaves
-from grammar.automata import CharDfa, utf8
-from grammar.automata.budget import within
-from grammar.blocked.watch import Screens
-from grammar.lexemes import DfaLexeme
-from grammar.matcher import CompiledGrammar
-from grammar.options import GrammarOptions
-from grammar.schema.closed import closed
-from grammar.schema.containers import Conj, Term
-from grammar.schema.document import Document
-from grammar.schema.keywords import Survey
-from grammar.tape import PlainTape
-from grammar.threads import AT_END, End, InLexeme, Thread
-from grammar.values import Values
-from grammar.vocabulary import Vocabulary
-from plugins.errors import GrammarLimit, InvalidGrammar, Unsatisfiable
+from sluicegate.grammar import leaves
+from sluicegate.grammar.automata import CharDfa, utf8
+from sluicegate.grammar.automata.budget import within
+from sluicegate.grammar.blocked.watch import Screens
+from sluicegate.grammar.lexemes import DfaLexeme
+from sluicegate.grammar.matcher import CompiledGrammar
+from sluicegate.grammar.options import GrammarOptions
+from sluicegate.grammar.schema.closed import closed
+from sluicegate.grammar.schema.containers import Conj, Term
+from sluicegate.grammar.schema.document import Document
+from sluicegate.grammar.schema.keywords import Survey
+from sluicegate.grammar.tape import PlainTape
+from sluicegate.grammar.threads import AT_END, End, InLexeme, Thread
+from sluicegate.grammar.values import Values
+from sluicegate.grammar.vocabulary import Vocabulary
+from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar, Unsatisfiable
 
 _READINGS = 256
 

@@ -7,16 +7,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from grammar.continuations import Continuation
-from grammar.frames import Between
-from grammar.gather import Gather, Guard, join
-from grammar.lexemes import QUOTE
-from grammar.starts import Start
-from grammar.tape import Tape
-from grammar.threads import AT_END, Choice, InLexeme, Run, Thread
-from grammar.trie import I32, Branch
-from grammar.vocabulary import Vocabulary
-from plugins.errors import GrammarLimit
+from sluicegate.grammar.continuations import Continuation
+from sluicegate.grammar.frames import Between
+from sluicegate.grammar.gather import Gather, Guard, join
+from sluicegate.grammar.lexemes import QUOTE
+from sluicegate.grammar.starts import Start
+from sluicegate.grammar.tape import Tape
+from sluicegate.grammar.threads import AT_END, Choice, InLexeme, Run, Thread
+from sluicegate.grammar.trie import I32, Branch
+from sluicegate.grammar.vocabulary import Vocabulary
+from sluicegate.plugins.errors import GrammarLimit
 
 _KEPT = 4_000
 """Configurations per grammar before it starts afresh; each holds a mask of a few hundred words beside a shared row."""

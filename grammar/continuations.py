@@ -6,14 +6,14 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from grammar import reach
-from grammar.gather import Guard
-from grammar.places import Place
-from grammar.reach import Reach
-from grammar.vocabulary import Vocabulary
+from sluicegate.grammar import reach
+from sluicegate.grammar.gather import Guard
+from sluicegate.grammar.places import Place
+from sluicegate.grammar.reach import Reach
+from sluicegate.grammar.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from grammar.threads import Run, Thread
+    from sluicegate.grammar.threads import Run, Thread
 
 
 class Continuation:

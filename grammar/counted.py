@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from grammar import kernels
-from grammar.automata import CharDfa
-from grammar.bounds import LONGEST, Bounds, Count
-from grammar.classify import RootClass, at_root, keep
-from grammar.gather import join
-from grammar.lexemes import QUOTE, DfaLexeme
-from grammar.seams import Ending
-from grammar.trie import I32
-from grammar.vocabulary import Vocabulary
+from sluicegate.grammar import kernels
+from sluicegate.grammar.automata import CharDfa
+from sluicegate.grammar.bounds import LONGEST, Bounds, Count
+from sluicegate.grammar.classify import RootClass, at_root, keep
+from sluicegate.grammar.gather import join
+from sluicegate.grammar.lexemes import QUOTE, DfaLexeme
+from sluicegate.grammar.seams import Ending
+from sluicegate.grammar.trie import I32
+from sluicegate.grammar.vocabulary import Vocabulary
 
 _NONE = np.empty(0, np.int32)
 _ONE_BY_ONE = 200

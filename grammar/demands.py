@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from grammar.automata.budget import look
-from grammar.schema.containers import Conj, Object, Some, conj, negated
-from grammar.schema.strings import StringSet
-from plugins.errors import GrammarLimit
+from sluicegate.grammar.automata.budget import look
+from sluicegate.grammar.schema.containers import Conj, Object, Some, conj, negated
+from sluicegate.grammar.schema.strings import StringSet
+from sluicegate.plugins.errors import GrammarLimit
 
 if TYPE_CHECKING:
-    from grammar.object_plans import ObjectPlan
+    from sluicegate.grammar.object_plans import ObjectPlan
 
 Claims = tuple[tuple[int, Conj], ...]
 """Ways to give a name: bit set of the demands that are met, and what its value satisfies."""

@@ -6,13 +6,13 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from itertools import accumulate, chain
 
-from grammar.config import Config, Configs
-from grammar.frames import Between
-from grammar.literals import Literals
-from grammar.starts import Start
-from grammar.tape import Tape
-from grammar.threads import Choice, InLexeme, Thread
-from grammar.vocabulary import Vocabulary
+from sluicegate.grammar.config import Config, Configs
+from sluicegate.grammar.frames import Between
+from sluicegate.grammar.literals import Literals
+from sluicegate.grammar.starts import Start
+from sluicegate.grammar.tape import Tape
+from sluicegate.grammar.threads import Choice, InLexeme, Thread
+from sluicegate.grammar.vocabulary import Vocabulary
 
 _MOST_BYTES = 256
 _MOST_TEXT = 20_000

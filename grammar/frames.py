@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 
-from grammar.automata import CharDfa, utf8
-from grammar.continuations import Continuation
-from grammar.gather import Gather, Guard
-from grammar.guards import all_of
-from grammar.lexemes import DfaLexeme
-from grammar.options import GrammarOptions
-from grammar.places import Place, Places
-from grammar.reach import OVER, Reach, after_byte, behind, joined, of_scalar, of_threads, outside, under
-from grammar.threads import Choice, InLexeme, Run, Thread
-from grammar.trie import Branch
-from grammar.vocabulary import Vocabulary
-from plugins.errors import InvalidGrammar
+from sluicegate.grammar.automata import CharDfa, utf8
+from sluicegate.grammar.continuations import Continuation
+from sluicegate.grammar.gather import Gather, Guard
+from sluicegate.grammar.guards import all_of
+from sluicegate.grammar.lexemes import DfaLexeme
+from sluicegate.grammar.options import GrammarOptions
+from sluicegate.grammar.places import Place, Places
+from sluicegate.grammar.reach import OVER, Reach, after_byte, behind, joined, of_scalar, of_threads, outside, under
+from sluicegate.grammar.threads import Choice, InLexeme, Run, Thread
+from sluicegate.grammar.trie import Branch
+from sluicegate.grammar.vocabulary import Vocabulary
+from sluicegate.plugins.errors import InvalidGrammar
 
 # Where pretty-printers break lines. Both ends are bounded so that a weak model cannot spin on blanks.
 _FLEXIBLE_BLOCK = r" |\r?\n(?: {0,64}|\t{1,32})"

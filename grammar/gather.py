@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from grammar.trie import I32
+from sluicegate.grammar.trie import I32
 
 if TYPE_CHECKING:
-    from grammar.reach import Reach
-    from grammar.seams import Ways
-    from grammar.tape import Tape
-    from grammar.vocabulary import Vocabulary
+    from sluicegate.grammar.reach import Reach
+    from sluicegate.grammar.seams import Ways
+    from sluicegate.grammar.tape import Tape
+    from sluicegate.grammar.vocabulary import Vocabulary
 
 _NONE = np.empty(0, np.int32)
 

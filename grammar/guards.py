@@ -7,8 +7,8 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-from grammar.gather import Guard
-from grammar.tape import Tape
+from sluicegate.grammar.gather import Guard
+from sluicegate.grammar.tape import Tape
 
 _REMEMBERED = 64
 

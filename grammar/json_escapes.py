@@ -8,8 +8,8 @@ from itertools import product
 
 import numpy as np
 
-from grammar.literals import escapes_of
-from grammar.trie import I32, Branch, build_branches
+from sluicegate.grammar.literals import escapes_of
+from sluicegate.grammar.trie import I32, Branch, build_branches
 
 QUOTE, BACKSLASH = b'"', b"\\"
 _NO_IDS = np.empty(0, np.int32)

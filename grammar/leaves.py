@@ -5,17 +5,17 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import lru_cache
 
-from grammar.automata import ByteDfa, CharDfa, byte_intersection, string_body, utf8
-from grammar.automata.budget import look
-from grammar.classify import at_root
-from grammar.counted import Counted
-from grammar.lexemes import DfaLexeme, Lexeme, Words
-from grammar.literals import literals
-from grammar.schema import numbers, strings
-from grammar.schema.numbers import Numbers, NumberSet
-from grammar.schema.strings import Strings, StringSet
-from grammar.vocabulary import Vocabulary
-from plugins.errors import GrammarLimit
+from sluicegate.grammar.automata import ByteDfa, CharDfa, byte_intersection, string_body, utf8
+from sluicegate.grammar.automata.budget import look
+from sluicegate.grammar.classify import at_root
+from sluicegate.grammar.counted import Counted
+from sluicegate.grammar.lexemes import DfaLexeme, Lexeme, Words
+from sluicegate.grammar.literals import literals
+from sluicegate.grammar.schema import numbers, strings
+from sluicegate.grammar.schema.numbers import Numbers, NumberSet
+from sluicegate.grammar.schema.strings import Strings, StringSet
+from sluicegate.grammar.vocabulary import Vocabulary
+from sluicegate.plugins.errors import GrammarLimit
 
 _LOOK_EVERY = 64
 """Constants between two looks at the clock."""

@@ -12,9 +12,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from grammar.automata import Body, ByteDfa, residual_digests
-from grammar.automata.budget import look
-from grammar.trie import I32
+from sluicegate.grammar.automata import Body, ByteDfa, residual_digests
+from sluicegate.grammar.automata.budget import look
+from sluicegate.grammar.trie import I32
 
 QUOTE = 0x22
 BACKSLASH = 0x5C

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from grammar.lexemes import BACKSLASH, QUOTE, SortedWords
+from sluicegate.grammar.lexemes import BACKSLASH, QUOTE, SortedWords
 
 _SHORT = {'"': b'"', "\\": b"\\", "/": b"/", "\b": b"b", "\f": b"f", "\n": b"n", "\r": b"r", "\t": b"t"}
 _HEX = b"0123456789abcdefABCDEF"

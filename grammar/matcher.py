@@ -10,20 +10,20 @@ from typing import Any
 
 import numpy as np
 
-from grammar import kernels
-from grammar.automata.budget import tick
-from grammar.blocked.watch import Screens, Watch
-from grammar.bounded import Bounds, bounded
-from grammar.completion import Completion, shortest_completion
-from grammar.completion.costs import Costs
-from grammar.config import Config, Configs, Doubt, Mask
-from grammar.forced import canonical_tokens, forced_text
-from grammar.tape import Place, Tape
-from grammar.threads import Thread
-from grammar.trie import I32, Branch
-from grammar.vocabulary import Vocabulary
-from plugins.contract import Mask as Row
-from plugins.errors import GrammarTooCostly, TokenRejected, Unsatisfiable
+from sluicegate.grammar import kernels
+from sluicegate.grammar.automata.budget import tick
+from sluicegate.grammar.blocked.watch import Screens, Watch
+from sluicegate.grammar.bounded import Bounds, bounded
+from sluicegate.grammar.completion import Completion, shortest_completion
+from sluicegate.grammar.completion.costs import Costs
+from sluicegate.grammar.config import Config, Configs, Doubt, Mask
+from sluicegate.grammar.forced import canonical_tokens, forced_text
+from sluicegate.grammar.tape import Place, Tape
+from sluicegate.grammar.threads import Thread
+from sluicegate.grammar.trie import I32, Branch
+from sluicegate.grammar.vocabulary import Vocabulary
+from sluicegate.plugins.contract import Mask as Row
+from sluicegate.plugins.errors import GrammarTooCostly, TokenRejected, Unsatisfiable
 
 _USUAL = Bounds()
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from grammar.schema.containers import Conj, Fact, Object, Term, conj
-from grammar.schema.strings import StringSet
+from sluicegate.grammar.schema.containers import Conj, Fact, Object, Term, conj
+from sluicegate.grammar.schema.strings import StringSet
 
 _PLAIN = frozenset(
     {"type", "properties", "additionalProperties", "items", "title", "description", "default", "examples"}

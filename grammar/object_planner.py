@@ -7,21 +7,21 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from grammar.automata.budget import look
-from grammar.blocked.sets import unblocked
-from grammar.demands import Claims, TooMany, claims_of, names_of, skipped
-from grammar.leaves import string_lexemes
-from grammar.lexemes import Lexeme
-from grammar.members import member_terms
-from grammar.object_plans import ObjectPlan, ordered_names
-from grammar.schema import strings
-from grammar.schema.containers import Conj, Object
-from grammar.schema.meaning import is_empty
-from grammar.schema.strings import Strings, StringSet
-from plugins.errors import GrammarLimit, InvalidGrammar
+from sluicegate.grammar.automata.budget import look
+from sluicegate.grammar.blocked.sets import unblocked
+from sluicegate.grammar.demands import Claims, TooMany, claims_of, names_of, skipped
+from sluicegate.grammar.leaves import string_lexemes
+from sluicegate.grammar.lexemes import Lexeme
+from sluicegate.grammar.members import member_terms
+from sluicegate.grammar.object_plans import ObjectPlan, ordered_names
+from sluicegate.grammar.schema import strings
+from sluicegate.grammar.schema.containers import Conj, Object
+from sluicegate.grammar.schema.meaning import is_empty
+from sluicegate.grammar.schema.strings import Strings, StringSet
+from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar
 
 if TYPE_CHECKING:
-    from grammar.plans import Plans
+    from sluicegate.grammar.plans import Plans
 
 _PATTERNS = 40
 _CLASSES = 2**6

@@ -6,16 +6,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 
-from grammar.demands import Claims, Ends
-from grammar.gather import Guard
-from grammar.guards import DistinctKey
-from grammar.lexemes import Lexeme
-from grammar.literals import plain, sorted_spellings
-from grammar.places import Places
-from grammar.reach import of_word
-from grammar.schema import strings
-from grammar.schema.containers import Conj
-from grammar.schema.strings import Strings
+from sluicegate.grammar.demands import Claims, Ends
+from sluicegate.grammar.gather import Guard
+from sluicegate.grammar.guards import DistinctKey
+from sluicegate.grammar.lexemes import Lexeme
+from sluicegate.grammar.literals import plain, sorted_spellings
+from sluicegate.grammar.places import Places
+from sluicegate.grammar.reach import of_word
+from sluicegate.grammar.schema import strings
+from sluicegate.grammar.schema.containers import Conj
+from sluicegate.grammar.schema.strings import Strings
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from grammar.continuations import Continuation
-from grammar.frames import Then
-from grammar.places import Place
-from grammar.reach import Reach
-from grammar.schema import strings
-from grammar.schema.containers import Conj
-from grammar.threads import Choice, Run, Thread
-from grammar.vocabulary import Vocabulary
+from sluicegate.grammar.continuations import Continuation
+from sluicegate.grammar.frames import Then
+from sluicegate.grammar.places import Place
+from sluicegate.grammar.reach import Reach
+from sluicegate.grammar.schema import strings
+from sluicegate.grammar.schema.containers import Conj
+from sluicegate.grammar.threads import Choice, Run, Thread
+from sluicegate.grammar.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from grammar.objects import ObjectState
+    from sluicegate.grammar.objects import ObjectState
 
 _COLON = 0x3A
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from grammar.continuations import Continuation
-from grammar.frames import Between, Then, closing
-from grammar.leaves import string_lexemes
-from grammar.lexemes import QUOTE, Lexeme
-from grammar.literals import Literals
-from grammar.object_plans import ObjectPlan
-from grammar.object_steps import Entry, Free, MemberDone, Named, Names
-from grammar.places import HERE, Place, Places
-from grammar.reach import Reach, of_scalar
-from grammar.schema.containers import Conj
-from grammar.threads import Choice, InLexeme, Thread
-from grammar.vocabulary import Vocabulary
+from sluicegate.grammar.continuations import Continuation
+from sluicegate.grammar.frames import Between, Then, closing
+from sluicegate.grammar.leaves import string_lexemes
+from sluicegate.grammar.lexemes import QUOTE, Lexeme
+from sluicegate.grammar.literals import Literals
+from sluicegate.grammar.object_plans import ObjectPlan
+from sluicegate.grammar.object_steps import Entry, Free, MemberDone, Named, Names
+from sluicegate.grammar.places import HERE, Place, Places
+from sluicegate.grammar.reach import Reach, of_scalar
+from sluicegate.grammar.schema.containers import Conj
+from sluicegate.grammar.threads import Choice, InLexeme, Thread
+from sluicegate.grammar.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from grammar.values import Values
+    from sluicegate.grammar.values import Values
 
 _BRACE, _COMMA = 0x7D, 0x2C
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-from grammar.blocked.blocklist import Blocklist, blocklist
-from plugins.errors import InvalidGrammar
+from sluicegate.grammar.blocked.blocklist import Blocklist, blocklist
+from sluicegate.plugins.errors import InvalidGrammar
 
 PropertyOrder = Literal["schema", "required_first", "any"]
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from grammar.lexemes import QUOTE
-from grammar.trie import Branch
+from sluicegate.grammar.lexemes import QUOTE
+from sluicegate.grammar.trie import Branch
 
 HERE = 1
 _LEXEME = re.compile(

@@ -7,25 +7,25 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
-from grammar import array_planner
-from grammar.arrays import ArrayPlan, Counting
-from grammar.automata.budget import look
-from grammar.blocked.sets import unblocked
-from grammar.gather import Guard
-from grammar.guards import Checked, all_of
-from grammar.leaves import number_lexemes
-from grammar.members import member_terms, surely_has_value
-from grammar.object_planner import ObjectPlanner
-from grammar.object_plans import ObjectPlan
-from grammar.options import GrammarOptions
-from grammar.schema import strings
-from grammar.schema.checks import Checks
-from grammar.schema.constants import json_text
-from grammar.schema.containers import Array, Conj, Fact, Literal, Object, Term
-from grammar.schema.document import Document
-from grammar.schema.domain import Domain
-from grammar.schema.meaning import Circular, Meaning
-from plugins.errors import GrammarLimit, InvalidGrammar
+from sluicegate.grammar import array_planner
+from sluicegate.grammar.arrays import ArrayPlan, Counting
+from sluicegate.grammar.automata.budget import look
+from sluicegate.grammar.blocked.sets import unblocked
+from sluicegate.grammar.gather import Guard
+from sluicegate.grammar.guards import Checked, all_of
+from sluicegate.grammar.leaves import number_lexemes
+from sluicegate.grammar.members import member_terms, surely_has_value
+from sluicegate.grammar.object_planner import ObjectPlanner
+from sluicegate.grammar.object_plans import ObjectPlan
+from sluicegate.grammar.options import GrammarOptions
+from sluicegate.grammar.schema import strings
+from sluicegate.grammar.schema.checks import Checks
+from sluicegate.grammar.schema.constants import json_text
+from sluicegate.grammar.schema.containers import Array, Conj, Fact, Literal, Object, Term
+from sluicegate.grammar.schema.document import Document
+from sluicegate.grammar.schema.domain import Domain
+from sluicegate.grammar.schema.meaning import Circular, Meaning
+from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar
 
 _UNKNOWN: Any = object()
 _DEEP = 30

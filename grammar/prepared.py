@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from grammar import classify
-from grammar.classify import RootClass
-from grammar.disk import Arrays, Folder
-from grammar.seams import Ending
-from grammar.slices import Slice, alphabets
-from grammar.trie import I32, FlatTrie
-from grammar.vocabulary import Vocabulary
+from sluicegate.grammar import classify
+from sluicegate.grammar.classify import RootClass
+from sluicegate.grammar.disk import Arrays, Folder
+from sluicegate.grammar.seams import Ending
+from sluicegate.grammar.slices import Slice, alphabets
+from sluicegate.grammar.trie import I32, FlatTrie
+from sluicegate.grammar.vocabulary import Vocabulary
 
 log = logging.getLogger("sluicegate.grammar")
 CLASSES_BYTES = 32 << 20

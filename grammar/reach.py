@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from grammar import kernels
-from grammar.automata.budget import tick
-from grammar.counted import Counted
-from grammar.gather import Gather, Guard
-from grammar.lexemes import BACKSLASH, QUOTE, DfaLexeme
-from grammar.literals import Literals
-from grammar.places import HERE, Place, Places, bits_of, numbers
+from sluicegate.grammar import kernels
+from sluicegate.grammar.automata.budget import tick
+from sluicegate.grammar.counted import Counted
+from sluicegate.grammar.gather import Gather, Guard
+from sluicegate.grammar.lexemes import BACKSLASH, QUOTE, DfaLexeme
+from sluicegate.grammar.literals import Literals
+from sluicegate.grammar.places import HERE, Place, Places, bits_of, numbers
 
 if TYPE_CHECKING:
-    from grammar.continuations import Continuation
-    from grammar.threads import Thread
-    from grammar.vocabulary import Vocabulary
+    from sluicegate.grammar.continuations import Continuation
+    from sluicegate.grammar.threads import Thread
+    from sluicegate.grammar.vocabulary import Vocabulary
 
 Doubtful = tuple[tuple[Guard, ...], bool, int, int]
 """(guards, do they guard the string told of, `read` and `ends` if all of them agree)."""

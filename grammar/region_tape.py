@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grammar.tape import Tape
+from sluicegate.grammar.tape import Tape
 
 _OFF = 3
 

@@ -9,20 +9,20 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from grammar.array_steps import ItemDone
-from grammar.arrays import ArrayPlan, ArrayState
-from grammar.guards import canonical
-from grammar.places import Place
-from grammar.reach import Reach, of_threads
-from grammar.schema.constants import json_text
-from grammar.schema.containers import Conj, Literal, conj
-from grammar.threads import Run, Thread
-from grammar.vocabulary import Vocabulary
+from sluicegate.grammar.array_steps import ItemDone
+from sluicegate.grammar.arrays import ArrayPlan, ArrayState
+from sluicegate.grammar.guards import canonical
+from sluicegate.grammar.places import Place
+from sluicegate.grammar.reach import Reach, of_threads
+from sluicegate.grammar.schema.constants import json_text
+from sluicegate.grammar.schema.containers import Conj, Literal, conj
+from sluicegate.grammar.threads import Run, Thread
+from sluicegate.grammar.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from grammar.tape import Tape
+    from sluicegate.grammar.tape import Tape
 
 ALWAYS = 1 << 30
 _MET = 1

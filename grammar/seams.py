@@ -7,8 +7,8 @@ import threading
 
 import numpy as np
 
-from grammar import kernels
-from grammar.trie import I32
+from sluicegate.grammar import kernels
+from sluicegate.grammar.trie import I32
 
 _STRING = rb'"(?:[^"\\\x00-\x1f]|\\.)*+'
 _LEXEMES = re.compile(

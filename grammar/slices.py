@@ -14,11 +14,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from grammar import kernels
-from grammar.automata import CharDfa, utf8
-from grammar.lexemes import DfaLexeme
-from grammar.steady import BEYOND, BLANKS, kinds_of, takes_below
-from grammar.trie import I32, FlatTrie, build_flat
+from sluicegate.grammar import kernels
+from sluicegate.grammar.automata import CharDfa, utf8
+from sluicegate.grammar.lexemes import DfaLexeme
+from sluicegate.grammar.steady import BEYOND, BLANKS, kinds_of, takes_below
+from sluicegate.grammar.trie import I32, FlatTrie, build_flat
 
 _MOST_PAIRS = 200
 _LONGEST = 32

@@ -7,7 +7,7 @@ import re
 from functools import cache
 from typing import Any
 
-from plugins.errors import InvalidGrammar
+from sluicegate.plugins.errors import InvalidGrammar
 
 _BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 

@@ -12,18 +12,24 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from grammar.automata.budget import Allowance, allowed
-from grammar.compile import compile_choices, compile_json_object, compile_json_schema, compile_regex, compile_text
-from grammar.disk import MOST_BYTES, Folder, default_folder
-from grammar.lark import compile_lark
-from grammar.matcher import CompiledGrammar
-from grammar.options import GrammarOptions
-from grammar.tags import compile_structural_tags
-from grammar.turns import Abandoned, Piece, Turns
-from grammar.vocabularies import Vocabularies
-from grammar.vocabulary import Vocabulary
-from plugins.contract import Constraint, RegistryLike, ServedModel
-from plugins.errors import GrammarLimit, InvalidGrammar
+from sluicegate.grammar.automata.budget import Allowance, allowed
+from sluicegate.grammar.compile import (
+    compile_choices,
+    compile_json_object,
+    compile_json_schema,
+    compile_regex,
+    compile_text,
+)
+from sluicegate.grammar.disk import MOST_BYTES, Folder, default_folder
+from sluicegate.grammar.lark import compile_lark
+from sluicegate.grammar.matcher import CompiledGrammar
+from sluicegate.grammar.options import GrammarOptions
+from sluicegate.grammar.tags import compile_structural_tags
+from sluicegate.grammar.turns import Abandoned, Piece, Turns
+from sluicegate.grammar.vocabularies import Vocabularies
+from sluicegate.grammar.vocabulary import Vocabulary
+from sluicegate.plugins.contract import Constraint, RegistryLike, ServedModel
+from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar
 
 _SETTINGS = ("threads", "cache_entries", "cache_dir", "cache_bytes", "options", "blocklist", "blocklist_patterns")
 

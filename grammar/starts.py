@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Protocol
 
-from grammar import reach
-from grammar.automata.budget import tick
-from grammar.continuations import Continuation, Many
-from grammar.gather import Gather
-from grammar.lexemes import Lexeme
-from grammar.places import Place
-from grammar.reach import Reach
-from grammar.threads import AT_END, InLexeme, Run, Thread
-from grammar.trie import Branch
-from grammar.vocabulary import Vocabulary
+from sluicegate.grammar import reach
+from sluicegate.grammar.automata.budget import tick
+from sluicegate.grammar.continuations import Continuation, Many
+from sluicegate.grammar.gather import Gather
+from sluicegate.grammar.lexemes import Lexeme
+from sluicegate.grammar.places import Place
+from sluicegate.grammar.reach import Reach
+from sluicegate.grammar.threads import AT_END, InLexeme, Run, Thread
+from sluicegate.grammar.trie import Branch
+from sluicegate.grammar.vocabulary import Vocabulary
 
 
 class Start:

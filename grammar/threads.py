@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from grammar import classify, reach
-from grammar.automata.budget import look, tick
-from grammar.continuations import Continuation
-from grammar.gather import Gather, Guard
-from grammar.lexemes import QUOTE, Lexeme, State
-from grammar.places import Place
-from grammar.reach import Reach
-from grammar.tape import Tape
-from grammar.trie import Branch
-from grammar.vocabulary import Vocabulary
+from sluicegate.grammar import classify, reach
+from sluicegate.grammar.automata.budget import look, tick
+from sluicegate.grammar.continuations import Continuation
+from sluicegate.grammar.gather import Gather, Guard
+from sluicegate.grammar.lexemes import QUOTE, Lexeme, State
+from sluicegate.grammar.places import Place
+from sluicegate.grammar.reach import Reach
+from sluicegate.grammar.tape import Tape
+from sluicegate.grammar.trie import Branch
+from sluicegate.grammar.vocabulary import Vocabulary
 
 
 class Run:

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from grammar.automata.budget import tick
-from grammar.steady import describe
+from sluicegate.grammar.automata.budget import tick
+from sluicegate.grammar.steady import describe
 
 I32 = npt.NDArray[np.int32]
 U8 = npt.NDArray[np.uint8]

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from plugins.errors import RateLimited
+from sluicegate.plugins.errors import RateLimited
 
 WAITING = 64
 """Pieces of one tenant that may wait; further ones are refused."""

@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
-from grammar.arrays import ArrayPlan, ArrayState, Used
-from grammar.continuations import Continuation, Many
-from grammar.frames import Layout
-from grammar.leaves import number_lexemes, string_lexemes, word_lexeme
-from grammar.lexemes import QUOTE, Lexeme
-from grammar.object_plans import ObjectPlan
-from grammar.objects import ObjectState
-from grammar.options import GrammarOptions
-from grammar.places import HERE, Place, Places
-from grammar.plans import Plans
-from grammar.reach import Reach, after_byte, joined, of_scalar, of_threads
-from grammar.repeats import state_of
-from grammar.schema.containers import Conj
-from grammar.schema.document import Document
-from grammar.schema.domain import Domain
-from grammar.starts import Hole, Start
-from grammar.threads import Choice, InLexeme, Thread
-from grammar.vocabulary import Vocabulary
+from sluicegate.grammar.arrays import ArrayPlan, ArrayState, Used
+from sluicegate.grammar.continuations import Continuation, Many
+from sluicegate.grammar.frames import Layout
+from sluicegate.grammar.leaves import number_lexemes, string_lexemes, word_lexeme
+from sluicegate.grammar.lexemes import QUOTE, Lexeme
+from sluicegate.grammar.object_plans import ObjectPlan
+from sluicegate.grammar.objects import ObjectState
+from sluicegate.grammar.options import GrammarOptions
+from sluicegate.grammar.places import HERE, Place, Places
+from sluicegate.grammar.plans import Plans
+from sluicegate.grammar.reach import Reach, after_byte, joined, of_scalar, of_threads
+from sluicegate.grammar.repeats import state_of
+from sluicegate.grammar.schema.containers import Conj
+from sluicegate.grammar.schema.document import Document
+from sluicegate.grammar.schema.domain import Domain
+from sluicegate.grammar.starts import Hole, Start
+from sluicegate.grammar.threads import Choice, InLexeme, Thread
+from sluicegate.grammar.vocabulary import Vocabulary
 
 _State = TypeVar("_State", ObjectState, ArrayState, Start, Many)
 _STATES = 20_000

@@ -7,10 +7,10 @@ import threading
 import time
 from typing import NamedTuple
 
-from grammar import kernels, leaves, prepared
-from grammar.disk import Folder
-from grammar.vocabulary import Vocabulary
-from plugins.contract import ServedModel
+from sluicegate.grammar import kernels, leaves, prepared
+from sluicegate.grammar.disk import Folder
+from sluicegate.grammar.vocabulary import Vocabulary
+from sluicegate.plugins.contract import ServedModel
 
 log = logging.getLogger("sluicegate.grammar")
 

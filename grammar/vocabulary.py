@@ -13,16 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from grammar import kernels, steady
-from grammar.automata import bodies
-from grammar.json_escapes import BACKSLASH, QUOTE, Escapes
-from grammar.places import Places
-from grammar.remembered import Remembered
-from grammar.seams import Ending, Scratch, Ways, plausible
-from grammar.slices import Slice, make_slices
-from grammar.spelling import token_bytes
-from grammar.trie import I32, FlatTrie, build_flat
-from plugins.errors import InvalidGrammar
+from sluicegate.grammar import kernels, steady
+from sluicegate.grammar.automata import bodies
+from sluicegate.grammar.json_escapes import BACKSLASH, QUOTE, Escapes
+from sluicegate.grammar.places import Places
+from sluicegate.grammar.remembered import Remembered
+from sluicegate.grammar.seams import Ending, Scratch, Ways, plausible
+from sluicegate.grammar.slices import Slice, make_slices
+from sluicegate.grammar.spelling import token_bytes
+from sluicegate.grammar.trie import I32, FlatTrie, build_flat
+from sluicegate.plugins.errors import InvalidGrammar
 
 _SEAMS = re.compile(rb'(?:(?<=")(?=[ \t\r\n:,}\]])|(?<=[0-9el])(?=[ \t\r\n,}\]])|(?<=[ \t\r\n])(?=[^ \t\r\n]))')
 _CLOSING = re.compile(rb'((?:[^"\\]|\\.)*")', re.DOTALL)

@@ -1,6 +1,6 @@
 """The contract between the gateway and its stages; a plug-in imports this package and nothing else of ours."""
 
-from plugins.contract import (
+from sluicegate.plugins.contract import (
     API_VERSION,
     CHANNELS,
     SLOTS,
@@ -68,7 +68,7 @@ from plugins.contract import (
     texts_of,
     with_texts,
 )
-from plugins.errors import (
+from sluicegate.plugins.errors import (
     AuthenticationError,
     BooksUnavailable,
     ConfigurationError,
@@ -100,8 +100,8 @@ from plugins.errors import (
     UnsupportedMediaType,
     UpstreamFailed,
 )
-from plugins.registry import Registry, discover
-from plugins.timeline import Timeline, TokenStep
+from sluicegate.plugins.registry import Registry, discover
+from sluicegate.plugins.timeline import Timeline, TokenStep
 
 __all__ = [
     "API_VERSION",

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from plugins.contract import API_VERSION, SLOTS, SlotName, StageFactory
-from plugins.errors import ConfigurationError, PluginError
+from sluicegate.plugins.contract import API_VERSION, SLOTS, SlotName, StageFactory
+from sluicegate.plugins.errors import ConfigurationError, PluginError
 
 GROUP = "sluicegate.plugins"
 METHODS: Mapping[SlotName, Mapping[str, tuple[str, ...]]] = {

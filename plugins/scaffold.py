@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 from string import Template
 
-from plugins.contract import API_VERSION, SLOTS, SlotName
-from plugins.errors import ConfigurationError
-from plugins.skeletons import SKELETONS, Skeleton
+from sluicegate.plugins.contract import API_VERSION, SLOTS, SlotName
+from sluicegate.plugins.errors import ConfigurationError
+from sluicegate.plugins.skeletons import SKELETONS, Skeleton
 
 LINE = 120
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
@@ -75,7 +75,7 @@ from __future__ import annotations
 
 from $module import $Class, register
 
-from plugins.testing import $contract, test_app
+from sluicegate.plugins.testing import $contract, test_app
 
 
 class Test$Class($contract):
@@ -97,7 +97,7 @@ from __future__ import annotations
 
 from $module import $Class
 
-from plugins.testing import $doubles
+from sluicegate.plugins.testing import $doubles
 
 
 def test_it_keeps_the_contract_of_its_slot() -> None:
@@ -167,9 +167,9 @@ def _words(name: str, slot: SlotName, skeleton: Skeleton) -> dict[str, str]:
 def _imports(skeleton: Skeleton) -> str:
     counter = "from collections import Counter\n" if "Counter" in skeleton.body else ""
     names = sorted({*skeleton.imports, "RegistryLike"})
-    ours = f"from plugins import {', '.join(names)}"
+    ours = f"from sluicegate.plugins import {', '.join(names)}"
     if len(ours) > LINE:
-        ours = "from plugins import (\n" + "".join(f"    {name},\n" for name in names) + ")"
+        ours = "from sluicegate.plugins import (\n" + "".join(f"    {name},\n" for name in names) + ")"
     return f"{counter}from collections.abc import Mapping\nfrom typing import Any\n\n{ours}"
 
 

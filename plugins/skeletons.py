@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from plugins.contract import SlotName
+from sluicegate.plugins.contract import SlotName
 
 
 @dataclass(frozen=True, slots=True)
 class Skeleton:
     """`imports`: names of `plugins` that the stage uses. `made`: how `register` makes the stage from `settings` and
-    `registry`. `tested`: how the test makes it. `doubles`: names of `plugins.testing` that this takes."""
+    `registry`. `tested`: how the test makes it. `doubles`: names of `sluicegate.plugins.testing` that this takes."""
 
     imports: tuple[str, ...]
     body: str

@@ -1,21 +1,21 @@
 """Rails and the hold-back window: what must not be said is found while it is being said, and never leaves."""
 
-from safety.automaton import Automaton, Match
-from safety.blocklist import compile_phrases
-from safety.breaker import Breaker
-from safety.conduct import Conduct, Limits
-from safety.continued import LEAD
-from safety.credentials import compile_secrets
-from safety.holdback import HoldbackWindow, UnchangedWindow
-from safety.json_text import JsonWindow, Place, Redactor, replace_in_strings
-from safety.patterns import compile_patterns
-from safety.pii import compile_pii
-from safety.pseudonyms import Pseudonyms, Restorer, restored
-from safety.rails import MatchRail, MatchScreen, MatchSession, Policy
-from safety.redactable import redactor_for
-from safety.released import Redaction, Released
-from safety.scanner import Scanner, find_all
-from safety.stage import BuiltIn, is_built_in, register
+from sluicegate.safety.automaton import Automaton, Match
+from sluicegate.safety.blocklist import compile_phrases
+from sluicegate.safety.breaker import Breaker
+from sluicegate.safety.conduct import Conduct, Limits
+from sluicegate.safety.continued import LEAD
+from sluicegate.safety.credentials import compile_secrets
+from sluicegate.safety.holdback import HoldbackWindow, UnchangedWindow
+from sluicegate.safety.json_text import JsonWindow, Place, Redactor, replace_in_strings
+from sluicegate.safety.patterns import compile_patterns
+from sluicegate.safety.pii import compile_pii
+from sluicegate.safety.pseudonyms import Pseudonyms, Restorer, restored
+from sluicegate.safety.rails import MatchRail, MatchScreen, MatchSession, Policy
+from sluicegate.safety.redactable import redactor_for
+from sluicegate.safety.released import Redaction, Released
+from sluicegate.safety.scanner import Scanner, find_all
+from sluicegate.safety.stage import BuiltIn, is_built_in, register
 
 __all__ = [
     "LEAD",

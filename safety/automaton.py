@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from safety import text
-from safety.nfa import Accept, Nfa, Rule
-from safety.prefilter import Prefilter
+from sluicegate.safety import text
+from sluicegate.safety.nfa import Accept, Nfa, Rule
+from sluicegate.safety.prefilter import Prefilter
 
 MAX_STATES = 20_000
 """Deterministic states kept; past it all are forgotten and built again as texts need them."""

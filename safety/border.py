@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from plugins.contract import Caller, Channel, OutputRail, RailSession, Request, Verdict
-from safety.conduct import Limits
-from safety.holdback import HoldbackWindow
-from safety.released import Redaction
+from sluicegate.plugins.contract import Caller, Channel, OutputRail, RailSession, Request, Verdict
+from sluicegate.safety.conduct import Limits
+from sluicegate.safety.holdback import HoldbackWindow
+from sluicegate.safety.released import Redaction
 
 
 class Border(HoldbackWindow):

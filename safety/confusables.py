@@ -9,7 +9,7 @@ they are, and are listed in `AMBIGUOUS`: a phrase takes them for either.
 
 from __future__ import annotations
 
-from safety.letters import pairs
+from sluicegate.safety.letters import pairs
 
 _PAIRS = pairs()
 

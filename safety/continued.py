@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from plugins.contract import OutputRail, RailProperties, RailSession, Span, Verdict
+from sluicegate.plugins.contract import OutputRail, RailProperties, RailSession, Span, Verdict
 
 LEAD = 4096
 """Characters of the lead that are read, fewer where a rail says how far it looks back."""

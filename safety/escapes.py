@@ -10,8 +10,8 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
-from safety.automaton import Automaton, Match
-from safety.scanner import find_all
+from sluicegate.safety.automaton import Automaton, Match
+from sluicegate.safety.scanner import find_all
 
 LAYERS = 3
 """Of JSON inside a string of JSON that are read."""

@@ -15,10 +15,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 
-from plugins.contract import Caller, Channel, OutputRail, RailSession, Request, Verdict
-from safety.conduct import Conduct, Limits
-from safety.continued import continuing
-from safety.released import NOTHING, Redaction, Released, joined
+from sluicegate.plugins.contract import Caller, Channel, OutputRail, RailSession, Request, Verdict
+from sluicegate.safety.conduct import Conduct, Limits
+from sluicegate.safety.continued import continuing
+from sluicegate.safety.released import NOTHING, Redaction, Released, joined
 
 _NONE: tuple[Redaction, ...] = ()
 

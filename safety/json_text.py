@@ -16,11 +16,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from plugins.contract import Caller, Channel, OutputRail, Request
-from safety.border import Border
-from safety.conduct import Limits
-from safety.holdback import HoldbackWindow
-from safety.released import NOTHING, Redaction, Released, joined
+from sluicegate.plugins.contract import Caller, Channel, OutputRail, Request
+from sluicegate.safety.border import Border
+from sluicegate.safety.conduct import Limits
+from sluicegate.safety.holdback import HoldbackWindow
+from sluicegate.safety.released import NOTHING, Redaction, Released, joined
 
 Kind = Literal["string", "key", "number"]
 

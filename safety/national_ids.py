@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from safety.checks import calendar_day, digits, luhn, us_itin, us_ssn, weighted
+from sluicegate.safety.checks import calendar_day, digits, luhn, us_itin, us_ssn, weighted
 
 
 def _letter(number: int, letters: str) -> str:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from plugins.contract import Request, Text
-from safety.automaton import Automaton, Match
-from safety.scanner import find_all
+from sluicegate.plugins.contract import Request, Text
+from sluicegate.safety.automaton import Automaton, Match
+from sluicegate.safety.scanner import find_all
 
 REACH = 256
 """Characters of a message on either side of a border that are read."""

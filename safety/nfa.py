@@ -12,11 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from plugins.errors import ConfigurationError
-from safety import text
-from safety.charset import CharSet
-from safety.confusables import AMBIGUOUS, LEET
-from safety.regex import Alt, Cat, Node, Parsed, Repeat, longest, parse
+from sluicegate.plugins.errors import ConfigurationError
+from sluicegate.safety import text
+from sluicegate.safety.charset import CharSet
+from sluicegate.safety.confusables import AMBIGUOUS, LEET
+from sluicegate.safety.regex import Alt, Cat, Node, Parsed, Repeat, longest, parse
 
 MAX_STATES = 20_000
 """Of patterns alone; phrases share a trie and are not counted."""

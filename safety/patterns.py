@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from plugins.errors import ConfigurationError
-from safety import text
-from safety.automaton import Automaton
-from safety.nfa import Nfa, Rule
+from sluicegate.plugins.errors import ConfigurationError
+from sluicegate.safety import text
+from sluicegate.safety.automaton import Automaton
+from sluicegate.safety.nfa import Nfa, Rule
 
 
 def compile_patterns(patterns: Mapping[str, str]) -> Automaton:

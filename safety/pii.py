@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable
 
 import phonenumbers
 
-from plugins.errors import ConfigurationError
-from safety import checks, text
-from safety.automaton import Automaton
-from safety.credentials import nearly_told
-from safety.national_ids import SHAPES
-from safety.nfa import Nfa, Rule
+from sluicegate.plugins.errors import ConfigurationError
+from sluicegate.safety import checks, text
+from sluicegate.safety.automaton import Automaton
+from sluicegate.safety.credentials import nearly_told
+from sluicegate.safety.national_ids import SHAPES
+from sluicegate.safety.nfa import Nfa, Rule
 
 _PHONE_CUE = (
     "(?i)\\b(?:phone|telephone|tel|mobile|cell|fax|call|dial|text|sms|whatsapp|hotline|answering at|messages to"

@@ -16,9 +16,9 @@ from functools import lru_cache
 
 import re2
 
-from safety.charset import CharSet
-from safety.regex import Alt, Cat, Node, Repeat
-from safety.text import narrow
+from sluicegate.safety.charset import CharSet
+from sluicegate.safety.regex import Alt, Cat, Node, Repeat
+from sluicegate.safety.text import narrow
 
 _WORD, _OTHER, _UNEVEN = "\xaa", "\x81", "\x00"
 _SAMPLES = {_WORD: "\u0436", _OTHER: "\u2603"}  # a letter and a sign, for asking what a set holds

@@ -20,10 +20,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from plugins.contract import Caller, RailProperties, Request, ScreenResult, Text, in_two, texts_of
-from safety.automaton import Automaton
-from safety.escapes import find_spelled
-from safety.rails import LONG, Policy, as_spelled, version
+from sluicegate.plugins.contract import Caller, RailProperties, Request, ScreenResult, Text, in_two, texts_of
+from sluicegate.safety.automaton import Automaton
+from sluicegate.safety.escapes import find_spelled
+from sluicegate.safety.rails import LONG, Policy, as_spelled, version
 
 Restore = Literal["scope", "always", "never"]
 LETTERS = 5

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from plugins.contract import (
+from sluicegate.plugins.contract import (
     CHANNELS,
     Caller,
     Channel,
@@ -26,12 +26,12 @@ from plugins.contract import (
     in_two,
     texts_of,
 )
-from plugins.contract.texts import Path
-from safety.automaton import Automaton, Match
-from safety.escapes import find_spelled, joined
-from safety.neighbours import across
-from safety.remembered import Remembered
-from safety.scanner import Scanner, find_all
+from sluicegate.plugins.contract.texts import Path
+from sluicegate.safety.automaton import Automaton, Match
+from sluicegate.safety.escapes import find_spelled, joined
+from sluicegate.safety.neighbours import across
+from sluicegate.safety.remembered import Remembered
+from sluicegate.safety.scanner import Scanner, find_all
 
 LONG = 20_000
 """Characters; a few milliseconds of reading."""

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from safety.json_text import Place, Redactor
-from safety.released import Redaction
+from sluicegate.safety.json_text import Place, Redactor
+from sluicegate.safety.released import Redaction
 
 _SAYS_NOTHING = {
     "email": "redacted@example.invalid",

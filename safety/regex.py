@@ -18,9 +18,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from plugins.errors import ConfigurationError
-from safety.charset import ANY_BUT_NEWLINE, CharSet, characters
-from safety.text import narrow
+from sluicegate.plugins.errors import ConfigurationError
+from sluicegate.safety.charset import ANY_BUT_NEWLINE, CharSet, characters
+from sluicegate.safety.text import narrow
 
 MAX_REPEAT = 1000
 

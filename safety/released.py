@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from plugins.facts import quick
+from sluicegate.plugins.facts import quick
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ Not covered: look-back past what is held. A match is judged by its own character
 
 from __future__ import annotations
 
-from safety import text
-from safety.automaton import Action, Automaton, Match, State
+from sluicegate.safety import text
+from sluicegate.safety.automaton import Action, Automaton, Match, State
 
 NEAR = 512
 """Characters; what has begun further back than that and is no match yet has what a prefilter looks for."""

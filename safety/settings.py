@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from plugins.errors import ConfigurationError
+from sluicegate.plugins.errors import ConfigurationError
 
 ACTIONS = ("redact", "escalate", "block")
 ROLES = ("system", "developer", "user", "assistant", "tool")

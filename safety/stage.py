@@ -11,20 +11,20 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeGuard, cast
 
-from plugins.contract import CHANNELS, Channel, RegistryLike, StageFactory
-from plugins.errors import ConfigurationError
-from safety.automaton import Automaton
-from safety.blocklist import compile_phrases
-from safety.credentials import TYPES as SECRET_TYPES
-from safety.credentials import compile_secrets
-from safety.detection import DetectionScreen
-from safety.detection import stage as detection
-from safety.patterns import compile_patterns
-from safety.pii import TYPES as PII_TYPES
-from safety.pii import compile_pii
-from safety.pseudonyms import Pseudonyms, Restore, Terms
-from safety.rails import MatchRail, MatchScreen, Policy
-from safety.settings import ACTIONS, ROLES, check_keys, flag, one_of, some_of, strings, table, text
+from sluicegate.plugins.contract import CHANNELS, Channel, RegistryLike, StageFactory
+from sluicegate.plugins.errors import ConfigurationError
+from sluicegate.safety.automaton import Automaton
+from sluicegate.safety.blocklist import compile_phrases
+from sluicegate.safety.credentials import TYPES as SECRET_TYPES
+from sluicegate.safety.credentials import compile_secrets
+from sluicegate.safety.detection import DetectionScreen
+from sluicegate.safety.detection import stage as detection
+from sluicegate.safety.patterns import compile_patterns
+from sluicegate.safety.pii import TYPES as PII_TYPES
+from sluicegate.safety.pii import compile_pii
+from sluicegate.safety.pseudonyms import Pseudonyms, Restore, Terms
+from sluicegate.safety.rails import MatchRail, MatchScreen, Policy
+from sluicegate.safety.settings import ACTIONS, ROLES, check_keys, flag, one_of, some_of, strings, table, text
 
 Settings = Mapping[str, Any]
 Compile = Callable[[str, Settings], Automaton]

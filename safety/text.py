@@ -13,7 +13,7 @@ from __future__ import annotations
 import unicodedata
 from functools import lru_cache
 
-from safety.confusables import look_alike
+from sluicegate.safety.confusables import look_alike
 
 _KEPT_CONTROLS = "\t\n\v\f\r"
 _LINE_BREAKS = "\n\v\f\r\x85\u2028\u2029"

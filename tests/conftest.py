@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from grammar.disk import ENV
+from sluicegate.grammar.disk import ENV
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -29,14 +29,15 @@ def modules(package: str) -> list[Path]:
 
 
 def imported(path: Path) -> set[str]:
-    """Top-level names that a file imports anywhere, inside functions too."""
+    """Names that a file imports anywhere, inside functions too: of ours the package, of others the top level."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
-            found |= {alias.name.split(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            found.add(node.module.split(".")[0])
-    return found
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path.relative_to(ROOT)}: imports are written out from the top"
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return {name.removeprefix("sluicegate.").split(".")[0] for name in found}
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -64,21 +65,33 @@ def test_all_of_a_package_is_complete(package: str) -> None:
         for node in tree.body
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
     }
-    door = importlib.import_module(package)
+    door = importlib.import_module(f"sluicegate.{package}")
     assert set(door.__all__) == public
     assert all(hasattr(door, name) for name in door.__all__)
 
 
 def test_every_package_is_shipped() -> None:
     """An editable install finds what a wheel would lack, so the list is checked here."""
-    listed = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]["packages"]
-    folders = {path.parent.relative_to(ROOT) for package in PACKAGES for path in modules(package)}
-    assert {".".join(folder.parts) for folder in folders} == set(listed)
+    table = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]
+    folders = {path.parent.relative_to(ROOT).as_posix() for package in PACKAGES for path in modules(package)}
+    expected = {f"sluicegate.{folder.replace('/', '.')}": folder for folder in folders}
+    assert table["package-dir"] == expected
+    assert set(table["packages"]) == {"sluicegate", *expected}
+
+
+def test_nothing_but_one_name_is_installed() -> None:
+    """`cache`, `engine` and `plugins` stay free for whoever installs us; type checkers find all six by links."""
+    table = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]
+    assert all(name.split(".")[0] == "sluicegate" for name in table["packages"])
+    assert (ROOT / "sluicegate" / "py.typed").exists()
+    for package in PACKAGES:
+        assert (ROOT / "sluicegate" / package).readlink() == Path("..") / package
 
 
 def test_a_plugin_author_needs_no_heavy_import() -> None:
     """Importing the contract pulls in none of torch, transformers, fastapi."""
-    code = "import plugins, sys; print([m for m in ('torch', 'transformers', 'fastapi') if m in sys.modules])"
+    heavy = ("torch", "transformers", "fastapi")
+    code = f"import sys, sluicegate.plugins; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

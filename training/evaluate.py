@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from engine.prompt import render_chat
+from sluicegate.engine.prompt import render_chat
 from training.decode import Matcher, greedy
 from training.documents import Family
 from training.examples import Example, sample_example
@@ -98,13 +98,13 @@ def answers_of(
 
 
 def _vocabulary(tokenizer: Any, model: Any) -> Any:
-    from grammar import Vocabulary
+    from sluicegate.grammar import Vocabulary
 
     return Vocabulary.from_tokenizer(tokenizer)
 
 
 def _matcher(schema: dict[str, Any], vocabulary: Any) -> Matcher:
-    from grammar import compile_json_schema
+    from sluicegate.grammar import compile_json_schema
 
     matcher: Matcher = compile_json_schema(schema, vocabulary).matcher()
     return matcher

@@ -12,8 +12,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from cache.entries import Vector
-from cache.semantic.words import listed
+from sluicegate.cache.entries import Vector
+from sluicegate.cache.semantic.words import listed
 
 FREQUENT = listed(
     """

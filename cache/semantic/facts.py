@@ -20,7 +20,7 @@ import re
 import unicodedata
 from typing import Literal
 
-from cache.semantic import words as known
+from sluicegate.cache.semantic import words as known
 
 Guard = Literal["words", "facts"]
 MAX_CHARS = 2000

@@ -20,7 +20,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from cache.entries import Near, Row, Vector
+from sluicegate.cache.entries import Near, Row, Vector
 
 ROUNDING = 1e-3
 """More than float16 rows can be off in a cosine; estimates are given that much more room."""

@@ -16,9 +16,9 @@ import httpx
 import numpy as np
 import orjson
 
-from cache.entries import Vector
-from cache.semantic.embedder import unit
-from plugins.errors import ConfigurationError, Overloaded
+from sluicegate.cache.entries import Vector
+from sluicegate.cache.semantic.embedder import unit
+from sluicegate.plugins.errors import ConfigurationError, Overloaded
 
 POOLING = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}
 UPSTREAM_LIMIT_S = 2.0

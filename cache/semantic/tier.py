@@ -8,12 +8,12 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from cache.entries import Counts, Feed, Look, Near, Row, Vector
-from cache.semantic.embedder import Embedder
-from cache.semantic.facts import Guard, facts_digest
-from cache.semantic.index import Partition, warm_up
-from cache.semantic.verified import Judge, Verified, same_answers
-from plugins.contract import Answer, Lifecycle
+from sluicegate.cache.entries import Counts, Feed, Look, Near, Row, Vector
+from sluicegate.cache.semantic.embedder import Embedder
+from sluicegate.cache.semantic.facts import Guard, facts_digest
+from sluicegate.cache.semantic.index import Partition, warm_up
+from sluicegate.cache.semantic.verified import Judge, Verified, same_answers
+from sluicegate.plugins.contract import Answer, Lifecycle
 
 Place = tuple[str, str]
 """Tenant and scope."""

@@ -10,10 +10,10 @@ import torch
 from numba import njit
 from torch import Tensor
 
-from engine.cpu.machine import LANES
-from engine.cpu.products import multiply
-from engine.cpu.rows import floats, integers, small_exp
-from engine.kernels import FASTMATH
+from sluicegate.engine.cpu.machine import LANES
+from sluicegate.engine.cpu.products import multiply
+from sluicegate.engine.cpu.rows import floats, integers, small_exp
+from sluicegate.engine.kernels import FASTMATH
 
 I64 = npt.NDArray[np.int64]
 

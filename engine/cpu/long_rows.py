@@ -11,11 +11,11 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
-from engine.cpu.machine import F32, I32, I64, LANES, foreign, load, number, store
-from engine.cpu.machine import at as pointer
-from engine.cpu.products import Loop, spread, sums_of
-from engine.cpu.rows import floats, small_exp, words
-from engine.cpu.weights import VECTOR, exponential, in_all_lanes, largest_lane
+from sluicegate.engine.cpu.machine import F32, I32, I64, LANES, foreign, load, number, store
+from sluicegate.engine.cpu.machine import at as pointer
+from sluicegate.engine.cpu.products import Loop, spread, sums_of
+from sluicegate.engine.cpu.rows import floats, small_exp, words
+from sluicegate.engine.cpu.weights import VECTOR, exponential, in_all_lanes, largest_lane
 
 _BITS = ir.VectorType(ir.IntType(1), LANES)
 _COUNTS = ir.VectorType(I32, LANES)

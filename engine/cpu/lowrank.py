@@ -17,8 +17,8 @@ import numpy.typing as npt
 from numba import njit
 from torch import Tensor
 
-from engine.cpu.products import multiply
-from engine.cpu.rows import floats, integers
+from sluicegate.engine.cpu.products import multiply
+from sluicegate.engine.cpu.rows import floats, integers
 
 I64 = npt.NDArray[np.int64]
 LAYERS = (

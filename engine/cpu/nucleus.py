@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from engine.cpu.long_rows import above, above_both, padded, places_within
-from engine.cpu.rows import floats
+from sluicegate.engine.cpu.long_rows import above, above_both, padded, places_within
+from sluicegate.engine.cpu.rows import floats
 
 _FEW = 128
 """Tokens that are sorted."""

@@ -13,11 +13,11 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from engine.cpu.products import blend, multiply_panel
-from engine.cpu.rows import FLOATS, floats, integers, small_exp, widen
-from engine.cpu.turned import WIDE, multiply_turned, turn_rows
-from engine.cpu.weights import LOWEST, peak_of, weigh, whole
-from engine.kernels import FASTMATH, squeeze
+from sluicegate.engine.cpu.products import blend, multiply_panel
+from sluicegate.engine.cpu.rows import FLOATS, floats, integers, small_exp, widen
+from sluicegate.engine.cpu.turned import WIDE, multiply_turned, turn_rows
+from sluicegate.engine.cpu.weights import LOWEST, peak_of, weigh, whole
+from sluicegate.engine.kernels import FASTMATH, squeeze
 
 ROWS = 128
 """Queries attended to together: heads that share a key head, times tokens."""

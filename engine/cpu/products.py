@@ -15,7 +15,7 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
-from engine.cpu.machine import F32, I8, I32, LANES, at, foreign, load, number, store
+from sluicegate.engine.cpu.machine import F32, I8, I32, LANES, at, foreign, load, number, store
 
 PANEL = 24
 """Columns computed for all rows before the next: they stay in the second-level cache."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numba import carray, njit
 
-from engine.cpu.machine import bits_of_float, float_of_bits, pointer_to
-from engine.kernels import FASTMATH
+from sluicegate.engine.cpu.machine import bits_of_float, float_of_bits, pointer_to
+from sluicegate.engine.kernels import FASTMATH
 
 SILU, GELU_TANH = 0, 1
 FLOATS, INT8, FP8 = 0, 1, 2

@@ -10,8 +10,17 @@ import torch
 from numba import njit
 from torch import Tensor, nn
 
-from engine.cpu.packing import Packed, pack, unpack
-from engine.cpu.small_products import EIGHT, GROUP4, GROUP8, multiply4, multiply8, padded, scale_bytes, shrink_groups
+from sluicegate.engine.cpu.packing import Packed, pack, unpack
+from sluicegate.engine.cpu.small_products import (
+    EIGHT,
+    GROUP4,
+    GROUP8,
+    multiply4,
+    multiply8,
+    padded,
+    scale_bytes,
+    shrink_groups,
+)
 
 
 class SmallLinear(nn.Module):

@@ -20,10 +20,10 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
-from engine.cpu.machine import F32, HAS_VNNI, I32, LANES, foreign, load, number, store
-from engine.cpu.products import PANEL, Loop, fused_multiply_add, prefetch, row_addresses, spread, sums_of
-from engine.cpu.rows import bytes_at, floats, words
-from engine.kernels import FASTMATH
+from sluicegate.engine.cpu.machine import F32, HAS_VNNI, I32, LANES, foreign, load, number, store
+from sluicegate.engine.cpu.products import PANEL, Loop, fused_multiply_add, prefetch, row_addresses, spread, sums_of
+from sluicegate.engine.cpu.rows import bytes_at, floats, words
+from sluicegate.engine.kernels import FASTMATH
 
 GROUP8, GROUP4 = 128, 64
 WHOLE, EIGHT, FOUR = 0, 8, 4

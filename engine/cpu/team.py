@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from engine.cpu.machine import CAN_SLEEP, wake_on
-from engine.cpu.program import help_out, run
-from engine.cpu.table import State
+from sluicegate.engine.cpu.machine import CAN_SLEEP, wake_on
+from sluicegate.engine.cpu.program import help_out, run
+from sluicegate.engine.cpu.table import State
 
 I64 = npt.NDArray[np.int64]
 _SEMAPHORE_BYTES = 64

@@ -14,9 +14,9 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
-from engine.cpu.machine import F32, I32, LANES, load, number, store
-from engine.cpu.products import Loop, fused_multiply_add, row_addresses, spread
-from engine.cpu.rows import floats
+from sluicegate.engine.cpu.machine import F32, I32, LANES, load, number, store
+from sluicegate.engine.cpu.products import Loop, fused_multiply_add, row_addresses, spread
+from sluicegate.engine.cpu.rows import floats
 
 _VECTOR = ir.VectorType(F32, LANES)
 _ZERO = ir.Constant(_VECTOR, [0.0] * LANES)

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from engine.cpu.machine import read, write
-from engine.cpu.rows import integers, words
+from sluicegate.engine.cpu.machine import read, write
+from sluicegate.engine.cpu.rows import integers, words
 
 I32 = npt.NDArray[np.int32]
 _SHARE = 8

@@ -9,8 +9,8 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
-from engine.cpu.machine import F32, I32, LANES, foreign, load, number, store
-from engine.cpu.products import Loop, fused_multiply_add, spread, sums_of
+from sluicegate.engine.cpu.machine import F32, I32, LANES, foreign, load, number, store
+from sluicegate.engine.cpu.products import Loop, fused_multiply_add, spread, sums_of
 
 VECTOR = ir.VectorType(F32, LANES)
 _INDEX = ir.VectorType(I32, LANES)

@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.attention import AttentionStep, Scoring, StepLayout, Stretch
-from engine.kv import KVPool
-from engine.settings import AttentionKind
-from plugins import ConfigurationError
+from sluicegate.engine.attention import AttentionStep, Scoring, StepLayout, Stretch
+from sluicegate.engine.kv import KVPool
+from sluicegate.engine.settings import AttentionKind
+from sluicegate.plugins import ConfigurationError
 
 _LOG = logging.getLogger(__name__)
 
@@ -55,8 +55,8 @@ def choose_attention(pool: KVPool, kind: AttentionKind = "auto") -> Choice:
 
 
 def _with_varlen(pool: KVPool) -> Choice:
-    from engine.cuda.layout import TritonLayout
-    from engine.cuda.varlen import VarlenLayout, refuse_pool
+    from sluicegate.engine.cuda.layout import TritonLayout
+    from sluicegate.engine.cuda.varlen import VarlenLayout, refuse_pool
 
     reason = refuse_pool(pool) or trial(pool, VarlenLayout)
     if reason:
@@ -67,7 +67,7 @@ def _with_varlen(pool: KVPool) -> Choice:
 def _refusal_of_triton(pool: KVPool) -> str:
     if find_spec("triton") is None:
         return "triton is not installed: pip install 'sluicegate[cuda]'"
-    from engine.cuda.layout import TritonLayout
+    from sluicegate.engine.cuda.layout import TritonLayout
 
     return trial(pool, TritonLayout)
 

@@ -12,13 +12,13 @@ import torch
 import triton
 from torch import Tensor
 
-from engine.cuda.draw_kernels import draw_rows
-from engine.cuda.mask_kernels import refuse_tokens
-from engine.cuda.staging import Staging
-from engine.draws import TorchDraws
-from engine.masks import Bitmask
-from engine.noise import uniform
-from engine.sequence import DrawRow
+from sluicegate.engine.cuda.draw_kernels import draw_rows
+from sluicegate.engine.cuda.mask_kernels import refuse_tokens
+from sluicegate.engine.cuda.staging import Staging
+from sluicegate.engine.draws import TorchDraws
+from sluicegate.engine.masks import Bitmask
+from sluicegate.engine.noise import uniform
+from sluicegate.engine.sequence import DrawRow
 
 _COLUMNS = 1024
 

@@ -19,11 +19,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from engine.attention import AttentionStep, Stretch
-from engine.cuda.attend import Tiles
-from engine.cuda.layout import FixedLayout, TritonLayout, tile
-from engine.cuda.staging import Staging
-from engine.kv import KVPool
+from sluicegate.engine.attention import AttentionStep, Stretch
+from sluicegate.engine.cuda.attend import Tiles
+from sluicegate.engine.cuda.layout import FixedLayout, TritonLayout, tile
+from sluicegate.engine.cuda.staging import Staging
+from sluicegate.engine.kv import KVPool
 
 I64 = npt.NDArray[np.int64]
 _LOG = logging.getLogger(__name__)

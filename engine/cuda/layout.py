@@ -10,10 +10,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from engine.attention import Scoring, Stretch
-from engine.cuda.attend import Tiles, attend_paged, store, tokens_a_tile
-from engine.cuda.staging import to_device
-from engine.kv import KVPool
+from sluicegate.engine.attention import Scoring, Stretch
+from sluicegate.engine.cuda.attend import Tiles, attend_paged, store, tokens_a_tile
+from sluicegate.engine.cuda.staging import to_device
+from sluicegate.engine.kv import KVPool
 
 I64 = npt.NDArray[np.int64]
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from plugins import ModelLoadError, Overloaded
+from sluicegate.plugins import ModelLoadError, Overloaded
 
 
 class DeviceMemory(NamedTuple):

@@ -8,8 +8,8 @@ import torch
 import triton
 from torch import Tensor, nn
 
-from engine.cuda.weight_kernels import multiply_small
-from engine.settings import WeightsKind
+from sluicegate.engine.cuda.weight_kernels import multiply_small
+from sluicegate.engine.settings import WeightsKind
 
 GROUP = 128
 """Weights of 4 bits that share a scale."""

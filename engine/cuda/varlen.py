@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.attention import Scoring, Stretch
-from engine.cuda.attend import Tiles
-from engine.cuda.layout import TritonLayout, upload
-from engine.kv import KVPool
+from sluicegate.engine.attention import Scoring, Stretch
+from sluicegate.engine.cuda.attend import Tiles
+from sluicegate.engine.cuda.layout import TritonLayout, upload
+from sluicegate.engine.kv import KVPool
 
 
 def refuse_pool(pool: KVPool) -> str:

@@ -12,24 +12,33 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from gateway.accounts.bounds import MAX_NANOS, bounded, name_of, plausible
-from gateway.accounts.directory import Directory
-from gateway.accounts.estimates import CHARS_PER_TOKEN, Reach, ReachOf, need_of
-from gateway.accounts.features import Features
-from gateway.accounts.flusher import Flusher
-from gateway.accounts.health import RETRY_S, Health
-from gateway.accounts.journal import Journal
-from gateway.accounts.keyring import Keyring, check_names
-from gateway.accounts.leases import BEAT_S, Shared, SharedMeter, covered
-from gateway.accounts.meter import Meter, Need, Taken
-from gateway.accounts.prices import Prices
-from gateway.accounts.records import KeyRecord, Usage, UsageKey, UsageTable, add_usage, day_of, from_settings, limits_of
-from gateway.accounts.redis_store import RedisStore
-from gateway.accounts.sqlite_store import SqliteStore
-from gateway.accounts.store import MemoryStore, Store
-from gateway.accounts.totals import Totals
-from gateway.settings import AccountSettings, KeySettings, Limits
-from plugins import (
+from sluicegate.gateway.accounts.bounds import MAX_NANOS, bounded, name_of, plausible
+from sluicegate.gateway.accounts.directory import Directory
+from sluicegate.gateway.accounts.estimates import CHARS_PER_TOKEN, Reach, ReachOf, need_of
+from sluicegate.gateway.accounts.features import Features
+from sluicegate.gateway.accounts.flusher import Flusher
+from sluicegate.gateway.accounts.health import RETRY_S, Health
+from sluicegate.gateway.accounts.journal import Journal
+from sluicegate.gateway.accounts.keyring import Keyring, check_names
+from sluicegate.gateway.accounts.leases import BEAT_S, Shared, SharedMeter, covered
+from sluicegate.gateway.accounts.meter import Meter, Need, Taken
+from sluicegate.gateway.accounts.prices import Prices
+from sluicegate.gateway.accounts.records import (
+    KeyRecord,
+    Usage,
+    UsageKey,
+    UsageTable,
+    add_usage,
+    day_of,
+    from_settings,
+    limits_of,
+)
+from sluicegate.gateway.accounts.redis_store import RedisStore
+from sluicegate.gateway.accounts.sqlite_store import SqliteStore
+from sluicegate.gateway.accounts.store import MemoryStore, Store
+from sluicegate.gateway.accounts.totals import Totals
+from sluicegate.gateway.settings import AccountSettings, KeySettings, Limits
+from sluicegate.plugins import (
     BooksUnavailable,
     Caller,
     NotFound,
@@ -39,7 +48,7 @@ from plugins import (
     RequestError,
     SluicegateError,
 )
-from plugins import Usage as Tokens
+from sluicegate.plugins import Usage as Tokens
 
 log = logging.getLogger("sluicegate.accounts")
 T = TypeVar("T")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from gateway.accounts.records import USAGE_FIELDS, Usage, UsageKey, UsageTable
-from plugins import Usage as Tokens
+from sluicegate.gateway.accounts.records import USAGE_FIELDS, Usage, UsageKey, UsageTable
+from sluicegate.plugins import Usage as Tokens
 
 MAX_TOKENS = 1_000_000_000
 """Of one request, prompt or answer: a thousand times what any model reads."""

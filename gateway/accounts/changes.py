@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from gateway.accounts.accounts import Accounts
-from gateway.accounts.bounds import is_name
-from gateway.accounts.records import KeyRecord, digest_of, new_secret
-from gateway.settings import Limits
-from plugins import RequestError
+from sluicegate.gateway.accounts.accounts import Accounts
+from sluicegate.gateway.accounts.bounds import is_name
+from sluicegate.gateway.accounts.records import KeyRecord, digest_of, new_secret
+from sluicegate.gateway.settings import Limits
+from sluicegate.plugins import RequestError
 
 MAX_GRACE_S = 10 * 366 * 86400.0
 _ID = re.compile(r"[A-Za-z0-9._@-]{1,64}")

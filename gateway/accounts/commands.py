@@ -14,13 +14,13 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from gateway.accounts.accounts import Accounts
-from gateway.accounts.changes import create, revoke, rotate
-from gateway.accounts.export import DIMENSIONS, as_csv, rows
-from gateway.accounts.records import KeyRecord, day_of, limits_of, moment
-from gateway.config import load
-from gateway.settings import Limits
-from plugins import ConfigurationError, RequestError
+from sluicegate.gateway.accounts.accounts import Accounts
+from sluicegate.gateway.accounts.changes import create, revoke, rotate
+from sluicegate.gateway.accounts.export import DIMENSIONS, as_csv, rows
+from sluicegate.gateway.accounts.records import KeyRecord, day_of, limits_of, moment
+from sluicegate.gateway.config import load
+from sluicegate.gateway.settings import Limits
+from sluicegate.plugins import ConfigurationError, RequestError
 
 LISTS = ("scopes", "models", "tools", "routes", "rails")
 

@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from gateway.accounts.health import RETRY_S, Health
-from gateway.accounts.keyring import Keyring
-from gateway.accounts.records import KeyRecord
-from gateway.accounts.store import SetAside, Store, Version
-from gateway.settings import Limits
-from plugins import BooksUnavailable, Caller, SluicegateError
+from sluicegate.gateway.accounts.health import RETRY_S, Health
+from sluicegate.gateway.accounts.keyring import Keyring
+from sluicegate.gateway.accounts.records import KeyRecord
+from sluicegate.gateway.accounts.store import SetAside, Store, Version
+from sluicegate.gateway.settings import Limits
+from sluicegate.plugins import BooksUnavailable, Caller, SluicegateError
 
 NOTHING = Version("", "")
 

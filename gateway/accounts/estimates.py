@@ -8,9 +8,9 @@ from typing import Any
 
 import orjson
 
-from gateway.accounts.meter import Need
-from gateway.accounts.prices import Prices
-from plugins import Message, Request
+from sluicegate.gateway.accounts.meter import Need
+from sluicegate.gateway.accounts.prices import Prices
+from sluicegate.plugins import Message, Request
 
 ASSUMED_ANSWER_TOKENS = 1024
 """Counted against tokens a minute for an answer without `max_tokens`; the true number is settled afterwards."""

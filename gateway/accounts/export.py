@@ -7,9 +7,9 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
-from gateway.accounts.records import NANOS, USAGE_FIELDS, Usage, UsageTable, add_usage
-from gateway.accounts.records import UsageKey as Key
-from plugins import RequestError
+from sluicegate.gateway.accounts.records import NANOS, USAGE_FIELDS, Usage, UsageTable, add_usage
+from sluicegate.gateway.accounts.records import UsageKey as Key
+from sluicegate.plugins import RequestError
 
 DIMENSIONS = ("day", "key_id", "team", "feature", "model")
 

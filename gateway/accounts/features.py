@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from contextvars import ContextVar
 
-from plugins import Request
+from sluicegate.plugins import Request
 
 HEADER = b"x-sluicegate-feature"
 METADATA = "feature"

@@ -7,12 +7,12 @@ import os
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol
 
-from gateway.accounts.bounds import bounded_sums
-from gateway.accounts.health import Health, cannot_be_written
-from gateway.accounts.journal import Journal
-from gateway.accounts.records import Usage, UsageKey, UsageTable, add_usage
-from gateway.accounts.redis_store import FOR_ONE_PROCESS
-from gateway.accounts.store import Store
+from sluicegate.gateway.accounts.bounds import bounded_sums
+from sluicegate.gateway.accounts.health import Health, cannot_be_written
+from sluicegate.gateway.accounts.journal import Journal
+from sluicegate.gateway.accounts.records import Usage, UsageKey, UsageTable, add_usage
+from sluicegate.gateway.accounts.redis_store import FOR_ONE_PROCESS
+from sluicegate.gateway.accounts.store import Store
 
 
 class OnThread(Protocol):

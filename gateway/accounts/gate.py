@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gateway.accounts.accounts import Accounts
-from gateway.accounts.features import FEATURE, HEADER
-from gateway.accounts.meter import Standing
-from gateway.admin.guard import allowed, api_key_of, route_refused
-from gateway.api.errors import error_body
-from plugins import AuthenticationError, BooksUnavailable, Caller
+from sluicegate.gateway.accounts.accounts import Accounts
+from sluicegate.gateway.accounts.features import FEATURE, HEADER
+from sluicegate.gateway.accounts.meter import Standing
+from sluicegate.gateway.admin.guard import allowed, api_key_of, route_refused
+from sluicegate.gateway.api.errors import error_body
+from sluicegate.plugins import AuthenticationError, BooksUnavailable, Caller
 
 RawHeaders = list[tuple[bytes, bytes]]
 

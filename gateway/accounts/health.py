@@ -8,7 +8,7 @@ import sqlite3
 from dataclasses import dataclass
 from typing import Literal
 
-from plugins import BooksUnavailable
+from sluicegate.plugins import BooksUnavailable
 
 log = logging.getLogger("sluicegate.accounts")
 Part = Literal["journal", "segments", "store", "keys", "leases"]

@@ -18,12 +18,12 @@ from pathlib import Path
 
 import orjson
 
-from gateway.accounts.health import RETRY_S, Health, Part, cannot_be_written
-from gateway.accounts.reading import RESERVED, SETTLED
-from gateway.accounts.records import USAGE_FIELDS, Usage, UsageKey, UsageTable
-from gateway.accounts.recovery import recovered
-from gateway.accounts.segment import Segment
-from plugins import BooksUnavailable, ConfigurationError
+from sluicegate.gateway.accounts.health import RETRY_S, Health, Part, cannot_be_written
+from sluicegate.gateway.accounts.reading import RESERVED, SETTLED
+from sluicegate.gateway.accounts.records import USAGE_FIELDS, Usage, UsageKey, UsageTable
+from sluicegate.gateway.accounts.recovery import recovered
+from sluicegate.gateway.accounts.segment import Segment
+from sluicegate.plugins import BooksUnavailable, ConfigurationError
 
 log = logging.getLogger("sluicegate.accounts")
 MAX_NUMBER = 10**15

@@ -8,10 +8,10 @@ import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
-from gateway.accounts.bounds import MAX_NAME, is_name
-from gateway.accounts.health import RETRY_S
-from gateway.accounts.records import KeyRecord
-from plugins import AuthenticationError, BooksUnavailable, Caller, ConfigurationError
+from sluicegate.gateway.accounts.bounds import MAX_NAME, is_name
+from sluicegate.gateway.accounts.health import RETRY_S
+from sluicegate.gateway.accounts.records import KeyRecord
+from sluicegate.plugins import AuthenticationError, BooksUnavailable, Caller, ConfigurationError
 
 
 class Keyring:

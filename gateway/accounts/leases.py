@@ -17,13 +17,13 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from gateway.accounts.lease_script import ALIVE_S, SLOT_S, Question, Reply
-from gateway.accounts.meter import USUAL_SECONDS, Need, Standing, Taken
-from gateway.accounts.records import NANOS, day_of
-from gateway.accounts.shared import BEAT_S, UNREACHABLE, Shared
-from gateway.accounts.windows import period_end
-from gateway.settings import Limits
-from plugins import Overloaded, RateLimited, RequestError
+from sluicegate.gateway.accounts.lease_script import ALIVE_S, SLOT_S, Question, Reply
+from sluicegate.gateway.accounts.meter import USUAL_SECONDS, Need, Standing, Taken
+from sluicegate.gateway.accounts.records import NANOS, day_of
+from sluicegate.gateway.accounts.shared import BEAT_S, UNREACHABLE, Shared
+from sluicegate.gateway.accounts.windows import period_end
+from sluicegate.gateway.settings import Limits
+from sluicegate.plugins import Overloaded, RateLimited, RequestError
 
 __all__ = ["ALIVE_S", "BEAT_S", "Shared", "SharedMeter", "covered"]
 SHARE = 20

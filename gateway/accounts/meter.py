@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from gateway.accounts.records import NANOS
-from gateway.accounts.windows import SlidingSum, Spend
-from gateway.settings import Limits
-from plugins import RateLimited, RequestError
+from sluicegate.gateway.accounts.records import NANOS
+from sluicegate.gateway.accounts.windows import SlidingSum, Spend
+from sluicegate.gateway.settings import Limits
+from sluicegate.plugins import RateLimited, RequestError
 
 USUAL_SECONDS = 2.0
 """How long a request takes where none has ended yet."""

@@ -9,10 +9,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from gateway.accounts.accounts import Accounts
-from gateway.accounts.health import Part
-from gateway.accounts.records import NANOS
-from gateway.telemetry import semconv
+from sluicegate.gateway.accounts.accounts import Accounts
+from sluicegate.gateway.accounts.health import Part
+from sluicegate.gateway.accounts.records import NANOS
+from sluicegate.gateway.telemetry import semconv
 
 LABELS = ("key", "team", "feature", "model")
 

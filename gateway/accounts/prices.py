@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from gateway.settings import PriceSettings
-from plugins import Usage
+from sluicegate.gateway.settings import PriceSettings
+from sluicegate.plugins import Usage
 
 EVERY_OTHER = "*"
 

@@ -10,10 +10,10 @@ from typing import Any, TypeVar, cast
 
 import orjson
 
-from gateway.accounts.bounds import MAX_SUM, is_count, is_name
-from gateway.accounts.records import USAGE_FIELDS, KeyRecord, Usage, UsageKey, limits_of
-from gateway.settings import Limits
-from plugins import ConfigurationError
+from sluicegate.gateway.accounts.bounds import MAX_SUM, is_count, is_name
+from sluicegate.gateway.accounts.records import USAGE_FIELDS, KeyRecord, Usage, UsageKey, limits_of
+from sluicegate.gateway.settings import Limits
+from sluicegate.plugins import ConfigurationError
 
 T = TypeVar("T")
 RESERVED, SETTLED = "r", "s"

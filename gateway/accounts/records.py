@@ -13,9 +13,9 @@ from typing import Any
 
 import orjson
 
-from gateway.settings import KeySettings, Limits
-from plugins import Caller, ConfigurationError
-from plugins.facts import quick
+from sluicegate.gateway.settings import KeySettings, Limits
+from sluicegate.plugins import Caller, ConfigurationError
+from sluicegate.plugins.facts import quick
 
 NANOS = 1_000_000_000
 """Money is counted in whole billionths of the currency's unit, so that sums are exact."""

@@ -8,10 +8,10 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from gateway.accounts.health import Health
-from gateway.accounts.reading import RESERVED, Implausible, Line, read_line
-from gateway.accounts.records import UsageTable, add_usage
-from plugins import ConfigurationError
+from sluicegate.gateway.accounts.health import Health
+from sluicegate.gateway.accounts.reading import RESERVED, Implausible, Line, read_line
+from sluicegate.gateway.accounts.records import UsageTable, add_usage
+from sluicegate.plugins import ConfigurationError
 
 log = logging.getLogger("sluicegate.accounts")
 MAX_LINE = 1 << 16

@@ -14,11 +14,11 @@ from typing import Any
 
 import orjson
 
-from gateway.accounts.reading import Implausible, believed, read_count, read_key, read_limits, read_usage
-from gateway.accounts.records import USAGE_FIELDS, KeyRecord, Usage, UsageKey, UsageTable, encode_key
-from gateway.accounts.store import KeyRevoked, SetAside, Spent, Version, spent_of
-from gateway.settings import Limits
-from plugins import ConfigurationError
+from sluicegate.gateway.accounts.reading import Implausible, believed, read_count, read_key, read_limits, read_usage
+from sluicegate.gateway.accounts.records import USAGE_FIELDS, KeyRecord, Usage, UsageKey, UsageTable, encode_key
+from sluicegate.gateway.accounts.store import KeyRevoked, SetAside, Spent, Version, spent_of
+from sluicegate.gateway.settings import Limits
+from sluicegate.plugins import ConfigurationError
 
 PREFIX = "sluicegate:accounts"
 PATIENCE_S = 2.0
@@ -88,13 +88,8 @@ class RedisStore:
 
     def open(self) -> None:
         """Raises `ConfigurationError` where it cannot be reached: a gateway does not start without its books."""
-        try:
-            library = importlib.import_module("redis")
-            backoff, retry = importlib.import_module("redis.backoff"), importlib.import_module("redis.retry")
-        except ImportError as error:
-            raise ConfigurationError(
-                "[accounts] url needs the package redis; pip install 'sluicegate[redis]'"
-            ) from error
+        library = importlib.import_module("redis")
+        backoff, retry = importlib.import_module("redis.backoff"), importlib.import_module("redis.retry")
         try:
             self._client = library.from_url(
                 self._url,

@@ -8,8 +8,8 @@ import io
 import os
 from pathlib import Path
 
-from gateway.accounts.health import RETRY_S
-from plugins import BooksUnavailable
+from sluicegate.gateway.accounts.health import RETRY_S
+from sluicegate.plugins import BooksUnavailable
 
 PROBE = b"\n" * 4096
 """Blank lines: a disk that takes as many has room for some requests."""

@@ -8,11 +8,11 @@ import os
 import time
 from typing import Any
 
-from cache.redis_client import Tls, connect
-from gateway.accounts.health import Health
-from gateway.accounts.lease_script import ALIVE_S, LEASE, Question, Reply, read_reply
-from gateway.accounts.redis_store import PREFIX
-from plugins import Overloaded
+from sluicegate.cache.redis_client import Tls, connect
+from sluicegate.gateway.accounts.health import Health
+from sluicegate.gateway.accounts.lease_script import ALIVE_S, LEASE, Question, Reply, read_reply
+from sluicegate.gateway.accounts.redis_store import PREFIX
+from sluicegate.plugins import Overloaded
 
 BEAT_S = ALIVE_S / 5
 UNREACHABLE = "limits are shared and their store cannot be reached now; try again"

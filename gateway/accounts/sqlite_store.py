@@ -10,12 +10,12 @@ from pathlib import Path
 
 import orjson
 
-from gateway.accounts.bounds import MAX_SUM
-from gateway.accounts.reading import Implausible, believed, read_count, read_key, read_limits, read_usage
-from gateway.accounts.records import USAGE_FIELDS, KeyRecord, Usage, UsageKey, UsageTable, encode_key
-from gateway.accounts.store import SetAside, Spent, Version, check_revoked, spent_of
-from gateway.settings import Limits
-from plugins import ConfigurationError
+from sluicegate.gateway.accounts.bounds import MAX_SUM
+from sluicegate.gateway.accounts.reading import Implausible, believed, read_count, read_key, read_limits, read_usage
+from sluicegate.gateway.accounts.records import USAGE_FIELDS, KeyRecord, Usage, UsageKey, UsageTable, encode_key
+from sluicegate.gateway.accounts.store import SetAside, Spent, Version, check_revoked, spent_of
+from sluicegate.gateway.settings import Limits
+from sluicegate.plugins import ConfigurationError
 
 BUSY_S = 5.0
 FORMAT = 1

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gateway.accounts.accounts import Accounts
-from plugins import Caller, Outcome, Request
+from sluicegate.gateway.accounts.accounts import Accounts
+from sluicegate.plugins import Caller, Outcome, Request
 
 
 class LimitsStage:

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from gateway.accounts.records import KeyRecord, Usage, UsageKey, UsageTable, add_usage
-from gateway.settings import Limits
-from plugins import RequestError
+from sluicegate.gateway.accounts.records import KeyRecord, Usage, UsageKey, UsageTable, add_usage
+from sluicegate.gateway.settings import Limits
+from sluicegate.plugins import RequestError
 
 Spent = Mapping[tuple[str, str], tuple[int, int]]
 """By ("key" | "team", name): billionths spent in the day and in the month that a day lies in."""

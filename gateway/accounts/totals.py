@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gateway.accounts.records import UsageKey, day_of
-from gateway.accounts.store import Spent
+from sluicegate.gateway.accounts.records import UsageKey, day_of
+from sluicegate.gateway.accounts.store import Spent
 
 
 class Totals:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from cache import LABEL_KINDS, label
-from gateway.admin.calls import admitted
-from gateway.admin.guard import operator_of
-from plugins import CacheKey, Caller, RequestError
+from sluicegate.cache import LABEL_KINDS, label
+from sluicegate.gateway.admin.calls import admitted
+from sluicegate.gateway.admin.guard import operator_of
+from sluicegate.plugins import CacheKey, Caller, RequestError
 
 if TYPE_CHECKING:
-    from gateway.house import House
+    from sluicegate.gateway.house import House
 
 Name = Annotated[str, Field(min_length=1, max_length=256)]
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from starlette.requests import HTTPConnection
 
-from gateway.admin.guard import api_key_of
-from plugins import Caller, Request, SluicegateError, StageFailed
+from sluicegate.gateway.admin.guard import api_key_of
+from sluicegate.plugins import Caller, Request, SluicegateError, StageFailed
 
 if TYPE_CHECKING:
-    from gateway.house import House
+    from sluicegate.gateway.house import House
 
 log = logging.getLogger("sluicegate.pipeline")
 

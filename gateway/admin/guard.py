@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from starlette.requests import HTTPConnection
 
-from gateway.names import authority_of, origin_of
-from plugins import Caller, PermissionDenied, RequestError
+from sluicegate.gateway.names import authority_of, origin_of
+from sluicegate.plugins import Caller, PermissionDenied, RequestError
 
 if TYPE_CHECKING:
-    from gateway.house import House
+    from sluicegate.gateway.house import House
 
 SCOPE = "admin"
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from gateway.accounts.changes import create, revoke, rotate
-from gateway.accounts.records import MAX_LIMIT, KeyRecord, limits_of, moment
-from gateway.admin.guard import operator_of
-from plugins import ConfigurationError, RequestError
+from sluicegate.gateway.accounts.changes import create, revoke, rotate
+from sluicegate.gateway.accounts.records import MAX_LIMIT, KeyRecord, limits_of, moment
+from sluicegate.gateway.admin.guard import operator_of
+from sluicegate.plugins import ConfigurationError, RequestError
 
 if TYPE_CHECKING:
-    from gateway.house import House
+    from sluicegate.gateway.house import House
 
 Name = Annotated[str, Field(min_length=1, max_length=256)]
 ShortName = Annotated[str, Field(max_length=256)]

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 from fastapi import APIRouter, Request, Response
 from fastapi.routing import APIRoute
 
-from gateway.admin.cache import add_cache_routes
-from gateway.admin.console import add_console_routes
-from gateway.admin.guard import api_key_of, operator_of
-from gateway.admin.keys import add_key_routes
-from gateway.admin.models import add_model_admin_routes
-from gateway.admin.reload import add_reload_routes
-from gateway.admin.review import SCOPE as REVIEW
-from gateway.admin.review import add_review_routes
-from gateway.admin.usage import add_usage_routes
+from sluicegate.gateway.admin.cache import add_cache_routes
+from sluicegate.gateway.admin.console import add_console_routes
+from sluicegate.gateway.admin.guard import api_key_of, operator_of
+from sluicegate.gateway.admin.keys import add_key_routes
+from sluicegate.gateway.admin.models import add_model_admin_routes
+from sluicegate.gateway.admin.reload import add_reload_routes
+from sluicegate.gateway.admin.review import SCOPE as REVIEW
+from sluicegate.gateway.admin.review import add_review_routes
+from sluicegate.gateway.admin.usage import add_usage_routes
 
 if TYPE_CHECKING:
-    from gateway.house import House
+    from sluicegate.gateway.house import House
 
 
 def admin_routes(house: House) -> APIRouter:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from gateway.accounts.export import as_csv, rows
-from gateway.accounts.records import day_of
-from gateway.admin.guard import operator_of
+from sluicegate.gateway.accounts.export import as_csv, rows
+from sluicegate.gateway.accounts.records import day_of
+from sluicegate.gateway.admin.guard import operator_of
 
 if TYPE_CHECKING:
-    from gateway.house import House
+    from sluicegate.gateway.house import House
 
 Day = Annotated[str | None, Query(pattern=r"^\d{4}-\d\d-\d\d$")]
 

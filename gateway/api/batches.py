@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
-from gateway.admin.calls import admitted
-from gateway.admin.guard import check_route
-from gateway.api.bodies import read_body
-from gateway.api.heeding import Heeding, Wire
-from gateway.api.serving import told
-from gateway.batches import BatchRecord, new_id
-from gateway.batches.batches import WINDOW_S
-from gateway.batches.records import OPEN
+from sluicegate.gateway.admin.calls import admitted
+from sluicegate.gateway.admin.guard import check_route
+from sluicegate.gateway.api.bodies import read_body
+from sluicegate.gateway.api.heeding import Heeding, Wire
+from sluicegate.gateway.api.serving import told
+from sluicegate.gateway.batches import BatchRecord, new_id
+from sluicegate.gateway.batches.batches import WINDOW_S
+from sluicegate.gateway.batches.records import OPEN
 
 if TYPE_CHECKING:
-    from gateway.house import House
+    from sluicegate.gateway.house import House
 
 TIMES = ("in_progress", "expired", "finalizing", "completed", "failed", "cancelling", "cancelled")
 

@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 import orjson
 
-from gateway.exchange import Delta, Exchange
-from plugins import Channel, TokenLogprob, ToolCall
+from sluicegate.gateway.exchange import Delta, Exchange
+from sluicegate.plugins import Channel, TokenLogprob, ToolCall
 
 Key = tuple[str, int]
 """A text of the answer: its channel, and which call."""

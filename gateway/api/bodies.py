@@ -11,10 +11,10 @@ import orjson
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from gateway.api.depth import check_depth
-from gateway.api.heeding import Heeding, W
-from plugins import Request, RequestError
-from plugins.facts import quick
+from sluicegate.gateway.api.depth import check_depth
+from sluicegate.gateway.api.heeding import Heeding, W
+from sluicegate.plugins import Request, RequestError
+from sluicegate.plugins.facts import quick
 
 M = TypeVar("M", bound=BaseModel)
 

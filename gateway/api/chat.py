@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Request
 
-from gateway.api.chat_answer import ChunkWriter, completion
-from gateway.api.chat_request import parse_chat
-from gateway.api.serving import served
+from sluicegate.gateway.api.chat_answer import ChunkWriter, completion
+from sluicegate.gateway.api.chat_request import parse_chat
+from sluicegate.gateway.api.serving import served
 
 if TYPE_CHECKING:
-    from gateway.house import House
+    from sluicegate.gateway.house import House
 
 
 def add_chat_routes(router: APIRouter, house: House) -> None:

@@ -6,10 +6,10 @@ from typing import Any
 
 import orjson
 
-from gateway.api.errors import error_body
-from gateway.api.extras import extension, logprobs, usage
-from gateway.exchange import Delta, Exchange
-from plugins import Answer, SluicegateError, ToolCall
+from sluicegate.gateway.api.errors import error_body
+from sluicegate.gateway.api.extras import extension, logprobs, usage
+from sluicegate.gateway.exchange import Delta, Exchange
+from sluicegate.plugins import Answer, SluicegateError, ToolCall
 
 DONE = b"data: [DONE]\n\n"
 

@@ -8,13 +8,21 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from engine import RESERVED_VARIABLES
-from gateway.api.bodies import Parsed, read_body
-from gateway.api.constraint_fields import ConstrainedFields, constraint_of
-from gateway.api.fields import check_company, check_extension, parts_of, reasoning_of, sampling_of, wishes_of
-from gateway.api.heeding import Heeding, Listed, Wire
-from gateway.api.tool_fields import AllowedChoice, CalledTool, FunctionTool, Mode, NamedTool, choice_of, tools_of
-from plugins import Message, Request, RequestError, Sampling, Tool, ToolChoice
+from sluicegate.engine import RESERVED_VARIABLES
+from sluicegate.gateway.api.bodies import Parsed, read_body
+from sluicegate.gateway.api.constraint_fields import ConstrainedFields, constraint_of
+from sluicegate.gateway.api.fields import check_company, check_extension, parts_of, reasoning_of, sampling_of, wishes_of
+from sluicegate.gateway.api.heeding import Heeding, Listed, Wire
+from sluicegate.gateway.api.tool_fields import (
+    AllowedChoice,
+    CalledTool,
+    FunctionTool,
+    Mode,
+    NamedTool,
+    choice_of,
+    tools_of,
+)
+from sluicegate.plugins import Message, Request, RequestError, Sampling, Tool, ToolChoice
 
 MAX_VARIABLES = 32
 THOUGHTS = ("enable_thinking", "thinking")

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from gateway.api.bodies import in_words_of
-from gateway.api.completions_answer import TextWriter, completions
-from gateway.api.completions_request import ParsedCompletions, parse_completions
-from gateway.api.serving import JSON, served, told
-from gateway.delivery import Nobody
-from gateway.exchange import Exchange
-from gateway.leaving import ClientLeft, unless_left
-from gateway.telemetry import parent_context
-from plugins import Request as Asked
+from sluicegate.gateway.api.bodies import in_words_of
+from sluicegate.gateway.api.completions_answer import TextWriter, completions
+from sluicegate.gateway.api.completions_request import ParsedCompletions, parse_completions
+from sluicegate.gateway.api.serving import JSON, served, told
+from sluicegate.gateway.delivery import Nobody
+from sluicegate.gateway.exchange import Exchange
+from sluicegate.gateway.leaving import ClientLeft, unless_left
+from sluicegate.gateway.telemetry import parent_context
+from sluicegate.plugins import Request as Asked
 
 if TYPE_CHECKING:
-    from gateway.house import House
+    from sluicegate.gateway.house import House
 
 
 def add_completions_routes(router: APIRouter, house: House) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 
 import orjson
 
-from gateway.api.errors import error_body
-from gateway.api.extras import extension, finite, usage
-from gateway.exchange import Delta, Exchange
-from plugins import SluicegateError, TokenLogprob
+from sluicegate.gateway.api.errors import error_body
+from sluicegate.gateway.api.extras import extension, finite, usage
+from sluicegate.gateway.exchange import Delta, Exchange
+from sluicegate.plugins import SluicegateError, TokenLogprob
 
 DONE = b"data: [DONE]\n\n"
 

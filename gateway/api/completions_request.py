@@ -9,12 +9,12 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from gateway.api.bodies import Parsed, read_body
-from gateway.api.constraint_fields import ConstrainedFields, constraint_of
-from gateway.api.fields import Extension, check_company, check_extension, sampling_of, wishes_of
-from gateway.api.heeding import Heeding
-from gateway.fields import asks, rows_of
-from plugins import Message, Request, RequestError
+from sluicegate.gateway.api.bodies import Parsed, read_body
+from sluicegate.gateway.api.constraint_fields import ConstrainedFields, constraint_of
+from sluicegate.gateway.api.fields import Extension, check_company, check_extension, sampling_of, wishes_of
+from sluicegate.gateway.api.heeding import Heeding
+from sluicegate.gateway.fields import asks, rows_of
+from sluicegate.plugins import Message, Request, RequestError
 
 MAX_PROMPTS = 32
 DEFAULT_MAX_TOKENS = 16

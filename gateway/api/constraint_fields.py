@@ -9,11 +9,11 @@ from typing import Any, Literal
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from gateway.api.depth import check_depth, check_values_inside
-from gateway.api.fields import SharedFields, contradiction
-from gateway.api.heeding import Listed, Wire
-from plugins import Constraint, RequestError
-from plugins.contract import ConstraintKind
+from sluicegate.gateway.api.depth import check_depth, check_values_inside
+from sluicegate.gateway.api.fields import SharedFields, contradiction
+from sluicegate.gateway.api.heeding import Listed, Wire
+from sluicegate.plugins import Constraint, RequestError
+from sluicegate.plugins.contract import ConstraintKind
 
 Found = tuple[str, Constraint]
 """A field's name, and the constraint that it says."""

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator
 
-from plugins import RequestError
+from sluicegate.plugins import RequestError
 
 MAX_DEPTH = 200
 """Objects and arrays inside each other. A server that we ask gets a body with a few levels more, which must stay below

@@ -14,9 +14,9 @@ from fastapi.routing import APIRoute
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gateway.api.errors import answer_of, client_left
-from gateway.leaving import ClientLeft
-from plugins import SluicegateError
+from sluicegate.gateway.api.errors import answer_of, client_left
+from sluicegate.gateway.leaving import ClientLeft
+from sluicegate.plugins import SluicegateError
 
 Endpoint = Callable[[Request], Awaitable[Any]]
 PATHS = frozenset(("/v1/chat/completions", "/v1/responses", "/v1/messages", "/v1/completions", "/v1/embeddings"))

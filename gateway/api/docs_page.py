@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 
-from gateway.admin import api_key_of
+from sluicegate.gateway.admin import api_key_of
 
 if TYPE_CHECKING:
-    from gateway.house import House
+    from sluicegate.gateway.house import House
 
 _PAGE = Path(__file__).with_name("docs.html")
 

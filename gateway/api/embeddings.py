@@ -13,19 +13,19 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import Field
 
-from gateway.api.bodies import read_body
-from gateway.api.extras import extension
-from gateway.api.heeding import Heeding, Listed, Wire
-from gateway.api.serving import JSON, told
-from gateway.delivery import Nobody
-from gateway.exchange import Exchange
-from gateway.leaving import ClientLeft, unless_left
-from gateway.telemetry import parent_context
-from plugins import Embeddings, Message, RequestError, Sampling
-from plugins import Request as Asked
+from sluicegate.gateway.api.bodies import read_body
+from sluicegate.gateway.api.extras import extension
+from sluicegate.gateway.api.heeding import Heeding, Listed, Wire
+from sluicegate.gateway.api.serving import JSON, told
+from sluicegate.gateway.delivery import Nobody
+from sluicegate.gateway.exchange import Exchange
+from sluicegate.gateway.leaving import ClientLeft, unless_left
+from sluicegate.gateway.telemetry import parent_context
+from sluicegate.plugins import Embeddings, Message, RequestError, Sampling
+from sluicegate.plugins import Request as Asked
 
 if TYPE_CHECKING:
-    from gateway.house import House
+    from sluicegate.gateway.house import House
 
 MAX_TEXTS = 2048
 NO_ANSWER = Sampling(max_tokens=1)

@@ -13,9 +13,9 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from gateway.api.messages_answer import message_error
-from gateway.leaving import ClientLeft
-from plugins import RequestError, ServiceError, SluicegateError
+from sluicegate.gateway.api.messages_answer import message_error
+from sluicegate.gateway.leaving import ClientLeft
+from sluicegate.plugins import RequestError, ServiceError, SluicegateError
 
 log = logging.getLogger("sluicegate.http")
 JSON = "application/json"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from gateway.exchange import Exchange
-from gateway.explain import explained
-from plugins import Decision, TokenLogprob
+from sluicegate.gateway.exchange import Exchange
+from sluicegate.gateway.explain import explained
+from sluicegate.plugins import Decision, TokenLogprob
 
 
 def usage(exchange: Exchange) -> dict[str, Any]:

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from gateway.admin.calls import admitted
-from gateway.admin.guard import operator_of
-from gateway.admin.review import SCOPE, queue_of
-from gateway.review import Report
-from plugins import RequestError
+from sluicegate.gateway.admin.calls import admitted
+from sluicegate.gateway.admin.guard import operator_of
+from sluicegate.gateway.admin.review import SCOPE, queue_of
+from sluicegate.gateway.review import Report
+from sluicegate.plugins import RequestError
 
 if TYPE_CHECKING:
-    from gateway.house import House
+    from sluicegate.gateway.house import House
 
 
 class FalsePositive(BaseModel):

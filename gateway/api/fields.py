@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
-from cache import MAX_LABEL_CHARS, MAX_TAGS
-from gateway.api.heeding import Wire
-from gateway.fields import Dialect, asks, drawn_in, rows_of
-from gateway.fields.drawing import MAX_CHOICES
-from plugins import Constraint, Document, Parts, RequestError, Reuse, Sampling
+from sluicegate.cache import MAX_LABEL_CHARS, MAX_TAGS
+from sluicegate.gateway.api.heeding import Wire
+from sluicegate.gateway.fields import Dialect, asks, drawn_in, rows_of
+from sluicegate.gateway.fields.drawing import MAX_CHOICES
+from sluicegate.plugins import Constraint, Document, Parts, RequestError, Reuse, Sampling
 
 Tag = Annotated[str, Field(min_length=1, max_length=MAX_LABEL_CHARS)]
 Text = Annotated[str, Field(min_length=1)]

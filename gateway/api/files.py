@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import FileResponse
 
-from gateway.admin import admitted
-from gateway.api.forms import read_form
-from gateway.api.serving import told
-from gateway.batches import FileRecord
-from plugins import RequestError
+from sluicegate.gateway.admin import admitted
+from sluicegate.gateway.api.forms import read_form
+from sluicegate.gateway.api.serving import told
+from sluicegate.gateway.batches import FileRecord
+from sluicegate.plugins import RequestError
 
 if TYPE_CHECKING:
-    from gateway.house import House
+    from sluicegate.gateway.house import House
 
 
 def add_files_routes(router: APIRouter, house: House) -> None:

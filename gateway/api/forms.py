@@ -13,7 +13,7 @@ from fastapi import Request
 from python_multipart.exceptions import MultipartParseError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
-from plugins import RequestError
+from sluicegate.plugins import RequestError
 
 if TYPE_CHECKING:
     from python_multipart.multipart import MultipartCallbacks

@@ -14,9 +14,9 @@ from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from gateway.api.nearest import Nearest
-from gateway.fields import Dialect, Row, asks, rows_of
-from plugins import RequestError
+from sluicegate.gateway.api.nearest import Nearest
+from sluicegate.gateway.fields import Dialect, Row, asks, rows_of
+from sluicegate.plugins import RequestError
 
 MOST_TOLD = 50
 LONGEST_NAME = 100

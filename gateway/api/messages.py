@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Request
 
-from gateway.api.messages_answer import MessageWriter, message
-from gateway.api.messages_request import parse_messages
-from gateway.api.serving import served
+from sluicegate.gateway.api.messages_answer import MessageWriter, message
+from sluicegate.gateway.api.messages_request import parse_messages
+from sluicegate.gateway.api.serving import served
 
 if TYPE_CHECKING:
-    from gateway.house import House
+    from sluicegate.gateway.house import House
 
 
 def add_messages_routes(router: APIRouter, house: House) -> None:

@@ -6,10 +6,10 @@ from typing import Any
 
 import orjson
 
-from gateway.api.blocks import Block, BlockWriter, event
-from gateway.api.extras import extension
-from gateway.exchange import Delta, Exchange
-from plugins import Answer, RequestError, ServiceError, SluicegateError, TokenLogprob
+from sluicegate.gateway.api.blocks import Block, BlockWriter, event
+from sluicegate.gateway.api.extras import extension
+from sluicegate.gateway.exchange import Delta, Exchange
+from sluicegate.plugins import Answer, RequestError, ServiceError, SluicegateError, TokenLogprob
 
 STOP = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "content_filter": "refusal"}
 KINDS = {

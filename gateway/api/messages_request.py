@@ -9,12 +9,20 @@ from typing import Annotated, Any, Literal
 import orjson
 from pydantic import ConfigDict, Field
 
-from gateway.api.bodies import Parsed, read_body
-from gateway.api.fields import Extension, check_extension, contradiction, parts_of, reasoning_of, sampling_of, wishes_of
-from gateway.api.heeding import Heeding, Listed, Wire
-from gateway.api.tool_fields import choice_of, tools_of
-from gateway.fields.drawing import MAX_SEED
-from plugins import Constraint, Message, Request, RequestError, Sampling, Tool, ToolCall, ToolChoice
+from sluicegate.gateway.api.bodies import Parsed, read_body
+from sluicegate.gateway.api.fields import (
+    Extension,
+    check_extension,
+    contradiction,
+    parts_of,
+    reasoning_of,
+    sampling_of,
+    wishes_of,
+)
+from sluicegate.gateway.api.heeding import Heeding, Listed, Wire
+from sluicegate.gateway.api.tool_fields import choice_of, tools_of
+from sluicegate.gateway.fields.drawing import MAX_SEED
+from sluicegate.plugins import Constraint, Message, Request, RequestError, Sampling, Tool, ToolCall, ToolChoice
 
 NAMES = {"stop": "stop_sequences", "structured_outputs": "output_config.format"}
 """Of parameters, where they are not those of chat."""

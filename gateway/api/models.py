@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Request
 
-from gateway.admin import api_key_of
-from plugins import NotFound
+from sluicegate.gateway.admin import api_key_of
+from sluicegate.plugins import NotFound
 
 if TYPE_CHECKING:
-    from gateway.house import House
+    from sluicegate.gateway.house import House
 
 
 def add_model_routes(router: APIRouter, house: House) -> None:

@@ -14,19 +14,19 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from gateway.api.bodies import read_body
-from gateway.api.embeddings import NO_ANSWER
-from gateway.api.heeding import Heeding, Listed, Wire
-from gateway.api.serving import JSON, told
-from gateway.delivery import Nobody
-from gateway.judging import Judgement
-from gateway.leaving import ClientLeft, unless_left
-from gateway.telemetry import parent_context
-from plugins import Message, RequestTooLarge
-from plugins import Request as Asked
+from sluicegate.gateway.api.bodies import read_body
+from sluicegate.gateway.api.embeddings import NO_ANSWER
+from sluicegate.gateway.api.heeding import Heeding, Listed, Wire
+from sluicegate.gateway.api.serving import JSON, told
+from sluicegate.gateway.delivery import Nobody
+from sluicegate.gateway.judging import Judgement
+from sluicegate.gateway.leaving import ClientLeft, unless_left
+from sluicegate.gateway.telemetry import parent_context
+from sluicegate.plugins import Message, RequestTooLarge
+from sluicegate.plugins import Request as Asked
 
 if TYPE_CHECKING:
-    from gateway.house import House
+    from sluicegate.gateway.house import House
 
 MAX_TEXTS = 256
 Text = Annotated[str, Field(min_length=1)]

@@ -7,22 +7,22 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from gateway.api.bodies import Parsed, in_words_of
-from gateway.api.chat_answer import completion
-from gateway.api.chat_request import parse_chat
-from gateway.api.completions_answer import completions
-from gateway.api.completions_request import parse_completions
-from gateway.api.depth import check_depth
-from gateway.api.embeddings import embeddings_body, parse_embeddings
-from gateway.api.errors import error_body, error_status
-from gateway.api.responses_answer import response
-from gateway.api.responses_request import parse_response
-from gateway.batches import LineAnswer
-from gateway.exchange import Exchange
-from plugins import Overloaded, RateLimited, Request, RequestError, SluicegateError
+from sluicegate.gateway.api.bodies import Parsed, in_words_of
+from sluicegate.gateway.api.chat_answer import completion
+from sluicegate.gateway.api.chat_request import parse_chat
+from sluicegate.gateway.api.completions_answer import completions
+from sluicegate.gateway.api.completions_request import parse_completions
+from sluicegate.gateway.api.depth import check_depth
+from sluicegate.gateway.api.embeddings import embeddings_body, parse_embeddings
+from sluicegate.gateway.api.errors import error_body, error_status
+from sluicegate.gateway.api.responses_answer import response
+from sluicegate.gateway.api.responses_request import parse_response
+from sluicegate.gateway.batches import LineAnswer
+from sluicegate.gateway.exchange import Exchange
+from sluicegate.plugins import Overloaded, RateLimited, Request, RequestError, SluicegateError
 
 if TYPE_CHECKING:
-    from gateway.house import House
+    from sluicegate.gateway.house import House
 
 log = logging.getLogger("sluicegate.batches")
 BATCH_PRIORITY = 10

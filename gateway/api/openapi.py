@@ -14,17 +14,17 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from gateway.api import documents as doc
-from gateway.api.batches import NewBatch
-from gateway.api.chat_request import ChatRequest
-from gateway.api.completions_request import CompletionRequest
-from gateway.api.embeddings import EmbeddingRequest
-from gateway.api.examples import CHAT, COMPLETION, EMBEDDING, MESSAGE, RESPONSE
-from gateway.api.heeding import paths_of
-from gateway.api.messages_request import MessagesRequest
-from gateway.api.moderations import ModerationRequest
-from gateway.api.responses_request import ResponsesRequest
-from gateway.fields import Dialect, rows_of
+from sluicegate.gateway.api import documents as doc
+from sluicegate.gateway.api.batches import NewBatch
+from sluicegate.gateway.api.chat_request import ChatRequest
+from sluicegate.gateway.api.completions_request import CompletionRequest
+from sluicegate.gateway.api.embeddings import EmbeddingRequest
+from sluicegate.gateway.api.examples import CHAT, COMPLETION, EMBEDDING, MESSAGE, RESPONSE
+from sluicegate.gateway.api.heeding import paths_of
+from sluicegate.gateway.api.messages_request import MessagesRequest
+from sluicegate.gateway.api.moderations import ModerationRequest
+from sluicegate.gateway.api.responses_request import ResponsesRequest
+from sluicegate.gateway.fields import Dialect, rows_of
 
 JSON, EVENTS, TEXT, BYTES, FORM = (
     "application/json",

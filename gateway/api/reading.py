@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from starlette.requests import Request
 
-from gateway.admin.guard import api_key_of
-from gateway.api.bodies import Parsed, read_json
-from gateway.api.depth import MAX_DEPTH, more_marks
-from gateway.leaving import unless_left
-from plugins import Request as Asked
-from plugins import RequestError, RequestTooLarge
+from sluicegate.gateway.admin.guard import api_key_of
+from sluicegate.gateway.api.bodies import Parsed, read_json
+from sluicegate.gateway.api.depth import MAX_DEPTH, more_marks
+from sluicegate.gateway.leaving import unless_left
+from sluicegate.plugins import Request as Asked
+from sluicegate.plugins import RequestError, RequestTooLarge
 
 if TYPE_CHECKING:
-    from gateway.house import House
+    from sluicegate.gateway.house import House
 
 P = TypeVar("P")
 LARGE = 32_768

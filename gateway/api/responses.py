@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Request
 
-from gateway.admin import api_key_of
-from gateway.api.responses_answer import ResponseWriter, response
-from gateway.api.responses_request import NOT_STORED, parse_response
-from gateway.api.serving import served
-from plugins import NotFound
+from sluicegate.gateway.admin import api_key_of
+from sluicegate.gateway.api.responses_answer import ResponseWriter, response
+from sluicegate.gateway.api.responses_request import NOT_STORED, parse_response
+from sluicegate.gateway.api.serving import served
+from sluicegate.plugins import NotFound
 
 if TYPE_CHECKING:
-    from gateway.house import House
+    from sluicegate.gateway.house import House
 
 
 def add_responses_routes(router: APIRouter, house: House) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 
 import orjson
 
-from gateway.api.blocks import Block, BlockWriter, event
-from gateway.api.errors import error_detail
-from gateway.api.extras import extension, token_logprobs
-from gateway.exchange import Exchange
-from plugins import Answer, SluicegateError, TokenLogprob
+from sluicegate.gateway.api.blocks import Block, BlockWriter, event
+from sluicegate.gateway.api.errors import error_detail
+from sluicegate.gateway.api.extras import extension, token_logprobs
+from sluicegate.gateway.exchange import Exchange
+from sluicegate.plugins import Answer, SluicegateError, TokenLogprob
 
 INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 

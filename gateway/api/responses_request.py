@@ -12,10 +12,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from gateway.api.bodies import Parsed, read_body
-from gateway.api.chat_request import Reasoning
-from gateway.api.depth import JsonText
-from gateway.api.fields import (
+from sluicegate.gateway.api.bodies import Parsed, read_body
+from sluicegate.gateway.api.chat_request import Reasoning
+from sluicegate.gateway.api.depth import JsonText
+from sluicegate.gateway.api.fields import (
     Extension,
     StreamOptions,
     check_extension,
@@ -25,9 +25,9 @@ from gateway.api.fields import (
     sampling_of,
     wishes_of,
 )
-from gateway.api.heeding import Heeding, Listed, Wire
-from gateway.api.tool_fields import Mode, choice_of, tools_of
-from plugins import Constraint, Message, Request, RequestError, Sampling, Tool, ToolCall, ToolChoice
+from sluicegate.gateway.api.heeding import Heeding, Listed, Wire
+from sluicegate.gateway.api.tool_fields import Mode, choice_of, tools_of
+from sluicegate.plugins import Constraint, Message, Request, RequestError, Sampling, Tool, ToolCall, ToolChoice
 
 NOT_STORED = "responses are not stored here; send the whole conversation in `input`"
 LOGPROBS = "message.output_text.logprobs"

@@ -15,18 +15,18 @@ import orjson
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from gateway.admin.calls import admitted
-from gateway.admin.guard import api_key_of
-from gateway.admin.review import queue_of
-from gateway.delivery import Nobody
-from gateway.leaving import ClientLeft, unless_left
-from gateway.review import Item, ReviewQueue
-from gateway.review.items import request_from_json
-from gateway.telemetry import parent_context
-from plugins import Caller
+from sluicegate.gateway.admin.calls import admitted
+from sluicegate.gateway.admin.guard import api_key_of
+from sluicegate.gateway.admin.review import queue_of
+from sluicegate.gateway.delivery import Nobody
+from sluicegate.gateway.leaving import ClientLeft, unless_left
+from sluicegate.gateway.review import Item, ReviewQueue
+from sluicegate.gateway.review.items import request_from_json
+from sluicegate.gateway.telemetry import parent_context
+from sluicegate.plugins import Caller
 
 if TYPE_CHECKING:
-    from gateway.house import House
+    from sluicegate.gateway.house import House
 
 JSON = "application/json"
 

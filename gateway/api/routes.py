@@ -6,22 +6,22 @@ from typing import TYPE_CHECKING
 
 from fastapi import APIRouter
 
-from gateway.api.batches import add_batches_routes
-from gateway.api.chat import add_chat_routes
-from gateway.api.completions import add_completions_routes
-from gateway.api.embeddings import add_embeddings_routes
-from gateway.api.false_positives import add_false_positive_routes
-from gateway.api.files import add_files_routes
-from gateway.api.health import add_health_routes
-from gateway.api.messages import add_messages_routes
-from gateway.api.models import add_model_routes
-from gateway.api.moderations import add_moderation_routes
-from gateway.api.responses import add_responses_routes
-from gateway.api.reviews import add_review_routes
-from gateway.api.socket import add_socket_routes
+from sluicegate.gateway.api.batches import add_batches_routes
+from sluicegate.gateway.api.chat import add_chat_routes
+from sluicegate.gateway.api.completions import add_completions_routes
+from sluicegate.gateway.api.embeddings import add_embeddings_routes
+from sluicegate.gateway.api.false_positives import add_false_positive_routes
+from sluicegate.gateway.api.files import add_files_routes
+from sluicegate.gateway.api.health import add_health_routes
+from sluicegate.gateway.api.messages import add_messages_routes
+from sluicegate.gateway.api.models import add_model_routes
+from sluicegate.gateway.api.moderations import add_moderation_routes
+from sluicegate.gateway.api.responses import add_responses_routes
+from sluicegate.gateway.api.reviews import add_review_routes
+from sluicegate.gateway.api.socket import add_socket_routes
 
 if TYPE_CHECKING:
-    from gateway.house import House
+    from sluicegate.gateway.house import House
 
 
 ROUTES = (

@@ -19,17 +19,17 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from fastapi import APIRouter, Response, WebSocket, WebSocketDisconnect
 
-from gateway.admin import api_key_of
-from gateway.api.bodies import Parsed
-from gateway.api.chat_answer import ChunkWriter
-from gateway.api.chat_request import parse_chat
-from gateway.api.errors import error_body, error_status
-from gateway.delivery import frames_of
-from gateway.telemetry import parent_context
-from plugins import GenerationFailed, RequestError, SluicegateError
+from sluicegate.gateway.admin import api_key_of
+from sluicegate.gateway.api.bodies import Parsed
+from sluicegate.gateway.api.chat_answer import ChunkWriter
+from sluicegate.gateway.api.chat_request import parse_chat
+from sluicegate.gateway.api.errors import error_body, error_status
+from sluicegate.gateway.delivery import frames_of
+from sluicegate.gateway.telemetry import parent_context
+from sluicegate.plugins import GenerationFailed, RequestError, SluicegateError
 
 if TYPE_CHECKING:
-    from gateway.house import House
+    from sluicegate.gateway.house import House
 
 log = logging.getLogger("sluicegate.socket")
 WAITING = 64

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
-from gateway.api.depth import JsonText
-from gateway.api.heeding import Wire
-from plugins import InvalidGrammar, RequestError, Tool, ToolCall, ToolChoice
+from sluicegate.gateway.api.depth import JsonText
+from sluicegate.gateway.api.heeding import Wire
+from sluicegate.plugins import InvalidGrammar, RequestError, Tool, ToolCall, ToolChoice
 
 MAX_TOOLS = 128
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")

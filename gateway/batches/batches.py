@@ -19,15 +19,15 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from gateway.batches.folder import FolderLock
-from gateway.batches.patience import STORAGE, Patience, Waiting
-from gateway.batches.quotas import Quotas
-from gateway.batches.records import OPEN, BatchRecord, FileRecord
-from gateway.batches.runner import Run, Runner
-from gateway.batches.store import BatchStore
-from gateway.batches.uploads import Upload, usable
-from gateway.settings import BatchSettings
-from plugins import ConfigurationError, NotFound, Overloaded, RequestError, StorageFailed
+from sluicegate.gateway.batches.folder import FolderLock
+from sluicegate.gateway.batches.patience import STORAGE, Patience, Waiting
+from sluicegate.gateway.batches.quotas import Quotas
+from sluicegate.gateway.batches.records import OPEN, BatchRecord, FileRecord
+from sluicegate.gateway.batches.runner import Run, Runner
+from sluicegate.gateway.batches.store import BatchStore
+from sluicegate.gateway.batches.uploads import Upload, usable
+from sluicegate.gateway.settings import BatchSettings
+from sluicegate.plugins import ConfigurationError, NotFound, Overloaded, RequestError, StorageFailed
 
 log = logging.getLogger("sluicegate.batches")
 T = TypeVar("T")

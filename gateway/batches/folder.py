@@ -13,7 +13,7 @@ import socket
 import time
 from pathlib import Path
 
-from plugins import ConfigurationError
+from sluicegate.plugins import ConfigurationError
 
 NAME = "batches.lock"
 LONGEST_NOTE = 512

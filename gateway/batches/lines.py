@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from plugins import RequestError
+from sluicegate.plugins import RequestError
 
 MAX_LINES = 50_000
 MAX_ID = 512

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from gateway.settings import BatchSettings
-from plugins import QuotaExceeded, RateLimited, StorageFailed
+from sluicegate.gateway.settings import BatchSettings
+from sluicegate.plugins import QuotaExceeded, RateLimited, StorageFailed
 
 UPLOADS_AT_ONCE = 16
 

@@ -16,11 +16,11 @@ from typing import Any, TypeVar
 
 import orjson
 
-from gateway.batches.lines import BadLine, Line, check_lines, lines_of
-from gateway.batches.patience import Patience
-from gateway.batches.records import BatchRecord, FileRecord, LineResult, Status
-from gateway.batches.store import BatchStore
-from plugins import Overloaded, RateLimited
+from sluicegate.gateway.batches.lines import BadLine, Line, check_lines, lines_of
+from sluicegate.gateway.batches.patience import Patience
+from sluicegate.gateway.batches.records import BatchRecord, FileRecord, LineResult, Status
+from sluicegate.gateway.batches.store import BatchStore
+from sluicegate.plugins import Overloaded, RateLimited
 
 log = logging.getLogger("sluicegate.batches")
 T = TypeVar("T")

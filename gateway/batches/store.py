@@ -19,9 +19,17 @@ from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gateway.batches.records import OPEN, BatchRecord, FileRecord, LineResult, batch_of, check_result, file_of
-from gateway.batches.shelf import Shelf
-from plugins import ConfigurationError
+from sluicegate.gateway.batches.records import (
+    OPEN,
+    BatchRecord,
+    FileRecord,
+    LineResult,
+    batch_of,
+    check_result,
+    file_of,
+)
+from sluicegate.gateway.batches.shelf import Shelf
+from sluicegate.plugins import ConfigurationError
 
 log = logging.getLogger("sluicegate.batches")
 R = TypeVar("R", FileRecord, BatchRecord)

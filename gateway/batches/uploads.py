@@ -8,12 +8,12 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from gateway.batches.quotas import Coming, Quotas
-from gateway.batches.records import FileRecord
-from gateway.batches.shelf import write_all
+from sluicegate.gateway.batches.quotas import Coming, Quotas
+from sluicegate.gateway.batches.records import FileRecord
+from sluicegate.gateway.batches.shelf import write_all
 
 if TYPE_CHECKING:
-    from gateway.batches.store import BatchStore
+    from sluicegate.gateway.batches.store import BatchStore
 
 PART_BYTES = 1 << 20
 """Written at once."""

@@ -14,9 +14,9 @@ from typing import Any
 
 import httpx
 
-from gateway.bench.load import Level, Load, measure
-from gateway.bench.plot import plot
-from plugins import ConfigurationError
+from sluicegate.gateway.bench.load import Level, Load, measure
+from sluicegate.gateway.bench.plot import plot
+from sluicegate.plugins import ConfigurationError
 
 KEY_ENV = "SLUICEGATE_API_KEY"
 SCHEMA = {

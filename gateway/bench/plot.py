@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from html import escape
 
-from gateway.bench.load import Level
+from sluicegate.gateway.bench.load import Level
 
 WIDTH, HEIGHT, LEFT, TOP, GAP = 300, 190, 56, 56, 70
 COLOURS = ("#0b5f7d", "#b4552d", "#1d6b42")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from gateway.fields.row import Drawn, says
-from plugins import RepetitionDetection
+from sluicegate.gateway.fields.row import Drawn, says
+from sluicegate.plugins import RepetitionDetection
 
 MAX_CHOICES = 16
 MAX_SEED = 2**63 - 1

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gateway.fields.foreign_makers import MORE
-from gateway.fields.foreign_servers import (
+from sluicegate.gateway.fields.foreign_makers import MORE
+from sluicegate.gateway.fields.foreign_servers import (
     NO_CODE,
     NOT_STORED,
     PLACING,
@@ -16,7 +16,7 @@ from gateway.fields.foreign_servers import (
     refused,
     reported,
 )
-from gateway.fields.row import Row, says
+from sluicegate.gateway.fields.row import Row, says
 
 _OPENAI = (
     *refused(

@@ -3,7 +3,7 @@ each would change the answer, or what is answered from."""
 
 from __future__ import annotations
 
-from gateway.fields.foreign_servers import NO_ADAPTER, refused
+from sluicegate.gateway.fields.foreign_servers import NO_ADAPTER, refused
 
 OTHER_DRAW = "use `temperature`, `top_p` or `min_p`"
 OTHER_PENALTY = "use `repetition_penalty`"

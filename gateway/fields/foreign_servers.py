@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from gateway.fields.row import Row, says
+from sluicegate.gateway.fields.row import Row, says
 
 NOT_STORED = "responses are not stored here; send the whole conversation"
 WAITED = "a response is made while its caller waits; use /v1/batches"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gateway.fields.inside_input import ALWAYS, INPUT, rows
-from gateway.fields.row import Row, says
+from sluicegate.gateway.fields.inside_input import ALWAYS, INPUT, rows
+from sluicegate.gateway.fields.row import Row, says
 
 _BOTH = "chat completions"
 _ALL4 = "chat completions responses messages"

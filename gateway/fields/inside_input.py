@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gateway.fields.row import Row, Status, says
+from sluicegate.gateway.fields.row import Row, Status, says
 
 _TEXT_ONLY = "only text is read and written here"
 SAVING = "prefixes are reused by themselves, for each tenant apart"

@@ -1,14 +1,14 @@
-"""docs/fields.md, made from the table: `python -m gateway.fields.page > docs/fields.md`."""
+"""docs/fields.md, made from the table: `python -m sluicegate.gateway.fields.page > docs/fields.md`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from gateway.fields.drawing import DRAWING
-from gateway.fields.foreign import FOREIGN
-from gateway.fields.inside import INSIDE
-from gateway.fields.row import DIALECTS, Drawn, Row
-from gateway.fields.shaping import SHAPING
+from sluicegate.gateway.fields.drawing import DRAWING
+from sluicegate.gateway.fields.foreign import FOREIGN
+from sluicegate.gateway.fields.inside import INSIDE
+from sluicegate.gateway.fields.row import DIALECTS, Drawn, Row
+from sluicegate.gateway.fields.shaping import SHAPING
 
 HEAD = """# Every field of a request
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.fields.row import Row, says
+from sluicegate.gateway.fields.row import Row, says
 
 ALL4 = "chat completions responses messages"
 BOTH = "chat completions"

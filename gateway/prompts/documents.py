@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from plugins import Document
+from sluicegate.plugins import Document
 
 Order = Literal["edges", "score", "given"]
 Count = Callable[[str], int]

@@ -12,13 +12,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from gateway.lengths import encode
-from gateway.prompts.documents import CUT_NOTE, Count, Order, fitting, ordered, text_of, tokens_up_to
-from gateway.prompts.summary import extractive, nearest, summariser
-from gateway.prompts.templates import CONTEXT, PLAIN_FRAME, QUESTION, Template, Templates, rendered
-from gateway.settings import PromptSettings
-from gateway.upstream.model import is_remote
-from plugins import Document, Message, Parts, Request, RequestError, ServedModel
+from sluicegate.gateway.lengths import encode
+from sluicegate.gateway.prompts.documents import CUT_NOTE, Count, Order, fitting, ordered, text_of, tokens_up_to
+from sluicegate.gateway.prompts.summary import extractive, nearest, summariser
+from sluicegate.gateway.prompts.templates import CONTEXT, PLAIN_FRAME, QUESTION, Template, Templates, rendered
+from sluicegate.gateway.settings import PromptSettings
+from sluicegate.gateway.upstream.model import is_remote
+from sluicegate.plugins import Document, Message, Parts, Request, RequestError, ServedModel
 
 Run = Callable[..., Awaitable[Any]]
 """(bytes, function, arguments) -> what it answers: where the function runs is whoever calls' affair."""

@@ -6,9 +6,9 @@ import importlib
 import re
 from collections.abc import Awaitable, Callable, Sequence
 
-from cache.semantic.embedder import HashedNgrams
-from gateway.prompts.documents import Count
-from plugins import ConfigurationError, Document
+from sluicegate.cache.semantic.embedder import HashedNgrams
+from sluicegate.gateway.prompts.documents import Count
+from sluicegate.plugins import ConfigurationError, Document
 
 Summarise = Callable[[Sequence[Document], str, int, Count], Awaitable[str]]
 """(documents, question, tokens it may have, how to count them) -> text; "" for nothing worth saying."""

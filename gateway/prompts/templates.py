@@ -24,7 +24,7 @@ from typing import Any
 from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from plugins import ConfigurationError, NotFound, RequestError
+from sluicegate.plugins import ConfigurationError, NotFound, RequestError
 
 MAX_RENDERED_CHARS = 400_000
 CONTEXT, QUESTION = "context", "question"

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 
 import orjson
 
-from gateway.exchange import Exchange
-from gateway.review.items import Item, request_to_json
-from gateway.review.queue import ReviewQueue
-from plugins import Answer, PendingReview, Request
+from sluicegate.gateway.exchange import Exchange
+from sluicegate.gateway.review.items import Item, request_to_json
+from sluicegate.gateway.review.queue import ReviewQueue
+from sluicegate.plugins import Answer, PendingReview, Request
 
 log = logging.getLogger("sluicegate.review")
 Asked = Sequence[tuple[str, str]]

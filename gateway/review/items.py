@@ -10,7 +10,7 @@ from typing import Any, Literal
 import orjson
 from pydantic import TypeAdapter
 
-from plugins import Request
+from sluicegate.plugins import Request
 
 Status = Literal["pending", "approved", "denied", "expired"]
 Kind = Literal["request", "answer"]

@@ -13,11 +13,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gateway.exchange import Exchange
-from gateway.review.items import Item, Kind, Report, Status
-from gateway.review.store import ReviewStore
-from gateway.settings import ReviewSettings
-from plugins import ConfigurationError, NotFound, QuotaExceeded, Request, RequestError
+from sluicegate.gateway.exchange import Exchange
+from sluicegate.gateway.review.items import Item, Kind, Report, Status
+from sluicegate.gateway.review.store import ReviewStore
+from sluicegate.gateway.settings import ReviewSettings
+from sluicegate.plugins import ConfigurationError, NotFound, QuotaExceeded, Request, RequestError
 
 log = logging.getLogger("sluicegate.review")
 T = TypeVar("T")
@@ -158,7 +158,7 @@ def review_queue(settings: ReviewSettings, environ: Mapping[str, str], render: R
         return None
     sealer = None
     if settings.secret:
-        from cache.sealing import TenantSealer
+        from sluicegate.cache.sealing import TenantSealer
 
         try:
             sealer = TenantSealer(bytes.fromhex(settings.secret))

@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 import orjson
 
-from gateway.review.items import Item, Report, Status
+from sluicegate.gateway.review.items import Item, Report, Status
 
 T = TypeVar("T", Item, Report)
 ITEM_COLUMNS = ", ".join(field.name for field in fields(Item))

@@ -1,7 +1,7 @@
 """Which model answers: routers, versions with weights, fallbacks, places, shadows."""
 
-from gateway.routing.by_name import ByName
-from gateway.routing.router import Routing
-from gateway.routing.table import RouteTable
+from sluicegate.gateway.routing.by_name import ByName
+from sluicegate.gateway.routing.router import Routing
+from sluicegate.gateway.routing.table import RouteTable
 
 __all__ = ["ByName", "RouteTable", "Routing"]

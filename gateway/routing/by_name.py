@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from plugins import Caller, NotFound, Request, ServedModel
+from sluicegate.plugins import Caller, NotFound, Request, ServedModel
 
 
 class ByName:

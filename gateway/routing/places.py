@@ -7,9 +7,9 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Mapping
 
-from gateway.routing.first_texts import Awaited, FirstTexts
-from gateway.settings import QueueSettings
-from plugins import Generator, LoadReporter, Overloaded
+from sluicegate.gateway.routing.first_texts import Awaited, FirstTexts
+from sluicegate.gateway.settings import QueueSettings
+from sluicegate.plugins import Generator, LoadReporter, Overloaded
 
 USUAL_SECONDS = 2.0
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from gateway.routing.table import RouteTable
-from plugins import Caller, NotFound, Request, Router, ServedModel
+from sluicegate.gateway.routing.table import RouteTable
+from sluicegate.plugins import Caller, NotFound, Request, Router, ServedModel
 
 
 class Routing:

@@ -8,10 +8,10 @@ import logging
 import random
 from collections.abc import Mapping
 
-from gateway.exchange import Exchange
-from gateway.pipeline import Pipeline
-from gateway.routing.table import RouteTable
-from plugins import Caller, SluicegateError
+from sluicegate.gateway.exchange import Exchange
+from sluicegate.gateway.pipeline import Pipeline
+from sluicegate.gateway.routing.table import RouteTable
+from sluicegate.plugins import Caller, SluicegateError
 
 log = logging.getLogger("sluicegate.shadow")
 MAX_RUNNING = 8

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gateway.settings import RouteSettings, RoutingSettings
-from plugins import Caller, ConfigurationError, NotFound, Request, RequestError, ServedModel
+from sluicegate.gateway.settings import RouteSettings, RoutingSettings
+from sluicegate.plugins import Caller, ConfigurationError, NotFound, Request, RequestError, ServedModel
 
 KEPT = 20
 """Earlier weights that can be gone back to."""

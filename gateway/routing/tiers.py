@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from cache.semantic.embedder import HashedNgrams
-from gateway.routing.by_name import ByName
-from plugins import Caller, ConfigurationError, Request, ServedModel
+from sluicegate.cache.semantic.embedder import HashedNgrams
+from sluicegate.gateway.routing.by_name import ByName
+from sluicegate.plugins import Caller, ConfigurationError, Request, ServedModel
 
 PATTERN_READS = 20_000
 """Characters of the last message that a rule's pattern looks at."""

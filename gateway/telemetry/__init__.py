@@ -1,9 +1,9 @@
 """Traces and metrics: names, exporters and the recorder that feeds them."""
 
-from gateway.telemetry.desk import Desk
-from gateway.telemetry.finished import Asked, Content, Finished, Hold
-from gateway.telemetry.metrics import Metrics, MetricsRecorder
-from gateway.telemetry.tracing import TraceIds, parent_context
+from sluicegate.gateway.telemetry.desk import Desk
+from sluicegate.gateway.telemetry.finished import Asked, Content, Finished, Hold
+from sluicegate.gateway.telemetry.metrics import Metrics, MetricsRecorder
+from sluicegate.gateway.telemetry.tracing import TraceIds, parent_context
 
 __all__ = [
     "Asked",

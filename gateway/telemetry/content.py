@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from gateway.exchange import Exchange
-from gateway.telemetry.finished import Content
-from plugins import ContentBlocked, Message, PendingReview
-from safety import HoldbackWindow
+from sluicegate.gateway.exchange import Exchange
+from sluicegate.gateway.telemetry.finished import Content
+from sluicegate.plugins import ContentBlocked, Message, PendingReview
+from sluicegate.safety import HoldbackWindow
 
 VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 WITHHELD = "[withheld by a safety rail]"

@@ -9,12 +9,12 @@ from opentelemetry import context
 from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
-from gateway.telemetry import semconv
-from gateway.telemetry.export import Exporter, exporter_of
-from gateway.telemetry.finished import Finished
-from gateway.telemetry.series import Series
-from gateway.telemetry.story import Value
-from gateway.telemetry.tracing import TraceIds, Tracing, exports, sampler_of
+from sluicegate.gateway.telemetry import semconv
+from sluicegate.gateway.telemetry.export import Exporter, exporter_of
+from sluicegate.gateway.telemetry.finished import Finished
+from sluicegate.gateway.telemetry.series import Series
+from sluicegate.gateway.telemetry.story import Value
+from sluicegate.gateway.telemetry.tracing import TraceIds, Tracing, exports, sampler_of
 
 
 class Desk:

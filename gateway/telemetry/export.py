@@ -13,10 +13,10 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gateway.telemetry.finished import Finished
-from gateway.telemetry.otlp import encode
-from gateway.telemetry.sending import Refused, Sender, Target
-from gateway.telemetry.story import Value
+from sluicegate.gateway.telemetry.finished import Finished
+from sluicegate.gateway.telemetry.otlp import encode
+from sluicegate.gateway.telemetry.sending import Refused, Sender, Target
+from sluicegate.gateway.telemetry.story import Value
 
 log = logging.getLogger("sluicegate.export")
 QUEUE = 2048

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gateway.telemetry.tracing import TraceIds
-from plugins import Caller, Decision, Sampling, Timeline, Usage
-from plugins.facts import quick
+from sluicegate.gateway.telemetry.tracing import TraceIds
+from sluicegate.plugins import Caller, Decision, Sampling, Timeline, Usage
+from sluicegate.plugins.facts import quick
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Mapping
 
-from gateway.telemetry.watched import Buckets
+from sluicegate.gateway.telemetry.watched import Buckets
 
 EVERY_S = 0.1
 BOUNDS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0)

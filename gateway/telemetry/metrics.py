@@ -9,10 +9,10 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.exposition import choose_encoder
 
-from gateway.telemetry import semconv
-from gateway.telemetry.labels import Labels
-from gateway.telemetry.watched import Aliased, Buckets, Stats, Watched
-from plugins import Decision, Outcome
+from sluicegate.gateway.telemetry import semconv
+from sluicegate.gateway.telemetry.labels import Labels
+from sluicegate.gateway.telemetry.watched import Aliased, Buckets, Stats, Watched
+from sluicegate.plugins import Decision, Outcome
 
 MODEL = semconv.REQUEST_MODEL.replace(".", "_")
 SUCCESS = "success"

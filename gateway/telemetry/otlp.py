@@ -11,10 +11,10 @@ import struct
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
-from gateway.telemetry import semconv
-from gateway.telemetry.finished import Finished
-from gateway.telemetry.story import Event, SpanFact, Value, spans_of
-from gateway.telemetry.tracing import TraceIds
+from sluicegate.gateway.telemetry import semconv
+from sluicegate.gateway.telemetry.finished import Finished
+from sluicegate.gateway.telemetry.story import Event, SpanFact, Value, spans_of
+from sluicegate.gateway.telemetry.tracing import TraceIds
 
 CACHED_CHARS = 64
 _SPREAD = 0x9E3779B97F4A7C15

@@ -29,11 +29,11 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.samples import Sample
 
-from gateway.telemetry import semconv
-from gateway.telemetry.desk import resource_of
-from gateway.telemetry.sending import Refused, Sender, Target
-from gateway.telemetry.story import Value
-from gateway.telemetry.tracing import exports
+from sluicegate.gateway.telemetry import semconv
+from sluicegate.gateway.telemetry.desk import resource_of
+from sluicegate.gateway.telemetry.sending import Refused, Sender, Target
+from sluicegate.gateway.telemetry.story import Value
+from sluicegate.gateway.telemetry.tracing import exports
 
 log = logging.getLogger("sluicegate.export")
 

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 import httpx
 
-from plugins import ConfigurationError
+from sluicegate.plugins import ConfigurationError
 
 RETRIED = frozenset((429, 502, 503, 504))
 TRIES = 3

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from gateway.telemetry.finished import Finished
-from gateway.telemetry.labels import Labels
+from sluicegate.gateway.telemetry.finished import Finished
+from sluicegate.gateway.telemetry.labels import Labels
 
 SLICE_S = 10
 KEPT = 180

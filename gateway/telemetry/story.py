@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from gateway.telemetry import semconv
-from gateway.telemetry.finished import Content, Finished
-from plugins import Decision, Timeline
+from sluicegate.gateway.telemetry import semconv
+from sluicegate.gateway.telemetry.finished import Content, Finished
+from sluicegate.plugins import Decision, Timeline
 
 Value = str | bool | int | float | tuple[str, ...]
 GUARDS = ("screen", "moderate")

@@ -15,8 +15,8 @@ from opentelemetry import context, propagate, trace
 from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, Decision, ParentBased, Sampler, TraceIdRatioBased
 
-from plugins import ConfigurationError
-from plugins.facts import quick
+from sluicegate.plugins import ConfigurationError
+from sluicegate.plugins.facts import quick
 
 log = logging.getLogger("sluicegate.tracing")
 

@@ -7,7 +7,7 @@ import socket
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from gateway.upstream.settings import is_public
+from sluicegate.gateway.upstream.settings import is_public
 
 
 class PublicOnly(AbstractResolver):

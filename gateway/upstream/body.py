@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from gateway.fields import FORWARDED
-from gateway.upstream.settings import UpstreamModelSettings
-from plugins import Constraint, Message, Request, RequestError, Sampling, UnsupportedGrammar
+from sluicegate.gateway.fields import FORWARDED
+from sluicegate.gateway.upstream.settings import UpstreamModelSettings
+from sluicegate.plugins import Constraint, Message, Request, RequestError, Sampling, UnsupportedGrammar
 
 _DEFAULTS = Sampling()
 

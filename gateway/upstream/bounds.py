@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from plugins import Request
+from sluicegate.plugins import Request
 
 MOST_COUNT = 2**31 - 1
 """Of a number in `usage`."""

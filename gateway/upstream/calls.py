@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from gateway.upstream.bounds import MOST_CALLS
-from gateway.upstream.events import Broken, Malformed
-from gateway.upstream.following import Following, Spare
-from gateway.upstream.reader import CallPart
-from gateway.validation import Validator
-from plugins import Answer, CompiledGrammar, Request, ToolCall
+from sluicegate.gateway.upstream.bounds import MOST_CALLS
+from sluicegate.gateway.upstream.events import Broken, Malformed
+from sluicegate.gateway.upstream.following import Following, Spare
+from sluicegate.gateway.upstream.reader import CallPart
+from sluicegate.gateway.validation import Validator
+from sluicegate.plugins import Answer, CompiledGrammar, Request, ToolCall
 
 
 @dataclass(slots=True)

@@ -12,13 +12,13 @@ from typing import Any, Protocol
 import aiohttp
 import orjson
 
-from gateway.upstream.addresses import PublicOnly
-from gateway.upstream.breaker import Breaker
-from gateway.upstream.events import Broken, Malformed, TimeUp
-from gateway.upstream.interim import bounded
-from gateway.upstream.refusals import MOST_BYTES, as_error, refusal, retry_after, shown
-from gateway.upstream.settings import UpstreamModelSettings
-from plugins import NotFound, Overloaded, SluicegateError, UpstreamFailed
+from sluicegate.gateway.upstream.addresses import PublicOnly
+from sluicegate.gateway.upstream.breaker import Breaker
+from sluicegate.gateway.upstream.events import Broken, Malformed, TimeUp
+from sluicegate.gateway.upstream.interim import bounded
+from sluicegate.gateway.upstream.refusals import MOST_BYTES, as_error, refusal, retry_after, shown
+from sluicegate.gateway.upstream.settings import UpstreamModelSettings
+from sluicegate.plugins import NotFound, Overloaded, SluicegateError, UpstreamFailed
 
 log = logging.getLogger("sluicegate.upstream")
 BACKOFF_S = 0.1

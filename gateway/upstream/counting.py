@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gateway.accounts.estimates import CHARS_PER_TOKEN, fairly_read, most_read
-from gateway.upstream.bounds import CHARS_A_TOKEN, ENDS, Bounds
-from gateway.upstream.reader import Claim
-from plugins import Request, Usage
+from sluicegate.gateway.accounts.estimates import CHARS_PER_TOKEN, fairly_read, most_read
+from sluicegate.gateway.upstream.bounds import CHARS_A_TOKEN, ENDS, Bounds
+from sluicegate.gateway.upstream.reader import Claim
+from sluicegate.plugins import Request, Usage
 
 
 class Length:

@@ -7,8 +7,8 @@ from typing import Any
 
 import orjson
 
-from gateway.upstream.bounds import FEW_BYTES, Bounds
-from plugins import SluicegateError
+from sluicegate.gateway.upstream.bounds import FEW_BYTES, Bounds
+from sluicegate.plugins import SluicegateError
 
 DONE = b"[DONE]"
 

@@ -9,14 +9,14 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
-from gateway.upstream.body import with_complaint
-from gateway.upstream.bounds import SPARE_BYTES, Bounds
-from gateway.upstream.calls import Offered
-from gateway.upstream.client import Client, Reply, Tries
-from gateway.upstream.counting import added, unanswered, within_one
-from gateway.upstream.events import Broken, Malformed, TimeUp, chunks, whole
-from gateway.upstream.pieces import Reading
-from plugins import DeadlineExceeded, Job, Piece, UpstreamFailed, Usage
+from sluicegate.gateway.upstream.body import with_complaint
+from sluicegate.gateway.upstream.bounds import SPARE_BYTES, Bounds
+from sluicegate.gateway.upstream.calls import Offered
+from sluicegate.gateway.upstream.client import Client, Reply, Tries
+from sluicegate.gateway.upstream.counting import added, unanswered, within_one
+from sluicegate.gateway.upstream.events import Broken, Malformed, TimeUp, chunks, whole
+from sluicegate.gateway.upstream.pieces import Reading
+from sluicegate.plugins import DeadlineExceeded, Job, Piece, UpstreamFailed, Usage
 
 log = logging.getLogger("sluicegate.upstream")
 BREATH = 64

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gateway.upstream.body import body_of
-from gateway.upstream.calls import Offered
-from gateway.upstream.client import Client
-from gateway.upstream.generation import Asked, UpstreamGeneration
-from gateway.upstream.model import upstream_model
-from gateway.upstream.settings import UpstreamModelSettings, UpstreamSettings, model_settings
-from gateway.validation import Validator
-from plugins import Job, Load, NotFound, RequestError, ServedModel
+from sluicegate.gateway.upstream.body import body_of
+from sluicegate.gateway.upstream.calls import Offered
+from sluicegate.gateway.upstream.client import Client
+from sluicegate.gateway.upstream.generation import Asked, UpstreamGeneration
+from sluicegate.gateway.upstream.model import upstream_model
+from sluicegate.gateway.upstream.settings import UpstreamModelSettings, UpstreamSettings, model_settings
+from sluicegate.gateway.validation import Validator
+from sluicegate.plugins import Job, Load, NotFound, RequestError, ServedModel
 
 
 class Upstream:

@@ -10,8 +10,8 @@ from typing import Any
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from gateway.upstream.settings import UpstreamModelSettings
-from plugins import Constraint, ServedModel
+from sluicegate.gateway.upstream.settings import UpstreamModelSettings
+from sluicegate.plugins import Constraint, ServedModel
 
 END = "<|end|>"
 VOCABULARY = 257

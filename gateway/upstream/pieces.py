@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gateway.upstream.bounds import Bounds
-from gateway.upstream.calls import Calls, Offered
-from gateway.upstream.counting import Length, Written, used
-from gateway.upstream.events import Broken, Malformed
-from gateway.upstream.following import Following, Spare
-from gateway.upstream.reader import CallPart, Claim, Said, claim, said
-from plugins import CompiledGrammar, FinishReason, Job, Piece, Usage
+from sluicegate.gateway.upstream.bounds import Bounds
+from sluicegate.gateway.upstream.calls import Calls, Offered
+from sluicegate.gateway.upstream.counting import Length, Written, used
+from sluicegate.gateway.upstream.events import Broken, Malformed
+from sluicegate.gateway.upstream.following import Following, Spare
+from sluicegate.gateway.upstream.reader import CallPart, Claim, Said, claim, said
+from sluicegate.plugins import CompiledGrammar, FinishReason, Job, Piece, Usage
 
 WHOLE = ("stop", "tool_calls")
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from gateway.upstream.bounds import (
+from sluicegate.gateway.upstream.bounds import (
     ENDS,
     HIGHEST_LOGPROB,
     LOWEST_LOGPROB,
@@ -20,8 +20,8 @@ from gateway.upstream.bounds import (
     MOST_TOKEN_CHARS,
     Bounds,
 )
-from gateway.upstream.events import Malformed
-from plugins import FinishReason, TokenLogprob
+from sluicegate.gateway.upstream.events import Malformed
+from sluicegate.plugins import FinishReason, TokenLogprob
 
 REASONS: Mapping[str, FinishReason] = {r: r for r in get_args(FinishReason)} | {
     "function_call": "tool_calls",

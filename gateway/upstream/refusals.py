@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 import orjson
 
-from plugins import ContextLengthExceeded, RequestError
+from sluicegate.plugins import ContextLengthExceeded, RequestError
 
 log = logging.getLogger("sluicegate.upstream")
 MOST_BYTES = 65_536

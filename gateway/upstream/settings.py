@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
 from urllib.parse import urlsplit
 
-from plugins import ConfigurationError
+from sluicegate.plugins import ConfigurationError
 
 Dialect = Literal["openai", "vllm"]
 

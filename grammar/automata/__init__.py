@@ -1,8 +1,8 @@
 """Finite automata over characters and over bytes: patterns, formats, number ranges, and what JSON makes of them."""
 
-from grammar.automata.bodies import Body, string_body
-from grammar.automata.budget import DEFAULT_BUDGET, Budget
-from grammar.automata.bytedfa import (
+from sluicegate.grammar.automata.bodies import Body, string_body
+from sluicegate.grammar.automata.budget import DEFAULT_BUDGET, Budget
+from sluicegate.grammar.automata.bytedfa import (
     ByteDfa,
     byte_concat,
     byte_difference,
@@ -12,11 +12,11 @@ from grammar.automata.bytedfa import (
     byte_union,
     minimize,
 )
-from grammar.automata.chardfa import CharDfa
-from grammar.automata.formats import FORMAT_NAMES
-from grammar.automata.number import number_dfa
-from grammar.automata.residual import residual_digests
-from grammar.automata.strings import json_string_body, utf8
+from sluicegate.grammar.automata.chardfa import CharDfa
+from sluicegate.grammar.automata.formats import FORMAT_NAMES
+from sluicegate.grammar.automata.number import number_dfa
+from sluicegate.grammar.automata.residual import residual_digests
+from sluicegate.grammar.automata.strings import json_string_body, utf8
 
 __all__ = [
     "DEFAULT_BUDGET",

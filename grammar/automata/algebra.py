@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from grammar.automata.budget import Meter
-from grammar.automata.table import Row, Table, minimal
+from sluicegate.grammar.automata.budget import Meter
+from sluicegate.grammar.automata.table import Row, Table, minimal
 
 _DEAD = -1
 

@@ -7,7 +7,7 @@ slower.
 
 from __future__ import annotations
 
-from grammar.automata.syntax import ANYTHING, EMPTY, Alt, Begin, End, Look, Node, Seq, has_anchor, sequence
+from sluicegate.grammar.automata.syntax import ANYTHING, EMPTY, Alt, Begin, End, Look, Node, Seq, has_anchor, sequence
 
 
 def search_tree(tree: Node) -> Node | None:

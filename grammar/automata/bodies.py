@@ -16,11 +16,11 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from grammar.automata.algebra import ranges_of
-from grammar.automata.budget import Budget, Meter
-from grammar.automata.chardfa import CharDfa
-from grammar.automata.residual import names_of
-from grammar.automata.strings import STRING_BUDGET, Way, fragment
+from sluicegate.grammar.automata.algebra import ranges_of
+from sluicegate.grammar.automata.budget import Budget, Meter
+from sluicegate.grammar.automata.chardfa import CharDfa
+from sluicegate.grammar.automata.residual import names_of
+from sluicegate.grammar.automata.strings import STRING_BUDGET, Way, fragment
 
 _QUOTE = 0x22
 _NAMED = 100

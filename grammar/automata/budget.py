@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from grammar.automata.clock import worked_s
-from plugins.errors import GrammarLimit
+from sluicegate.grammar.automata.clock import worked_s
+from sluicegate.plugins.errors import GrammarLimit
 
 _WIDE = 5
 _CLOCK_EVERY = 64  # states between two looks at the clock: a look costs about as much as a state

@@ -10,9 +10,9 @@ from itertools import chain, pairwise
 import numpy as np
 import numpy.typing as npt
 
-from grammar.automata import algebra
-from grammar.automata.budget import DEFAULT_BUDGET, Budget, Meter
-from grammar.automata.table import Row, Table, minimal
+from sluicegate.grammar.automata import algebra
+from sluicegate.grammar.automata.budget import DEFAULT_BUDGET, Budget, Meter
+from sluicegate.grammar.automata.table import Row, Table, minimal
 
 Segments = tuple[tuple[int, int, int], ...]  # (first byte, last byte, target), sorted, disjoint, merged
 _SYMBOLS = 256

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from grammar.automata import algebra, literals, patterns, words
-from grammar.automata.budget import DEFAULT_BUDGET, Budget, Meter
-from grammar.automata.charsets import EVERY
-from grammar.automata.parser import Dialect
-from grammar.automata.table import Table, empty_table
+from sluicegate.grammar.automata import algebra, literals, patterns, words
+from sluicegate.grammar.automata.budget import DEFAULT_BUDGET, Budget, Meter
+from sluicegate.grammar.automata.charsets import EVERY
+from sluicegate.grammar.automata.parser import Dialect
+from sluicegate.grammar.automata.table import Table, empty_table
 
 
 class CharDfa:
@@ -58,7 +58,7 @@ class CharDfa:
     @classmethod
     def from_format(cls, name: str) -> CharDfa:
         """A `format` of JSON Schema, see `formats`. Raises `UnsupportedGrammar` for an unknown name."""
-        from grammar.automata.formats import format_dfa
+        from sluicegate.grammar.automata.formats import format_dfa
 
         return format_dfa(name)
 

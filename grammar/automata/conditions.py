@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from grammar.automata.budget import Meter
-from grammar.automata.charsets import Ranges, intersect, negate
-from grammar.automata.syntax import Alt, Begin, Chars, Edge, End, Node, Repeat, Seq
-from plugins.errors import UnsupportedGrammar
+from sluicegate.grammar.automata.budget import Meter
+from sluicegate.grammar.automata.charsets import Ranges, intersect, negate
+from sluicegate.grammar.automata.syntax import Alt, Begin, Chars, Edge, End, Node, Repeat, Seq
+from sluicegate.plugins.errors import UnsupportedGrammar
 
 _OUTSIDE, _WORD, _OTHER = 0, 1, 2  # kinds of neighbours; outside = before the first or after the last character
 _ALWAYS = 0b111_111_111  # bit 3 * before + after

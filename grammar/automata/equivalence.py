@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from grammar.automata.budget import Meter
+from sluicegate.grammar.automata.budget import Meter
 
 Row = dict[int, int]
 _MOORE_LIMIT = 48  # states; above it Hopcroft wins on every automaton measured

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from grammar.automata import charsets, unicode
-from grammar.automata.charsets import Ranges
-from grammar.automata.reader import Reader
+from sluicegate.grammar.automata import charsets, unicode
+from sluicegate.grammar.automata.charsets import Ranges
+from sluicegate.grammar.automata.reader import Reader
 
 _CONTROLS = {"n": 10, "r": 13, "t": 9, "v": 11, "f": 12}
 _SETS = {"d": unicode.DIGIT, "w": unicode.WORD, "s": unicode.SPACE}

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from grammar.automata.budget import tick
+from sluicegate.grammar.automata.budget import tick
 
 
 class _Stopped(BaseException):

@@ -19,11 +19,11 @@ import unicodedata
 from collections.abc import Callable
 from functools import lru_cache
 
-from grammar.automata import charsets
-from grammar.automata.budget import Budget
-from grammar.automata.chardfa import CharDfa
-from grammar.automata.charsets import Ranges
-from plugins.errors import UnsupportedGrammar
+from sluicegate.grammar.automata import charsets
+from sluicegate.grammar.automata.budget import Budget
+from sluicegate.grammar.automata.chardfa import CharDfa
+from sluicegate.grammar.automata.charsets import Ranges
+from sluicegate.plugins.errors import UnsupportedGrammar
 
 _BUDGET = Budget(max_states=100_000, max_seconds=20.0)  # our own patterns: known to end
 

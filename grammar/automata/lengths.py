@@ -6,7 +6,7 @@ itself from somewhere on; patterns of practice reach that point after a few step
 
 from __future__ import annotations
 
-from grammar.automata.chardfa import CharDfa
+from sluicegate.grammar.automata.chardfa import CharDfa
 
 _REMEMBERED = 10_000
 

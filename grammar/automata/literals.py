@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from grammar.automata.budget import Budget, Meter
-from grammar.automata.charsets import LAST
-from grammar.automata.table import Row, Table, canonical, empty_table
-from plugins.errors import InvalidGrammar
+from sluicegate.grammar.automata.budget import Budget, Meter
+from sluicegate.grammar.automata.charsets import LAST
+from sluicegate.grammar.automata.table import Row, Table, canonical, empty_table
+from sluicegate.plugins.errors import InvalidGrammar
 
 _LIMIT = Budget(max_states=2_000_000, max_seconds=10.0)  # of trie nodes: 10,000 literals make about 1e5
 

@@ -13,11 +13,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from grammar.automata.budget import Meter
-from grammar.automata.charsets import EVERY, Ranges, partition
-from grammar.automata.syntax import ANYTHING, Alt, Begin, Chars, Edge, End, Look, Node, Repeat, Seq, has_anchor
-from grammar.automata.table import Row, Table, minimal
-from plugins.errors import UnsupportedGrammar
+from sluicegate.grammar.automata.budget import Meter
+from sluicegate.grammar.automata.charsets import EVERY, Ranges, partition
+from sluicegate.grammar.automata.syntax import (
+    ANYTHING,
+    Alt,
+    Begin,
+    Chars,
+    Edge,
+    End,
+    Look,
+    Node,
+    Repeat,
+    Seq,
+    has_anchor,
+)
+from sluicegate.grammar.automata.table import Row, Table, minimal
+from sluicegate.plugins.errors import UnsupportedGrammar
 
 Obligation = tuple[bool, frozenset["Thread"]]  # negative?, threads of the lookahead's pattern
 Thread = tuple[int, frozenset[Obligation]]  # state, what the rest of the text must also meet

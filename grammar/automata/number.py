@@ -15,14 +15,14 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 
-from grammar.automata.algebra import concat, difference, intersection, union
-from grammar.automata.budget import DEFAULT_BUDGET, Budget, Meter
-from grammar.automata.bytedfa import ByteDfa
-from grammar.automata.chardfa import CharDfa
-from grammar.automata.patterns import compile_pattern
-from grammar.automata.strings import utf8
-from grammar.automata.table import Row, Table, empty_table, minimal
-from plugins.errors import GrammarLimit, InvalidGrammar
+from sluicegate.grammar.automata.algebra import concat, difference, intersection, union
+from sluicegate.grammar.automata.budget import DEFAULT_BUDGET, Budget, Meter
+from sluicegate.grammar.automata.bytedfa import ByteDfa
+from sluicegate.grammar.automata.chardfa import CharDfa
+from sluicegate.grammar.automata.patterns import compile_pattern
+from sluicegate.grammar.automata.strings import utf8
+from sluicegate.grammar.automata.table import Row, Table, empty_table, minimal
+from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar
 
 Number = int | float | Decimal | Fraction
 _MAX_DIGITS = 400  # of a bound: covers every double; a longer one costs a state a digit

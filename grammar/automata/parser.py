@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Literal, NoReturn
 
-from grammar.automata import charsets, unicode
-from grammar.automata.charsets import Ranges
-from grammar.automata.escapes import Escapes
-from grammar.automata.reader import Reader
-from grammar.automata.syntax import EMPTY, Alt, Begin, Chars, Edge, End, Look, Node, Repeat, Seq, sequence
+from sluicegate.grammar.automata import charsets, unicode
+from sluicegate.grammar.automata.charsets import Ranges
+from sluicegate.grammar.automata.escapes import Escapes
+from sluicegate.grammar.automata.reader import Reader
+from sluicegate.grammar.automata.syntax import EMPTY, Alt, Begin, Chars, Edge, End, Look, Node, Repeat, Seq, sequence
 
 Dialect = Literal["ecma", "python"]
 

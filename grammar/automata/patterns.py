@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from grammar.automata import algebra
-from grammar.automata.anchors import search_tree
-from grammar.automata.budget import Budget, Meter
-from grammar.automata.lookaround import search_table
-from grammar.automata.parser import Dialect, parse
-from grammar.automata.subset import compile_conditional, compile_tree
-from grammar.automata.syntax import ANYTHING, Begin, End, Look, Node, Seq, has_anchor, sequence
-from grammar.automata.table import Table
+from sluicegate.grammar.automata import algebra
+from sluicegate.grammar.automata.anchors import search_tree
+from sluicegate.grammar.automata.budget import Budget, Meter
+from sluicegate.grammar.automata.lookaround import search_table
+from sluicegate.grammar.automata.parser import Dialect, parse
+from sluicegate.grammar.automata.subset import compile_conditional, compile_tree
+from sluicegate.grammar.automata.syntax import ANYTHING, Begin, End, Look, Node, Seq, has_anchor, sequence
+from sluicegate.grammar.automata.table import Table
 
 
 @lru_cache(maxsize=512)

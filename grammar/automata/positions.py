@@ -6,9 +6,9 @@ loop, not a thousand steps of the interpreter.
 
 from __future__ import annotations
 
-from grammar.automata.budget import Meter
-from grammar.automata.charsets import Ranges
-from grammar.automata.syntax import Alt, Chars, Node, Repeat, Seq
+from sluicegate.grammar.automata.budget import Meter
+from sluicegate.grammar.automata.charsets import Ranges
+from sluicegate.grammar.automata.syntax import Alt, Chars, Node, Repeat, Seq
 
 _Part = tuple[bool, int, int]  # nullable, first positions, last positions
 

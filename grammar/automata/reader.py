@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from plugins.errors import GrammarLimit, InvalidGrammar, UnsupportedGrammar
+from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar, UnsupportedGrammar
 
 _SHOWN = 60  # characters of a long pattern shown around the caret
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
-from grammar.automata.bytedfa import ByteDfa, Segments
+from sluicegate.grammar.automata.bytedfa import ByteDfa, Segments
 
 
 def residual_digests(dfa: ByteDfa) -> list[bytes]:

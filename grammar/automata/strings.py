@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Literal
 
-from grammar.automata.algebra import ranges_of
-from grammar.automata.budget import Budget, Meter
-from grammar.automata.bytedfa import ByteDfa, Segments, canonical_bytes, merged
-from grammar.automata.chardfa import CharDfa
+from sluicegate.grammar.automata.algebra import ranges_of
+from sluicegate.grammar.automata.budget import Budget, Meter
+from sluicegate.grammar.automata.bytedfa import ByteDfa, Segments, canonical_bytes, merged
+from sluicegate.grammar.automata.chardfa import CharDfa
 
 _Spans = list[tuple[int, int, int]]  # (low, high, target node), sorted and disjoint
 _SHORT = {0x22: '"', 0x5C: "\\", 0x2F: "/", 8: "b", 12: "f", 10: "n", 13: "r", 9: "t"}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from grammar.automata.budget import Meter
-from grammar.automata.charsets import Ranges, intersect, partition
-from grammar.automata.conditions import ConditionalPositions
-from grammar.automata.positions import Positions
-from grammar.automata.syntax import Node
-from grammar.automata.table import Row, Table, minimal
+from sluicegate.grammar.automata.budget import Meter
+from sluicegate.grammar.automata.charsets import Ranges, intersect, partition
+from sluicegate.grammar.automata.conditions import ConditionalPositions
+from sluicegate.grammar.automata.positions import Positions
+from sluicegate.grammar.automata.syntax import Node
+from sluicegate.grammar.automata.table import Row, Table, minimal
 
 _SMALL = 4_000
 """Positions of which sets are small: a state is one bit for each."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from grammar.automata.charsets import EVERY, Ranges
+from sluicegate.grammar.automata.charsets import EVERY, Ranges
 
 
 class Node:

@@ -16,8 +16,8 @@ from itertools import chain
 
 import numpy as np
 
-from grammar.automata.budget import Meter
-from grammar.automata.equivalence import equivalence_classes
+from sluicegate.grammar.automata.budget import Meter
+from sluicegate.grammar.automata.equivalence import equivalence_classes
 
 Row = dict[int, int]
 

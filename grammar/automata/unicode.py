@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import re2
 
-from grammar.automata.charsets import EVERY, LAST, Ranges, negate, of_text, union
+from sluicegate.grammar.automata.charsets import EVERY, LAST, Ranges, negate, of_text, union
 
 DIGIT: Ranges = ((0x30, 0x39),)
 WORD: Ranges = ((0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from grammar.automata.algebra import ranges_of
-from grammar.automata.table import Table
+from sluicegate.grammar.automata.algebra import ranges_of
+from sluicegate.grammar.automata.table import Table
 
 _LIMIT = 0x110000
 

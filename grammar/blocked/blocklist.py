@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from functools import cached_property, lru_cache
 
-from grammar.automata import CharDfa
-from grammar.blocked.fold import BORDER, SPACE, symbols_of
-from grammar.blocked.patterns import without
-from grammar.blocked.phrases import Phrases
-from grammar.blocked.product import Classes, without_phrases
-from plugins.errors import GrammarLimit, InvalidGrammar
+from sluicegate.grammar.automata import CharDfa
+from sluicegate.grammar.blocked.fold import BORDER, SPACE, symbols_of
+from sluicegate.grammar.blocked.patterns import without
+from sluicegate.grammar.blocked.phrases import Phrases
+from sluicegate.grammar.blocked.product import Classes, without_phrases
+from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar
 
 MOST_PHRASES = 20_000
 MOST_CHARACTERS = 1_000

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from grammar import kernels
-from grammar.automata import CharDfa, json_string_body, utf8
-from grammar.lexemes import DfaLexeme
-from grammar.steady import walk
-from grammar.trie import I32
-from grammar.vocabulary import Vocabulary
-from plugins.errors import InvalidGrammar
+from sluicegate.grammar import kernels
+from sluicegate.grammar.automata import CharDfa, json_string_body, utf8
+from sluicegate.grammar.lexemes import DfaLexeme
+from sluicegate.grammar.steady import walk
+from sluicegate.grammar.trie import I32
+from sluicegate.grammar.vocabulary import Vocabulary
+from sluicegate.plugins.errors import InvalidGrammar
 
 
 def without(patterns: tuple[str, ...]) -> CharDfa:

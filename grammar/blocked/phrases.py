@@ -11,8 +11,8 @@ from collections import deque
 
 import numpy as np
 
-from grammar.blocked.fold import BORDER, SPACE, WORD, kind_of, symbols_of
-from grammar.trie import I32
+from sluicegate.grammar.blocked.fold import BORDER, SPACE, WORD, kind_of, symbols_of
+from sluicegate.grammar.trie import I32
 
 _AFTER = "\U0010ffff"
 _SHORT = 3

@@ -13,13 +13,13 @@ from itertools import islice, pairwise
 
 import numpy as np
 
-from grammar.automata import CharDfa
-from grammar.automata.algebra import joint_alphabet
-from grammar.automata.budget import Budget, Meter, look
-from grammar.automata.table import Table, minimal
-from grammar.blocked.fold import BORDER, OTHER, SPACE, WORD, Symbols, fold_runs, kind_of
-from grammar.blocked.phrases import Phrases
-from plugins.errors import GrammarLimit
+from sluicegate.grammar.automata import CharDfa
+from sluicegate.grammar.automata.algebra import joint_alphabet
+from sluicegate.grammar.automata.budget import Budget, Meter, look
+from sluicegate.grammar.automata.table import Table, minimal
+from sluicegate.grammar.blocked.fold import BORDER, OTHER, SPACE, WORD, Symbols, fold_runs, kind_of
+from sluicegate.grammar.blocked.phrases import Phrases
+from sluicegate.plugins.errors import GrammarLimit
 
 _Standing = tuple[int, int]
 _NONE: frozenset[int] = frozenset()

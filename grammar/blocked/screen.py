@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from grammar import kernels
-from grammar.blocked.blocklist import Blocklist
-from grammar.blocked.halves import Halves, spelled_of
-from grammar.blocked.patterns import Allowed, lexeme_of
-from grammar.blocked.phrases import Refused
-from grammar.blocked.reading import Reader, Standing, closing_quote
-from grammar.trie import I32
-from grammar.vocabulary import Vocabulary
-from plugins.contract import Mask
+from sluicegate.grammar import kernels
+from sluicegate.grammar.blocked.blocklist import Blocklist
+from sluicegate.grammar.blocked.halves import Halves, spelled_of
+from sluicegate.grammar.blocked.patterns import Allowed, lexeme_of
+from sluicegate.grammar.blocked.phrases import Refused
+from sluicegate.grammar.blocked.reading import Reader, Standing, closing_quote
+from sluicegate.grammar.trie import I32
+from sluicegate.grammar.vocabulary import Vocabulary
+from sluicegate.plugins.contract import Mask
 
 
 class Spot:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 
-from grammar.blocked.blocklist import Blocklist
-from grammar.schema import strings
-from grammar.schema.strings import Strings, StringSet
+from sluicegate.grammar.blocked.blocklist import Blocklist
+from sluicegate.grammar.schema import strings
+from sluicegate.grammar.schema.strings import Strings, StringSet
 
 
 def unblocked(blocklist: Blocklist, parts: StringSet) -> StringSet:

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from grammar import kernels
-from grammar.blocked.blocklist import Blocklist
-from grammar.blocked.screen import Screen, Spot, leaving, screen_of
-from grammar.tape import Tape
-from grammar.trie import I32
-from grammar.vocabulary import Vocabulary
-from plugins.contract import Mask
+from sluicegate.grammar import kernels
+from sluicegate.grammar.blocked.blocklist import Blocklist
+from sluicegate.grammar.blocked.screen import Screen, Spot, leaving, screen_of
+from sluicegate.grammar.tape import Tape
+from sluicegate.grammar.trie import I32
+from sluicegate.grammar.vocabulary import Vocabulary
+from sluicegate.plugins.contract import Mask
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,16 +8,16 @@ from heapq import heappop, heappush
 from itertools import chain
 from typing import NamedTuple
 
-from grammar.blocked.watch import Watch
-from grammar.completion.costs import NEVER, Costs
-from grammar.completion.words import steps
-from grammar.config import Config, Configs
-from grammar.frames import Between
-from grammar.object_steps import Named
-from grammar.starts import Start
-from grammar.tape import Place, Tape
-from grammar.threads import AT_END, Choice, InLexeme, Thread
-from grammar.vocabulary import Vocabulary
+from sluicegate.grammar.blocked.watch import Watch
+from sluicegate.grammar.completion.costs import NEVER, Costs
+from sluicegate.grammar.completion.words import steps
+from sluicegate.grammar.config import Config, Configs
+from sluicegate.grammar.frames import Between
+from sluicegate.grammar.object_steps import Named
+from sluicegate.grammar.starts import Start
+from sluicegate.grammar.tape import Place, Tape
+from sluicegate.grammar.threads import AT_END, Choice, InLexeme, Thread
+from sluicegate.grammar.vocabulary import Vocabulary
 
 _MOST_TRIES = 2_000
 _MOST_VALUES = 1_000

@@ -1,5 +1,5 @@
 """Grammars in Lark's notation."""
 
-from grammar.lark.compile import compile_lark
+from sluicegate.grammar.lark.compile import compile_lark
 
 __all__ = ["compile_lark"]

@@ -13,24 +13,24 @@ from typing import NamedTuple
 
 import lark
 
-from grammar.automata.budget import within
-from grammar.automata.foreign import interrupted
-from grammar.beyond import beyond
-from grammar.blocked.watch import Screens
-from grammar.compile import plain_grammar
-from grammar.continuations import Continuation
-from grammar.lark import gbnf
-from grammar.lark.earley import Parser, Rule, productive
-from grammar.lark.regions import OneRegionTape, Region, regions_of
-from grammar.lark.source import Source
-from grammar.lark.terminals import lexeme_of
-from grammar.lark.ways import check_ways
-from grammar.lexemes import DfaLexeme
-from grammar.matcher import CompiledGrammar
-from grammar.options import GrammarOptions
-from grammar.threads import Thread
-from grammar.vocabulary import Vocabulary
-from plugins.errors import GrammarLimit, InvalidGrammar, Unsatisfiable, UnsupportedGrammar
+from sluicegate.grammar.automata.budget import within
+from sluicegate.grammar.automata.foreign import interrupted
+from sluicegate.grammar.beyond import beyond
+from sluicegate.grammar.blocked.watch import Screens
+from sluicegate.grammar.compile import plain_grammar
+from sluicegate.grammar.continuations import Continuation
+from sluicegate.grammar.lark import gbnf
+from sluicegate.grammar.lark.earley import Parser, Rule, productive
+from sluicegate.grammar.lark.regions import OneRegionTape, Region, regions_of
+from sluicegate.grammar.lark.source import Source
+from sluicegate.grammar.lark.terminals import lexeme_of
+from sluicegate.grammar.lark.ways import check_ways
+from sluicegate.grammar.lexemes import DfaLexeme
+from sluicegate.grammar.matcher import CompiledGrammar
+from sluicegate.grammar.options import GrammarOptions
+from sluicegate.grammar.threads import Thread
+from sluicegate.grammar.vocabulary import Vocabulary
+from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar, Unsatisfiable, UnsupportedGrammar
 
 _MOST_CHARACTERS = 200_000
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
-from grammar.automata.budget import tick
-from grammar.continuations import Continuation
-from grammar.lark.least import Least
-from grammar.lexemes import DfaLexeme
-from grammar.threads import End, InLexeme, Run, Thread
-from plugins.errors import GrammarLimit
+from sluicegate.grammar.automata.budget import tick
+from sluicegate.grammar.continuations import Continuation
+from sluicegate.grammar.lark.least import Least
+from sluicegate.grammar.lexemes import DfaLexeme
+from sluicegate.grammar.threads import End, InLexeme, Run, Thread
+from sluicegate.plugins.errors import GrammarLimit
 
 _KEPT = 50_000
 _MOST_ITEMS = 5_000

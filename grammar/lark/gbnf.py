@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from typing import NoReturn
 
-from grammar.automata.charsets import EVERY, Ranges, negate, single, union
-from grammar.automata.reader import Reader
-from grammar.automata.syntax import Alt, Chars, Node, Repeat, Seq, sequence
-from grammar.lark.earley import Rule
-from grammar.lark.regular import Ref, Rules
-from grammar.lexemes import DfaLexeme
-from plugins.errors import GrammarLimit, InvalidGrammar, UnsupportedGrammar
+from sluicegate.grammar.automata.charsets import EVERY, Ranges, negate, single, union
+from sluicegate.grammar.automata.reader import Reader
+from sluicegate.grammar.automata.syntax import Alt, Chars, Node, Repeat, Seq, sequence
+from sluicegate.grammar.lark.earley import Rule
+from sluicegate.grammar.lark.regular import Ref, Rules
+from sluicegate.grammar.lexemes import DfaLexeme
+from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar, UnsupportedGrammar
 
 ROOT = "root"
 _RULE = re.compile(r"^[ \t]*[A-Za-z0-9_][\w-]*[ \t]*::=", re.MULTILINE)

@@ -6,10 +6,10 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from grammar.automata.budget import tick
+from sluicegate.grammar.automata.budget import tick
 
 if TYPE_CHECKING:
-    from grammar.lark.earley import Items, Rule
+    from sluicegate.grammar.lark.earley import Items, Rule
 
 NEVER = 1 << 40
 _KEPT = 20_000

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from grammar.compile import satisfiable_values
-from grammar.continuations import Continuation
-from grammar.lark.source import Source
-from grammar.options import GrammarOptions
-from grammar.region_tape import RegionTape
-from grammar.threads import Thread
-from plugins.errors import GrammarError, GrammarLimit
+from sluicegate.grammar.compile import satisfiable_values
+from sluicegate.grammar.continuations import Continuation
+from sluicegate.grammar.lark.source import Source
+from sluicegate.grammar.options import GrammarOptions
+from sluicegate.grammar.region_tape import RegionTape
+from sluicegate.grammar.threads import Thread
+from sluicegate.plugins.errors import GrammarError, GrammarLimit
 
 
 class Region:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from grammar.automata import CharDfa, utf8
-from grammar.automata.budget import Budget, Meter, look
-from grammar.automata.subset import compile_tree
-from grammar.automata.syntax import Alt, Chars, Node, Repeat, Seq
-from grammar.lark.earley import Rule, Symbol
-from grammar.lexemes import DfaLexeme
-from plugins.errors import GrammarLimit
+from sluicegate.grammar.automata import CharDfa, utf8
+from sluicegate.grammar.automata.budget import Budget, Meter, look
+from sluicegate.grammar.automata.subset import compile_tree
+from sluicegate.grammar.automata.syntax import Alt, Chars, Node, Repeat, Seq
+from sluicegate.grammar.lark.earley import Rule, Symbol
+from sluicegate.grammar.lexemes import DfaLexeme
+from sluicegate.plugins.errors import GrammarLimit
 
 _MOST_CHARS = 2_000
 """Of one automaton, repetitions written out; what is longer stays a rule."""

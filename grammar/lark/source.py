@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
-from plugins.errors import GrammarError, InvalidGrammar, UnsupportedGrammar
+from sluicegate.plugins.errors import GrammarError, InvalidGrammar, UnsupportedGrammar
 
 _PIECES = re.compile(
     r"""(?P<skip> //[^\n]* | \#[^\n]* | "(?:\\.|[^"\\\n])*"i? | /(?!/)(?:\\.|[^/\\])*/[imslux]* )

@@ -12,14 +12,14 @@ from collections.abc import Iterable, Iterator
 
 from lark.lexer import PatternStr, TerminalDef
 
-from grammar.automata import CharDfa, utf8
-from grammar.automata.budget import Meter, look
-from grammar.automata.parser import parse
-from grammar.automata.syntax import Alt, Begin, Chars, Edge, End, Look, Node, Repeat, Seq, has_anchor
-from grammar.automata.table import Table, minimal
-from grammar.lark.source import MARK, Source
-from grammar.lexemes import DfaLexeme
-from plugins.errors import GrammarError, InvalidGrammar, UnsupportedGrammar
+from sluicegate.grammar.automata import CharDfa, utf8
+from sluicegate.grammar.automata.budget import Meter, look
+from sluicegate.grammar.automata.parser import parse
+from sluicegate.grammar.automata.syntax import Alt, Begin, Chars, Edge, End, Look, Node, Repeat, Seq, has_anchor
+from sluicegate.grammar.automata.table import Table, minimal
+from sluicegate.grammar.lark.source import MARK, Source
+from sluicegate.grammar.lexemes import DfaLexeme
+from sluicegate.plugins.errors import GrammarError, InvalidGrammar, UnsupportedGrammar
 
 _FAR = 1 << 30
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from plugins.errors import GrammarLimit
+from sluicegate.plugins.errors import GrammarLimit
 
 MOST_WAYS = 10_000
 """Of one rule, and a third of all rules together. Thirteen optional parts in a row are 8,192."""

@@ -5,15 +5,15 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from grammar.automata import CharDfa
-from grammar.automata.formats import FORMAT_NAMES
-from grammar.options import GrammarLimits
-from grammar.schema import numbers, strings
-from grammar.schema.containers import Array, Conj, Contains, Items, Members, Object, Term
-from grammar.schema.document import Node
-from grammar.schema.keywords import compile_pattern
-from grammar.schema.numbers import Numbers, NumberSet
-from grammar.schema.strings import Strings, StringSet
+from sluicegate.grammar.automata import CharDfa
+from sluicegate.grammar.automata.formats import FORMAT_NAMES
+from sluicegate.grammar.options import GrammarLimits
+from sluicegate.grammar.schema import numbers, strings
+from sluicegate.grammar.schema.containers import Array, Conj, Contains, Items, Members, Object, Term
+from sluicegate.grammar.schema.document import Node
+from sluicegate.grammar.schema.keywords import compile_pattern
+from sluicegate.grammar.schema.numbers import Numbers, NumberSet
+from sluicegate.grammar.schema.strings import Strings, StringSet
 
 
 def exact(number: int | float) -> Fraction:

@@ -11,11 +11,11 @@ from urllib.parse import quote, urljoin
 
 import jsonschema_rs
 
-from grammar.guards import canonical
-from grammar.schema.containers import Fact, Literal, Term
-from grammar.schema.document import DATA, REFERENCES, Document, Either, Node
-from grammar.schema.metaschemas import DIALECTS
-from plugins.errors import UnsupportedGrammar
+from sluicegate.grammar.guards import canonical
+from sluicegate.grammar.schema.containers import Fact, Literal, Term
+from sluicegate.grammar.schema.document import DATA, REFERENCES, Document, Either, Node
+from sluicegate.grammar.schema.metaschemas import DIALECTS
+from sluicegate.plugins.errors import UnsupportedGrammar
 
 _PLAIN = "/~!$&'()*+,;=:@?"
 _URI = "http://schema.invalid/"

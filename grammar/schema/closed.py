@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import unquote
 
-from plugins.errors import InvalidGrammar, UnsupportedGrammar
+from sluicegate.plugins.errors import InvalidGrammar, UnsupportedGrammar
 
 _REST = ("additionalProperties", "unevaluatedProperties", "additionalItems", "unevaluatedItems")
 _ONE = frozenset({*_REST, "then", "else"})

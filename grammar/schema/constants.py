@@ -7,10 +7,10 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from grammar.schema.containers import NEVER, Array, Items, Literal, Members, Object
-from grammar.schema.domain import NOTHING, Domain, only
-from grammar.schema.numbers import Numbers
-from grammar.schema.strings import Strings
+from sluicegate.grammar.schema.containers import NEVER, Array, Items, Literal, Members, Object
+from sluicegate.grammar.schema.domain import NOTHING, Domain, only
+from sluicegate.grammar.schema.numbers import Numbers
+from sluicegate.grammar.schema.strings import Strings
 
 
 def json_text(value: Any) -> str:

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from grammar.schema import strings
-from grammar.schema.document import Node
-from grammar.schema.strings import Strings, StringSet
+from sluicegate.grammar.schema import strings
+from sluicegate.grammar.schema.document import Node
+from sluicegate.grammar.schema.strings import Strings, StringSet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
-from grammar.schema.metaschemas import meta_schemas
-from plugins.errors import GrammarLimit, InvalidGrammar, UnsupportedGrammar
+from sluicegate.grammar.schema.metaschemas import meta_schemas
+from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar, UnsupportedGrammar
 
 Json = Any
 _DRAFTS = {

@@ -13,11 +13,11 @@ from fractions import Fraction
 from functools import partial
 from typing import TypeVar
 
-from grammar.schema import numbers, strings
-from grammar.schema.containers import Array, Fact, Object, complement_array, complement_object, negated
-from grammar.schema.numbers import NumberSet
-from grammar.schema.strings import StringSet
-from plugins.errors import GrammarLimit
+from sluicegate.grammar.schema import numbers, strings
+from sluicegate.grammar.schema.containers import Array, Fact, Object, complement_array, complement_object, negated
+from sluicegate.grammar.schema.numbers import NumberSet
+from sluicegate.grammar.schema.strings import StringSet
+from sluicegate.plugins.errors import GrammarLimit
 
 T = TypeVar("T")
 OUTSIDE = 8

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
-from grammar.schema import numbers, strings
-from grammar.schema.containers import Array, Object, Term
-from grammar.schema.document import Node
-from grammar.schema.domain import NOTHING, OUTSIDE, Algebra, Domain
+from sluicegate.grammar.schema import numbers, strings
+from sluicegate.grammar.schema.containers import Array, Object, Term
+from sluicegate.grammar.schema.document import Node
+from sluicegate.grammar.schema.domain import NOTHING, OUTSIDE, Algebra, Domain
 
 T = TypeVar("T")
 _LONG = 64

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from math import isfinite
 from typing import Any
 
-from grammar.automata import CharDfa
-from grammar.automata.formats import FORMAT_NAMES
-from grammar.options import GrammarLimits
-from grammar.schema import strings
-from grammar.schema.document import MANY, ONE, REFERENCES, Document, Node
-from plugins.errors import GrammarError, GrammarLimit, InvalidGrammar, UnsupportedGrammar
+from sluicegate.grammar.automata import CharDfa
+from sluicegate.grammar.automata.formats import FORMAT_NAMES
+from sluicegate.grammar.options import GrammarLimits
+from sluicegate.grammar.schema import strings
+from sluicegate.grammar.schema.document import MANY, ONE, REFERENCES, Document, Node
+from sluicegate.plugins.errors import GrammarError, GrammarLimit, InvalidGrammar, UnsupportedGrammar
 
 Json = Any
 _TYPES = ("null", "boolean", "object", "array", "number", "string", "integer")

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
 
-from grammar.automata import CharDfa
-from grammar.options import GrammarLimits
-from grammar.schema import numbers, strings
-from grammar.schema.assertions import array_of, exact, numbers_of, object_of, required, strings_of
-from grammar.schema.constants import json_text, literal_domain
-from grammar.schema.containers import (
+from sluicegate.grammar.automata import CharDfa
+from sluicegate.grammar.options import GrammarLimits
+from sluicegate.grammar.schema import numbers, strings
+from sluicegate.grammar.schema.assertions import array_of, exact, numbers_of, object_of, required, strings_of
+from sluicegate.grammar.schema.constants import json_text, literal_domain
+from sluicegate.grammar.schema.containers import (
     Array,
     Conj,
     Fact,
@@ -22,14 +22,14 @@ from grammar.schema.containers import (
     implied,
     negated,
 )
-from grammar.schema.document import ANNOTATIONS, REFERENCES, Node
-from grammar.schema.domain import EVERYTHING, NOTHING, Domain, few_scalars, only
-from grammar.schema.exclusive import Exclusive
-from grammar.schema.keywords import compile_pattern
-from grammar.schema.numbers import Numbers
-from grammar.schema.strings import Strings, StringSet
-from grammar.schema.unevaluated import without_unevaluated
-from plugins.errors import GrammarError, InvalidGrammar
+from sluicegate.grammar.schema.document import ANNOTATIONS, REFERENCES, Node
+from sluicegate.grammar.schema.domain import EVERYTHING, NOTHING, Domain, few_scalars, only
+from sluicegate.grammar.schema.exclusive import Exclusive
+from sluicegate.grammar.schema.keywords import compile_pattern
+from sluicegate.grammar.schema.numbers import Numbers
+from sluicegate.grammar.schema.strings import Strings, StringSet
+from sluicegate.grammar.schema.unevaluated import without_unevaluated
+from sluicegate.plugins.errors import GrammarError, InvalidGrammar
 
 _TYPES: dict[str, Domain] = {
     "null": only(null=True),

@@ -9,7 +9,15 @@ from functools import lru_cache
 from math import lcm
 from typing import Final
 
-from grammar.automata import ByteDfa, CharDfa, byte_difference, byte_intersection, byte_union, number_dfa, utf8
+from sluicegate.grammar.automata import (
+    ByteDfa,
+    CharDfa,
+    byte_difference,
+    byte_intersection,
+    byte_union,
+    number_dfa,
+    utf8,
+)
 
 Bound = tuple[Fraction, bool]
 """A limit, and whether it is excluded."""

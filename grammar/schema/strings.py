@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Final
 
-from grammar.automata import Budget, CharDfa
-from grammar.automata.lengths import Lengths
-from plugins.errors import GrammarError, GrammarLimit, InvalidGrammar
+from sluicegate.grammar.automata import Budget, CharDfa
+from sluicegate.grammar.automata.lengths import Lengths
+from sluicegate.plugins.errors import GrammarError, GrammarLimit, InvalidGrammar
 
 _FEW = 64
 _UNROLLED = 200

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from grammar.schema.containers import Array, Conj, Items, Members, Object, Term
-from grammar.schema.document import Node
-from grammar.schema.domain import Domain
+from sluicegate.grammar.schema.containers import Array, Conj, Items, Members, Object, Term
+from sluicegate.grammar.schema.document import Node
+from sluicegate.grammar.schema.domain import Domain
 
 
 def without_unevaluated(node: Node, domain: Domain) -> Domain:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from grammar.automata import CharDfa, utf8
-from grammar.continuations import Continuation
-from grammar.lexemes import DfaLexeme
-from grammar.tags import formats, freetext
-from grammar.tags.formats import Format
-from grammar.tags.steps import Head, Step, Stops, fork, restarts, spelled
-from grammar.threads import End, InLexeme, Thread
-from plugins.errors import UnsupportedGrammar
+from sluicegate.grammar.automata import CharDfa, utf8
+from sluicegate.grammar.continuations import Continuation
+from sluicegate.grammar.lexemes import DfaLexeme
+from sluicegate.grammar.tags import formats, freetext
+from sluicegate.grammar.tags.formats import Format
+from sluicegate.grammar.tags.steps import Head, Step, Stops, fork, restarts, spelled
+from sluicegate.grammar.threads import End, InLexeme, Thread
+from sluicegate.plugins.errors import UnsupportedGrammar
 
 END = End()
 

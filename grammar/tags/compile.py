@@ -6,23 +6,23 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
-from grammar.automata import CharDfa
-from grammar.automata.budget import within
-from grammar.beyond import beyond
-from grammar.blocked.blocklist import Blocklist
-from grammar.blocked.watch import Screens
-from grammar.compile import satisfiable_values
-from grammar.lark.compile import parser_of
-from grammar.matcher import CompiledGrammar
-from grammar.options import GrammarOptions
-from grammar.region_tape import RegionTape
-from grammar.tags import formats
-from grammar.tags.build import END, Builder
-from grammar.tags.formats import Format, read_structural_tag
-from grammar.tags.steps import restarts
-from grammar.threads import Thread
-from grammar.vocabulary import Vocabulary
-from plugins.errors import GrammarError, GrammarLimit, Unsatisfiable, UnsupportedGrammar
+from sluicegate.grammar.automata import CharDfa
+from sluicegate.grammar.automata.budget import within
+from sluicegate.grammar.beyond import beyond
+from sluicegate.grammar.blocked.blocklist import Blocklist
+from sluicegate.grammar.blocked.watch import Screens
+from sluicegate.grammar.compile import satisfiable_values
+from sluicegate.grammar.lark.compile import parser_of
+from sluicegate.grammar.matcher import CompiledGrammar
+from sluicegate.grammar.options import GrammarOptions
+from sluicegate.grammar.region_tape import RegionTape
+from sluicegate.grammar.tags import formats
+from sluicegate.grammar.tags.build import END, Builder
+from sluicegate.grammar.tags.formats import Format, read_structural_tag
+from sluicegate.grammar.tags.steps import restarts
+from sluicegate.grammar.threads import Thread
+from sluicegate.grammar.vocabulary import Vocabulary
+from sluicegate.plugins.errors import GrammarError, GrammarLimit, Unsatisfiable, UnsupportedGrammar
 
 _SEVERAL = (formats.Triggered, formats.Separated)
 

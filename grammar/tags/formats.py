@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from plugins.errors import GrammarLimit, InvalidGrammar
+from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar
 
 MOST_TAGS = 1_000
 MOST_CHARACTERS = 1_000

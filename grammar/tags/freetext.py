@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import deque
 from functools import lru_cache
 
-from grammar.automata import CharDfa, utf8
-from grammar.automata.budget import Budget, Meter
-from grammar.automata.charsets import EVERY
-from grammar.automata.table import Table, minimal
-from grammar.lexemes import DfaLexeme
+from sluicegate.grammar.automata import CharDfa, utf8
+from sluicegate.grammar.automata.budget import Budget, Meter
+from sluicegate.grammar.automata.charsets import EVERY
+from sluicegate.grammar.automata.table import Table, minimal
+from sluicegate.grammar.lexemes import DfaLexeme
 
 _LIMIT = Budget(max_states=20_000, max_seconds=5.0)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from grammar.continuations import Continuation
-from grammar.region_tape import RegionTape
-from grammar.tags.freetext import literal
-from grammar.threads import AT_END, InLexeme, Run, Thread
+from sluicegate.grammar.continuations import Continuation
+from sluicegate.grammar.region_tape import RegionTape
+from sluicegate.grammar.tags.freetext import literal
+from sluicegate.grammar.threads import AT_END, InLexeme, Run, Thread
 
 Head = tuple[str, Continuation]
 """A literal, and what comes after it."""

@@ -6,9 +6,18 @@ Facts are frozen. A stage gets what it needs and returns what it decides; only t
 This package imports none of ours but the errors, so that a plug-in needs nothing else.
 """
 
-from plugins.contract.answers import Answer, CacheKey, Decision, Embeddings, Outcome, Piece, TokenLogprob, Usage
-from plugins.contract.models import CompiledGrammar, Generation, Job, Load, Matcher, ServedModel
-from plugins.contract.names import (
+from sluicegate.plugins.contract.answers import (
+    Answer,
+    CacheKey,
+    Decision,
+    Embeddings,
+    Outcome,
+    Piece,
+    TokenLogprob,
+    Usage,
+)
+from sluicegate.plugins.contract.models import CompiledGrammar, Generation, Job, Load, Matcher, ServedModel
+from sluicegate.plugins.contract.names import (
     API_VERSION,
     CHANNELS,
     SLOTS,
@@ -19,8 +28,8 @@ from plugins.contract.names import (
     Role,
     SlotName,
 )
-from plugins.contract.registering import RegistryLike, StageFactory
-from plugins.contract.requests import (
+from sluicegate.plugins.contract.registering import RegistryLike, StageFactory
+from sluicegate.plugins.contract.requests import (
     Caller,
     Constraint,
     Document,
@@ -35,7 +44,7 @@ from plugins.contract.requests import (
     ToolCall,
     ToolChoice,
 )
-from plugins.contract.slots import (
+from sluicegate.plugins.contract.slots import (
     Admitter,
     Assembler,
     Constrainer,
@@ -53,8 +62,8 @@ from plugins.contract.slots import (
     Stage,
     TextEmbedder,
 )
-from plugins.contract.texts import Text, as_messages, beside_messages, in_two, place_of, texts_of, with_texts
-from plugins.contract.verdicts import RailExample, RailProperties, ScreenResult, Span, Verdict
+from sluicegate.plugins.contract.texts import Text, as_messages, beside_messages, in_two, place_of, texts_of, with_texts
+from sluicegate.plugins.contract.verdicts import RailExample, RailProperties, ScreenResult, Span, Verdict
 
 __all__ = [
     "API_VERSION",

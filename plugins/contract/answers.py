@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from plugins.contract.names import Channel, FinishReason, SlotName
-from plugins.contract.requests import Caller, Request, ToolCall
-from plugins.facts import quick
-from plugins.timeline import Timeline
+from sluicegate.plugins.contract.names import Channel, FinishReason, SlotName
+from sluicegate.plugins.contract.requests import Caller, Request, ToolCall
+from sluicegate.plugins.facts import quick
+from sluicegate.plugins.timeline import Timeline
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-from plugins.contract.answers import Piece, Usage
-from plugins.contract.names import Mask
-from plugins.contract.requests import Prompt, Request, Sampling
-from plugins.facts import quick
+from sluicegate.plugins.contract.answers import Piece, Usage
+from sluicegate.plugins.contract.names import Mask
+from sluicegate.plugins.contract.requests import Prompt, Request, Sampling
+from sluicegate.plugins.facts import quick
 
 
 @runtime_checkable

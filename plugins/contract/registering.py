@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from plugins.contract.names import API_VERSION, SlotName
+from sluicegate.plugins.contract.names import API_VERSION, SlotName
 
 
 class StageFactory(Protocol):

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from plugins.contract.names import ConstraintKind, Role
-from plugins.facts import quick
+from sluicegate.plugins.contract.names import ConstraintKind, Role
+from sluicegate.plugins.facts import quick
 
 
 @dataclass(frozen=True, slots=True)

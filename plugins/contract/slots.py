@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from plugins.contract.answers import Answer, CacheKey, Embeddings, Outcome
-from plugins.contract.models import CompiledGrammar, Generation, Job, Load, ServedModel
-from plugins.contract.names import Channel
-from plugins.contract.requests import Caller, Constraint, Prompt, Request
-from plugins.contract.verdicts import ScreenResult, Verdict
+from sluicegate.plugins.contract.answers import Answer, CacheKey, Embeddings, Outcome
+from sluicegate.plugins.contract.models import CompiledGrammar, Generation, Job, Load, ServedModel
+from sluicegate.plugins.contract.names import Channel
+from sluicegate.plugins.contract.requests import Caller, Constraint, Prompt, Request
+from sluicegate.plugins.contract.verdicts import ScreenResult, Verdict
 
 
 class Admitter(Protocol):

@@ -21,8 +21,8 @@ from operator import attrgetter
 from types import NoneType, UnionType
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
-from plugins.contract.names import Role
-from plugins.contract.requests import (
+from sluicegate.plugins.contract.names import Role
+from sluicegate.plugins.contract.requests import (
     Constraint,
     Document,
     Message,

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from plugins.contract.names import CHANNELS, Channel
-from plugins.contract.requests import Message
-from plugins.contract.texts import Path
-from plugins.facts import quick
+from sluicegate.plugins.contract.names import CHANNELS, Channel
+from sluicegate.plugins.contract.requests import Message
+from sluicegate.plugins.contract.texts import Path
+from sluicegate.plugins.facts import quick
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class RailExample:
 class RailProperties:
     """What a rail of slot `screen` or `moderate` says of itself: its optional attribute `properties`.
 
-    `sluicegate plugins check` and `plugins.testing` try whether it is true.
+    `sluicegate plugins check` and `sluicegate.plugins.testing` try whether it is true.
     """
 
     version: str = "0"

@@ -3,10 +3,10 @@
 Needs nothing but the contract; `test_app` alone needs a whole gateway installed.
 """
 
-from plugins.testing.app import test_app
-from plugins.testing.chunking import Chunking, chunkings
-from plugins.testing.contracts import RailContract, ScreenContract
-from plugins.testing.doubles import (
+from sluicegate.plugins.testing.app import test_app
+from sluicegate.plugins.testing.chunking import Chunking, chunkings
+from sluicegate.plugins.testing.contracts import RailContract, ScreenContract
+from sluicegate.plugins.testing.doubles import (
     FakeModel,
     FakeTokenizer,
     KeepingRecorder,
@@ -17,11 +17,11 @@ from plugins.testing.doubles import (
     make_outcome,
     make_request,
 )
-from plugins.testing.faults import Fault
-from plugins.testing.rails import check_rail
-from plugins.testing.screens import check_screen
-from plugins.testing.stages import check_stage
-from plugins.testing.window import Driven, Step, drive
+from sluicegate.plugins.testing.faults import Fault
+from sluicegate.plugins.testing.rails import check_rail
+from sluicegate.plugins.testing.screens import check_screen
+from sluicegate.plugins.testing.stages import check_stage
+from sluicegate.plugins.testing.window import Driven, Step, drive
 
 __all__ = [
     "Chunking",

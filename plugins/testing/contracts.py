@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from plugins.contract import RailExample
-from plugins.testing.faults import Fault, FaultKind
-from plugins.testing.rails import check_rail, properties_of
-from plugins.testing.screens import check_screen
+from sluicegate.plugins.contract import RailExample
+from sluicegate.plugins.testing.faults import Fault, FaultKind
+from sluicegate.plugins.testing.rails import check_rail, properties_of
+from sluicegate.plugins.testing.screens import check_screen
 
 
 class _Contract:

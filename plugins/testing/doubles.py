@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from plugins.contract import (
+from sluicegate.plugins.contract import (
     Answer,
     Caller,
     CompiledGrammar,
@@ -28,7 +28,7 @@ from plugins.contract import (
     ServedModel,
     Usage,
 )
-from plugins.errors import ContextLengthExceeded, NotFound
+from sluicegate.plugins.errors import ContextLengthExceeded, NotFound
 
 MODEL = "scripted"
 EOS = 256

@@ -12,11 +12,11 @@ from itertools import pairwise, zip_longest
 from time import thread_time
 from typing import Any
 
-from plugins.contract import Caller, Channel, OutputRail, RailExample, RailProperties
-from plugins.testing.chunking import Chunking, chunkings
-from plugins.testing.doubles import make_request
-from plugins.testing.faults import Fault, first_of_each_kind, within
-from plugins.testing.window import Driven, ReferenceWindow, drive
+from sluicegate.plugins.contract import Caller, Channel, OutputRail, RailExample, RailProperties
+from sluicegate.plugins.testing.chunking import Chunking, chunkings
+from sluicegate.plugins.testing.doubles import make_request
+from sluicegate.plugins.testing.faults import Fault, first_of_each_kind, within
+from sluicegate.plugins.testing.window import Driven, ReferenceWindow, drive
 
 CHANNELS: tuple[Channel, ...] = ("content", "reasoning", "tool_arguments")
 BUDGET_S = 0.05

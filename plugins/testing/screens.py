@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import replace
 from time import perf_counter
 
-from plugins.contract import (
+from sluicegate.plugins.contract import (
     Caller,
     Constraint,
     InputRail,
@@ -26,9 +26,9 @@ from plugins.contract import (
     texts_of,
     with_texts,
 )
-from plugins.testing.doubles import make_request
-from plugins.testing.faults import Fault, first_of_each_kind, within
-from plugins.testing.rails import LIMIT_S, ORDINARY, properties_of, spans_of
+from sluicegate.plugins.testing.doubles import make_request
+from sluicegate.plugins.testing.faults import Fault, first_of_each_kind, within
+from sluicegate.plugins.testing.rails import LIMIT_S, ORDINARY, properties_of, spans_of
 
 BUDGET_S = 5.0
 """For one request, where the rail promises nothing: it may ask a service, and only its own request waits."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from plugins.contract import (
+from sluicegate.plugins.contract import (
     Answer,
     CacheKey,
     Caller,
@@ -25,12 +25,12 @@ from plugins.contract import (
     Sampling,
     SlotName,
 )
-from plugins.errors import RequestError, TokenRejected
-from plugins.registry import METHODS
-from plugins.testing.doubles import MODEL, FakeModel, make_outcome, make_request
-from plugins.testing.faults import Fault, first_of_each_kind, within
-from plugins.testing.rails import LIMIT_S, check_rail
-from plugins.testing.screens import check_screen
+from sluicegate.plugins.errors import RequestError, TokenRejected
+from sluicegate.plugins.registry import METHODS
+from sluicegate.plugins.testing.doubles import MODEL, FakeModel, make_outcome, make_request
+from sluicegate.plugins.testing.faults import Fault, first_of_each_kind, within
+from sluicegate.plugins.testing.rails import LIMIT_S, check_rail
+from sluicegate.plugins.testing.screens import check_screen
 
 
 def check_stage(slot: SlotName, stage: Any) -> list[Fault]:

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Literal
 
-from plugins.contract import Caller, Channel, OutputRail, RailSession, Request, Span, Verdict
-from plugins.testing.chunking import Chunking
-from plugins.testing.doubles import make_request
-from plugins.testing.faults import Fault
+from sluicegate.plugins.contract import Caller, Channel, OutputRail, RailSession, Request, Span, Verdict
+from sluicegate.plugins.testing.chunking import Chunking
+from sluicegate.plugins.testing.doubles import make_request
+from sluicegate.plugins.testing.faults import Fault
 
 Outcome = Literal["pass", "redact", "block"]
 

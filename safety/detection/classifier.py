@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from plugins.errors import ConfigurationError
-from safety.detection.features import BUCKETS, Features, Integers
-from safety.detection.segments import CONTEXT
+from sluicegate.plugins.errors import ConfigurationError
+from sluicegate.safety.detection.features import BUCKETS, Features, Integers
+from sluicegate.safety.detection.segments import CONTEXT
 
 HEADS = ("injection", "document", "harm")
 FORMAT = 1

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from safety.detection import rules
-from safety.detection.classifier import Classifier
-from safety.detection.features import Features, features
-from safety.detection.normalise import View, views
-from safety.detection.segments import segments
+from sluicegate.safety.detection import rules
+from sluicegate.safety.detection.classifier import Classifier
+from sluicegate.safety.detection.features import Features, features
+from sluicegate.safety.detection.normalise import View, views
+from sluicegate.safety.detection.segments import segments
 
 WINDOW = 2_400
 STRIDE = 1_200

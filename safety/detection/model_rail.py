@@ -13,9 +13,9 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from plugins.errors import ConfigurationError
-from safety.detection.detector import NOTHING, Finding
-from safety.detection.guards import GUARDS, Answer, Guard, defused
+from sluicegate.plugins.errors import ConfigurationError
+from sluicegate.safety.detection.detector import NOTHING, Finding
+from sluicegate.safety.detection.guards import GUARDS, Answer, Guard, defused
 
 HARMLESS_LABELS = frozenset({"label_0", "safe", "benign", "harmless", "normal", "legit", "neutral", "ok"})
 """Labels that count as harmless where settings name no bad ones."""

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
 
-from plugins.contract import Request, Text, place_of
-from plugins.contract.texts import Path
-from safety.escapes import Unescaped
+from sluicegate.plugins.contract import Request, Text, place_of
+from sluicegate.plugins.contract.texts import Path
+from sluicegate.safety.escapes import Unescaped
 
 As = Literal["user", "document", "beside"]
 PIECE = 60_000

@@ -15,11 +15,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from plugins.contract import Caller, RailProperties, Request, ScreenResult, Text, texts_of
-from plugins.errors import RequestTooLarge, StageFailed
-from safety.detection.detector import NOTHING, Detector, Finding
-from safety.detection.reading import Part, Reader, alone, pieces
-from safety.remembered import Remembered
+from sluicegate.plugins.contract import Caller, RailProperties, Request, ScreenResult, Text, texts_of
+from sluicegate.plugins.errors import RequestTooLarge, StageFailed
+from sluicegate.safety.detection.detector import NOTHING, Detector, Finding
+from sluicegate.safety.detection.reading import Part, Reader, alone, pieces
+from sluicegate.safety.remembered import Remembered
 
 INLINE_CHARS = 4_000
 """Up to this much is judged on the event loop, in a few milliseconds; more goes to a thread."""

@@ -16,13 +16,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from plugins.contract import RegistryLike, StageFactory
-from plugins.errors import ConfigurationError
-from safety.detection import classifier
-from safety.detection.detector import Detector
-from safety.detection.model_rail import ClassifierJudge, GuardJudge, guard_named
-from safety.detection.screen import DetectionScreen, HarmJudge, InjectionJudge, Judge, Policy, Thresholds
-from safety.settings import ROLES, check_keys, flag, some_of, strings, table, text
+from sluicegate.plugins.contract import RegistryLike, StageFactory
+from sluicegate.plugins.errors import ConfigurationError
+from sluicegate.safety.detection import classifier
+from sluicegate.safety.detection.detector import Detector
+from sluicegate.safety.detection.model_rail import ClassifierJudge, GuardJudge, guard_named
+from sluicegate.safety.detection.screen import DetectionScreen, HarmJudge, InjectionJudge, Judge, Policy, Thresholds
+from sluicegate.safety.settings import ROLES, check_keys, flag, some_of, strings, table, text
 
 Settings = Mapping[str, Any]
 

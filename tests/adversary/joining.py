@@ -12,10 +12,10 @@ from typing import Any
 
 from websockets.sync.client import connect
 
-from gateway.testing import TestApp
-from plugins import Job, Piece, RegistryLike
-from plugins.testing import ScriptedModel
-from plugins.testing.doubles import ScriptedGeneration
+from sluicegate.gateway.testing import TestApp
+from sluicegate.plugins import Job, Piece, RegistryLike
+from sluicegate.plugins.testing import ScriptedModel
+from sluicegate.plugins.testing.doubles import ScriptedGeneration
 from tests.gateway.upstream.servers import END, ScriptedServer, event, hangs, running, streams
 
 Said = dict[str, str]

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from gateway.upstream.client import Client, Tries
-from gateway.upstream.settings import UpstreamModelSettings
+from sluicegate.gateway.upstream.client import Client, Tries
+from sluicegate.gateway.upstream.settings import UpstreamModelSettings
 
 
 def answer(text: bytes) -> bytes:

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from gateway.batches.folder import FolderLock
-from gateway.testing import TestApp
+from sluicegate.gateway.batches.folder import FolderLock
+from sluicegate.gateway.testing import TestApp
 from tests.adversary.test_doors import bearer, key, keyed, refusal
 from tests.gateway.test_batches import CHAT, line, start
 from tests.waiting import until
@@ -25,7 +25,7 @@ UPLOAD: Any = {"files": {"file": ("in.jsonl", b"x" * 1000)}, "data": {"purpose":
 HOLD = """
 import sys, time
 from pathlib import Path
-from gateway.batches.folder import FolderLock
+from sluicegate.gateway.batches.folder import FolderLock
 lock = FolderLock(Path(sys.argv[1]))
 assert lock.take()
 print("held", flush=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gateway.testing import TestApp
+from sluicegate.gateway.testing import TestApp
 from tests.adversary.joining import Liar, between, call, chat, say, think
 from tests.adversary.test_what_leaves import ways_of_chat
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.testing import TestApp
+from sluicegate.gateway.testing import TestApp
 from tests.gateway.upstream.servers import ScriptedServer, answers, running, says
 from tests.waiting import until
 

@@ -13,8 +13,8 @@ import pytest
 from fastapi.routing import APIRoute
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from gateway.testing import TestApp
-from plugins import ConfigurationError
+from sluicegate.gateway.testing import TestApp
+from sluicegate.plugins import ConfigurationError
 from tests.gateway.test_socket import open_socket
 
 CHAT = "/v1/chat/completions"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gateway.testing import TestApp
+from sluicegate.gateway.testing import TestApp
 from tests.gateway.upstream.servers import ScriptedServer, running, says
 
 PHRASE = "the halberd papers"

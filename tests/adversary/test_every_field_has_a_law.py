@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-import plugins
-from gateway import laws
-from gateway.api import documents
-from gateway.testing import TestApp
+from sluicegate import plugins
+from sluicegate.gateway import laws
+from sluicegate.gateway.api import documents
+from sluicegate.gateway.testing import TestApp
 from tests.adversary.joining import WAYS, Liar, between, call, say, think
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from gateway.upstream.following import SPARE_S, Following, Spare
-from grammar import Vocabulary, compile_lark
-from plugins import GrammarTooCostly
+from sluicegate.gateway.upstream.following import SPARE_S, Following, Spare
+from sluicegate.grammar import Vocabulary, compile_lark
+from sluicegate.plugins import GrammarTooCostly
 from tests.adversary.test_grammars import CODES, GRAMMARS
 from tests.adversary.test_upstream import Place, both, place, read
 from tests.gateway.upstream.servers import ScriptedServer, running, says

@@ -12,13 +12,13 @@ from typing import Any
 import httpx
 import pytest
 
-from gateway import screening
-from gateway.api.bodies import checked
-from gateway.api.chat_request import ChatRequest
-from gateway.api.messages_request import MessagesRequest
-from gateway.api.nearest import Nearest
-from gateway.api.responses_request import ResponsesRequest
-from plugins import RequestError, texts_of
+from sluicegate.gateway import screening
+from sluicegate.gateway.api.bodies import checked
+from sluicegate.gateway.api.chat_request import ChatRequest
+from sluicegate.gateway.api.messages_request import MessagesRequest
+from sluicegate.gateway.api.nearest import Nearest
+from sluicegate.gateway.api.responses_request import ResponsesRequest
+from sluicegate.plugins import RequestError, texts_of
 from tests.gateway.conftest import RunningGateway
 from tests.waiting import until
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gateway.testing import TestApp
+from sluicegate.gateway.testing import TestApp
 from tests.adversary.joining import NAMES, WAYS, Dialect, Liar, between, call
 
 SPELLINGS = [

@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from gateway.testing import TestApp
-from plugins import Message, Request, ScreenResult
+from sluicegate.gateway.testing import TestApp
+from sluicegate.plugins import Message, Request, ScreenResult
 
 Act = Callable[[Request], Any]
 TOOLS = [{"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object"}}}]

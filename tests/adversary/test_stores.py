@@ -22,12 +22,12 @@ from typing import Any
 import httpx
 import pytest
 
-from gateway.accounts.changes import revoke
-from gateway.accounts.records import digest_of
-from gateway.accounts.redis_store import RedisStore
-from gateway.accounts.sqlite_store import SqliteStore
-from gateway.testing import TestApp
-from plugins import Generation, Job, Piece, Usage
+from sluicegate.gateway.accounts.changes import revoke
+from sluicegate.gateway.accounts.records import digest_of
+from sluicegate.gateway.accounts.redis_store import RedisStore
+from sluicegate.gateway.accounts.sqlite_store import SqliteStore
+from sluicegate.gateway.testing import TestApp
+from sluicegate.plugins import Generation, Job, Piece, Usage
 from tests.cache.redis_server import RedisServer, needs_redis
 from tests.waiting import until
 
@@ -426,7 +426,7 @@ def test_journal_lines_never_reach_a_socket(tmp_path: Path, monkeypatch: pytest.
 
 SERVER = """
 import resource, sys
-from gateway.testing import TestApp
+from sluicegate.gateway.testing import TestApp
 limit = int(sys.argv[2])
 keys = [{"id": "root", "key": "root-secret", "scopes": ["admin"]}, {"id": "a", "key": "a-secret"}]
 with TestApp(pipeline={"admit": ["api-keys", "limits"], "record": ["ledger"]}, keys=keys,
@@ -450,7 +450,7 @@ def test_a_journal_that_takes_no_lines_is_a_503_with_retry_after_and_heals_by_it
         secret = new_key(gateway, "a")
         assert ask(gateway, secret).status_code == 200
         with monkeypatch.context() as patched:
-            patched.setattr("gateway.accounts.segment._write", full)
+            patched.setattr("sluicegate.gateway.accounts.segment._write", full)
             until(lambda: readiness(gateway)[0] == 503 or ask(gateway, secret).status_code != 200, 30)
             refused = ask(gateway, secret, stream=True)
             assert (refused.status_code, refused.json()["error"]["code"]) == (503, "books_unavailable")

@@ -15,8 +15,8 @@ import httpx
 import pytest
 from websockets.sync.client import connect
 
-from gateway.testing import TestApp
-from plugins import Outcome
+from sluicegate.gateway.testing import TestApp
+from sluicegate.plugins import Outcome
 from tests.gateway.upstream.servers import (
     END,
     USAGE,

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from gateway.testing import TestApp
-from plugins import Piece
+from sluicegate.gateway.testing import TestApp
+from sluicegate.plugins import Piece
 from tests.adversary.joining import (
     ASKED,
     Dialect,

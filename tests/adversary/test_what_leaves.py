@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from gateway.testing import TestApp
-from plugins import Piece
+from sluicegate.gateway.testing import TestApp
+from sluicegate.plugins import Piece
 from tests.adversary.joining import (
     NAMES,
     WAYS,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from cache import Question, question_of
-from plugins import Answer, Caller, Message, Request, Sampling, TokenLogprob
+from sluicegate.cache import Question, question_of
+from sluicegate.plugins import Answer, Caller, Message, Request, Sampling, TokenLogprob
 
 LOGPROBS = (TokenLogprob(5, "hé", "hé".encode(), -0.5, ((5, "hé", "hé".encode(), -0.5), (6, "", b"\xc3", -1.25))),)
 ANSWERS = (Answer(0, "héllo \u2028 \x00", "stop", LOGPROBS),)

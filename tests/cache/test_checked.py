@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cache import codec
-from cache.checked import MAX_ENTRY_BYTES, Damaged
-from cache.entries import Kept
-from cache.sqlite_store import SqliteStore
-from plugins.contract import Answer, CacheKey, TokenLogprob, ToolCall, Usage
+from sluicegate.cache import codec
+from sluicegate.cache.checked import MAX_ENTRY_BYTES, Damaged
+from sluicegate.cache.entries import Kept
+from sluicegate.cache.sqlite_store import SqliteStore
+from sluicegate.plugins.contract import Answer, CacheKey, TokenLogprob, ToolCall, Usage
 
 KEY = CacheKey("t", "m", "ab" * 32)
 LOGPROB = TokenLogprob(5, "a", b"a", -0.5, ((6, "b", b"b", -1.0),))

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from benchmarks.cache import Pair, pairs
-from cache.semantic import facts_digest, signature
+from sluicegate.cache.semantic import facts_digest, signature
 
 PAIRS = pairs()
 

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from cache.entries import Counts
-from cache.guarded import Guarded
+from sluicegate.cache.entries import Counts
+from sluicegate.cache.guarded import Guarded
 from tests.waiting import soon
 
 

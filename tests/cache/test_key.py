@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from cache.key import OUTSIDE, cache_key
-from plugins import (
+from sluicegate.cache.key import OUTSIDE, cache_key
+from sluicegate.plugins import (
     Caller,
     Constraint,
     Message,

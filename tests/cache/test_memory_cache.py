@@ -10,8 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cache import MemoryCache, cache_key, canonical, register
-from plugins import Answer, CacheKey, Caller, ConfigurationError, Constraint, Message, Registry, Request, Sampling
+from sluicegate.cache import MemoryCache, cache_key, canonical, register
+from sluicegate.plugins import (
+    Answer,
+    CacheKey,
+    Caller,
+    ConfigurationError,
+    Constraint,
+    Message,
+    Registry,
+    Request,
+    Sampling,
+)
 
 REQUEST = Request(id="1", model="alias", messages=(Message("system", "be brief"), Message("user", "hi")))
 ANSWERS = (Answer(0, "hello", "stop"),)

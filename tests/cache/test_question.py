@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cache.question import MAX_COMPARED_CHARS
+from sluicegate.cache.question import MAX_COMPARED_CHARS
 from tests.cache.examples import asked
 
 

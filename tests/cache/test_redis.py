@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from cache import Kept, Question, RedisStore, TenantSealer, TieredCache, Tls, label
-from cache.semantic import HashedNgrams
-from cache.semantic.tier import SemanticTier
-from plugins import Caller, ConfigurationError, Overloaded
+from sluicegate.cache import Kept, Question, RedisStore, TenantSealer, TieredCache, Tls, label
+from sluicegate.cache.semantic import HashedNgrams
+from sluicegate.cache.semantic.tier import SemanticTier
+from sluicegate.plugins import Caller, ConfigurationError, Overloaded
 from tests.cache.examples import ANSWERS, answer, asked
 from tests.cache.redis_server import RedisServer, free_port, needs_redis, self_signed, start_sentinel
 from tests.waiting import soon

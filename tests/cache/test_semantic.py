@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cache import MemoryStore, RedisStore, SqliteStore, TieredCache
-from cache.entries import Row
-from cache.semantic import CallableEmbedder, HashedNgrams
-from cache.semantic.index import Partition, rotation
-from cache.semantic.tier import SemanticTier
-from cache.semantic.verified import Verified, confident_share, same_answers
-from plugins import Answer, Caller, Usage
+from sluicegate.cache import MemoryStore, RedisStore, SqliteStore, TieredCache
+from sluicegate.cache.entries import Row
+from sluicegate.cache.semantic import CallableEmbedder, HashedNgrams
+from sluicegate.cache.semantic.index import Partition, rotation
+from sluicegate.cache.semantic.tier import SemanticTier
+from sluicegate.cache.semantic.verified import Verified, confident_share, same_answers
+from sluicegate.plugins import Answer, Caller, Usage
 from tests.cache.examples import answer, asked
 from tests.cache.redis_server import RedisServer, needs_redis
 

@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from cache import SingleFlight
-from plugins import CacheKey
+from sluicegate.cache import SingleFlight
+from sluicegate.plugins import CacheKey
 
 KEY = CacheKey("t", "m", "1")
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from cache import SqliteStore, TieredCache, label
-from plugins import Caller, Overloaded
+from sluicegate.cache import SqliteStore, TieredCache, label
+from sluicegate.plugins import Caller, Overloaded
 from tests.cache.examples import ANSWERS, answer, asked
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from cache import MemoryStore, TieredCache, front, register
-from cache.semantic import HashedNgrams
-from cache.stage import MEMORY, REDIS, SEMANTIC, SQLITE, TLS
-from plugins import Answer, CacheKey, Caller, ConfigurationError, NotFound, Registry
+from sluicegate.cache import MemoryStore, TieredCache, front, register
+from sluicegate.cache.semantic import HashedNgrams
+from sluicegate.cache.stage import MEMORY, REDIS, SEMANTIC, SQLITE, TLS
+from sluicegate.plugins import Answer, CacheKey, Caller, ConfigurationError, NotFound, Registry
 from tests.cache.examples import ANSWERS, answer, asked
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from cache import MemoryStore, RedisStore, SqliteStore, TenantSealer, TieredCache, label
-from plugins import Answer, Caller, PermissionDenied, Usage
+from sluicegate.cache import MemoryStore, RedisStore, SqliteStore, TenantSealer, TieredCache, label
+from sluicegate.plugins import Answer, Caller, PermissionDenied, Usage
 from tests.cache.examples import ANSWERS, answer, asked
 from tests.cache.redis_server import RedisServer, needs_redis
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from cache import RedisStore, TenantSealer, TieredCache
-from cache.semantic import HashedNgrams
-from cache.semantic.tier import SemanticTier
-from plugins import Caller, ConfigurationError
+from sluicegate.cache import RedisStore, TenantSealer, TieredCache
+from sluicegate.cache.semantic import HashedNgrams
+from sluicegate.cache.semantic.tier import SemanticTier
+from sluicegate.plugins import Caller, ConfigurationError
 from tests.cache.examples import ANSWERS, asked
 from tests.cache.redis_server import RedisServer, needs_redis
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.testing import TestApp
-from plugins import Job
+from sluicegate.gateway.testing import TestApp
+from sluicegate.plugins import Job
 from tests.gateway.conftest import RunningGateway, running
 
 HERE = Path(__file__).parent

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from gateway.testing import TestApp
+from sluicegate.gateway.testing import TestApp
 from tests.console.browser import CHROMIUM, MISSING, Browser, chromium
 from tests.gateway.conftest import RunningGateway, running
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from engine import LoadedModel, load_model
+from sluicegate.engine import LoadedModel, load_model
 from tests.engine.tiny_models import save_tiny
 
 MakeModel = Callable[..., LoadedModel]

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from transformers import AutoModelForCausalLM
 
-from engine import Engine, EngineSettings, LiveGeneration, LoadedModel
-from plugins import Job, Piece, Prompt, Sampling, TokenLogprob, TokenRejected, Usage
+from sluicegate.engine import Engine, EngineSettings, LiveGeneration, LoadedModel
+from sluicegate.plugins import Job, Piece, Prompt, Sampling, TokenLogprob, TokenRejected, Usage
 
 _ids = count()
 _OF_THE_JOB = ("grammar", "tenant", "priority", "deadline_s", "version")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.params import draw_rule
-from engine.sequence import DrawRow, Sequence
-from plugins import Sampling
+from sluicegate.engine.params import draw_rule
+from sluicegate.engine.sequence import DrawRow, Sequence
+from sluicegate.plugins import Sampling
 
 
 def a_sequence(

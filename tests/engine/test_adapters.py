@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from engine import load_model
-from plugins import ModelLoadError
+from sluicegate.engine import load_model
+from sluicegate.plugins import ModelLoadError
 from tests.engine.driving import a_job, run, serving
 from tests.engine.lora import TARGETS, beside, write_adapter
 from tests.engine.tiny_models import save_tiny

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine import Engine, EngineSettings, LoadedModel, ModelSettings, load_model
-from engine.runner import Runner
-from plugins import ConfigurationError, Job, ModelLoadError, NotFound, RequestError
+from sluicegate.engine import Engine, EngineSettings, LoadedModel, ModelSettings, load_model
+from sluicegate.engine.runner import Runner
+from sluicegate.plugins import ConfigurationError, Job, ModelLoadError, NotFound, RequestError
 from tests.engine.conftest import MakeModel
 from tests.engine.driving import a_job, collect, prompts, reference_model, run, serving
 from tests.engine.lora import TARGETS, greedy, linear_layers, with_products, write_adapter

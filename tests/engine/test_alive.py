@@ -13,11 +13,11 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine import Engine, LoadedModel
-from engine.core import EngineCore
-from engine.scheduler import Batch
-from engine.turnover import Turnover
-from plugins import DeadlineExceeded, GenerationFailed, LoadReporter, Overloaded
+from sluicegate.engine import Engine, LoadedModel
+from sluicegate.engine.core import EngineCore
+from sluicegate.engine.scheduler import Batch
+from sluicegate.engine.turnover import Turnover
+from sluicegate.plugins import DeadlineExceeded, GenerationFailed, LoadReporter, Overloaded
 from tests.engine.conftest import MakeModel
 from tests.engine.driving import a_job, collect, prompts, run, serving
 from tests.waiting import soon

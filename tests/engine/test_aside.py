@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from engine import LoadedModel
-from engine.aside import QUICK_S
-from plugins import GrammarTooCostly
+from sluicegate.engine import LoadedModel
+from sluicegate.engine.aside import QUICK_S
+from sluicegate.plugins import GrammarTooCostly
 from tests.engine.conftest import MakeModel
 from tests.engine.driving import ScriptedGrammar, ScriptedMatcher, a_job, run, serving
 from tests.engine.tiny_models import EOS

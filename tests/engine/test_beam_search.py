@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import torch
 
-from engine import Engine, LoadedModel
-from plugins import RequestError
+from sluicegate.engine import Engine, LoadedModel
+from sluicegate.plugins import RequestError
 from tests.engine.conftest import MakeModel
 from tests.engine.driving import (
     Result,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from engine.blocks import BlockPool, OutOfBlocks
-from engine.kv import KVPool, LayerShape
-from engine.settings import KVKind
+from sluicegate.engine.blocks import BlockPool, OutOfBlocks
+from sluicegate.engine.kv import KVPool, LayerShape
+from sluicegate.engine.settings import KVKind
 
 
 def chain(pool: BlockPool, tokens: list[int], tenant: str = "a") -> list[bytes]:

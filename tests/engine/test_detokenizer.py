@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, decoders, models
 from transformers import PreTrainedTokenizerFast
 
-from engine import Detokenizer
+from sluicegate.engine import Detokenizer
 from tests.engine.tiny_models import byte_tokenizer
 
 TEXTS = st.text(alphabet=st.sampled_from('ab the ins{":}é€漢字🙂👩‍👩‍👧'), max_size=40)

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 import torch
 
-from engine import LoadedModel
-from engine.attention import Stretch
-from engine.draws import TorchDraws
-from engine.narrowing import keep_typical, refuse_bad_words
-from engine.runner import Runner, StepInputs
-from engine.sampler import MaskRows, Sampler, _add_bias
-from engine.sequence import DrawRow
+from sluicegate.engine import LoadedModel
+from sluicegate.engine.attention import Stretch
+from sluicegate.engine.draws import TorchDraws
+from sluicegate.engine.narrowing import keep_typical, refuse_bad_words
+from sluicegate.engine.runner import Runner, StepInputs
+from sluicegate.engine.sampler import MaskRows, Sampler, _add_bias
+from sluicegate.engine.sequence import DrawRow
 from tests.engine.conftest import MakeModel
 from tests.engine.rows import a_row
 

@@ -11,13 +11,13 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from engine import Engine, EngineSettings, LoadedModel, ModelSettings, load_model
-from engine.cpu import products_of
-from engine.drafting import GroupPace
-from engine.heads import DraftHeads, load_heads
-from engine.runner import Runner
-from engine.scheduler import Batch, Row
-from plugins import ModelLoadError
+from sluicegate.engine import Engine, EngineSettings, LoadedModel, ModelSettings, load_model
+from sluicegate.engine.cpu import products_of
+from sluicegate.engine.drafting import GroupPace
+from sluicegate.engine.heads import DraftHeads, load_heads
+from sluicegate.engine.runner import Runner
+from sluicegate.engine.scheduler import Batch, Row
+from sluicegate.plugins import ModelLoadError
 from tests.engine.conftest import MakeModel
 from tests.engine.driving import ScriptedGrammar, a_job, prompts, run, serving
 from tests.engine.rows import a_sequence

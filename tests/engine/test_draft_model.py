@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 import torch
 
-from engine import Engine, EngineSettings, LoadedModel, ModelSettings
-from engine.blocks import BlockPool
-from engine.draft_model import ModelDrafter
-from engine.drafting import GroupPace, draft_length
-from engine.guesser import Guesser, Speculation
-from engine.sampler import Drawn, MaskRows, Sampler
-from engine.scheduler import Scheduler
-from engine.sequence import State
-from plugins import ModelLoadError
+from sluicegate.engine import Engine, EngineSettings, LoadedModel, ModelSettings
+from sluicegate.engine.blocks import BlockPool
+from sluicegate.engine.draft_model import ModelDrafter
+from sluicegate.engine.drafting import GroupPace, draft_length
+from sluicegate.engine.guesser import Guesser, Speculation
+from sluicegate.engine.sampler import Drawn, MaskRows, Sampler
+from sluicegate.engine.scheduler import Scheduler
+from sluicegate.engine.sequence import State
+from sluicegate.plugins import ModelLoadError
 from tests.engine.conftest import MakeModel
 from tests.engine.driving import ScriptedGrammar, a_job, prompts, run, serving
 from tests.engine.rows import a_row, a_sequence

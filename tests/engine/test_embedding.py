@@ -11,7 +11,7 @@ import pytest
 import torch
 from transformers import AutoModel
 
-from plugins import ContextLengthExceeded, NotFound, Overloaded, RequestError, TextEmbedder
+from sluicegate.plugins import ContextLengthExceeded, NotFound, Overloaded, RequestError, TextEmbedder
 from tests.engine.conftest import MakeModel
 from tests.engine.driving import a_job, collect, prompts, run, serving
 

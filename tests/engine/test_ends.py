@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from engine import LoadedModel
-from engine.repetition import circles_for
-from engine.stopping import StopWatch
-from plugins import RepetitionDetection, RequestError, Sampling
+from sluicegate.engine import LoadedModel
+from sluicegate.engine.repetition import circles_for
+from sluicegate.engine.stopping import StopWatch
+from sluicegate.plugins import RepetitionDetection, RequestError, Sampling
 from tests.engine.conftest import MakeModel
 from tests.engine.driving import ScriptedGrammar, a_job, run, serving
 from tests.engine.tiny_models import EOS

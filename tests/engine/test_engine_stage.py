@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-import engine
-from engine import Engine
-from engine.settings import EngineSettings, ModelSettings
-from engine.stage import register
-from plugins import ConfigurationError, ModelLoadError, Registry
+from sluicegate import engine
+from sluicegate.engine import Engine
+from sluicegate.engine.settings import EngineSettings, ModelSettings
+from sluicegate.engine.stage import register
+from sluicegate.plugins import ConfigurationError, ModelLoadError, Registry
 from tests.engine.driving import a_job, run
 
 

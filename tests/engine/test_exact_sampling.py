@@ -18,9 +18,9 @@ import pytest
 import torch
 
 from benchmarks.shapes import numbered_words
-from engine import LoadedModel, load_model
-from engine.drafting import GroupPace
-from engine.heads import DraftHeads
+from sluicegate.engine import LoadedModel, load_model
+from sluicegate.engine.drafting import GroupPace
+from sluicegate.engine.heads import DraftHeads
 from tests.engine.driving import ScriptedGrammar, a_job, reference_model, run, serving
 from tests.engine.tiny_models import save_tiny
 

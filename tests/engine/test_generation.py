@@ -10,10 +10,18 @@ from typing import Any
 import pytest
 import torch
 
-from engine import Engine, EngineSettings, LoadedModel
-from engine.core import EngineCore
-from engine.scheduler import Batch
-from plugins import ContextLengthExceeded, GenerationFailed, Generator, Lifecycle, NotFound, Overloaded, RequestError
+from sluicegate.engine import Engine, EngineSettings, LoadedModel
+from sluicegate.engine.core import EngineCore
+from sluicegate.engine.scheduler import Batch
+from sluicegate.plugins import (
+    ContextLengthExceeded,
+    GenerationFailed,
+    Generator,
+    Lifecycle,
+    NotFound,
+    Overloaded,
+    RequestError,
+)
 from tests.engine.conftest import MakeModel
 from tests.engine.driving import (
     ScriptedGrammar,

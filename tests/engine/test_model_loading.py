@@ -12,9 +12,9 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
-from engine import load_model
-from engine.kv import LayerShape
-from plugins import ModelLoadError
+from sluicegate.engine import load_model
+from sluicegate.engine.kv import LayerShape
+from sluicegate.plugins import ModelLoadError
 from tests.engine.conftest import MakeModel
 from tests.engine.driving import a_job, run, serving
 from tests.engine.tiny_models import EOS, byte_tokenizer, save_tiny
@@ -162,7 +162,7 @@ def test_position_biases_outside_the_interface_are_refused(tmp_path: Path) -> No
 def test_alibi_slopes_are_those_of_transformers(heads: int) -> None:
     from transformers.models.bloom.modeling_bloom import build_alibi_tensor
 
-    from engine.alibi import _slopes
+    from sluicegate.engine.alibi import _slopes
 
     expected = build_alibi_tensor(torch.ones(1, 2), heads, torch.float32).view(heads, 2)[:, 1]
     assert torch.allclose(_slopes(heads), expected)

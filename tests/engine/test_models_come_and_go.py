@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from engine import Engine, EngineSettings, LoadProgress, ModelSettings
-from plugins import ConfigurationError, ModelHost, ModelLoadError, NotFound, RequestError
+from sluicegate.engine import Engine, EngineSettings, LoadProgress, ModelSettings
+from sluicegate.plugins import ConfigurationError, ModelHost, ModelLoadError, NotFound, RequestError
 from tests.engine.conftest import MakeModel
 from tests.engine.driving import a_job, collect, run, serving
 

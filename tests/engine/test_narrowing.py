@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import TypicalLogitsWarper
 
-from engine import LoadedModel
-from engine.narrowing import keep_typical
-from engine.sampler import MaskRows, Sampler
-from plugins import GenerationFailed, RequestError
+from sluicegate.engine import LoadedModel
+from sluicegate.engine.narrowing import keep_typical
+from sluicegate.engine.sampler import MaskRows, Sampler
+from sluicegate.plugins import GenerationFailed, RequestError
 from tests.engine.conftest import MakeModel
 from tests.engine.driving import ScriptedGrammar, a_job, run, serving
 from tests.engine.rows import a_row

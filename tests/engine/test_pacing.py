@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from engine import Engine, EngineSettings
-from engine.pacing import Pacer
-from engine.scheduler import Batch, Row
-from plugins import ConfigurationError
+from sluicegate.engine import Engine, EngineSettings
+from sluicegate.engine.pacing import Pacer
+from sluicegate.engine.scheduler import Batch, Row
+from sluicegate.plugins import ConfigurationError
 from tests.engine.conftest import MakeModel
 from tests.engine.driving import a_job, prompts, run, serving
 from tests.engine.rows import a_sequence

@@ -10,11 +10,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from engine import load_model
-from engine.cpu.packing import unpack
-from engine.cpu.small_layers import SmallLinear
-from engine.runner import Runner
-from plugins import ModelLoadError
+from sluicegate.engine import load_model
+from sluicegate.engine.cpu.packing import unpack
+from sluicegate.engine.cpu.small_layers import SmallLinear
+from sluicegate.engine.runner import Runner
+from sluicegate.plugins import ModelLoadError
 from tests.engine.driving import a_job, greedy_by_transformers, logprobs_by_transformers, prompts, run, serving
 from tests.engine.lora import write_adapter
 from tests.engine.packing import SHAPE, say, write_packed

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 import torch
 
-from engine import Engine, EngineSettings, load_model
-from engine.cpu.packing import EIGHT, FOUR, Packed, pack, unpack
-from engine.cpu.rows import FP8, shrink, shrink_to_e4m3, widen
-from engine.cpu.small_layers import SmallEmbedding, SmallLinear
-from engine.kv import E4M3, KVPool, LayerShape
-from engine.runner import Runner
-from engine.settings import KVKind
-from plugins import ConfigurationError, ModelLoadError
+from sluicegate.engine import Engine, EngineSettings, load_model
+from sluicegate.engine.cpu.packing import EIGHT, FOUR, Packed, pack, unpack
+from sluicegate.engine.cpu.rows import FP8, shrink, shrink_to_e4m3, widen
+from sluicegate.engine.cpu.small_layers import SmallEmbedding, SmallLinear
+from sluicegate.engine.kv import E4M3, KVPool, LayerShape
+from sluicegate.engine.runner import Runner
+from sluicegate.engine.settings import KVKind
+from sluicegate.plugins import ConfigurationError, ModelLoadError
 from tests.engine.driving import a_job, prompts, run, serving
 from tests.engine.tiny_models import save_tiny
 

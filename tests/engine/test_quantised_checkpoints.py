@@ -11,8 +11,8 @@ import torch
 import transformers
 from transformers import AutoModelForCausalLM
 
-from engine import load_model
-from plugins import ModelLoadError
+from sluicegate.engine import load_model
+from sluicegate.plugins import ModelLoadError
 from tests.engine.driving import a_job, prompts, run, serving
 from tests.engine.lora import greedy, write_adapter
 from tests.engine.tiny_models import byte_tokenizer, save_tiny

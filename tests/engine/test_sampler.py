@@ -10,14 +10,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.draw_kernels import HostDraws
-from engine.draws import TorchDraws
-from engine.masks import apply_bitmask, forbid, words_for
-from engine.noise import seed_of_choice, uniform
-from engine.params import draw_rule
-from engine.sampler import Drawn, MaskRows, Sampler
-from engine.sequence import DrawRow
-from plugins import GenerationFailed, RequestError, Sampling
+from sluicegate.engine.draw_kernels import HostDraws
+from sluicegate.engine.draws import TorchDraws
+from sluicegate.engine.masks import apply_bitmask, forbid, words_for
+from sluicegate.engine.noise import seed_of_choice, uniform
+from sluicegate.engine.params import draw_rule
+from sluicegate.engine.sampler import Drawn, MaskRows, Sampler
+from sluicegate.engine.sequence import DrawRow
+from sluicegate.plugins import GenerationFailed, RequestError, Sampling
 from tests.engine.driving import ScriptedGrammar
 from tests.engine.rows import a_row
 

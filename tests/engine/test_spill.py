@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import torch
 
-from engine import Engine, LoadedModel
-from engine.blocks import BlockPool
-from engine.kv import KVPool, LayerShape
-from engine.spill import Spill
-from plugins import ConfigurationError
+from sluicegate.engine import Engine, LoadedModel
+from sluicegate.engine.blocks import BlockPool
+from sluicegate.engine.kv import KVPool, LayerShape
+from sluicegate.engine.spill import Spill
+from sluicegate.plugins import ConfigurationError
 from tests.engine.conftest import MakeModel
 from tests.engine.driving import Result, a_job, prompts, run, serving
 
@@ -122,7 +122,7 @@ async def test_a_full_disk_costs_nothing_but_the_hits(
 
     model = tiny("llama")
     async with spilling(model, spill_path=str(tmp_path)) as engine:
-        monkeypatch.setattr("engine.spill.os.pwrite", refuse)
+        monkeypatch.setattr("sluicegate.engine.spill.os.pwrite", refuse)
         first = await one_by_one(engine, model)
         spill_of(engine)._writer.submit(lambda: None).result()
         second = await one_by_one(engine, model)

@@ -18,15 +18,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine import EngineSettings, LiveGeneration, LoadedModel
-from engine.beside import Adapter, load_beside
-from engine.construction import make_core
-from engine.core import EngineCore
-from engine.delivery import Outbox
-from engine.params import draw_rule
-from engine.requests import Submission
-from engine.spill import Spill
-from plugins import DeadlineExceeded, Job
+from sluicegate.engine import EngineSettings, LiveGeneration, LoadedModel
+from sluicegate.engine.beside import Adapter, load_beside
+from sluicegate.engine.construction import make_core
+from sluicegate.engine.core import EngineCore
+from sluicegate.engine.delivery import Outbox
+from sluicegate.engine.params import draw_rule
+from sluicegate.engine.requests import Submission
+from sluicegate.engine.spill import Spill
+from sluicegate.plugins import DeadlineExceeded, Job
 from tests.engine.conftest import MakeModel
 from tests.engine.driving import Result, ScriptedGrammar, a_job, collect
 from tests.engine.lora import TARGETS, write_adapter

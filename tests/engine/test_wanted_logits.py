@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from engine import load_model
-from engine.attention import Stretch
-from engine.cpu import Decoder, WantedLogits
-from engine.masks import words_for
-from engine.runner import Runner
+from sluicegate.engine import load_model
+from sluicegate.engine.attention import Stretch
+from sluicegate.engine.cpu import Decoder, WantedLogits
+from sluicegate.engine.masks import words_for
+from sluicegate.engine.runner import Runner
 from tests.engine.conftest import MakeModel
 from tests.engine.driving import ScriptedGrammar, a_job, prompts, run, serving
 from tests.engine.tiny_models import save_tiny

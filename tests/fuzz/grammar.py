@@ -23,8 +23,8 @@ import jsonschema_rs
 import lark as lark_library
 import numpy as np
 
-from gateway.validation import Validator
-from grammar import (
+from sluicegate.gateway.validation import Validator
+from sluicegate.grammar import (
     CompiledGrammar,
     GrammarError,
     GrammarOptions,
@@ -35,8 +35,8 @@ from grammar import (
     compile_regex,
     compile_structural_tags,
 )
-from plugins import Answer, Constraint
-from plugins.testing import make_request
+from sluicegate.plugins import Answer, Constraint
+from sluicegate.plugins.testing import make_request
 from tests.fuzz import made
 from tests.grammar.grammar_checks import allowed, byte_vocabulary
 from tests.reference.mask_by_trial import mask_by_trial

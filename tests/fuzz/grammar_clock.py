@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from grammar import (
+from sluicegate.grammar import (
     CompiledGrammar,
     GrammarError,
     GrammarOptions,
@@ -35,7 +35,7 @@ from grammar import (
     compile_lark,
     compile_structural_tags,
 )
-from plugins import GrammarTooCostly
+from sluicegate.plugins import GrammarTooCostly
 from tests.fuzz import costly
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "llama3" / "tokenizer.model"

@@ -29,15 +29,15 @@ from typing import Any, cast
 import httpx
 import jsonschema_rs
 
-from gateway.accounts.estimates import most_read
-from gateway.testing import TestApp
-from gateway.upstream.bounds import CHARS_A_TOKEN, SPARE_CHARS
-from gateway.upstream.calls import Offered
-from gateway.upstream.client import Client
-from gateway.upstream.generation import Asked, UpstreamGeneration
-from gateway.validation import Validator
-from grammar import CompiledGrammar, GrammarOptions, compile_json_schema
-from plugins import (
+from sluicegate.gateway.accounts.estimates import most_read
+from sluicegate.gateway.testing import TestApp
+from sluicegate.gateway.upstream.bounds import CHARS_A_TOKEN, SPARE_CHARS
+from sluicegate.gateway.upstream.calls import Offered
+from sluicegate.gateway.upstream.client import Client
+from sluicegate.gateway.upstream.generation import Asked, UpstreamGeneration
+from sluicegate.gateway.validation import Validator
+from sluicegate.grammar import CompiledGrammar, GrammarOptions, compile_json_schema
+from sluicegate.plugins import (
     Constraint,
     Job,
     Piece,
@@ -50,7 +50,7 @@ from plugins import (
     UpstreamFailed,
     Usage,
 )
-from plugins.testing import make_request
+from sluicegate.plugins.testing import make_request
 from tests.fuzz import answers
 from tests.gateway.upstream.servers import Act, ScriptedServer, Send, running
 from tests.grammar.grammar_checks import byte_vocabulary

@@ -17,8 +17,8 @@ import uvicorn
 from openai import OpenAI
 
 from benchmarks.random_model import save_random_model
-from gateway import House, create_app, load
-from gateway.protocol import guarded_protocol
+from sluicegate.gateway import House, create_app, load
+from sluicegate.gateway.protocol import guarded_protocol
 from tests.waiting import until
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from gateway.testing import TestApp
+from sluicegate.gateway.testing import TestApp
 
 ADMIN, TENANT, OTHER = "operator-key", "tenant-key", "other-key"
 

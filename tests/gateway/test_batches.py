@@ -15,7 +15,7 @@ import openai
 import pytest
 from openai import OpenAI
 
-from gateway.testing import TestApp
+from sluicegate.gateway.testing import TestApp
 from tests.gateway.conftest import RunningGateway, running
 
 CHAT = "/v1/chat/completions"

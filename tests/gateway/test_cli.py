@@ -9,7 +9,7 @@ import sys
 import httpx
 import pytest
 
-SLUICEGATE = [sys.executable, "-m", "gateway.cli"]
+SLUICEGATE = [sys.executable, "-m", "sluicegate.gateway.cli"]
 
 
 def test_the_demo_runs_the_main_job_and_stops() -> None:
@@ -54,7 +54,7 @@ def test_an_operators_mistake_ends_with_one_clear_message(arguments: list[str], 
 def test_plugins_lists_what_is_installed_and_what_is_enabled() -> None:
     done = subprocess.run([*SLUICEGATE, "plugins"], capture_output=True, text=True, timeout=120, check=True)
     rows = [line.split() for line in done.stdout.splitlines()]
-    assert ["generate", "engine", "enabled", "engine.stage"] in rows
+    assert ["generate", "engine", "enabled", "sluicegate.engine.stage"] in rows
     assert {row[0] for row in rows} >= {"admit", "route", "assemble", "recall", "constrain", "generate", "moderate"}
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import openai
 import pytest
 
-from gateway.testing import TestApp
+from sluicegate.gateway.testing import TestApp
 from tests.gateway.conftest import RunningGateway
 from tests.waiting import until
 

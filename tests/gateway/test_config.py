@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config import load
-from gateway.server import check_bind
-from plugins import ConfigurationError
+from sluicegate.gateway.config import load
+from sluicegate.gateway.server import check_bind
+from sluicegate.plugins import ConfigurationError
 
 
 def write(folder: Path, text: str) -> Path:

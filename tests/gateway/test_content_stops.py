@@ -7,10 +7,10 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.content_stops import ContentStops
-from gateway.regions import Regions
-from gateway.shape import Shape
-from plugins import Piece, Sampling, TokenLogprob
+from sluicegate.gateway.content_stops import ContentStops
+from sluicegate.gateway.regions import Regions
+from sluicegate.gateway.shape import Shape
+from sluicegate.plugins import Piece, Sampling, TokenLogprob
 
 TEXT = (
     "<think>\nSTOP here? No.\n</think>\n\nFirst. Observation: none. "

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-import gateway.corked
-from gateway.corked import MOST, PATIENCE_S, Corked
+import sluicegate.gateway.corked
+from sluicegate.gateway.corked import MOST, PATIENCE_S, Corked
 
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """However slow this machine is, a turn of the test is short."""
-    monkeypatch.setattr(gateway.corked, "PATIENCE_S", 60.0)
+    monkeypatch.setattr(sluicegate.gateway.corked, "PATIENCE_S", 60.0)
 
 
 class Wire:

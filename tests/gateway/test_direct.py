@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gateway.api.direct import PATHS
-from gateway.testing import TestApp
+from sluicegate.gateway.api.direct import PATHS
+from sluicegate.gateway.testing import TestApp
 
 CHAT = "/v1/chat/completions"
 BODY = {"model": "scripted", "messages": [{"role": "user", "content": "hi"}]}

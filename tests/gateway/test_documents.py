@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from engine.settings import EngineSettings
-from gateway import settings
-from gateway.config import load
-from gateway.house import House, built_ins
-from gateway.prompts.templates import Templates
-from gateway.telemetry.metrics import Metrics
-from gateway.upstream.settings import UpstreamModelSettings
+from sluicegate.engine.settings import EngineSettings
+from sluicegate.gateway import settings
+from sluicegate.gateway.config import load
+from sluicegate.gateway.house import House, built_ins
+from sluicegate.gateway.prompts.templates import Templates
+from sluicegate.gateway.telemetry.metrics import Metrics
+from sluicegate.gateway.upstream.settings import UpstreamModelSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)

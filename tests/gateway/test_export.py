@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from gateway.telemetry.export import BATCH, Exporter, exporter_of
-from gateway.telemetry.sending import Refused, Sender, Target
-from plugins import ConfigurationError
+from sluicegate.gateway.telemetry.export import BATCH, Exporter, exporter_of
+from sluicegate.gateway.telemetry.sending import Refused, Sender, Target
+from sluicegate.plugins import ConfigurationError
 from tests.gateway.test_otlp import a_finished
 from tests.waiting import until
 

@@ -12,21 +12,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.api.bodies import read_json
-from gateway.api.chat_request import ChatRequest, parse_chat
-from gateway.api.completions_request import CompletionRequest, parse_completions
-from gateway.api.depth import MAX_DEPTH
-from gateway.api.embeddings import EmbeddingRequest
-from gateway.api.heeding import Heeding, Wire, paths_of
-from gateway.api.messages_request import MessagesRequest, parse_messages
-from gateway.api.moderations import ModerationRequest
-from gateway.api.nearest import Nearest
-from gateway.api.responses_request import ResponsesRequest, parse_response
-from gateway.fields import DIALECTS, DRAWING, FORWARDED, TABLE, Dialect, asks, rows_of
-from gateway.fields.page import page
-from gateway.upstream.body import body_of
-from gateway.upstream.settings import UpstreamModelSettings
-from plugins import Message, RepetitionDetection, Request, RequestError, Sampling
+from sluicegate.gateway.api.bodies import read_json
+from sluicegate.gateway.api.chat_request import ChatRequest, parse_chat
+from sluicegate.gateway.api.completions_request import CompletionRequest, parse_completions
+from sluicegate.gateway.api.depth import MAX_DEPTH
+from sluicegate.gateway.api.embeddings import EmbeddingRequest
+from sluicegate.gateway.api.heeding import Heeding, Wire, paths_of
+from sluicegate.gateway.api.messages_request import MessagesRequest, parse_messages
+from sluicegate.gateway.api.moderations import ModerationRequest
+from sluicegate.gateway.api.nearest import Nearest
+from sluicegate.gateway.api.responses_request import ResponsesRequest, parse_response
+from sluicegate.gateway.fields import DIALECTS, DRAWING, FORWARDED, TABLE, Dialect, asks, rows_of
+from sluicegate.gateway.fields.page import page
+from sluicegate.gateway.upstream.body import body_of
+from sluicegate.gateway.upstream.settings import UpstreamModelSettings
+from sluicegate.plugins import Message, RepetitionDetection, Request, RequestError, Sampling
 
 ROOT = Path(__file__).parents[2]
 MODELS: Mapping[Dialect, type[Wire]] = {
@@ -185,7 +185,7 @@ def test_an_option_is_sent_to_the_servers_that_know_it_and_refused_for_others(di
 
 
 def test_the_page_of_fields_is_what_the_table_says() -> None:
-    """`python -m gateway.fields.page > docs/fields.md` renews it."""
+    """`python -m sluicegate.gateway.fields.page > docs/fields.md` renews it."""
     assert (ROOT / "docs" / "fields.md").read_text("utf-8") == page()
 
 

@@ -14,11 +14,11 @@ from openai.types import completion_create_params as of_completions
 from openai.types.chat import completion_create_params as of_chat
 from openai.types.responses import response_create_params as of_responses
 
-from gateway.api import chat_request, completions_request, messages_request, responses_request
-from gateway.api.fields import Extension
-from gateway.fields import Dialect, rows_of
-from gateway.testing import TestApp
-from plugins import Outcome
+from sluicegate.gateway.api import chat_request, completions_request, messages_request, responses_request
+from sluicegate.gateway.api.fields import Extension
+from sluicegate.gateway.fields import Dialect, rows_of
+from sluicegate.gateway.testing import TestApp
+from sluicegate.plugins import Outcome
 from tests.gateway.conftest import RunningGateway
 from tests.gateway.test_socket import answer as answer_over_socket
 from tests.gateway.test_socket import open_socket

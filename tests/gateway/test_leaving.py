@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
-from gateway.leaving import EXTENSION, ClientLeft, Leaving, unless_left
-from gateway.testing import TestApp
-from plugins import Overloaded
+from sluicegate.gateway.leaving import EXTENSION, ClientLeft, Leaving, unless_left
+from sluicegate.gateway.testing import TestApp
+from sluicegate.plugins import Overloaded
 
 
 async def silent() -> Any:

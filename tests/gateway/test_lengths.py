@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from gateway.lengths import COMPOSED, SHORT, Lengths, count_tokens, encode, longest_token
-from plugins import ContextLengthExceeded, Message
+from sluicegate.gateway.lengths import COMPOSED, SHORT, Lengths, count_tokens, encode, longest_token
+from sluicegate.plugins import ContextLengthExceeded, Message
 
 BUNDLED: Any = AutoTokenizer.from_pretrained(Path(__file__).parents[2] / "engine" / "bundled")
 

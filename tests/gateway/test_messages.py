@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from gateway.testing import TestApp
+from sluicegate.gateway.testing import TestApp
 from tests.gateway.conftest import RunningGateway
 from tests.gateway.test_tools import TWO_CALLS, app
 

@@ -11,14 +11,14 @@ import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from gateway.telemetry import Metrics, semconv
-from gateway.telemetry.gpu import Gpus
-from gateway.telemetry.labels import OTHER, Labels
-from gateway.telemetry.metrics import Objectives
-from gateway.telemetry.push import Pusher, as_request
-from gateway.telemetry.sending import Sender, Target
-from gateway.telemetry.watched import ALIASES, Buckets
-from plugins import Answer, Caller, Decision, Outcome, Request, Timeline, Usage
+from sluicegate.gateway.telemetry import Metrics, semconv
+from sluicegate.gateway.telemetry.gpu import Gpus
+from sluicegate.gateway.telemetry.labels import OTHER, Labels
+from sluicegate.gateway.telemetry.metrics import Objectives
+from sluicegate.gateway.telemetry.push import Pusher, as_request
+from sluicegate.gateway.telemetry.sending import Sender, Target
+from sluicegate.gateway.telemetry.watched import ALIASES, Buckets
+from sluicegate.plugins import Answer, Caller, Decision, Outcome, Request, Timeline, Usage
 from tests.gateway.conftest import RunningGateway, running
 from tests.gateway.test_export import a_collector, status
 from tests.waiting import until

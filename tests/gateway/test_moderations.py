@@ -8,8 +8,8 @@ from typing import Any
 import openai
 import pytest
 
-from gateway.testing import TestApp
-from plugins import Caller, Request, ScreenResult
+from sluicegate.gateway.testing import TestApp
+from sluicegate.plugins import Caller, Request, ScreenResult
 
 PIPELINE = {"screen": ["injection", "blocklist"], "moderate": ["pii"]}
 STAGES = {"screen": {"blocklist": {"phrases": ["project nightjar"], "action": "block"}}}

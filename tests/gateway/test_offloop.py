@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 import pytest
 
-from gateway.offloop import SWITCH_S, Work
-from gateway.settings import WorkSettings
-from plugins import Overloaded, RateLimited
+from sluicegate.gateway.offloop import SWITCH_S, Work
+from sluicegate.gateway.settings import WorkSettings
+from sluicegate.plugins import Overloaded, RateLimited
 
 BIG = 1_000_000
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from gateway.telemetry import Asked, Content, Finished, Hold, TraceIds, semconv
-from gateway.telemetry.otlp import encode
-from gateway.telemetry.story import spans_of
-from plugins import Caller, Decision, Sampling, Timeline, Usage
+from sluicegate.gateway.telemetry import Asked, Content, Finished, Hold, TraceIds, semconv
+from sluicegate.gateway.telemetry.otlp import encode
+from sluicegate.gateway.telemetry.story import spans_of
+from sluicegate.plugins import Caller, Decision, Sampling, Timeline, Usage
 
 LONG = "ü" * 9000
 

@@ -9,10 +9,10 @@ from typing import Any
 import httpx
 import pytest
 
-from gateway.config import load
-from gateway.console.views import summary
-from gateway.house import House
-from gateway.testing import TestApp
+from sluicegate.gateway.config import load
+from sluicegate.gateway.console.views import summary
+from sluicegate.gateway.house import House
+from sluicegate.gateway.testing import TestApp
 from tests.gateway.conftest import RunningGateway
 from tests.waiting import until
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from gateway.policy import Policies, read_policies
-from gateway.testing import Reply, TestApp
-from plugins import Caller, ConfigurationError, Request, ScreenResult, Verdict
-from plugins.testing import make_request
+from sluicegate.gateway.policy import Policies, read_policies
+from sluicegate.gateway.testing import Reply, TestApp
+from sluicegate.plugins import Caller, ConfigurationError, Request, ScreenResult, Verdict
+from sluicegate.plugins.testing import make_request
 from tests.waiting import until
 
 

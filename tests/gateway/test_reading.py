@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.api import depth, reading
-from gateway.api.depth import more_marks
-from gateway.api.reading import check_values, count_values
-from plugins import RequestError, RequestTooLarge
+from sluicegate.gateway.api import depth, reading
+from sluicegate.gateway.api.depth import more_marks
+from sluicegate.gateway.api.reading import check_values, count_values
+from sluicegate.plugins import RequestError, RequestTooLarge
 
 JSON: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 9) | st.text(alphabet='a",[]{}\\é\n', max_size=12),

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from gateway.cli import main
-from gateway.redteam import Result, Row, rows_of, summary
-from gateway.testing import TestApp
+from sluicegate.gateway.cli import main
+from sluicegate.gateway.redteam import Result, Row, rows_of, summary
+from sluicegate.gateway.testing import TestApp
 
 ROWS = [
     {"text": "about project nightjar", "label": "attack", "category": "phrases"},

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.regions import Regions
-from gateway.shape import Shape, Thoughts
-from plugins import GenerationFailed, Piece
+from sluicegate.gateway.regions import Regions
+from sluicegate.gateway.shape import Shape, Thoughts
+from sluicegate.plugins import GenerationFailed, Piece
 
 CALL = '<tool_call>\n{"name": "%s", "arguments": %s}\n</tool_call>'
 OSLO, NASTY = '{"city": "Oslo"}', '{"a": {"b": "}\\n</tool_call>"}, "c": "<tool_call>"}'

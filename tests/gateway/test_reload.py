@@ -15,10 +15,10 @@ from typing import Any
 import httpx
 import pytest
 
-from gateway.config import load
-from gateway.settings import Settings
-from gateway.testing import TestApp
-from plugins import PermissionDenied, Verdict
+from sluicegate.gateway.config import load
+from sluicegate.gateway.settings import Settings
+from sluicegate.gateway.testing import TestApp
+from sluicegate.plugins import PermissionDenied, Verdict
 from tests.waiting import until
 
 SCRIPT = ["one ", "two ", "three ", "four"]
@@ -136,7 +136,7 @@ def test_what_needs_a_restart_is_named(bench: Bench) -> None:
 
 
 PLUGIN = """
-from plugins import RailProperties, ScreenResult
+from sluicegate.plugins import RailProperties, ScreenResult
 class Rail:
     properties = RailProperties(version="{version}")
     async def screen(self, request, caller):
@@ -186,7 +186,7 @@ def test_sighup_reloads_a_running_server(tmp_path: Path) -> None:
     config = tmp_path / "gateway.toml"
     table = '[pipeline]\nscreen = ["blocklist"]\n[stages.screen.blocklist]\naction = "block"\nphrases = ["{}"]\n'
     config.write_text(table.format("first phrase"))
-    command = [sys.executable, "-m", "gateway.cli", "serve", "--config", str(config), "--port", "0"]
+    command = [sys.executable, "-m", "sluicegate.gateway.cli", "serve", "--config", str(config), "--port", "0"]
     said = tmp_path / "said"
     with said.open("w") as stderr:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True, env=dict(os.environ))

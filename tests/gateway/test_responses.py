@@ -9,7 +9,7 @@ import openai
 import pytest
 from pydantic import BaseModel
 
-from gateway.testing import TestApp
+from sluicegate.gateway.testing import TestApp
 from tests.gateway.conftest import RunningGateway
 from tests.gateway.test_tools import TWO_CALLS, app
 

@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 import pytest
 
-from gateway.testing import TestApp
+from sluicegate.gateway.testing import TestApp
 
 OPERATOR, REVIEWER, CALLER, OTHER = "operator", "reviewer", "caller", "other"
 SCOPES = {OPERATOR: ["admin"], REVIEWER: ["review"]}

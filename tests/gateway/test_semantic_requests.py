@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from gateway.cli import main
-from gateway.testing import TestApp
+from sluicegate.gateway.cli import main
+from sluicegate.gateway.testing import TestApp
 
 ONE, OTHER = "How do I return a faulty kettle?", "how can I return a faulty kettle"
 ASKED = {"semantic": True}

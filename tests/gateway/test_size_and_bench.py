@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-import engine
-from engine import load_model
-from gateway.bench import Load, measure, plot
-from gateway.bench.load import spread
-from gateway.cli import main
-from gateway.sizing import DEVICES, fit, need, read_shape, shape_of
-from plugins import ConfigurationError
+from sluicegate import engine
+from sluicegate.engine import load_model
+from sluicegate.gateway.bench import Load, measure, plot
+from sluicegate.gateway.bench.load import spread
+from sluicegate.gateway.cli import main
+from sluicegate.gateway.sizing import DEVICES, fit, need, read_shape, shape_of
+from sluicegate.plugins import ConfigurationError
 from tests.engine.tiny_models import save_tiny
 from tests.gateway.conftest import RunningGateway
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from gateway.api.chat_request import parse_chat
-from gateway.testing import TestApp
-from gateway.validation import Validator
-from grammar import GrammarError, GrammarOptions, TokenRejected, compile_structural_tags
-from plugins import Answer, Constraint, InvalidGrammar, Request
-from plugins.testing import make_request
+from sluicegate.gateway.api.chat_request import parse_chat
+from sluicegate.gateway.testing import TestApp
+from sluicegate.gateway.validation import Validator
+from sluicegate.grammar import GrammarError, GrammarOptions, TokenRejected, compile_structural_tags
+from sluicegate.plugins import Answer, Constraint, InvalidGrammar, Request
+from sluicegate.plugins.testing import make_request
 from tests.grammar.test_tags import CALL, TREES, schema, tag, tools, vocabulary
 
 PIECES = ["<tool_call>\n", "\n</tool_call>", '{"city": "a"}', '{"zone": "UTC"}', "x", "<function=get", "_time>", ">"]

@@ -13,8 +13,8 @@ import httpx
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from gateway.telemetry import semconv
-from gateway.testing import TestApp
+from sluicegate.gateway.telemetry import semconv
+from sluicegate.gateway.testing import TestApp
 from tests.gateway.conftest import RunningGateway, running
 
 SECRET = "the walrus is in the kitchen"

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from gateway.token_probabilities import TokenProbabilities
-from plugins import TokenLogprob
-from safety import Redaction
+from sluicegate.gateway.token_probabilities import TokenProbabilities
+from sluicegate.plugins import TokenLogprob
+from sluicegate.safety import Redaction
 
 
 def entry(token: str | bytes, *top: str, said: str | None = None) -> TokenLogprob:

@@ -9,7 +9,7 @@ import httpx
 import openai
 import pytest
 
-from gateway.testing import TestApp
+from sluicegate.gateway.testing import TestApp
 from tests.gateway.conftest import RunningGateway
 
 CHAT = "/v1/chat/completions"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.validation import Validator
-from grammar import meta_schemas
-from plugins import Answer, Constraint, InvalidGrammar
-from plugins.testing import make_request
+from sluicegate.gateway.validation import Validator
+from sluicegate.grammar import meta_schemas
+from sluicegate.plugins import Answer, Constraint, InvalidGrammar
+from sluicegate.plugins.testing import make_request
 
 
 @pytest.mark.parametrize("uri", [uri for uri in meta_schemas() if uri.endswith("/schema")])

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gateway.api.chat_request import parse_chat
-from plugins import Constraint, Message, RequestError
+from sluicegate.gateway.api.chat_request import parse_chat
+from sluicegate.plugins import Constraint, Message, RequestError
 
 MINIMAL: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
 

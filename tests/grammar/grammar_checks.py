@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from grammar import CompiledGrammar, GrammarOptions, Matcher, TokenRejected, Vocabulary, compile_json_schema
+from sluicegate.grammar import CompiledGrammar, GrammarOptions, Matcher, TokenRejected, Vocabulary, compile_json_schema
 from tests.reference.mask_by_trial import mask_by_trial
 
 _TEXT = r"""

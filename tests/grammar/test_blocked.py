@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from grammar import (
+from sluicegate.grammar import (
     CompiledGrammar,
     GrammarOptions,
     InvalidGrammar,
@@ -27,14 +27,14 @@ from grammar import (
     compile_structural_tags,
     compile_text,
 )
-from grammar.automata import CharDfa
-from grammar.automata.budget import DEFAULT_BUDGET
-from grammar.blocked import Blocklist, screen
-from grammar.blocked.fold import OTHER, SPACE, WORD, _of_any, fold_runs, folded, kind_of, symbols_of
-from grammar.blocked.product import _product
-from grammar.blocked.sets import unblocked
-from grammar.schema import strings
-from grammar.schema.strings import Strings
+from sluicegate.grammar.automata import CharDfa
+from sluicegate.grammar.automata.budget import DEFAULT_BUDGET
+from sluicegate.grammar.blocked import Blocklist, screen
+from sluicegate.grammar.blocked.fold import OTHER, SPACE, WORD, _of_any, fold_runs, folded, kind_of, symbols_of
+from sluicegate.grammar.blocked.product import _product
+from sluicegate.grammar.blocked.sets import unblocked
+from sluicegate.grammar.schema import strings
+from sluicegate.grammar.schema.strings import Strings
 from tests.grammar.grammar_checks import accepts, allowed, byte_vocabulary, check_masks, walk
 from tests.grammar.test_tags import functions, tools
 

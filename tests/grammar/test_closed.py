@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from grammar import (
+from sluicegate.grammar import (
     GrammarError,
     GrammarOptions,
     InvalidGrammar,

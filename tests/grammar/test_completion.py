@@ -10,7 +10,14 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from grammar import CompiledGrammar, Matcher, compile_json_schema, compile_lark, compile_regex, compile_structural_tags
+from sluicegate.grammar import (
+    CompiledGrammar,
+    Matcher,
+    compile_json_schema,
+    compile_lark,
+    compile_regex,
+    compile_structural_tags,
+)
 from tests.grammar.grammar_checks import allowed, byte_vocabulary
 from tests.grammar.test_lark import EMPTY, LISTS, SUMS
 from tests.grammar.test_matcher import SCHEMAS

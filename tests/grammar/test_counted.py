@@ -7,14 +7,14 @@ import random
 import numpy as np
 import pytest
 
-from grammar import counted
-from grammar.automata import CharDfa, json_string_body
-from grammar.automata.lengths import Lengths
-from grammar.classify import RootClass, at_root
-from grammar.counted import Counted
-from grammar.leaves import every_string, string_automaton
-from grammar.lexemes import DfaLexeme
-from grammar.vocabulary import Vocabulary
+from sluicegate.grammar import counted
+from sluicegate.grammar.automata import CharDfa, json_string_body
+from sluicegate.grammar.automata.lengths import Lengths
+from sluicegate.grammar.classify import RootClass, at_root
+from sluicegate.grammar.counted import Counted
+from sluicegate.grammar.leaves import every_string, string_automaton
+from sluicegate.grammar.lexemes import DfaLexeme
+from sluicegate.grammar.vocabulary import Vocabulary
 from tests.grammar.grammar_checks import byte_vocabulary
 
 PATTERNS = [

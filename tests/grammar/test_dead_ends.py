@@ -9,11 +9,11 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from grammar import GrammarOptions, Unsatisfiable, compile_json_schema
-from grammar.arrays import ArrayPlan
-from grammar.compile import satisfiable_values
-from grammar.object_plans import ObjectPlan
-from grammar.options import PropertyOrder
+from sluicegate.grammar import GrammarOptions, Unsatisfiable, compile_json_schema
+from sluicegate.grammar.arrays import ArrayPlan
+from sluicegate.grammar.compile import satisfiable_values
+from sluicegate.grammar.object_plans import ObjectPlan
+from sluicegate.grammar.options import PropertyOrder
 from tests.grammar.grammar_checks import accepts, allowed, byte_vocabulary, check_schema, walk
 
 LETTERS = "abcdefghij"

@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from grammar import Unsatisfiable, compile_json_schema
+from sluicegate.grammar import Unsatisfiable, compile_json_schema
 from tests.grammar.grammar_checks import allowed, byte_vocabulary, check_schema, walk
 
 _NAME = {"type": "object", "propertyNames": {"pattern": "^..$"}, "maxProperties": 2}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from grammar import GrammarError, compile_json_schema, compile_regex
+from sluicegate.grammar import GrammarError, compile_json_schema, compile_regex
 from tests.grammar.grammar_checks import accepts, byte_vocabulary
 
 PAGE = (Path(__file__).parents[2] / "docs" / "grammar.md").read_text("utf-8")

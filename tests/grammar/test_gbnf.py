@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grammar import (
+from sluicegate.grammar import (
     CompiledGrammar,
     GrammarError,
     GrammarLimit,
@@ -20,7 +20,7 @@ from grammar import (
     UnsupportedGrammar,
     compile_lark,
 )
-from grammar.tags import compile_structural_tags
+from sluicegate.grammar.tags import compile_structural_tags
 from tests.grammar.grammar_checks import accepts, byte_vocabulary, check_masks, tokens_of
 
 LARK_S = 2.0

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from benchmarks.hostile import CASES, outcome
-from grammar import (
+from sluicegate.grammar import (
     GrammarLimit,
     GrammarLimits,
     GrammarOptions,
@@ -18,7 +18,7 @@ from grammar import (
     compile_regex,
     compile_structural_tags,
 )
-from grammar.automata.budget import within
+from sluicegate.grammar.automata.budget import within
 from tests.grammar.grammar_checks import accepts, allowed, byte_vocabulary, check_schema
 
 SLOW = {"enum 100,000 numbers", "anyOf 10,000", "lark 100 kB", "pattern 200 kB", "pattern many lookaheads"}

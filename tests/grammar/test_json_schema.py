@@ -7,13 +7,20 @@ import time
 
 import pytest
 
-import grammar
-from grammar import GrammarLimit, GrammarOptions, InvalidGrammar, Unsatisfiable, UnsupportedGrammar, compile_json_schema
-from grammar.schema.checks import Checks
-from grammar.schema.containers import Term
-from grammar.schema.document import Document
-from grammar.schema.domain import NOTHING, Domain
-from grammar.schema.meaning import Meaning
+from sluicegate import grammar
+from sluicegate.grammar import (
+    GrammarLimit,
+    GrammarOptions,
+    InvalidGrammar,
+    Unsatisfiable,
+    UnsupportedGrammar,
+    compile_json_schema,
+)
+from sluicegate.grammar.schema.checks import Checks
+from sluicegate.grammar.schema.containers import Term
+from sluicegate.grammar.schema.document import Document
+from sluicegate.grammar.schema.domain import NOTHING, Domain
+from sluicegate.grammar.schema.meaning import Meaning
 from tests.grammar.grammar_checks import accepts, allowed, byte_vocabulary, check_schema, walk
 
 

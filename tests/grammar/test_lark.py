@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.lark import from_lark
 
-from grammar import (
+from sluicegate.grammar import (
     GrammarError,
     GrammarLimit,
     GrammarOptions,

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import grammar
 from benchmarks import common
-from grammar import GrammarOptions, TokenRejected, compile_choices, compile_json_schema, compile_regex
+from sluicegate import grammar
+from sluicegate.grammar import GrammarOptions, TokenRejected, compile_choices, compile_json_schema, compile_regex
 from tests.grammar.grammar_checks import allowed, byte_vocabulary, check_masks, walk
 
 MASKBENCH = common.DATA / "maskbench.jsonl.gz"
@@ -205,7 +205,7 @@ def test_choices_are_taken_whole() -> None:
 
 
 def test_what_is_remembered_is_bounded_and_old_matchers_live_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("grammar.config._KEPT", 20)
+    monkeypatch.setattr("sluicegate.grammar.config._KEPT", 20)
     vocabulary = byte_vocabulary()
     compiled = compile_json_schema({"type": "array"}, vocabulary)
     first = compiled.matcher()

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from jsonschema_rs import Draft202012Validator
 
-from grammar import compile_json_schema
-from plugins.errors import Unsatisfiable
+from sluicegate.grammar import compile_json_schema
+from sluicegate.plugins.errors import Unsatisfiable
 from tests.grammar.grammar_checks import accepts, allowed, byte_vocabulary, check_schema
 
 KINDS: list[Any] = [

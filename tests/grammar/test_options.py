@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grammar import CompiledGrammar, GrammarOptions, compile_json_schema
+from sluicegate.grammar import CompiledGrammar, GrammarOptions, compile_json_schema
 from tests.grammar.automata.test_strings import spell
 from tests.grammar.grammar_checks import accepts, byte_vocabulary
 

@@ -12,7 +12,7 @@ import numpy as np
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from grammar import CompiledGrammar, GrammarError, GrammarOptions, compile_json_schema
+from sluicegate.grammar import CompiledGrammar, GrammarError, GrammarOptions, compile_json_schema
 from tests.fuzz import made
 from tests.grammar.grammar_checks import accepts, allowed, byte_vocabulary
 from tests.reference.mask_by_trial import mask_by_trial

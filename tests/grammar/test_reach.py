@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from grammar import CompiledGrammar, GrammarOptions, Vocabulary, compile_json_schema, kernels
-from grammar.automata import CharDfa, utf8
-from grammar.leaves import string_automaton, string_lexemes
-from grammar.lexemes import QUOTE, DfaLexeme
-from grammar.places import Places, numbers
-from grammar.reach import Reach, _read, _read_automaton, _read_by, by_walk
-from grammar.remembered import Remembered
-from grammar.schema.strings import Strings
-from grammar.threads import InLexeme
+from sluicegate.grammar import CompiledGrammar, GrammarOptions, Vocabulary, compile_json_schema, kernels
+from sluicegate.grammar.automata import CharDfa, utf8
+from sluicegate.grammar.leaves import string_automaton, string_lexemes
+from sluicegate.grammar.lexemes import QUOTE, DfaLexeme
+from sluicegate.grammar.places import Places, numbers
+from sluicegate.grammar.reach import Reach, _read, _read_automaton, _read_by, by_walk
+from sluicegate.grammar.remembered import Remembered
+from sluicegate.grammar.schema.strings import Strings
+from sluicegate.grammar.threads import InLexeme
 from tests.grammar.grammar_checks import byte_vocabulary
 
 SCHEMAS: list[Any] = [

@@ -10,9 +10,9 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from grammar import Unsatisfiable, compile_json_schema
-from grammar.compile import satisfiable_values
-from grammar.options import GrammarOptions
+from sluicegate.grammar import Unsatisfiable, compile_json_schema
+from sluicegate.grammar.compile import satisfiable_values
+from sluicegate.grammar.options import GrammarOptions
 from tests.grammar.grammar_checks import accepts, byte_vocabulary, check_masks, check_schema, walk
 
 REPEATING: dict[str, Any] = {"type": "array", "not": {"uniqueItems": True}}

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from grammar import InvalidGrammar, Unsatisfiable
-from grammar.stage import GrammarConstrainer, build, register
-from plugins.contract import Constraint
-from plugins.errors import ConfigurationError
-from plugins.registry import Registry
+from sluicegate.grammar import InvalidGrammar, Unsatisfiable
+from sluicegate.grammar.stage import GrammarConstrainer, build, register
+from sluicegate.plugins.contract import Constraint
+from sluicegate.plugins.errors import ConfigurationError
+from sluicegate.plugins.registry import Registry
 from tests.grammar.test_vocabulary import bpe
 
 

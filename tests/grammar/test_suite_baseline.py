@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from grammar import GrammarError, GrammarOptions, Unsatisfiable, Vocabulary, compile_json_schema
+from sluicegate.grammar import GrammarError, GrammarOptions, Unsatisfiable, Vocabulary, compile_json_schema
 from tests.grammar.grammar_checks import byte_vocabulary
 
 BASELINE = Path(__file__).with_name("suite_baseline.json")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from grammar import (
+from sluicegate.grammar import (
     CompiledGrammar,
     GrammarError,
     GrammarLimit,

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from grammar import GrammarLimit
-from grammar.stage import build
-from grammar.turns import WAITING, Piece, Turns
-from plugins.contract import Constraint, FairConstrainer
-from plugins.errors import RateLimited
+from sluicegate.grammar import GrammarLimit
+from sluicegate.grammar.stage import build
+from sluicegate.grammar.turns import WAITING, Piece, Turns
+from sluicegate.plugins.contract import Constraint, FairConstrainer
+from sluicegate.plugins.errors import RateLimited
 from tests.grammar.test_stage import model as model
 from tests.waiting import soon
 

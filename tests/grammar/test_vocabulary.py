@@ -11,13 +11,13 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
-from grammar import InvalidGrammar, Vocabulary, compile_json_schema, kernels
-from grammar.automata import CharDfa, json_string_body, string_body
-from grammar.classify import at_root
-from grammar.lexemes import DfaLexeme
-from grammar.seams import plausible
-from grammar.slices import taken as slice_taken
-from grammar.steady import kinds_of, takes_below, walk
+from sluicegate.grammar import InvalidGrammar, Vocabulary, compile_json_schema, kernels
+from sluicegate.grammar.automata import CharDfa, json_string_body, string_body
+from sluicegate.grammar.classify import at_root
+from sluicegate.grammar.lexemes import DfaLexeme
+from sluicegate.grammar.seams import plausible
+from sluicegate.grammar.slices import taken as slice_taken
+from sluicegate.grammar.steady import kinds_of, takes_below, walk
 from tests.grammar.grammar_checks import accepts, allowed, byte_vocabulary
 from tests.reference.mask_by_trial import kernel_walk
 

@@ -7,10 +7,10 @@ import random
 import lark
 import pytest
 
-from grammar import GrammarLimit, GrammarLimits, GrammarOptions, compile_lark
-from grammar.automata.budget import Allowance, allowed
-from grammar.automata.foreign import interrupted
-from grammar.lark.ways import _ways
+from sluicegate.grammar import GrammarLimit, GrammarLimits, GrammarOptions, compile_lark
+from sluicegate.grammar.automata.budget import Allowance, allowed
+from sluicegate.grammar.automata.foreign import interrupted
+from sluicegate.grammar.lark.ways import _ways
 from tests.fuzz import costly, made
 from tests.grammar.grammar_checks import accepts, byte_vocabulary
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from plugins import Caller, Channel, RailExample, RailProperties, RailSession, Request, Span, Verdict
+from sluicegate.plugins import Caller, Channel, RailExample, RailProperties, RailSession, Request, Span, Verdict
 
 WORD = "forbidden"
 EXAMPLES = (

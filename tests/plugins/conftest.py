@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMAND = "#!{python}\nimport sys\nfrom gateway.cli import main\nsys.exit(main())\n"
+COMMAND = "#!{python}\nimport sys\nfrom sluicegate.gateway.cli import main\nsys.exit(main())\n"
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,10 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
     packages = next((found.folder / "venv" / "lib").glob("python*/site-packages"))
     seen = [sysconfig.get_paths()["purelib"], str(ROOT)]
     (packages / "seen.pth").write_text("\n".join(seen), "utf-8")
-    for name, text in {"sluicegate": COMMAND, "pip": COMMAND.replace("gateway.cli", "pip._internal.cli.main")}.items():
+    for name, text in {
+        "sluicegate": COMMAND,
+        "pip": COMMAND.replace("sluicegate.gateway.cli", "pip._internal.cli.main"),
+    }.items():
         script = found.python.parent / name
         script.write_text(text.format(python=found.python), "utf-8")
         script.chmod(0o755)

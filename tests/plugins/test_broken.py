@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from plugins import ConfigurationError, Job, PluginError, Registry, RegistryLike, Span, Verdict, discover
-from plugins.testing import test_app
+from sluicegate.plugins import ConfigurationError, Job, PluginError, Registry, RegistryLike, Span, Verdict, discover
+from sluicegate.plugins.testing import test_app
 
 INSTALLED = {
     "cannot-import": "import no_such_module_anywhere\ndef register(registry): ...",
@@ -37,7 +37,7 @@ INSTALLED = {
             registry.add("moderate", "nothing-made", lambda settings: None)
         """,
     "good": """
-        from plugins import Verdict
+        from sluicegate.plugins import Verdict
 
         class Rail:
             name = "good"
@@ -89,7 +89,7 @@ def test_every_broken_package_is_named_and_leaves_the_others_alone(caplog: pytes
         "raises": "register() failed with RuntimeError: no licence",
         "half": "register() failed with RuntimeError: and then it broke",
         "old": "stage 'old' is written for contract version 0, this gateway speaks version 1",
-        "taken": "stage 'by-name' of slot 'route' is taken by gateway.stage",
+        "taken": "stage 'by-name' of slot 'route' is taken by sluicegate.gateway.stage",
         "no-slot": "there is no slot 'sing'",
         "no-function": "the entry point must name a function register(registry)",
     }.items():

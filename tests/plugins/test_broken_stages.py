@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from plugins import RegistryLike, ScreenResult
-from plugins.testing import Unconstrained, test_app
+from sluicegate.plugins import RegistryLike, ScreenResult
+from sluicegate.plugins.testing import Unconstrained, test_app
 from tests.plugins.test_broken import Moody, raises, register
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-import safety.stage
-from plugins import RailExample, Registry
-from plugins.testing import check_stage
-from plugins.testing.rails import check_rail
-from plugins.testing.screens import check_screen
+import sluicegate.safety.stage
+from sluicegate.plugins import RailExample, Registry
+from sluicegate.plugins.testing import check_stage
+from sluicegate.plugins.testing.rails import check_rail
+from sluicegate.plugins.testing.screens import check_screen
 
 TRIED: dict[str, tuple[dict[str, Any], tuple[RailExample, ...]]] = {
     "blocklist": (
@@ -45,7 +45,7 @@ TRIED: dict[str, tuple[dict[str, Any], tuple[RailExample, ...]]] = {
 def test_a_built_in_rail_keeps_the_contract(name: str, slot: Any) -> None:
     """Nothing leaks, nothing harmless is touched, no cut matters, no state is shared, no text makes it slow."""
     registry = Registry()
-    registry.register_from("safety.stage", safety.stage.register)
+    registry.register_from("sluicegate.safety.stage", sluicegate.safety.stage.register)
     table, examples = TRIED[name]
     rail = registry.build(slot, name, table)
     faults = check_rail(rail, examples) if slot == "moderate" else check_screen(rail, examples)
@@ -54,8 +54,8 @@ def test_a_built_in_rail_keeps_the_contract(name: str, slot: Any) -> None:
 
 def test_the_built_in_cache_keeps_tenants_apart() -> None:
     """As `check_stage` tries every stage of its slot."""
-    import cache.stage
+    import sluicegate.cache.stage
 
     registry = Registry()
-    registry.register_from("cache.stage", cache.stage.register)
+    registry.register_from("sluicegate.cache.stage", sluicegate.cache.stage.register)
     assert check_stage("recall", registry.build("recall", "memory", {})) == []

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.cli import main
+from sluicegate.gateway.cli import main
 from tests.plugins.test_broken import installed
 
 __all__ = ["installed"]
@@ -18,7 +18,7 @@ def test_without_a_verb_it_lists(capsys: pytest.CaptureFixture[str]) -> None:
     short = capsys.readouterr().out
     assert main(["plugins", "list"]) == 0
     assert capsys.readouterr().out == short
-    assert ["generate", "engine", "enabled", "engine.stage"] in [line.split() for line in short.splitlines()]
+    assert ["generate", "engine", "enabled", "sluicegate.engine.stage"] in [line.split() for line in short.splitlines()]
 
 
 def test_the_configuration_says_what_is_enabled(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

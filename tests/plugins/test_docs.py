@@ -9,9 +9,9 @@ from typing import get_args
 
 import pytest
 
-import plugins
-import plugins.testing
-from plugins.testing.faults import FaultKind
+import sluicegate.plugins.testing
+from sluicegate import plugins
+from sluicegate.plugins.testing.faults import FaultKind
 from tests.plugins.conftest import ROOT, Workplace
 
 TEXT = (ROOT / "docs" / "plugins.md").read_text("utf-8")
@@ -35,7 +35,7 @@ def test_every_slot_has_its_row(slot: str) -> None:
     assert re.search(rf"^\| `{slot}` \|(?: [^|]+ \|){{5}}$", TEXT, re.M), f"docs/plugins.md has no row for slot {slot}"
 
 
-@pytest.mark.parametrize("name", [*plugins.__all__, *plugins.testing.__all__])
+@pytest.mark.parametrize("name", [*plugins.__all__, *sluicegate.plugins.testing.__all__])
 def test_every_public_name_is_documented(name: str) -> None:
     """A name that nobody explains is not part of a contract."""
     assert re.search(rf"`{name}\b", TEXT), f"docs/plugins.md does not mention `{name}`"

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from gateway.config import load
-from plugins import SLOTS, Registry
-from plugins.testing import PlainAssembler, ScriptedModel, Unconstrained
+from sluicegate.gateway.config import load
+from sluicegate.plugins import SLOTS, Registry
+from sluicegate.plugins.testing import PlainAssembler, ScriptedModel, Unconstrained
 from tests.plugins.conftest import ROOT
 
 EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("*/pyproject.toml"))

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from plugins import Decision, Piece, Request
-from plugins.facts import quick
+from sluicegate.plugins import Decision, Piece, Request
+from sluicegate.plugins.facts import quick
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plugins import Caller, RailExample, RailProperties, Verdict
-from plugins.testing import Chunking, check_rail, chunkings, drive, make_request, rails
+from sluicegate.plugins import Caller, RailExample, RailProperties, Verdict
+from sluicegate.plugins.testing import Chunking, check_rail, chunkings, drive, make_request, rails
 from tests.plugins import bad_rails
 from tests.plugins.bad_rails import EXAMPLES, WORD, Rail
 from tests.plugins.conftest import ROOT
@@ -174,6 +174,7 @@ def test_a_rail_may_promise_nothing() -> None:
 def test_the_kit_needs_nothing_heavy() -> None:
     """An author's tests start at once: no torch, no transformers, no web framework, no gateway."""
     heavy = ("torch", "transformers", "fastapi", "numba", "httpx", "gateway", "safety")
-    code = f"import plugins.testing, plugins.scaffold, sys; print([m for m in {heavy} if m in sys.modules])"
+    modules = "sluicegate.plugins.testing, sluicegate.plugins.scaffold"
+    code = f"import sys, {modules}; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

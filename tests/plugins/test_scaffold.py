@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from plugins import SLOTS, ConfigurationError, Registry
-from plugins.scaffold import scaffold
-from plugins.testing import ScriptedModel, Unconstrained, check_stage
+from sluicegate.plugins import SLOTS, ConfigurationError, Registry
+from sluicegate.plugins.scaffold import scaffold
+from sluicegate.plugins.testing import ScriptedModel, Unconstrained, check_stage
 
 
 def loaded(path: Path, name: str) -> ModuleType:

@@ -10,11 +10,21 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
 
-from gateway.upstream.body import body_of
-from gateway.upstream.settings import UpstreamModelSettings
-from plugins import Constraint, Message, Request, Tool, ToolCall, beside_messages, in_two, texts_of, with_texts
-from plugins.contract.texts import NEVER_READ, Text, holds_text
-from plugins.testing import make_request
+from sluicegate.gateway.upstream.body import body_of
+from sluicegate.gateway.upstream.settings import UpstreamModelSettings
+from sluicegate.plugins import (
+    Constraint,
+    Message,
+    Request,
+    Tool,
+    ToolCall,
+    beside_messages,
+    in_two,
+    texts_of,
+    with_texts,
+)
+from sluicegate.plugins.contract.texts import NEVER_READ, Text, holds_text
+from sluicegate.plugins.testing import make_request
 
 _numbers = itertools.count()
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plugins import Caller, Verdict
-from plugins.testing import chunkings, drive, make_request
-from safety import HoldbackWindow
+from sluicegate.plugins import Caller, Verdict
+from sluicegate.plugins.testing import chunkings, drive, make_request
+from sluicegate.safety import HoldbackWindow
 from tests.plugins import bad_rails
 from tests.plugins.bad_rails import WORD, Rail
 

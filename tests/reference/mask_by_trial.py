@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from grammar import Matcher, TokenRejected, Vocabulary
+from sluicegate.grammar import Matcher, TokenRejected, Vocabulary
 
 
 def mask_by_trial(matcher: Matcher, vocabulary: Vocabulary) -> np.ndarray:

@@ -7,8 +7,8 @@ from itertools import pairwise
 
 from hypothesis import strategies as st
 
-from plugins import Caller, Message, OutputRail, Request
-from safety import HoldbackWindow, Limits, Redaction
+from sluicegate.plugins import Caller, Message, OutputRail, Request
+from sluicegate.safety import HoldbackWindow, Limits, Redaction
 
 REQUEST = Request(id="r", model="m", messages=(Message("user", "hi"),))
 CALLER = Caller()

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plugins import Caller, Channel, Message, RailProperties, Request, Span, Verdict
-from safety import (
+from sluicegate.plugins import Caller, Channel, Message, RailProperties, Request, Span, Verdict
+from sluicegate.safety import (
     HoldbackWindow,
     JsonWindow,
     MatchRail,
@@ -25,8 +25,8 @@ from safety import (
     compile_secrets,
     find_all,
 )
-from safety.continued import LEAD, RESTARTS
-from safety.scanner import NEAR
+from sluicegate.safety.continued import LEAD, RESTARTS
+from sluicegate.safety.scanner import NEAR
 
 REQUEST = Request(id="r", model="m", messages=(Message("user", "hi"),))
 AUTOMATA = [compile_phrases(["halberd", "project nightjar"]), compile_pii(), compile_secrets()]

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plugins import Message, Request
-from safety import MatchRail, MatchScreen, Policy, compile_phrases, find_all
-from safety.confusables import look_alike
-from safety.letters import BY_LETTER
-from safety.text import narrow, wide
+from sluicegate.plugins import Message, Request
+from sluicegate.safety import MatchRail, MatchScreen, Policy, compile_phrases, find_all
+from sluicegate.safety.confusables import look_alike
+from sluicegate.safety.letters import BY_LETTER
+from sluicegate.safety.text import narrow, wide
 from tests.safety.driving import CALLER, cuts, cuttings, run
 
 PHRASE = "operation glass harbour"

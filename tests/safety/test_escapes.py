@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plugins import Caller, Message, Request, ScreenResult, ToolCall, texts_of
-from safety.blocklist import compile_phrases
-from safety.escapes import Unescaped, find_spelled
-from safety.pii import compile_pii
-from safety.rails import MatchScreen, Policy
-from safety.settings import ROLES
+from sluicegate.plugins import Caller, Message, Request, ScreenResult, ToolCall, texts_of
+from sluicegate.safety.blocklist import compile_phrases
+from sluicegate.safety.escapes import Unescaped, find_spelled
+from sluicegate.safety.pii import compile_pii
+from sluicegate.safety.rails import MatchScreen, Policy
+from sluicegate.safety.settings import ROLES
 
 PHRASES = compile_phrases(["halberd papers", "Überläufer"])
 MAIL = compile_pii()

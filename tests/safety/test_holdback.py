@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plugins import Caller, Channel, Request, Span, Verdict
-from safety import Conduct, Limits, MatchRail, Policy, compile_patterns, compile_phrases
-from safety.released import joined
+from sluicegate.plugins import Caller, Channel, Request, Span, Verdict
+from sluicegate.safety import Conduct, Limits, MatchRail, Policy, compile_patterns, compile_phrases
+from sluicegate.safety.released import joined
 from tests.safety.driving import by_character, cuts, cuttings, run, window
 
 

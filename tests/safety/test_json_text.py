@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plugins import OutputRail
-from safety import (
+from sluicegate.plugins import OutputRail
+from sluicegate.safety import (
     Conduct,
     JsonWindow,
     Limits,
@@ -24,7 +24,7 @@ from safety import (
     compile_pii,
     redactor_for,
 )
-from safety.json_text import replace_in_strings
+from sluicegate.safety.json_text import replace_in_strings
 from tests.safety.driving import CALLER, REQUEST, cuts, cuttings
 
 PII = MatchRail("pii", compile_pii(), Policy())

@@ -7,8 +7,8 @@ import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plugins import ConfigurationError
-from safety import Scanner, compile_patterns, compile_phrases, find_all
+from sluicegate.plugins import ConfigurationError
+from sluicegate.safety import Scanner, compile_patterns, compile_phrases, find_all
 from tests.safety.driving import cuts, cuttings
 
 PATTERNS = ["ab+", "a[bc]{1,3}c", "(?:ab|ba)+c", "c.a", "b{2}(?:a|c)?", "[^a]a{2}", "a|bc|cab"]

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plugins import ConfigurationError
-from safety import MatchRail, Policy, compile_pii, compile_secrets, find_all
+from sluicegate.plugins import ConfigurationError
+from sluicegate.safety import MatchRail, Policy, compile_pii, compile_secrets, find_all
 from tests.safety.driving import by_character, cuts, cuttings, run, window
 
 PII, SECRETS = compile_pii(), compile_secrets()

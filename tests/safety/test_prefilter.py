@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from safety import Automaton, compile_patterns, compile_pii, compile_secrets, find_all
-from safety.scanner import SHORT, scan_all
+from sluicegate.safety import Automaton, compile_patterns, compile_pii, compile_secrets, find_all
+from sluicegate.safety.scanner import SHORT, scan_all
 
 AUTOMATA = {
     "pii": compile_pii(),

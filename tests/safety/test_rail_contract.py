@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from plugins import RailExample
-from plugins.testing import RailContract
-from safety import MatchRail, Policy, compile_patterns, compile_phrases, compile_pii, compile_secrets
+from sluicegate.plugins import RailExample
+from sluicegate.plugins.testing import RailContract
+from sluicegate.safety import MatchRail, Policy, compile_patterns, compile_phrases, compile_pii, compile_secrets
 
 EMAIL = RailExample("Write to jane.roe@example.com, or not.", ("jane.roe@example.com",))
 CARD = RailExample("It is 4111 1111 1111 1111 (a test).", ("4111 1111 1111 1111",))

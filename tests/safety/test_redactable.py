@@ -9,7 +9,7 @@ import jsonschema_rs
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
-from safety import MatchRail, Policy, compile_pii, redactor_for
+from sluicegate.safety import MatchRail, Policy, compile_pii, redactor_for
 from tests.safety.test_json_text import run
 
 PII = MatchRail("pii", compile_pii(), Policy())

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from plugins import ConfigurationError, Message, Registry, Request
-from safety import MatchRail, MatchScreen, register
+from sluicegate.plugins import ConfigurationError, Message, Registry, Request
+from sluicegate.safety import MatchRail, MatchScreen, register
 from tests.safety.driving import CALLER, REQUEST, run
 
 

@@ -11,7 +11,7 @@ import os
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from safety import (
+from sluicegate.safety import (
     HoldbackWindow,
     JsonWindow,
     MatchRail,
@@ -21,7 +21,7 @@ from safety import (
     compile_pii,
     compile_secrets,
 )
-from safety.released import joined
+from sluicegate.safety.released import joined
 from tests.safety.driving import CALLER, REQUEST, cut, cuts
 
 EXAMPLES = int(os.environ.get("HYPOTHESIS_MAX_EXAMPLES", "60"))

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from safety.detection import rules
-from safety.detection.classifier import HEADS, Classifier, Head
-from safety.detection.detector import Detector
-from safety.detection.normalise import views
+from sluicegate.safety.detection import rules
+from sluicegate.safety.detection.classifier import HEADS, Classifier, Head
+from sluicegate.safety.detection.detector import Detector
+from sluicegate.safety.detection.normalise import views
 from training.detector import data
 from training.detector.data import Example
 from training.detector.recipe import Material

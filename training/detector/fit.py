@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from safety.detection.classifier import BIAS, CHARACTER_SHARE, CONTEXT_SCALE, NGRAMS_PER_CHARACTER, Head
-from safety.detection.detector import WINDOW, document_features
-from safety.detection.features import BUCKETS, Features, features
-from safety.detection.normalise import fold
-from safety.detection.segments import CONTEXT
+from sluicegate.safety.detection.classifier import BIAS, CHARACTER_SHARE, CONTEXT_SCALE, NGRAMS_PER_CHARACTER, Head
+from sluicegate.safety.detection.detector import WINDOW, document_features
+from sluicegate.safety.detection.features import BUCKETS, Features, features
+from sluicegate.safety.detection.normalise import fold
+from sluicegate.safety.detection.segments import CONTEXT
 
 WIDTH = 2 * BUCKETS + 1 + len(CONTEXT)
 """Columns: words, characters, bias, context."""

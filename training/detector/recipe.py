@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from safety.detection.classifier import HEADS, Head
+from sluicegate.safety.detection.classifier import HEADS, Head
 from training.detector import catalogues, data, documents, generate
 from training.detector.data import Example
 from training.detector.fit import Row, fit, segment_rows, text_row

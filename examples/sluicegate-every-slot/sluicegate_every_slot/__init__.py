@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plugins import RegistryLike
+from sluicegate.plugins import RegistryLike
 from sluicegate_every_slot.admit import DailyQuota
 from sluicegate_every_slot.assemble import HouseRules
 from sluicegate_every_slot.constrain import NamedPatterns

@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from plugins import Caller, RateLimited, Request
+from sluicegate.plugins import Caller, RateLimited, Request
 
 DAY_S = 86_400
 

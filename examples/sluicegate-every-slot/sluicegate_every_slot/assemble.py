@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from plugins import Message, Prompt, RegistryLike, Request, ServedModel
+from sluicegate.plugins import Message, Prompt, RegistryLike, Request, ServedModel
 from sluicegate_every_slot.settings import read
 from sluicegate_every_slot.wrapping import Wrapping
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from plugins import CompiledGrammar, Constraint, InvalidGrammar, RegistryLike, ServedModel
+from sluicegate.plugins import CompiledGrammar, Constraint, InvalidGrammar, RegistryLike, ServedModel
 from sluicegate_every_slot.settings import read
 from sluicegate_every_slot.wrapping import Wrapping
 

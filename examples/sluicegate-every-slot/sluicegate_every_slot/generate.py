@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
-from plugins import Generation, Job, Piece, RegistryLike, ServedModel, Usage
+from sluicegate.plugins import Generation, Job, Piece, RegistryLike, ServedModel, Usage
 from sluicegate_every_slot.settings import read
 from sluicegate_every_slot.wrapping import Wrapping
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from plugins import Caller, Channel, RailExample, RailProperties, RailSession, Request, Span, Verdict
+from sluicegate.plugins import Caller, Channel, RailExample, RailProperties, RailSession, Request, Span, Verdict
 
 BIDI = re.compile("[\u202a-\u202e\u2066-\u2069]")
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from uuid import uuid4
 
-from plugins import Answer, CacheKey
+from sluicegate.plugins import Answer, CacheKey
 
 
 class Files:

@@ -6,7 +6,7 @@ import asyncio
 import json
 from pathlib import Path
 
-from plugins import Outcome
+from sluicegate.plugins import Outcome
 
 
 class JsonLines:

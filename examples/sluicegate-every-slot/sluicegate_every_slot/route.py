@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from plugins import Caller, NotFound, Request, ServedModel
+from sluicegate.plugins import Caller, NotFound, Request, ServedModel
 from sluicegate_every_slot.settings import read
 
 AUTO = "auto"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plugins import Caller, RailExample, RailProperties, Request, ScreenResult
+from sluicegate.plugins import Caller, RailExample, RailProperties, Request, ScreenResult
 
 
 class TooLong:

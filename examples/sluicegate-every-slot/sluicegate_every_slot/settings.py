@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from plugins import ConfigurationError
+from sluicegate.plugins import ConfigurationError
 
 
 def read(stage: str, table: Mapping[str, Any], **defaults: Any) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from plugins import Lifecycle
+from sluicegate.plugins import Lifecycle
 
 
 class Wrapping:

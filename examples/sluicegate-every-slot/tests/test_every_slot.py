@@ -11,7 +11,7 @@ import pytest
 from sluicegate_every_slot import DailyQuota, Deadline, Files, NamedPatterns, NoBidi, register
 from sluicegate_every_slot.settings import read
 
-from plugins import (
+from sluicegate.plugins import (
     SLOTS,
     Answer,
     CacheKey,
@@ -26,7 +26,7 @@ from plugins import (
     Registry,
     Sampling,
 )
-from plugins.testing import (
+from sluicegate.plugins.testing import (
     FakeModel,
     PlainAssembler,
     RailContract,

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from plugins import RegistryLike
+from sluicegate.plugins import RegistryLike
 from sluicegate_presidio_screen.screen import PresidioScreen, read_settings
 
 __all__ = ["PresidioScreen", "read_settings", "register"]

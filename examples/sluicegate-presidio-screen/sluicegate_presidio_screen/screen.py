@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from plugins import Caller, ConfigurationError, Message, RailProperties, Request, ScreenResult
+from sluicegate.plugins import Caller, ConfigurationError, Message, RailProperties, Request, ScreenResult
 
 NAMES = ("nlp_model", "language", "entities", "deny", "score", "action", "roles")
 ACTIONS = ("redact", "block", "escalate")

@@ -8,8 +8,8 @@ pytest.importorskip("presidio_analyzer", reason="pip install presidio-analyzer")
 
 from sluicegate_presidio_screen import PresidioScreen, read_settings
 
-from plugins import Caller, ConfigurationError
-from plugins.testing import check_stage, make_request
+from sluicegate.plugins import Caller, ConfigurationError
+from sluicegate.plugins.testing import check_stage, make_request
 
 BLANK = {"nlp_model": "blank", "deny": {"PROJECT_LEAD": ["Wilhelmina Oduya"]}}
 

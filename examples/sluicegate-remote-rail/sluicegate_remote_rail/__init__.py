@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from plugins import RegistryLike
+from sluicegate.plugins import RegistryLike
 from sluicegate_remote_rail.rail import RemoteRail
 from sluicegate_remote_rail.settings import RemoteSettings, read_settings
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 
-from plugins import Caller, Message, RailProperties, Request, ScreenResult
+from sluicegate.plugins import Caller, Message, RailProperties, Request, ScreenResult
 from sluicegate_remote_rail.settings import RemoteSettings
 
 MAX_ANSWER_BYTES = 1024 * 1024

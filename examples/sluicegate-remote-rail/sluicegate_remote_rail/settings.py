@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from plugins import ConfigurationError
+from sluicegate.plugins import ConfigurationError
 
 NAMES = ("url", "timeout_s", "token_variable", "roles")
 ROLES = ("system", "developer", "user", "assistant", "tool")

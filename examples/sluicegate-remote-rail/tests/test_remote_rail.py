@@ -12,8 +12,8 @@ import httpx
 import pytest
 from sluicegate_remote_rail import RemoteRail, read_settings
 
-from plugins import Caller, ConfigurationError, Message, RailExample, RegistryLike, Request
-from plugins.testing import ScreenContract, make_request, test_app
+from sluicegate.plugins import Caller, ConfigurationError, Message, RailExample, RegistryLike, Request
+from sluicegate.plugins.testing import ScreenContract, make_request, test_app
 
 URL = "https://rails.example.com/v1/screen"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plugins import RegistryLike
+from sluicegate.plugins import RegistryLike
 from sluicegate_ticket_rail.rail import TicketRail
 from sluicegate_ticket_rail.settings import read_settings
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from plugins import Caller, Channel, RailExample, RailProperties, RailSession, Request, Span, Verdict
+from sluicegate.plugins import Caller, Channel, RailExample, RailProperties, RailSession, Request, Span, Verdict
 from sluicegate_ticket_rail.settings import TicketSettings
 
 EDGE = "[0-9A-Za-z]"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from plugins import ConfigurationError
+from sluicegate.plugins import ConfigurationError
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ import pytest
 from sluicegate_ticket_rail import TicketRail, register
 from sluicegate_ticket_rail.settings import read_settings
 
-from plugins import ConfigurationError, RailExample
-from plugins.testing import RailContract, drive, test_app
+from sluicegate.plugins import ConfigurationError, RailExample
+from sluicegate.plugins.testing import RailContract, drive, test_app
 
 SETTINGS = {"prefixes": ["OPS", "SEC", "OPSEC"]}
 

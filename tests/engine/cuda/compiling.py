@@ -11,7 +11,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from engine.cuda import attention_kernels, draw_kernels, mask_kernels, weight_kernels
+from sluicegate.engine.cuda import attention_kernels, draw_kernels, mask_kernels, weight_kernels
 
 
 def compiled(

@@ -11,16 +11,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.attention import Scoring, StepLayout, Stretch
-from engine.cuda import choice as choice_module
-from engine.cuda.choice import choose_attention, trial
-from engine.kv import KVPool, LayerShape, attend
-from plugins import ConfigurationError
+from sluicegate.engine.attention import Scoring, StepLayout, Stretch
+from sluicegate.engine.cuda import choice as choice_module
+from sluicegate.engine.cuda.choice import choose_attention, trial
+from sluicegate.engine.kv import KVPool, LayerShape, attend
+from sluicegate.plugins import ConfigurationError
 
 pytest.importorskip("triton", reason="pip install 'sluicegate[cuda]' brings triton")
 
-from engine.cuda.layout import TritonLayout
-from engine.cuda.varlen import VarlenLayout, refuse_pool
+from sluicegate.engine.cuda.layout import TritonLayout
+from sluicegate.engine.cuda.varlen import VarlenLayout, refuse_pool
 
 CPU = torch.device("cpu")
 HAS_GPU = torch.cuda.is_available()
@@ -61,7 +61,7 @@ def test_attention_that_computes_something_else_is_not_taken(monkeypatch: pytest
     assert trial(a_pool(), TritonLayout) == ""
     assert trial(a_pool(), Wrong).startswith("a trial computed something else (relative difference 0.")
     assert trial(a_pool(), Broken) == "a trial failed with RuntimeError: no kernel image is available"
-    monkeypatch.setattr("engine.cuda.layout.TritonLayout", Broken)
+    monkeypatch.setattr("sluicegate.engine.cuda.layout.TritonLayout", Broken)
     with pytest.raises(ConfigurationError, match=r"attention is .triton., but a trial failed.*set it to 'auto'"):
         choose_attention(a_pool(), "triton")
 

@@ -13,10 +13,10 @@ from torch import Tensor
 
 pytest.importorskip("triton", reason="pip install 'sluicegate[cuda]' brings triton")
 
-from engine import LoadedModel
-from engine.attention import Stretch
-from engine.cuda.graphs import CudaCapture, buckets_up_to
-from engine.runner import Runner, StepInputs
+from sluicegate.engine import LoadedModel
+from sluicegate.engine.attention import Stretch
+from sluicegate.engine.cuda.graphs import CudaCapture, buckets_up_to
+from sluicegate.engine.runner import Runner, StepInputs
 from tests.engine.conftest import MakeModel
 
 BLOCK = 4

@@ -12,14 +12,14 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from engine.attention import Scoring, StepLayout, Stretch
-from engine.kv import KVPool, LayerShape
-from engine.settings import KVKind
+from sluicegate.engine.attention import Scoring, StepLayout, Stretch
+from sluicegate.engine.kv import KVPool, LayerShape
+from sluicegate.engine.settings import KVKind
 
 pytest.importorskip("triton", reason="pip install 'sluicegate[cuda]' brings triton")
 
-from engine.cuda.attend import LEAST_SPAN, Tiles, store
-from engine.cuda.layout import FixedLayout, TritonLayout, tile
+from sluicegate.engine.cuda.attend import LEAST_SPAN, Tiles, store
+from sluicegate.engine.cuda.layout import FixedLayout, TritonLayout, tile
 
 BLOCKS = 96
 PHASES = [Phase.explicit, Phase.reuse, Phase.generate]  # to shrink an example takes minutes in the interpreter

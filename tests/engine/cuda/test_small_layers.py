@@ -10,9 +10,9 @@ from torch import nn
 
 pytest.importorskip("triton", reason="pip install 'sluicegate[cuda]' brings triton")
 
-from engine.cpu import weight_bytes, weight_count
-from engine.cuda.small_layers import SmallLinear, refusal, refusal_of_capability, shrink
-from engine.settings import WeightsKind
+from sluicegate.engine.cpu import weight_bytes, weight_count
+from sluicegate.engine.cuda.small_layers import SmallLinear, refusal, refusal_of_capability, shrink
+from sluicegate.engine.settings import WeightsKind
 from tests.engine.conftest import MakeModel
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")

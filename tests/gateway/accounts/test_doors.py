@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from gateway.api.offline import BATCH_PRIORITY
-from gateway.testing import TestApp
+from sluicegate.gateway.api.offline import BATCH_PRIORITY
+from sluicegate.gateway.testing import TestApp
 from tests.gateway.accounts.test_limits import PRICES, app, key
 from tests.gateway.test_socket import answer as answer_over_socket
 from tests.gateway.test_socket import open_socket

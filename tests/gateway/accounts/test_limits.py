@@ -11,11 +11,11 @@ from typing import Any
 import httpx
 import pytest
 
-from gateway.accounts.records import UsageKey, day_of
-from gateway.accounts.totals import Totals
-from gateway.accounts.windows import SlidingSum, Spend, period_end
-from gateway.testing import TestApp
-from plugins import ConfigurationError, Outcome
+from sluicegate.gateway.accounts.records import UsageKey, day_of
+from sluicegate.gateway.accounts.totals import Totals
+from sluicegate.gateway.accounts.windows import SlidingSum, Spend, period_end
+from sluicegate.gateway.testing import TestApp
+from sluicegate.plugins import ConfigurationError, Outcome
 
 PRICES = {"scripted": {"input": 1.0, "output": 2.0}}
 

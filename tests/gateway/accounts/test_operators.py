@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from gateway.cli import main
-from gateway.testing import TestApp
+from sluicegate.gateway.cli import main
+from sluicegate.gateway.testing import TestApp
 
 ADMIN = {"authorization": "Bearer operator-secret"}
 OPERATOR = {"id": "ops", "key": "operator-secret", "scopes": ["admin"]}

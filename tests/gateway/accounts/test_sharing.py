@@ -12,17 +12,25 @@ from typing import Any
 
 import pytest
 
-from cache.redis_client import Tls, connect
-from gateway.accounts import Accounts
-from gateway.accounts.changes import create, revoke
-from gateway.accounts.lease_script import LEASE, Question, Reply, read_reply
-from gateway.accounts.leases import SharedMeter
-from gateway.accounts.meter import Need
-from gateway.accounts.records import KeyRecord
-from gateway.settings import AccountSettings, KeySettings, Limits, PriceSettings
-from plugins import AuthenticationError, ConfigurationError, Overloaded, RateLimited, Request, RequestError, Sampling
-from plugins import Usage as Tokens
-from plugins.testing import make_outcome, make_request
+from sluicegate.cache.redis_client import Tls, connect
+from sluicegate.gateway.accounts import Accounts
+from sluicegate.gateway.accounts.changes import create, revoke
+from sluicegate.gateway.accounts.lease_script import LEASE, Question, Reply, read_reply
+from sluicegate.gateway.accounts.leases import SharedMeter
+from sluicegate.gateway.accounts.meter import Need
+from sluicegate.gateway.accounts.records import KeyRecord
+from sluicegate.gateway.settings import AccountSettings, KeySettings, Limits, PriceSettings
+from sluicegate.plugins import (
+    AuthenticationError,
+    ConfigurationError,
+    Overloaded,
+    RateLimited,
+    Request,
+    RequestError,
+    Sampling,
+)
+from sluicegate.plugins import Usage as Tokens
+from sluicegate.plugins.testing import make_outcome, make_request
 from tests.cache.redis_server import RedisServer, needs_redis
 
 pytestmark = needs_redis

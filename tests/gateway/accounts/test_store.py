@@ -14,17 +14,17 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway.accounts import Accounts
-from gateway.accounts.changes import create, revoke, rotate
-from gateway.accounts.journal import Journal
-from gateway.accounts.reading import read_key
-from gateway.accounts.records import NANOS, Usage, UsageKey, encode_key
-from gateway.accounts.sqlite_store import SqliteStore
-from gateway.accounts.store import MemoryStore, Store
-from gateway.settings import AccountSettings, Limits, PriceSettings
-from plugins import AuthenticationError, Caller, ConfigurationError, RateLimited, Sampling
-from plugins import Usage as Tokens
-from plugins.testing import make_outcome, make_request
+from sluicegate.gateway.accounts import Accounts
+from sluicegate.gateway.accounts.changes import create, revoke, rotate
+from sluicegate.gateway.accounts.journal import Journal
+from sluicegate.gateway.accounts.reading import read_key
+from sluicegate.gateway.accounts.records import NANOS, Usage, UsageKey, encode_key
+from sluicegate.gateway.accounts.sqlite_store import SqliteStore
+from sluicegate.gateway.accounts.store import MemoryStore, Store
+from sluicegate.gateway.settings import AccountSettings, Limits, PriceSettings
+from sluicegate.plugins import AuthenticationError, Caller, ConfigurationError, RateLimited, Sampling
+from sluicegate.plugins import Usage as Tokens
+from sluicegate.plugins.testing import make_outcome, make_request
 
 KEY = UsageKey("2026-11-21", "a", "blue", "search", "m")
 ONE = Usage(requests=1, prompt_tokens=5, completion_tokens=7, cost_nanos=19)
@@ -197,7 +197,7 @@ def test_a_torn_last_line_loses_that_line_only(tmp_path: Path, cut: int) -> None
 
 SERVER = """
 import sys
-from gateway.testing import TestApp
+from sluicegate.gateway.testing import TestApp
 accounts = {"path": sys.argv[1], "flush_s": float(sys.argv[2]), "prices": {"*": {"input": 1.0, "output": 2.0}}}
 pipeline = {"admit": ["api-keys", "limits"], "record": ["ledger"]}
 with TestApp(pipeline=pipeline, accounts=accounts, script=lambda job: ["a "] * (1000 if job.n == 2 else 3),
@@ -255,6 +255,6 @@ def _recovered(path: Path) -> list[Usage]:
 
 
 def _cli(path: Path, *arguments: str) -> str:
-    command = [sys.executable, "-m", "gateway.cli", "keys", *arguments]
+    command = [sys.executable, "-m", "sluicegate.gateway.cli", "keys", *arguments]
     environ = {**os.environ, "SLUICEGATE_ACCOUNTS__PATH": str(path)}
     return subprocess.run(command, env=environ, capture_output=True, text=True, check=True).stdout

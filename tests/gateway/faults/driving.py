@@ -15,8 +15,8 @@ from typing import Any
 import httpx
 import uvicorn
 
-from gateway.server import _uvicorn_config
-from gateway.testing import TestApp
+from sluicegate.gateway.server import _uvicorn_config
+from sluicegate.gateway.testing import TestApp
 from tests.waiting import until
 
 CHAT = "/v1/chat/completions"

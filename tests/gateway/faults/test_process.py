@@ -48,7 +48,14 @@ class Process:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "gateway.cli", "serve", "--config", str(self.folder / "gateway.toml")]
+        command = [
+            sys.executable,
+            "-m",
+            "sluicegate.gateway.cli",
+            "serve",
+            "--config",
+            str(self.folder / "gateway.toml"),
+        ]
         here = str(Path(__file__).parents[3])
         self.running = subprocess.Popen(command, stdout=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": here})
         until(lambda: self.ready() or self.running.poll() is not None, START_S)
@@ -66,7 +73,17 @@ class Process:
             return False
 
     def usage(self) -> dict[str, Any]:
-        command = [sys.executable, "-m", "gateway.cli", "keys", "usage", "--format", "json", "--by", "key_id"]
+        command = [
+            sys.executable,
+            "-m",
+            "sluicegate.gateway.cli",
+            "keys",
+            "usage",
+            "--format",
+            "json",
+            "--by",
+            "key_id",
+        ]
         environ = {**os.environ, "SLUICEGATE_ACCOUNTS__PATH": str(self.folder / "accounts.db")}
         [row] = json.loads(subprocess.run(command, env=environ, capture_output=True, text=True, check=True).stdout)
         return dict(row)

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from gateway.testing import TestApp
+from sluicegate.gateway.testing import TestApp
 from tests.gateway.upstream.servers import Act, ScriptedServer, answers, running, says
 
 KEY, PROMPT, ANSWER, THEIRS = (

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.testing import TestApp
+from sluicegate.gateway.testing import TestApp
 from tests.gateway.faults.driving import Served, served
 from tests.waiting import until
 

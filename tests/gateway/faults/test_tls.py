@@ -8,10 +8,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway.config import load
-from gateway.server import _uvicorn_config
-from gateway.testing import TestApp
-from plugins import ConfigurationError
+from sluicegate.gateway.config import load
+from sluicegate.gateway.server import _uvicorn_config
+from sluicegate.gateway.testing import TestApp
+from sluicegate.plugins import ConfigurationError
 from tests.gateway.faults.driving import BODY, CHAT, served
 
 

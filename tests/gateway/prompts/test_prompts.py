@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from gateway.prompts import Kitchen
-from gateway.prompts.documents import fitting, ordered
-from gateway.prompts.summary import extractive, summariser
-from gateway.settings import PromptSettings
-from gateway.testing import TestApp
-from plugins import ConfigurationError, Document, Job, NotFound, Parts, RequestError
-from plugins.testing import make_request
-from plugins.testing.doubles import FakeModel
+from sluicegate.gateway.prompts import Kitchen
+from sluicegate.gateway.prompts.documents import fitting, ordered
+from sluicegate.gateway.prompts.summary import extractive, summariser
+from sluicegate.gateway.settings import PromptSettings
+from sluicegate.gateway.testing import TestApp
+from sluicegate.plugins import ConfigurationError, Document, Job, NotFound, Parts, RequestError
+from sluicegate.plugins.testing import make_request
+from sluicegate.plugins.testing.doubles import FakeModel
 
 TEMPLATE: dict[str, Any] = {
     "system": "You speak {{ language }}.",
@@ -128,8 +128,8 @@ async def test_what_does_not_fit_is_summarised_where_asked() -> None:
 
 
 def test_a_summariser_of_the_operators_own_is_imported_by_name() -> None:
-    assert summariser("gateway.prompts.summary:extractive") is extractive
-    for wrong in ("nothing", "no.such.module:f", "gateway.prompts.summary:nothing"):
+    assert summariser("sluicegate.gateway.prompts.summary:extractive") is extractive
+    for wrong in ("nothing", "no.such.module:f", "sluicegate.gateway.prompts.summary:nothing"):
         with pytest.raises(ConfigurationError):
             summariser(wrong)
 
@@ -182,7 +182,7 @@ def test_another_model_gets_what_fits_it() -> None:
     """The first model fails; the documents are fitted anew to the second."""
 
     def script(job: Job) -> list[str]:
-        from plugins import Overloaded
+        from sluicegate.plugins import Overloaded
 
         if job.model == "a":
             raise Overloaded("full", retry_after_s=1)

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from gateway.routing.first_texts import FirstTexts
+from sluicegate.gateway.routing.first_texts import FirstTexts
 
 
 class Clock:

@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from gateway.config import load
-from gateway.routing.places import Queue
-from gateway.routing.table import RouteTable, chosen
-from gateway.routing.tiers import Tiers
-from gateway.settings import QueueSettings, RoutingSettings
-from gateway.testing import Reply, TestApp
-from plugins import Caller, ConfigurationError, Constraint, GenerationFailed, Job, NotFound, Overloaded
-from plugins.testing import make_request
-from plugins.testing.doubles import FakeModel
+from sluicegate.gateway.config import load
+from sluicegate.gateway.routing.places import Queue
+from sluicegate.gateway.routing.table import RouteTable, chosen
+from sluicegate.gateway.routing.tiers import Tiers
+from sluicegate.gateway.settings import QueueSettings, RoutingSettings
+from sluicegate.gateway.testing import Reply, TestApp
+from sluicegate.plugins import Caller, ConfigurationError, Constraint, GenerationFailed, Job, NotFound, Overloaded
+from sluicegate.plugins.testing import make_request
+from sluicegate.plugins.testing.doubles import FakeModel
 
 NAMES = ("m@1", "m@2", "small", "large")
 
@@ -328,7 +328,7 @@ def test_adapters_come_and_go_by_the_admin_routes(tmp_path: Path) -> None:
     """Two beside the bundled model: listed with their parent, asked by both their names, answering what they learnt."""
     import httpx
 
-    from engine import load_model
+    from sluicegate.engine import load_model
     from tests.engine.lora import linear_layers, write_adapter
     from tests.gateway.conftest import running
 

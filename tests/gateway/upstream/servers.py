@@ -12,7 +12,7 @@ from typing import Any
 
 import uvicorn
 
-from gateway.testing import TestApp
+from sluicegate.gateway.testing import TestApp
 from tests.waiting import until
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]

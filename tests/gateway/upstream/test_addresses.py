@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gateway.upstream.settings import UpstreamSettings, is_public
-from plugins import ConfigurationError
+from sluicegate.gateway.upstream.settings import UpstreamSettings, is_public
+from sluicegate.plugins import ConfigurationError
 
 
 @pytest.mark.parametrize(
@@ -28,9 +28,9 @@ def test_addresses_inside_are_refused_at_the_start(url: str, complaint: str) -> 
 
 
 async def test_a_name_that_leads_inside_is_refused_when_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    from gateway.upstream.client import Client, Tries
-    from gateway.upstream.settings import model_settings
-    from plugins import UpstreamFailed
+    from sluicegate.gateway.upstream.client import Client, Tries
+    from sluicegate.gateway.upstream.settings import model_settings
+    from sluicegate.plugins import UpstreamFailed
 
     async def inside(*arguments: Any) -> list[dict[str, Any]]:
         return [{"hostname": "h", "host": "10.1.2.3", "port": 80, "family": 2, "proto": 0, "flags": 0}]

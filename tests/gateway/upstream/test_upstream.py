@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from gateway.testing import Reply, TestApp
-from gateway.upstream.breaker import Breaker
+from sluicegate.gateway.testing import Reply, TestApp
+from sluicegate.gateway.upstream.breaker import Breaker
 from tests.gateway.upstream.servers import (
     END,
     Act,

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grammar.automata import Budget, CharDfa
-from plugins.errors import GrammarLimit, InvalidGrammar
+from sluicegate.grammar.automata import Budget, CharDfa
+from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar
 from tests.grammar.automata.strategies import any_text, patterns, texts
 
 _SETTINGS = settings(max_examples=150, deadline=None)

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from grammar.automata.budget import Allowance, allowed, look
-from grammar.automata.clock import worked_s
+from sluicegate.grammar.automata.budget import Allowance, allowed, look
+from sluicegate.grammar.automata.clock import worked_s
 
 
 class Over(Exception):

@@ -11,8 +11,8 @@ from collections import defaultdict
 import jsonschema_rs
 import pytest
 
-from grammar.automata import FORMAT_NAMES, CharDfa
-from plugins.errors import UnsupportedGrammar
+from sluicegate.grammar.automata import FORMAT_NAMES, CharDfa
+from sluicegate.plugins.errors import UnsupportedGrammar
 
 _SPECIFIED = sorted(FORMAT_NAMES - {"ip-address", "host-name", "uriref"})
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import grammar.automata
+import sluicegate.grammar.automata
 
 
 def test_everything_that_is_exported_exists_and_is_documented() -> None:
-    assert sorted(grammar.automata.__all__, key=lambda name: (not name.isupper(), name)) == grammar.automata.__all__
-    for name in grammar.automata.__all__:
-        assert getattr(grammar.automata, name).__doc__, name
+    assert (
+        sorted(sluicegate.grammar.automata.__all__, key=lambda name: (not name.isupper(), name))
+        == sluicegate.grammar.automata.__all__
+    )
+    for name in sluicegate.grammar.automata.__all__:
+        assert getattr(sluicegate.grammar.automata, name).__doc__, name

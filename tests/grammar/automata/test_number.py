@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grammar.automata import number_dfa
-from plugins.errors import GrammarLimit, InvalidGrammar
+from sluicegate.grammar.automata import number_dfa
+from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar
 
 _SETTINGS = settings(max_examples=300, deadline=None)
 _JSON_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")

@@ -10,8 +10,8 @@ import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grammar.automata import Budget, CharDfa
-from plugins.errors import GrammarLimit, InvalidGrammar, UnsupportedGrammar
+from sluicegate.grammar.automata import Budget, CharDfa
+from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar, UnsupportedGrammar
 from tests.grammar.automata.strategies import lookaround_patterns, patterns, texts
 
 _SETTINGS = settings(max_examples=250, deadline=None)

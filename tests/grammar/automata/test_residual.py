@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grammar.automata import ByteDfa, CharDfa, json_string_body, minimize, residual_digests, utf8
+from sluicegate.grammar.automata import ByteDfa, CharDfa, json_string_body, minimize, residual_digests, utf8
 from tests.grammar.automata.strategies import patterns
 
 _SETTINGS = settings(max_examples=100, deadline=None)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grammar.automata import (
+from sluicegate.grammar.automata import (
     Budget,
     ByteDfa,
     CharDfa,
@@ -22,7 +22,7 @@ from grammar.automata import (
     string_body,
     utf8,
 )
-from plugins.errors import GrammarLimit
+from sluicegate.plugins.errors import GrammarLimit
 from tests.grammar.automata.strategies import any_text, patterns, texts
 
 _SETTINGS = settings(max_examples=150, deadline=None)

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from safety.detection import Detector, load, rules
-from safety.detection.normalise import fold
+from sluicegate.safety.detection import Detector, load, rules
+from sluicegate.safety.detection.normalise import fold
 from tests.safety.detection.attacks import ATTACK, HARMLESS_ALIKE, MAIL, PLAIN, PLANTED, QUOTING, TABLE
 
 

@@ -16,9 +16,9 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from plugins import Caller, ConfigurationError, Message, Registry, Request, StageFailed
-from safety.detection import DetectionScreen, register
-from safety.detection.guards import (
+from sluicegate.plugins import Caller, ConfigurationError, Message, Registry, Request, StageFailed
+from sluicegate.safety.detection import DetectionScreen, register
+from sluicegate.safety.detection.guards import (
     GUARDS,
     Answer,
     defused,

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from plugins import Caller, ConfigurationError, Message, Registry, Request, StageFailed
-from safety.detection import DetectionScreen, Finding, Policy, Thresholds, register
+from sluicegate.plugins import Caller, ConfigurationError, Message, Registry, Request, StageFailed
+from sluicegate.safety.detection import DetectionScreen, Finding, Policy, Thresholds, register
 from tests.safety.detection.attacks import ATTACK, MAIL, PLAIN, PLANTED, QUOTING
 
 
