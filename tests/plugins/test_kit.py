@@ -173,7 +173,7 @@ def test_a_rail_may_promise_nothing() -> None:
 
 def test_the_kit_needs_nothing_heavy() -> None:
     """An author's tests start at once: no torch, no transformers, no web framework, no gateway."""
-    heavy = ("torch", "transformers", "fastapi", "numba", "httpx", "gateway", "safety")
+    heavy = ("torch", "transformers", "fastapi", "numba", "httpx", "sluicegate.gateway", "sluicegate.safety")
     modules = "sluicegate.plugins.testing, sluicegate.plugins.scaffold"
     code = f"import sys, {modules}; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
