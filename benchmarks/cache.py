@@ -29,7 +29,7 @@ from benchmarks.common import machine, parser
 from sluicegate.cache import MemoryStore, RedisStore, SqliteStore, TieredCache, question_of
 from sluicegate.cache.entries import Row
 from sluicegate.cache.semantic import HashedNgrams, signature
-from sluicegate.cache.semantic.facts import Guard
+from sluicegate.cache.semantic.fact_guard import Guard
 from sluicegate.cache.semantic.index import Partition
 from sluicegate.plugins.contract import Answer, Caller, Message, Request, Sampling
 

@@ -13,8 +13,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from benchmarks.random_model import BUNDLED
 from sluicegate.engine import LoadedModel
-from sluicegate.engine.detokenizer import Detokenizer
-from sluicegate.engine.probe import verify
+from sluicegate.engine.model.checks import verify
+from sluicegate.engine.text.detokenizer import Detokenizer
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,14 +34,14 @@ import torch
 from benchmarks.common import machine
 from benchmarks.device_models import SHAPES, Ceilings, make_model, seconds
 from sluicegate.engine import EngineSettings, LiveGeneration, LoadedModel
-from sluicegate.engine.attention import Scoring, Stretch
+from sluicegate.engine.attention.paged import Scoring, Stretch
 from sluicegate.engine.construction import make_core
-from sluicegate.engine.core import EngineCore
 from sluicegate.engine.cuda.memory import usable_device
-from sluicegate.engine.delivery import Outbox
-from sluicegate.engine.kv import KVPool
-from sluicegate.engine.params import draw_rule
-from sluicegate.engine.requests import Submission
+from sluicegate.engine.loop.core import EngineCore
+from sluicegate.engine.loop.requests import Submission
+from sluicegate.engine.memory.kv import KVPool
+from sluicegate.engine.sampling.params import draw_rule
+from sluicegate.engine.sequences.delivery import Outbox
 from sluicegate.plugins import Job, ModelLoadError, Prompt, Sampling
 
 KINDS = {

@@ -19,7 +19,7 @@ from functools import cache
 from itertools import pairwise, product
 from typing import Literal
 
-from sluicegate.gateway.moderation import Moderation
+from sluicegate.gateway.rails.moderation import Moderation
 from sluicegate.plugins import Caller, Channel, Message, Piece, Request
 from sluicegate.safety import MatchRail, Policy, compile_patterns
 

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from html import escape
 
-from sluicegate.gateway.bench.plot import rounded
+from sluicegate.gateway.commands.bench.plot import rounded
 
 _WIDTH, _HEIGHT, _LEFT, _TOP, _GAP = 220, 180, 60, 64, 44
 _STYLE = (

@@ -134,7 +134,7 @@ class Gateway:
     def start(self) -> None:
         path = self._folder / "gateway.toml"
         path.write_text(self._configuration(), "utf-8")
-        command = [sys.executable, "-m", "sluicegate.gateway.cli", "serve", "--config", str(path)]
+        command = [sys.executable, "-m", "sluicegate.gateway.commands.cli", "serve", "--config", str(path)]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         ends_s = time.monotonic() + START_S
         while not self._ready():

@@ -22,7 +22,7 @@ from benchmarks.common import machine
 from benchmarks.engine import KINDS, measure
 from benchmarks.shapes import folder_of
 from sluicegate.engine import Engine, EngineSettings, LoadedModel, load_model
-from sluicegate.engine.runner import Runner
+from sluicegate.engine.batching.runner import Runner
 from sluicegate.plugins import Job, Prompt, Sampling
 
 VARIANTS = ("full/full", "int8/full", "int4/full", "full/int8", "full/fp8", "int8/int8", "int8/fp8", "int4/int8")

@@ -145,7 +145,17 @@ async def away(running: Soak, gateway: Gateway, after_s: float) -> None:
 
 def books(path: Path) -> list[dict[str, Any]]:
     """Usage by key."""
-    command = [sys.executable, "-m", "sluicegate.gateway.cli", "keys", "usage", "--format", "json", "--by", "key_id"]
+    command = [
+        sys.executable,
+        "-m",
+        "sluicegate.gateway.commands.cli",
+        "keys",
+        "usage",
+        "--format",
+        "json",
+        "--by",
+        "key_id",
+    ]
     environ = {**os.environ, "SLUICEGATE_ACCOUNTS__PATH": str(path)}
     told = subprocess.run(command, env=environ, capture_output=True, text=True, check=True).stdout
     return list(json.loads(told))

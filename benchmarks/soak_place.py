@@ -113,7 +113,7 @@ class Gateway:
         command = [
             sys.executable,
             "-m",
-            "sluicegate.gateway.cli",
+            "sluicegate.gateway.commands.cli",
             "serve",
             "--config",
             str(self.folder / "gateway.toml"),

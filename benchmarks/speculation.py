@@ -22,7 +22,7 @@ from typing import Any
 
 from benchmarks.common import machine
 from sluicegate.engine import Engine, EngineSettings, LoadedModel, load_model
-from sluicegate.engine.heads import read_heads
+from sluicegate.engine.checkpoints.draft_heads import read_heads
 from sluicegate.grammar import Vocabulary, compile_json_schema
 from sluicegate.plugins import CompiledGrammar, Job, Prompt, Sampling
 from training.evaluate import prompts_of, sample_set

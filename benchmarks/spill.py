@@ -22,9 +22,9 @@ import torch
 from benchmarks.common import machine
 from benchmarks.shapes import folder_of
 from sluicegate.engine import load_model
-from sluicegate.engine.kv import KVPool
-from sluicegate.engine.runner import Runner
-from sluicegate.engine.spill import WAITING, Spill
+from sluicegate.engine.batching.runner import Runner
+from sluicegate.engine.memory.kv import KVPool
+from sluicegate.engine.memory.offload import WAITING, Spill
 
 TOKENS, SIZE = 512, 16
 COLUMNS = ("KB a block", "computed again", "saved", "restored", "restored cold", "gain", "gain cold")

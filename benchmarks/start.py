@@ -3,7 +3,7 @@
     python -m benchmarks.start [--tokenizer RANKS] [--json]
 
 Three processes one after the other: with nothing on disk, with numba's cache, and with ours as well (see
-`grammar.prepared`). Times are CPU seconds of each process.
+`grammar.vocabulary.snapshot`). Times are CPU seconds of each process.
 """
 
 from __future__ import annotations
@@ -33,8 +33,11 @@ def measured(ranks: Path, folder: str) -> dict[str, float]:
 
     import numpy as np
 
-    from sluicegate.grammar import Vocabulary, compile_json_schema, kernels, leaves, prepared
-    from sluicegate.grammar.disk import Folder
+    from sluicegate.grammar import Vocabulary, compile_json_schema
+    from sluicegate.grammar.lexemes import scalars as leaves
+    from sluicegate.grammar.vocabulary import kernels
+    from sluicegate.grammar.vocabulary import snapshot as prepared
+    from sluicegate.grammar.vocabulary.array_store import Folder
 
     lap("imports, numba among them")
     kernels.warm()

@@ -27,7 +27,7 @@ from benchmarks import common
 from benchmarks.gateway import PIPELINE, STAGES, WORDS, call
 from sluicegate.gateway.app import create_app
 from sluicegate.gateway.config import load
-from sluicegate.gateway.house import House
+from sluicegate.gateway.runtime import House
 from sluicegate.gateway.testing import TestApp
 
 COLLECTOR = """

@@ -2,15 +2,15 @@
 
 from sluicegate.cache.entries import LABEL_KINDS, MAX_LABEL_CHARS, MAX_TAGS, Kept, Look, Store, label, labels_of
 from sluicegate.cache.key import cache_key, canonical, fingerprint
-from sluicegate.cache.memory import MemoryCache
-from sluicegate.cache.memory_store import MemoryStore
-from sluicegate.cache.question import Found, Made, Question, Recall, question_of
-from sluicegate.cache.redis_client import Tls
-from sluicegate.cache.redis_store import RedisStore
-from sluicegate.cache.sealing import TenantSealer
+from sluicegate.cache.lookup import Found, Made, Question, Recall, question_of
 from sluicegate.cache.single_flight import Seat, SingleFlight
-from sluicegate.cache.sqlite_store import SqliteStore
 from sluicegate.cache.stage import register
+from sluicegate.cache.stores.memory import MemoryCache
+from sluicegate.cache.stores.memory_store import MemoryStore
+from sluicegate.cache.stores.redis_client import Tls
+from sluicegate.cache.stores.redis_store import RedisStore
+from sluicegate.cache.stores.sealing import TenantSealer
+from sluicegate.cache.stores.sqlite_store import SqliteStore
 from sluicegate.cache.tiers import TieredCache, front
 
 __all__ = [

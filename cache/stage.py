@@ -15,17 +15,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from sluicegate.cache.codec import Sealer
 from sluicegate.cache.entries import Store
-from sluicegate.cache.memory_store import MemoryStore
-from sluicegate.cache.redis_client import Tls
-from sluicegate.cache.redis_store import RedisStore
-from sluicegate.cache.sealing import TenantSealer
 from sluicegate.cache.semantic.embedder import Embedder, HashedNgrams
-from sluicegate.cache.semantic.models import FolderEmbedder, ServedEmbedder, UpstreamEmbedder
+from sluicegate.cache.semantic.model_embedders import FolderEmbedder, ServedEmbedder, UpstreamEmbedder
 from sluicegate.cache.semantic.tier import SemanticTier
 from sluicegate.cache.semantic.verified import Verified
-from sluicegate.cache.sqlite_store import SqliteStore
+from sluicegate.cache.stores.codec import Sealer
+from sluicegate.cache.stores.memory_store import MemoryStore
+from sluicegate.cache.stores.redis_client import Tls
+from sluicegate.cache.stores.redis_store import RedisStore
+from sluicegate.cache.stores.sealing import TenantSealer
+from sluicegate.cache.stores.sqlite_store import SqliteStore
 from sluicegate.cache.tiers import TieredCache
 from sluicegate.plugins.contract import RegistryLike
 from sluicegate.plugins.errors import ConfigurationError
@@ -77,7 +77,7 @@ def sqlite(settings: Mapping[str, Any]) -> TieredCache:
 
 
 def redis(settings: Mapping[str, Any]) -> TieredCache:
-    """`url` (see `cache.redis_client`), `ttl_s` (3600), `prefix`, `deadline_ms` (20), `tls`, `secret_env`,
+    """`url` (see `cache.stores.redis_client`), `ttl_s` (3600), `prefix`, `deadline_ms` (20), `tls`, `secret_env`,
     `search` (process, or server: its vector sets), `semantic`."""
     own, semantic = _checked("recall.redis", REDIS, settings)
     if own["search"] not in ("process", "server"):

@@ -16,11 +16,11 @@ from dataclasses import replace
 from typing import Any, cast
 
 from sluicegate.cache.entries import Counts, Feed, Kept, Look, Near, Row, Searching, Store, label
-from sluicegate.cache.memory import keepable
-from sluicegate.cache.question import Found, Made, Question, Recall, found_in
-from sluicegate.cache.semantic.models import ServedEmbedder
+from sluicegate.cache.lookup import Found, Made, Question, Recall, found_in
+from sluicegate.cache.semantic.model_embedders import ServedEmbedder
 from sluicegate.cache.semantic.tier import Place, Probe, SemanticTier, Trial
 from sluicegate.cache.single_flight import SingleFlight
+from sluicegate.cache.stores.memory import keepable
 from sluicegate.plugins.contract import Answer, CacheKey, Caller, Lifecycle, ResponseCache, Usage
 from sluicegate.plugins.errors import NotFound, PermissionDenied
 

@@ -2,16 +2,16 @@
 
 from pathlib import Path as _Path
 
-from sluicegate.engine.blocks import BlockPool
-from sluicegate.engine.delivery import LiveGeneration
-from sluicegate.engine.detokenizer import Detokenizer
+from sluicegate.engine.checkpoints.progress import LoadProgress
 from sluicegate.engine.engine import Engine
-from sluicegate.engine.model import LoadedModel, load_model
-from sluicegate.engine.progress import LoadProgress
-from sluicegate.engine.prompt import RESERVED_VARIABLES, render_chat, schema_sketch
+from sluicegate.engine.memory.blocks import BlockPool
+from sluicegate.engine.model.model import LoadedModel, load_model
+from sluicegate.engine.sequences.delivery import LiveGeneration
 from sluicegate.engine.settings import EngineSettings, ModelSettings
-from sluicegate.engine.stopping import StopWatch
-from sluicegate.plugins.compiled import forget_stale as _forget_stale
+from sluicegate.engine.text.detokenizer import Detokenizer
+from sluicegate.engine.text.prompt import RESERVED_VARIABLES, render_chat, schema_sketch
+from sluicegate.engine.text.stopping import StopWatch
+from sluicegate.plugins.numba_cache import forget_stale as _forget_stale
 
 __all__ = [
     "RESERVED_VARIABLES",

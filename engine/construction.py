@@ -7,22 +7,22 @@ from pathlib import Path
 
 import torch
 
-from sluicegate.engine.beside import Adapter, load_beside
-from sluicegate.engine.blocks import BlockPool
-from sluicegate.engine.core import EngineCore
+from sluicegate.engine.batching.prefill_chunking import Pacer
+from sluicegate.engine.batching.runner import Runner
+from sluicegate.engine.batching.scheduler import Scheduler
+from sluicegate.engine.checkpoints.draft_heads import read_heads
+from sluicegate.engine.checkpoints.progress import LoadProgress, OnProgress
 from sluicegate.engine.cuda.memory import cache_bytes, fitting, memory_of, refuse_too_small, using
-from sluicegate.engine.delivery import Outbox
-from sluicegate.engine.draft_model import ModelDrafter
-from sluicegate.engine.guesser import GroupDrafter, Speculation
-from sluicegate.engine.head_drafter import HeadDrafter
-from sluicegate.engine.heads import read_heads
-from sluicegate.engine.model import LoadedModel, describe, load_model
-from sluicegate.engine.pacing import Pacer
-from sluicegate.engine.progress import LoadProgress, OnProgress
-from sluicegate.engine.runner import Runner
-from sluicegate.engine.scheduler import Scheduler
+from sluicegate.engine.loop.core import EngineCore
+from sluicegate.engine.memory.blocks import BlockPool
+from sluicegate.engine.memory.offload import Spill
+from sluicegate.engine.model.lora_batch import Adapter, load_beside
+from sluicegate.engine.model.model import LoadedModel, describe, load_model
+from sluicegate.engine.sequences.delivery import Outbox
 from sluicegate.engine.settings import EngineSettings, ModelSettings, WeightsKind, thread_count
-from sluicegate.engine.spill import Spill
+from sluicegate.engine.speculation.draft_model import ModelDrafter
+from sluicegate.engine.speculation.head_drafter import HeadDrafter
+from sluicegate.engine.speculation.proposer import GroupDrafter, Speculation
 from sluicegate.plugins import ModelLoadError
 
 CPU_CACHE_BYTES = 512 << 20

@@ -1,6 +1,6 @@
 """The generator that the pipeline sees: jobs in on the event loop, pieces back, and models that come and go.
 
-The steps are computed by one engine thread (`engine.worker`); nothing here ever waits for a step.
+The steps are computed by one engine thread (`engine.loop.worker`); nothing here ever waits for a step.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sluicegate.engine.admission import load_of, max_length, refuse_hopeless
-from sluicegate.engine.beside import Adapter, load_beside
-from sluicegate.engine.best_of import BestOf, widen
+from sluicegate.engine.checkpoints.progress import LoadProgress, OnProgress
 from sluicegate.engine.construction import load, load_adapter, make_core
-from sluicegate.engine.core import EngineCore
-from sluicegate.engine.delivery import LiveGeneration
-from sluicegate.engine.embedding import EmbeddingTask, Texts, read_texts
-from sluicegate.engine.fleet import Fleet
-from sluicegate.engine.model import LoadedModel
-from sluicegate.engine.params import check_choices, draw_rule
-from sluicegate.engine.progress import LoadProgress, OnProgress
-from sluicegate.engine.report import gauges, totals
-from sluicegate.engine.requests import Submission
+from sluicegate.engine.loop.admission import load_of, max_length, refuse_hopeless
+from sluicegate.engine.loop.core import EngineCore
+from sluicegate.engine.loop.metrics import gauges, totals
+from sluicegate.engine.loop.requests import Submission
+from sluicegate.engine.loop.worker import Worker
+from sluicegate.engine.model.embedding import EmbeddingTask, Texts, read_texts
+from sluicegate.engine.model.lora_batch import Adapter, load_beside
+from sluicegate.engine.model.model import LoadedModel
+from sluicegate.engine.registry import Fleet
+from sluicegate.engine.sampling.params import check_choices, draw_rule
+from sluicegate.engine.search.best_of import BestOf, widen
+from sluicegate.engine.sequences.delivery import LiveGeneration
 from sluicegate.engine.settings import EngineSettings, ModelSettings
-from sluicegate.engine.worker import Worker
 from sluicegate.plugins import Embeddings, GenerationFailed, Job, Load, Overloaded, ServedModel
 
 _LOG = logging.getLogger(__name__)

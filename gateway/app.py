@@ -10,14 +10,14 @@ from functools import partial
 from fastapi import FastAPI
 from starlette.requests import HTTPConnection
 
-from sluicegate.gateway.accounts.gate import KeyGate
-from sluicegate.gateway.addressed import Addressed, OwnNames
 from sluicegate.gateway.admin import admin_routes, api_key_of
 from sluicegate.gateway.api import add_docs_page, add_error_handlers, api_routes, describe
 from sluicegate.gateway.api.direct import Direct, endpoints_of
-from sluicegate.gateway.house import House
-from sluicegate.gateway.laws import check
-from sluicegate.gateway.middleware import BodyLimit, RequestId
+from sluicegate.gateway.api.disclosure import check
+from sluicegate.gateway.http.host_check import Addressed, OwnNames
+from sluicegate.gateway.http.key_gate import KeyGate
+from sluicegate.gateway.http.middleware import BodyLimit, RequestId
+from sluicegate.gateway.runtime import House
 from sluicegate.gateway.settings import Settings
 from sluicegate.plugins import AuthenticationError, BooksUnavailable
 

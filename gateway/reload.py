@@ -20,14 +20,14 @@ from importlib.metadata import entry_points
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from sluicegate.gateway.rails import RailWatch
+from sluicegate.gateway.rails.health import RailWatch
+from sluicegate.gateway.request.slots import Stages
 from sluicegate.gateway.settings import Settings
-from sluicegate.gateway.slots import Stages
 from sluicegate.plugins import ConfigurationError, Lifecycle, SlotName
 from sluicegate.plugins.registry import GROUP
 
 if TYPE_CHECKING:
-    from sluicegate.gateway.house import House
+    from sluicegate.gateway.runtime import House
 
 log = logging.getLogger("sluicegate.reload")
 SLOTS: tuple[SlotName, ...] = ("admit", "screen", "moderate")

@@ -22,8 +22,8 @@ import uvicorn
 import uvloop
 
 from sluicegate.gateway.app import create_app
-from sluicegate.gateway.house import House
-from sluicegate.gateway.protocol import guarded_protocol, guarded_socket
+from sluicegate.gateway.http.protocol import guarded_protocol, guarded_socket
+from sluicegate.gateway.runtime import House
 from sluicegate.gateway.settings import ServerSettings, Settings
 from sluicegate.plugins import ConfigurationError
 

@@ -282,7 +282,7 @@ class Settings:
     telemetry: TelemetrySettings = TelemetrySettings()
     review: ReviewSettings = ReviewSettings()
     policies: Mapping[str, Any] = field(default_factory=dict)
-    """Policies by name; `gateway/policy.py` checks them."""
+    """Policies by name; `gateway/rails/policy.py` checks them."""
     policy_file: str = ""
     """More policies, in a TOML file of their own."""
 

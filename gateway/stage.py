@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from sluicegate.gateway.accounts import Accounts, Ledger, LimitsStage
-from sluicegate.gateway.assembly import ChatTemplate
-from sluicegate.gateway.keys import ApiKeys
+from sluicegate.gateway.accounts.api_keys import ApiKeys
+from sluicegate.gateway.prompts.chat_template import ChatTemplate
+from sluicegate.gateway.request.capture import wanted
 from sluicegate.gateway.routing import ByName
 from sluicegate.gateway.routing.tiers import Tiers
 from sluicegate.gateway.settings import Settings
 from sluicegate.gateway.telemetry import Metrics, MetricsRecorder
-from sluicegate.gateway.telemetry.content import wanted
 from sluicegate.gateway.upstream.settings import UpstreamSettings
 from sluicegate.plugins import ConfigurationError, Outcome, RegistryLike
 

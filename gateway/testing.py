@@ -23,8 +23,8 @@ import uvicorn
 
 from sluicegate.gateway.app import create_app
 from sluicegate.gateway.config import load
-from sluicegate.gateway.house import House
-from sluicegate.gateway.protocol import guarded_protocol, guarded_socket
+from sluicegate.gateway.http.protocol import guarded_protocol, guarded_socket
+from sluicegate.gateway.runtime import House
 from sluicegate.plugins import Outcome, RegistryLike
 from sluicegate.plugins.testing import KeepingRecorder, ScriptedModel, Unconstrained
 from sluicegate.plugins.testing.doubles import MODEL, Script

@@ -10,12 +10,11 @@ from sluicegate.grammar.compile import (
     compile_text,
 )
 from sluicegate.grammar.lark import compile_lark
-from sluicegate.grammar.matcher import CompiledGrammar, Matcher
+from sluicegate.grammar.matching.matcher import CompiledGrammar, Matcher
 from sluicegate.grammar.options import GrammarLimits, GrammarOptions
 from sluicegate.grammar.schema.metaschemas import meta_schemas
 from sluicegate.grammar.tags import compile_structural_tags
-from sluicegate.grammar.vocabulary import Vocabulary
-from sluicegate.plugins.compiled import forget_stale as _forget_stale
+from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 from sluicegate.plugins.errors import (
     GrammarError,
     GrammarLimit,
@@ -24,6 +23,7 @@ from sluicegate.plugins.errors import (
     Unsatisfiable,
     UnsupportedGrammar,
 )
+from sluicegate.plugins.numba_cache import forget_stale as _forget_stale
 
 __all__ = [
     "CompiledGrammar",

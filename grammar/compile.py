@@ -6,21 +6,21 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sluicegate.grammar import leaves
 from sluicegate.grammar.automata import CharDfa, utf8
-from sluicegate.grammar.automata.budget import within
 from sluicegate.grammar.blocked.watch import Screens
-from sluicegate.grammar.lexemes import DfaLexeme
-from sluicegate.grammar.matcher import CompiledGrammar
+from sluicegate.grammar.budget.meter import within
+from sluicegate.grammar.json.values import Values
+from sluicegate.grammar.lexemes import scalars as leaves
+from sluicegate.grammar.lexemes.base import DfaLexeme
+from sluicegate.grammar.matching.matcher import CompiledGrammar
 from sluicegate.grammar.options import GrammarOptions
+from sluicegate.grammar.reading.readings import AT_END, End, InLexeme, Thread
+from sluicegate.grammar.reading.text import PlainTape
 from sluicegate.grammar.schema.closed import closed
 from sluicegate.grammar.schema.containers import Conj, Term
 from sluicegate.grammar.schema.document import Document
-from sluicegate.grammar.schema.keywords import Survey
-from sluicegate.grammar.tape import PlainTape
-from sluicegate.grammar.threads import AT_END, End, InLexeme, Thread
-from sluicegate.grammar.values import Values
-from sluicegate.grammar.vocabulary import Vocabulary
+from sluicegate.grammar.schema.lint import Survey
+from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar, Unsatisfiable
 
 _READINGS = 256

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sluicegate.grammar.matcher import CompiledGrammar
+from sluicegate.grammar.matching.matcher import CompiledGrammar
 
 _ROOT = Path(__file__).parent
 _FOLDERS = {

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-from sluicegate.grammar.blocked.blocklist import Blocklist, blocklist
+from sluicegate.grammar.blocked.language.blocklist import Blocklist, blocklist
 from sluicegate.plugins.errors import InvalidGrammar
 
 PropertyOrder = Literal["schema", "required_first", "any"]

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sluicegate.grammar.automata.budget import Allowance, allowed
+from sluicegate.grammar.budget.meter import Allowance, allowed
 from sluicegate.grammar.compile import (
     compile_choices,
     compile_json_object,
@@ -20,14 +20,14 @@ from sluicegate.grammar.compile import (
     compile_regex,
     compile_text,
 )
-from sluicegate.grammar.disk import MOST_BYTES, Folder, default_folder
+from sluicegate.grammar.compile_pool import Abandoned, Piece, Turns
 from sluicegate.grammar.lark import compile_lark
-from sluicegate.grammar.matcher import CompiledGrammar
+from sluicegate.grammar.matching.matcher import CompiledGrammar
 from sluicegate.grammar.options import GrammarOptions
 from sluicegate.grammar.tags import compile_structural_tags
-from sluicegate.grammar.turns import Abandoned, Piece, Turns
-from sluicegate.grammar.vocabularies import Vocabularies
-from sluicegate.grammar.vocabulary import Vocabulary
+from sluicegate.grammar.vocabulary.array_store import MOST_BYTES, Folder, default_folder
+from sluicegate.grammar.vocabulary.registry import Vocabularies
+from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 from sluicegate.plugins.contract import Constraint, RegistryLike, ServedModel
 from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar
 

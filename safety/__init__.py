@@ -1,21 +1,21 @@
 """Rails and the hold-back window: what must not be said is found while it is being said, and never leaves."""
 
-from sluicegate.safety.automaton import Automaton, Match
-from sluicegate.safety.blocklist import compile_phrases
 from sluicegate.safety.breaker import Breaker
-from sluicegate.safety.conduct import Conduct, Limits
-from sluicegate.safety.continued import LEAD
-from sluicegate.safety.credentials import compile_secrets
-from sluicegate.safety.holdback import HoldbackWindow, UnchangedWindow
-from sluicegate.safety.json_text import JsonWindow, Place, Redactor, replace_in_strings
-from sluicegate.safety.patterns import compile_patterns
-from sluicegate.safety.pii import compile_pii
-from sluicegate.safety.pseudonyms import Pseudonyms, Restorer, restored
-from sluicegate.safety.rails import MatchRail, MatchScreen, MatchSession, Policy
-from sluicegate.safety.redactable import redactor_for
-from sluicegate.safety.released import Redaction, Released
-from sluicegate.safety.scanner import Scanner, find_all
+from sluicegate.safety.matching.automaton import Automaton, Match
+from sluicegate.safety.matching.scanner import Scanner, find_all
+from sluicegate.safety.rail_policy import Conduct, Limits
+from sluicegate.safety.rails.match_rails import MatchRail, MatchScreen, MatchSession, Policy
+from sluicegate.safety.rails.pseudonyms import Pseudonyms, Restorer, restored
+from sluicegate.safety.rules.blocklist import compile_phrases
+from sluicegate.safety.rules.credentials import compile_secrets
+from sluicegate.safety.rules.patterns import compile_patterns
+from sluicegate.safety.rules.pii import compile_pii
 from sluicegate.safety.stage import BuiltIn, is_built_in, register
+from sluicegate.safety.window.continuation import LEAD
+from sluicegate.safety.window.holdback import HoldbackWindow, UnchangedWindow
+from sluicegate.safety.window.json_window import JsonWindow, Place, Redactor, replace_in_strings
+from sluicegate.safety.window.redactable import redactor_for
+from sluicegate.safety.window.released import Redaction, Released
 
 __all__ = [
     "LEAD",

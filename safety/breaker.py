@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from sluicegate.safety.conduct import Conduct
+from sluicegate.safety.rail_policy import Conduct
 
 MAX_PAUSE_S = 300.0
 

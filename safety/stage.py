@@ -13,17 +13,17 @@ from typing import Any, TypeGuard, cast
 
 from sluicegate.plugins.contract import CHANNELS, Channel, RegistryLike, StageFactory
 from sluicegate.plugins.errors import ConfigurationError
-from sluicegate.safety.automaton import Automaton
-from sluicegate.safety.blocklist import compile_phrases
-from sluicegate.safety.credentials import TYPES as SECRET_TYPES
-from sluicegate.safety.credentials import compile_secrets
 from sluicegate.safety.detection import DetectionScreen
 from sluicegate.safety.detection import stage as detection
-from sluicegate.safety.patterns import compile_patterns
-from sluicegate.safety.pii import TYPES as PII_TYPES
-from sluicegate.safety.pii import compile_pii
-from sluicegate.safety.pseudonyms import Pseudonyms, Restore, Terms
-from sluicegate.safety.rails import MatchRail, MatchScreen, Policy
+from sluicegate.safety.matching.automaton import Automaton
+from sluicegate.safety.rails.match_rails import MatchRail, MatchScreen, Policy
+from sluicegate.safety.rails.pseudonyms import Pseudonyms, Restore, Terms
+from sluicegate.safety.rules.blocklist import compile_phrases
+from sluicegate.safety.rules.credentials import TYPES as SECRET_TYPES
+from sluicegate.safety.rules.credentials import compile_secrets
+from sluicegate.safety.rules.patterns import compile_patterns
+from sluicegate.safety.rules.pii import TYPES as PII_TYPES
+from sluicegate.safety.rules.pii import compile_pii
 from sluicegate.safety.settings import ACTIONS, ROLES, check_keys, flag, one_of, some_of, strings, table, text
 
 Settings = Mapping[str, Any]

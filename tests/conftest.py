@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sluicegate.grammar.disk import ENV
+from sluicegate.grammar.vocabulary.array_store import ENV
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -96,14 +96,6 @@ def test_a_plugin_author_needs_no_heavy_import() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_the_map_of_the_house_names_every_module_once_and_in_order() -> None:
-    """CONTRIBUTING has one line for each module of the six packages and none for others, sorted in each package."""
-    lines = re.findall(r"^- `([\w/]+\.py)`: ", (ROOT / "CONTRIBUTING.md").read_text("utf-8"), re.MULTILINE)
-    for package in PACKAGES:
-        there = [str(path.relative_to(ROOT)) for path in modules(package) if path.name != "__init__.py"]
-        assert [line for line in lines if line.startswith(f"{package}/")] == sorted(there)
-
-
 def files() -> list[Path]:
     """All of the house, without what is made: environments, caches, builds."""
     top = [path for path in ROOT.iterdir() if path.name[0] != "." and path.name not in ("build", "node_modules")]

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sluicegate.engine.prompt import render_chat
+from sluicegate.engine.text.prompt import render_chat
 from training.decode import Matcher, greedy
 from training.documents import Family
 from training.examples import Example, sample_example

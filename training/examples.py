@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
-from sluicegate.engine.prompt import ChatTokenizer, render_chat
+from sluicegate.engine.text.prompt import ChatTokenizer, render_chat
 from training import heldout
 from training.documents import Document, Family, sample_document
 from training.names import Pool

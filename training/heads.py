@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from transformers import AutoTokenizer, LlamaForCausalLM
 
-from sluicegate.engine.heads import DraftHeads, load_heads
+from sluicegate.engine.checkpoints.draft_heads import DraftHeads, load_heads
 from training.packing import IGNORED, Batch, sample_batch
 from training.train import BUNDLED
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from sluicegate.engine.prompt import schema_sketch
+from sluicegate.engine.text.prompt import schema_sketch
 from training.examples import sample_example
 
 SPECIAL_TOKENS = ("<|pad|>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>", "<|schema|>")

@@ -1,6 +1,6 @@
 """Answers for requests that mean the same in other words: opt-in, and guarded."""
 
 from sluicegate.cache.semantic.embedder import CallableEmbedder, Embedder, HashedNgrams
-from sluicegate.cache.semantic.facts import facts_digest, signature
+from sluicegate.cache.semantic.fact_guard import facts_digest, signature
 
 __all__ = ["CallableEmbedder", "Embedder", "HashedNgrams", "facts_digest", "signature"]

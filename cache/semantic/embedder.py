@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sluicegate.cache.entries import Vector
-from sluicegate.cache.semantic.words import listed
+from sluicegate.cache.semantic.english import listed
 
 FREQUENT = listed(
     """

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from sluicegate.cache.entries import Counts, Feed, Look, Near, Row, Vector
 from sluicegate.cache.semantic.embedder import Embedder
-from sluicegate.cache.semantic.facts import Guard, facts_digest
+from sluicegate.cache.semantic.fact_guard import Guard, facts_digest
 from sluicegate.cache.semantic.index import Partition, warm_up
 from sluicegate.cache.semantic.verified import Judge, Verified, same_answers
 from sluicegate.plugins.contract import Answer, Lifecycle

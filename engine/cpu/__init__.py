@@ -2,10 +2,10 @@
 
 from sluicegate.engine.cpu.decoder import Decoder, decoder_for
 from sluicegate.engine.cpu.head_products import HeadProducts, products_of
-from sluicegate.engine.cpu.lowrank import MOST_RANK, FactorTable, factor_table
+from sluicegate.engine.cpu.kernels.lowrank import MOST_RANK, FactorTable, factor_table
 from sluicegate.engine.cpu.packing import EIGHT, FOUR, Packed
 from sluicegate.engine.cpu.small_layers import shrink_module, weight_bytes, weight_count
-from sluicegate.engine.cpu.wanted import WantedLogits
+from sluicegate.engine.cpu.wanted_logits import WantedLogits
 
 __all__ = [
     "EIGHT",

@@ -10,16 +10,16 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from sluicegate.engine.attention import Stretch
-from sluicegate.engine.cpu.lowrank import FactorTable, span_rows
+from sluicegate.engine.attention.paged import Stretch
+from sluicegate.engine.cpu.kernels.attention import scratch_floats
+from sluicegate.engine.cpu.kernels.lowrank import FactorTable, span_rows
+from sluicegate.engine.cpu.kernels.products import PANEL
+from sluicegate.engine.cpu.operation_table import State
 from sluicegate.engine.cpu.operations import tokens_a_task
-from sluicegate.engine.cpu.paged import scratch_floats
-from sluicegate.engine.cpu.products import PANEL
 from sluicegate.engine.cpu.recipe import Sizes, sizes_of, write_recipe
-from sluicegate.engine.cpu.table import State
-from sluicegate.engine.cpu.team import Team
-from sluicegate.engine.cpu.wanted import WantedLogits
-from sluicegate.engine.kv import KVPool, LayerShape
+from sluicegate.engine.cpu.threads import Team
+from sluicegate.engine.cpu.wanted_logits import WantedLogits
+from sluicegate.engine.memory.kv import KVPool, LayerShape
 
 I64 = npt.NDArray[np.int64]
 _TOKENS, _SAMPLED, _TASKS = int(State.TOKENS), int(State.SAMPLED), int(State.TASKS)

@@ -10,16 +10,17 @@ import torch
 from numba import njit
 from torch import Tensor
 
-from sluicegate.engine.cpu.machine import LANES
-from sluicegate.engine.cpu.products import multiply
-from sluicegate.engine.cpu.rows import floats, integers, small_exp
-from sluicegate.engine.kernels import FASTMATH
+from sluicegate.engine.attention.in_place import FASTMATH
+from sluicegate.engine.cpu.kernels.machine import LANES
+from sluicegate.engine.cpu.kernels.products import multiply
+from sluicegate.engine.cpu.kernels.rows import floats, integers, small_exp
 
 I64 = npt.NDArray[np.int64]
 
 
 class HeadProducts:
-    """What `engine.heads.DraftHeads.one` computes, times the vocabulary matrix; for float32 on CPUs."""
+    """What `engine.checkpoints.draft_heads.DraftHeads.one` computes, times the vocabulary matrix; for float32 on
+    CPUs."""
 
     def __init__(self, weight: Tensor, bias: Tensor, embedding: Tensor, vocabulary: Tensor) -> None:
         """`weight` [k, 2d, d], `bias` [k, d], `embedding` and `vocabulary` [V, d]; d is a multiple of LANES."""

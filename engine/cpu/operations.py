@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from sluicegate.engine.cpu.lowrank import MOST_RANK, lift, lower
-from sluicegate.engine.cpu.paged import ROWS, attend_block
-from sluicegate.engine.cpu.products import PANEL, multiply, multiply_alone
-from sluicegate.engine.cpu.rows import FLOATS, floats, gate, integers, keep, normalise, turn, unsigned
-from sluicegate.engine.cpu.small_products import EIGHT, GROUP4, WHOLE, multiply4, multiply8, shrink_groups
-from sluicegate.engine.cpu.table import Column, Op, State
-from sluicegate.engine.cpu.wanted import allowed_in, sort_rows
+from sluicegate.engine.cpu.kernels.attention import ROWS, attend_block
+from sluicegate.engine.cpu.kernels.lowrank import MOST_RANK, lift, lower
+from sluicegate.engine.cpu.kernels.products import PANEL, multiply, multiply_alone
+from sluicegate.engine.cpu.kernels.rows import FLOATS, floats, gate, integers, keep, normalise, turn, unsigned
+from sluicegate.engine.cpu.kernels.small_products import EIGHT, GROUP4, WHOLE, multiply4, multiply8, shrink_groups
+from sluicegate.engine.cpu.operation_table import Column, Op, State
+from sluicegate.engine.cpu.wanted_logits import allowed_in, sort_rows
 
 PIECES = 4
 """Pieces of an operation for each thread: enough that nobody waits long for the last one."""

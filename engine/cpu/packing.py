@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sluicegate.engine.cpu.small_products import EIGHT, FOUR, GROUP4, padded
+from sluicegate.engine.cpu.kernels.small_products import EIGHT, FOUR, GROUP4, padded
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from numba import njit
 
-from sluicegate.engine.cpu.machine import add_to, give_way, read, sleep_on, swap_if, wake_on, write
+from sluicegate.engine.cpu.kernels.machine import add_to, give_way, read, sleep_on, swap_if, wake_on, write
+from sluicegate.engine.cpu.operation_table import Column, State
 from sluicegate.engine.cpu.operations import carry_out, pieces_of
-from sluicegate.engine.cpu.table import Column, State
 
 _RUN, _WAITS = int(State.RUN), int(Column.WAITS)
 

@@ -14,13 +14,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from sluicegate.engine.cpu.lowrank import LAYERS, MOST_RANK
-from sluicegate.engine.cpu.machine import LANES
-from sluicegate.engine.cpu.rows import FLOATS, FP8, INT8
+from sluicegate.engine.cpu.kernels.lowrank import LAYERS, MOST_RANK
+from sluicegate.engine.cpu.kernels.machine import LANES
+from sluicegate.engine.cpu.kernels.rows import FLOATS, FP8, INT8
+from sluicegate.engine.cpu.kernels.small_products import EIGHT, GROUP4, GROUP8, padded, scale_bytes
+from sluicegate.engine.cpu.operation_table import COLUMNS, Column, Op, State
 from sluicegate.engine.cpu.small_layers import SmallEmbedding, SmallLinear
-from sluicegate.engine.cpu.small_products import EIGHT, GROUP4, GROUP8, padded, scale_bytes
-from sluicegate.engine.cpu.table import COLUMNS, Column, Op, State
-from sluicegate.engine.kv import KVPool, LayerShape
+from sluicegate.engine.memory.kv import KVPool, LayerShape
 
 Buffer = tuple[int, int]
 """(address, stride in bytes)."""

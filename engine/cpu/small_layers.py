@@ -10,8 +10,7 @@ import torch
 from numba import njit
 from torch import Tensor, nn
 
-from sluicegate.engine.cpu.packing import Packed, pack, unpack
-from sluicegate.engine.cpu.small_products import (
+from sluicegate.engine.cpu.kernels.small_products import (
     EIGHT,
     GROUP4,
     GROUP8,
@@ -21,6 +20,7 @@ from sluicegate.engine.cpu.small_products import (
     scale_bytes,
     shrink_groups,
 )
+from sluicegate.engine.cpu.packing import Packed, pack, unpack
 
 
 class SmallLinear(nn.Module):

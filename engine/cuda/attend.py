@@ -8,9 +8,9 @@ import torch
 import triton
 from torch import Tensor
 
-from sluicegate.engine.attention import Scoring
+from sluicegate.engine.attention.paged import Scoring
 from sluicegate.engine.cuda.attention_kernels import attend_tiles, merge_splits, store_tokens
-from sluicegate.engine.kv import E4M3, LARGEST, KVPool
+from sluicegate.engine.memory.kv import E4M3, LARGEST, KVPool
 
 SPLITS = 16
 """Parts of a single query's keys, computed side by side. Fixed, so that the order of sums is."""

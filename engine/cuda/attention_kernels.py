@@ -1,4 +1,5 @@
-"""Triton kernels of paged attention. `engine.cuda.attend` checks and launches; `engine.kv.attend` is the slow twin.
+"""Triton kernels of paged attention. `engine.cuda.attend` checks and launches; `engine.memory.kv.attend` is the slow
+twin.
 
 A *tile* is a few consecutive tokens of one sequence: `tiles` [n, 4] int64 holds (place of its first token in the step,
 tokens, position of the first, where its block table begins in `tables`). The query heads that share a key head are rows

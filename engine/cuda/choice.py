@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sluicegate.engine.attention import AttentionStep, Scoring, StepLayout, Stretch
-from sluicegate.engine.kv import KVPool
+from sluicegate.engine.attention.paged import AttentionStep, Scoring, StepLayout, Stretch
+from sluicegate.engine.memory.kv import KVPool
 from sluicegate.engine.settings import AttentionKind
 from sluicegate.plugins import ConfigurationError
 

@@ -1,4 +1,5 @@
-"""The Triton kernel that draws a token for each row of logits, without sorting. `engine.draws.TorchDraws` is the twin.
+"""The Triton kernel that draws a token for each row of logits, without sorting.
+`engine.sampling.torch_draws.TorchDraws` is the twin.
 
 Where top-k or top-p end is a border between two logits. Bits of floats, read as numbers, are in the order of the
 floats; so the border is found digit by digit, 4 bits at a time, by adding up what lies above each of 16 candidates.

@@ -19,11 +19,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from sluicegate.engine.attention import AttentionStep, Stretch
+from sluicegate.engine.attention.paged import AttentionStep, Stretch
 from sluicegate.engine.cuda.attend import Tiles
 from sluicegate.engine.cuda.layout import FixedLayout, TritonLayout, tile
 from sluicegate.engine.cuda.staging import Staging
-from sluicegate.engine.kv import KVPool
+from sluicegate.engine.memory.kv import KVPool
 
 I64 = npt.NDArray[np.int64]
 _LOG = logging.getLogger(__name__)

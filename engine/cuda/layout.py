@@ -10,10 +10,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from sluicegate.engine.attention import Scoring, Stretch
+from sluicegate.engine.attention.paged import Scoring, Stretch
 from sluicegate.engine.cuda.attend import Tiles, attend_paged, store, tokens_a_tile
 from sluicegate.engine.cuda.staging import to_device
-from sluicegate.engine.kv import KVPool
+from sluicegate.engine.memory.kv import KVPool
 
 I64 = npt.NDArray[np.int64]
 

@@ -1,4 +1,4 @@
-"""The Triton kernel that applies token bitmasks. `engine.masks.apply_bitmask` is the slow twin."""
+"""The Triton kernel that applies token bitmasks. `engine.sampling.bitmasks.apply_bitmask` is the slow twin."""
 
 from __future__ import annotations
 

@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sluicegate.engine.attention import Scoring, Stretch
+from sluicegate.engine.attention.paged import Scoring, Stretch
 from sluicegate.engine.cuda.attend import Tiles
 from sluicegate.engine.cuda.layout import TritonLayout, upload
-from sluicegate.engine.kv import KVPool
+from sluicegate.engine.memory.kv import KVPool
 
 
 def refuse_pool(pool: KVPool) -> str:

@@ -14,15 +14,16 @@ from typing import TypeVar
 
 from sluicegate.gateway.accounts.bounds import MAX_NANOS, bounded, name_of, plausible
 from sluicegate.gateway.accounts.directory import Directory
-from sluicegate.gateway.accounts.estimates import CHARS_PER_TOKEN, Reach, ReachOf, need_of
 from sluicegate.gateway.accounts.features import Features
-from sluicegate.gateway.accounts.flusher import Flusher
 from sluicegate.gateway.accounts.health import RETRY_S, Health
-from sluicegate.gateway.accounts.journal import Journal
+from sluicegate.gateway.accounts.journal.flusher import Flusher
+from sluicegate.gateway.accounts.journal.journal import Journal
 from sluicegate.gateway.accounts.keyring import Keyring, check_names
-from sluicegate.gateway.accounts.leases import BEAT_S, Shared, SharedMeter, covered
-from sluicegate.gateway.accounts.meter import Meter, Need, Taken
-from sluicegate.gateway.accounts.prices import Prices
+from sluicegate.gateway.accounts.limits.estimates import CHARS_PER_TOKEN, Reach, ReachOf, need_of
+from sluicegate.gateway.accounts.limits.leases import BEAT_S, Shared, SharedMeter, covered
+from sluicegate.gateway.accounts.limits.meter import Meter, Need, Taken
+from sluicegate.gateway.accounts.limits.prices import Prices
+from sluicegate.gateway.accounts.limits.totals import Totals
 from sluicegate.gateway.accounts.records import (
     KeyRecord,
     Usage,
@@ -33,10 +34,9 @@ from sluicegate.gateway.accounts.records import (
     from_settings,
     limits_of,
 )
-from sluicegate.gateway.accounts.redis_store import RedisStore
-from sluicegate.gateway.accounts.sqlite_store import SqliteStore
-from sluicegate.gateway.accounts.store import MemoryStore, Store
-from sluicegate.gateway.accounts.totals import Totals
+from sluicegate.gateway.accounts.stores.base import MemoryStore, Store
+from sluicegate.gateway.accounts.stores.redis import RedisStore
+from sluicegate.gateway.accounts.stores.sqlite import SqliteStore
 from sluicegate.gateway.settings import AccountSettings, KeySettings, Limits
 from sluicegate.plugins import (
     BooksUnavailable,

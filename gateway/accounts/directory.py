@@ -10,7 +10,7 @@ from typing import Protocol
 from sluicegate.gateway.accounts.health import RETRY_S, Health
 from sluicegate.gateway.accounts.keyring import Keyring
 from sluicegate.gateway.accounts.records import KeyRecord
-from sluicegate.gateway.accounts.store import SetAside, Store, Version
+from sluicegate.gateway.accounts.stores.base import SetAside, Store, Version
 from sluicegate.gateway.settings import Limits
 from sluicegate.plugins import BooksUnavailable, Caller, SluicegateError
 

@@ -15,7 +15,7 @@ import orjson
 
 from sluicegate.gateway.settings import KeySettings, Limits
 from sluicegate.plugins import Caller, ConfigurationError
-from sluicegate.plugins.facts import quick
+from sluicegate.plugins.frozen import quick
 
 NANOS = 1_000_000_000
 """Money is counted in whole billionths of the currency's unit, so that sums are exact."""

@@ -1,7 +1,7 @@
 """What operators do to a running gateway: routes under `/admin`, for keys with the scope `admin`."""
 
-from sluicegate.gateway.admin.calls import admitted
-from sluicegate.gateway.admin.guard import api_key_of, operator_of
 from sluicegate.gateway.admin.routes import admin_routes
+from sluicegate.gateway.http.admission import admitted
+from sluicegate.gateway.http.guard import api_key_of, operator_of
 
 __all__ = ["admin_routes", "admitted", "api_key_of", "operator_of"]

@@ -8,12 +8,12 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from sluicegate.cache import LABEL_KINDS, label
-from sluicegate.gateway.admin.calls import admitted
-from sluicegate.gateway.admin.guard import operator_of
+from sluicegate.gateway.http.admission import admitted
+from sluicegate.gateway.http.guard import operator_of
 from sluicegate.plugins import CacheKey, Caller, RequestError
 
 if TYPE_CHECKING:
-    from sluicegate.gateway.house import House
+    from sluicegate.gateway.runtime import House
 
 Name = Annotated[str, Field(min_length=1, max_length=256)]
 

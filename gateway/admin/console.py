@@ -16,12 +16,12 @@ import orjson
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response, StreamingResponse
 
-from sluicegate.gateway.admin.guard import operator_of
 from sluicegate.gateway.console import Views
+from sluicegate.gateway.http.guard import operator_of
 from sluicegate.plugins import NotFound
 
 if TYPE_CHECKING:
-    from sluicegate.gateway.house import House
+    from sluicegate.gateway.runtime import House
 
 STATIC = Path(__file__).parent.parent / "console" / "static"
 KINDS = {".html": "text/html; charset=utf-8", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}

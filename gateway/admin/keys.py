@@ -11,11 +11,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sluicegate.gateway.accounts.changes import create, revoke, rotate
 from sluicegate.gateway.accounts.records import MAX_LIMIT, KeyRecord, limits_of, moment
-from sluicegate.gateway.admin.guard import operator_of
+from sluicegate.gateway.http.guard import operator_of
 from sluicegate.plugins import ConfigurationError, RequestError
 
 if TYPE_CHECKING:
-    from sluicegate.gateway.house import House
+    from sluicegate.gateway.runtime import House
 
 Name = Annotated[str, Field(min_length=1, max_length=256)]
 ShortName = Annotated[str, Field(max_length=256)]

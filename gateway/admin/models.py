@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from sluicegate.gateway.admin.guard import operator_of
+from sluicegate.gateway.http.guard import operator_of
 from sluicegate.gateway.routing.table import Route
 from sluicegate.gateway.upstream.model import is_remote
 from sluicegate.plugins import Caller, LoadReporter, ModelHost, RequestError
 
 if TYPE_CHECKING:
-    from sluicegate.gateway.house import House
+    from sluicegate.gateway.runtime import House
 
 Name = Annotated[str, Field(min_length=1, max_length=256)]
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Request
 
-from sluicegate.gateway.admin.guard import operator_of
+from sluicegate.gateway.http.guard import operator_of
 from sluicegate.plugins import ConfigurationError, PluginError, RequestError
 
 if TYPE_CHECKING:
-    from sluicegate.gateway.house import House
+    from sluicegate.gateway.runtime import House
 
 
 def add_reload_routes(router: APIRouter, house: House) -> None:

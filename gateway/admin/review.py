@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from sluicegate.gateway.admin.guard import operator_of
+from sluicegate.gateway.http.guard import operator_of
 from sluicegate.gateway.review import Item, ReviewQueue
 from sluicegate.plugins import Caller, NotFound
 
 if TYPE_CHECKING:
-    from sluicegate.gateway.house import House
+    from sluicegate.gateway.runtime import House
 
 log = logging.getLogger("sluicegate.review")
 SCOPE = "review"

@@ -10,16 +10,16 @@ from fastapi.routing import APIRoute
 
 from sluicegate.gateway.admin.cache import add_cache_routes
 from sluicegate.gateway.admin.console import add_console_routes
-from sluicegate.gateway.admin.guard import api_key_of, operator_of
 from sluicegate.gateway.admin.keys import add_key_routes
 from sluicegate.gateway.admin.models import add_model_admin_routes
 from sluicegate.gateway.admin.reload import add_reload_routes
 from sluicegate.gateway.admin.review import SCOPE as REVIEW
 from sluicegate.gateway.admin.review import add_review_routes
 from sluicegate.gateway.admin.usage import add_usage_routes
+from sluicegate.gateway.http.guard import api_key_of, operator_of
 
 if TYPE_CHECKING:
-    from sluicegate.gateway.house import House
+    from sluicegate.gateway.runtime import House
 
 
 def admin_routes(house: House) -> APIRouter:

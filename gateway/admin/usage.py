@@ -10,10 +10,10 @@ from fastapi.responses import Response
 
 from sluicegate.gateway.accounts.export import as_csv, rows
 from sluicegate.gateway.accounts.records import day_of
-from sluicegate.gateway.admin.guard import operator_of
+from sluicegate.gateway.http.guard import operator_of
 
 if TYPE_CHECKING:
-    from sluicegate.gateway.house import House
+    from sluicegate.gateway.runtime import House
 
 Day = Annotated[str | None, Query(pattern=r"^\d{4}-\d\d-\d\d$")]
 

@@ -14,8 +14,8 @@ from fastapi.routing import APIRoute
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from sluicegate.gateway.api.errors import answer_of, client_left
-from sluicegate.gateway.leaving import ClientLeft
+from sluicegate.gateway.http.disconnects import ClientLeft
+from sluicegate.gateway.http.errors import answer_of, client_left
 from sluicegate.plugins import SluicegateError
 
 Endpoint = Callable[[Request], Awaitable[Any]]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from sluicegate.gateway.exchange import Exchange
-from sluicegate.gateway.explain import explained
+from sluicegate.gateway.request.context import Exchange
+from sluicegate.gateway.request.explain import explained
 from sluicegate.plugins import Decision, TokenLogprob
 
 

@@ -7,22 +7,22 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from sluicegate.gateway.api.bodies import Parsed, in_words_of
-from sluicegate.gateway.api.chat_answer import completion
-from sluicegate.gateway.api.chat_request import parse_chat
-from sluicegate.gateway.api.completions_answer import completions
-from sluicegate.gateway.api.completions_request import parse_completions
-from sluicegate.gateway.api.depth import check_depth
-from sluicegate.gateway.api.embeddings import embeddings_body, parse_embeddings
-from sluicegate.gateway.api.errors import error_body, error_status
-from sluicegate.gateway.api.responses_answer import response
-from sluicegate.gateway.api.responses_request import parse_response
+from sluicegate.gateway.api.body.depth import check_depth
+from sluicegate.gateway.api.body.parsing import Parsed, in_words_of
+from sluicegate.gateway.api.dialects.chat_answer import completion
+from sluicegate.gateway.api.dialects.chat_request import parse_chat
+from sluicegate.gateway.api.dialects.completions_answer import completions
+from sluicegate.gateway.api.dialects.completions_request import parse_completions
+from sluicegate.gateway.api.dialects.responses_answer import response
+from sluicegate.gateway.api.dialects.responses_request import parse_response
+from sluicegate.gateway.api.endpoints.embeddings import embeddings_body, parse_embeddings
 from sluicegate.gateway.batches import LineAnswer
-from sluicegate.gateway.exchange import Exchange
+from sluicegate.gateway.http.errors import error_body, error_status
+from sluicegate.gateway.request.context import Exchange
 from sluicegate.plugins import Overloaded, RateLimited, Request, RequestError, SluicegateError
 
 if TYPE_CHECKING:
-    from sluicegate.gateway.house import House
+    from sluicegate.gateway.runtime import House
 
 log = logging.getLogger("sluicegate.batches")
 BATCH_PRIORITY = 10

@@ -6,22 +6,22 @@ from typing import TYPE_CHECKING
 
 from fastapi import APIRouter
 
-from sluicegate.gateway.api.batches import add_batches_routes
-from sluicegate.gateway.api.chat import add_chat_routes
-from sluicegate.gateway.api.completions import add_completions_routes
-from sluicegate.gateway.api.embeddings import add_embeddings_routes
-from sluicegate.gateway.api.false_positives import add_false_positive_routes
-from sluicegate.gateway.api.files import add_files_routes
-from sluicegate.gateway.api.health import add_health_routes
-from sluicegate.gateway.api.messages import add_messages_routes
-from sluicegate.gateway.api.models import add_model_routes
-from sluicegate.gateway.api.moderations import add_moderation_routes
-from sluicegate.gateway.api.responses import add_responses_routes
-from sluicegate.gateway.api.reviews import add_review_routes
+from sluicegate.gateway.api.dialects.chat import add_chat_routes
+from sluicegate.gateway.api.dialects.completions import add_completions_routes
+from sluicegate.gateway.api.dialects.messages import add_messages_routes
+from sluicegate.gateway.api.dialects.responses import add_responses_routes
+from sluicegate.gateway.api.endpoints.batches import add_batches_routes
+from sluicegate.gateway.api.endpoints.embeddings import add_embeddings_routes
+from sluicegate.gateway.api.endpoints.false_positives import add_false_positive_routes
+from sluicegate.gateway.api.endpoints.files import add_files_routes
+from sluicegate.gateway.api.endpoints.health import add_health_routes
+from sluicegate.gateway.api.endpoints.models import add_model_routes
+from sluicegate.gateway.api.endpoints.moderations import add_moderation_routes
+from sluicegate.gateway.api.endpoints.reviews import add_review_routes
 from sluicegate.gateway.api.socket import add_socket_routes
 
 if TYPE_CHECKING:
-    from sluicegate.gateway.house import House
+    from sluicegate.gateway.runtime import House
 
 
 ROUTES = (

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from fastapi import Request as HttpRequest
 from fastapi.responses import Response
 
-from sluicegate.gateway.api.bodies import Parsed, in_words_of
-from sluicegate.gateway.delivery import EventStream, Frames, Nobody
-from sluicegate.gateway.exchange import Exchange
-from sluicegate.gateway.leaving import ClientLeft, unless_left
+from sluicegate.gateway.api.body.parsing import Parsed, in_words_of
+from sluicegate.gateway.api.delivery import EventStream, Frames, Nobody
+from sluicegate.gateway.http.disconnects import ClientLeft, unless_left
+from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.telemetry import parent_context
 
 if TYPE_CHECKING:
-    from sluicegate.gateway.house import House
+    from sluicegate.gateway.runtime import House
 
 JSON = "application/json"
 

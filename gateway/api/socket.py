@@ -20,16 +20,16 @@ import orjson
 from fastapi import APIRouter, Response, WebSocket, WebSocketDisconnect
 
 from sluicegate.gateway.admin import api_key_of
-from sluicegate.gateway.api.bodies import Parsed
-from sluicegate.gateway.api.chat_answer import ChunkWriter
-from sluicegate.gateway.api.chat_request import parse_chat
-from sluicegate.gateway.api.errors import error_body, error_status
-from sluicegate.gateway.delivery import frames_of
+from sluicegate.gateway.api.body.parsing import Parsed
+from sluicegate.gateway.api.delivery import frames_of
+from sluicegate.gateway.api.dialects.chat_answer import ChunkWriter
+from sluicegate.gateway.api.dialects.chat_request import parse_chat
+from sluicegate.gateway.http.errors import error_body, error_status
 from sluicegate.gateway.telemetry import parent_context
 from sluicegate.plugins import GenerationFailed, RequestError, SluicegateError
 
 if TYPE_CHECKING:
-    from sluicegate.gateway.house import House
+    from sluicegate.gateway.runtime import House
 
 log = logging.getLogger("sluicegate.socket")
 WAITING = 64

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from prometheus_client.metrics_core import Metric
 
-from sluicegate.gateway.exchange import Exchange
-from sluicegate.gateway.explain import engine_times, token_steps
+from sluicegate.gateway.request.context import Exchange
+from sluicegate.gateway.request.explain import engine_times, token_steps
 from sluicegate.gateway.telemetry import semconv
+from sluicegate.gateway.telemetry.collectors import safely
 from sluicegate.gateway.telemetry.finished import Finished
 from sluicegate.gateway.telemetry.metrics import SUCCESS
 from sluicegate.gateway.telemetry.series import SLICE_S
-from sluicegate.gateway.telemetry.story import GUARDS, SpanFact, spans_of
-from sluicegate.gateway.telemetry.watched import safely
+from sluicegate.gateway.telemetry.span_builder import GUARDS, SpanFact, spans_of
 
 if TYPE_CHECKING:
-    from sluicegate.gateway.house import House
+    from sluicegate.gateway.runtime import House
 
 HISTOGRAMS = {
     "first": semconv.METRIC_TIME_TO_FIRST_TOKEN,

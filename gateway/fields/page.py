@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from sluicegate.gateway.fields.drawing import DRAWING
-from sluicegate.gateway.fields.foreign import FOREIGN
-from sluicegate.gateway.fields.inside import INSIDE
+from sluicegate.gateway.fields.nested import INSIDE
 from sluicegate.gateway.fields.row import DIALECTS, Drawn, Row
+from sluicegate.gateway.fields.sampling import DRAWING
 from sluicegate.gateway.fields.shaping import SHAPING
+from sluicegate.gateway.fields.unsupported import FOREIGN
 
 HEAD = """# Every field of a request
 

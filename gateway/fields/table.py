@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
-from sluicegate.gateway.fields.drawing import DRAWING
-from sluicegate.gateway.fields.foreign import FOREIGN
-from sluicegate.gateway.fields.inside import INSIDE
+from sluicegate.gateway.fields.nested import INSIDE
 from sluicegate.gateway.fields.row import Dialect, Drawn, Row
+from sluicegate.gateway.fields.sampling import DRAWING
 from sluicegate.gateway.fields.shaping import SHAPING
+from sluicegate.gateway.fields.unsupported import FOREIGN
 
 TABLE: tuple[Row, ...] = (*SHAPING, *DRAWING, *INSIDE, *FOREIGN)
 FORWARDED: tuple[Drawn, ...] = tuple(row for row in DRAWING if row.upstream is not None)

@@ -1,5 +1,5 @@
 """What a prompt is made of beside the caller's messages: versioned templates, examples, context documents."""
 
-from sluicegate.gateway.prompts.kitchen import Kitchen
+from sluicegate.gateway.prompts.builder import Kitchen
 
 __all__ = ["Kitchen"]

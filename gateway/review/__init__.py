@@ -1,6 +1,6 @@
 """What a rail wants a person to look at: held, listed, decided, and fetched by whoever asked."""
 
-from sluicegate.gateway.review.holding import hold_answer, hold_request
+from sluicegate.gateway.request.holding import hold_answer, hold_request
 from sluicegate.gateway.review.items import Item, Report, Status
 from sluicegate.gateway.review.queue import ReviewQueue, review_queue
 

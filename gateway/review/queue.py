@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sluicegate.gateway.exchange import Exchange
+from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.review.items import Item, Kind, Report, Status
 from sluicegate.gateway.review.store import ReviewStore
 from sluicegate.gateway.settings import ReviewSettings
@@ -158,7 +158,7 @@ def review_queue(settings: ReviewSettings, environ: Mapping[str, str], render: R
         return None
     sealer = None
     if settings.secret:
-        from sluicegate.cache.sealing import TenantSealer
+        from sluicegate.cache.stores.sealing import TenantSealer
 
         try:
             sealer = TenantSealer(bytes.fromhex(settings.secret))

@@ -36,7 +36,7 @@ create table if not exists reports (
 
 
 class Sealer(Protocol):
-    """As `cache.sealing.TenantSealer`."""
+    """As `cache.stores.sealing.TenantSealer`."""
 
     def seal(self, tenant: str, data: bytes, bound: bytes) -> bytes: ...
 

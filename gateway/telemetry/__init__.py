@@ -1,8 +1,8 @@
 """Traces and metrics: names, exporters and the recorder that feeds them."""
 
-from sluicegate.gateway.telemetry.desk import Desk
 from sluicegate.gateway.telemetry.finished import Asked, Content, Finished, Hold
 from sluicegate.gateway.telemetry.metrics import Metrics, MetricsRecorder
+from sluicegate.gateway.telemetry.trace_sink import Desk
 from sluicegate.gateway.telemetry.tracing import TraceIds, parent_context
 
 __all__ = [

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from sluicegate.gateway.telemetry.tracing import TraceIds
 from sluicegate.plugins import Caller, Decision, Sampling, Timeline, Usage
-from sluicegate.plugins.facts import quick
+from sluicegate.plugins.frozen import quick
 
 
 @dataclass(frozen=True, slots=True)

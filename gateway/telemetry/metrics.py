@@ -10,8 +10,8 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.exposition import choose_encoder
 
 from sluicegate.gateway.telemetry import semconv
+from sluicegate.gateway.telemetry.collectors import Aliased, Buckets, Stats, Watched
 from sluicegate.gateway.telemetry.labels import Labels
-from sluicegate.gateway.telemetry.watched import Aliased, Buckets, Stats, Watched
 from sluicegate.plugins import Decision, Outcome
 
 MODEL = semconv.REQUEST_MODEL.replace(".", "_")

@@ -30,9 +30,9 @@ from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.samples import Sample
 
 from sluicegate.gateway.telemetry import semconv
-from sluicegate.gateway.telemetry.desk import resource_of
-from sluicegate.gateway.telemetry.sending import Refused, Sender, Target
-from sluicegate.gateway.telemetry.story import Value
+from sluicegate.gateway.telemetry.otlp.sending import Refused, Sender, Target
+from sluicegate.gateway.telemetry.span_builder import Value
+from sluicegate.gateway.telemetry.trace_sink import resource_of
 from sluicegate.gateway.telemetry.tracing import exports
 
 log = logging.getLogger("sluicegate.export")

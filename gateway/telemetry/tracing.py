@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, Decision, ParentBased, Sampler, TraceIdRatioBased
 
 from sluicegate.plugins import ConfigurationError
-from sluicegate.plugins.facts import quick
+from sluicegate.plugins.frozen import quick
 
 log = logging.getLogger("sluicegate.tracing")
 

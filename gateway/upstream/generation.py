@@ -9,13 +9,13 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
-from sluicegate.gateway.upstream.body import with_complaint
 from sluicegate.gateway.upstream.bounds import SPARE_BYTES, Bounds
-from sluicegate.gateway.upstream.calls import Offered
-from sluicegate.gateway.upstream.client import Client, Reply, Tries
-from sluicegate.gateway.upstream.counting import added, unanswered, within_one
 from sluicegate.gateway.upstream.events import Broken, Malformed, TimeUp, chunks, whole
-from sluicegate.gateway.upstream.pieces import Reading
+from sluicegate.gateway.upstream.reading.counting import added, unanswered, within_one
+from sluicegate.gateway.upstream.reading.pieces import Reading
+from sluicegate.gateway.upstream.reading.tool_calls import Offered
+from sluicegate.gateway.upstream.request_body import with_complaint
+from sluicegate.gateway.upstream.transport.client import Client, Reply, Tries
 from sluicegate.plugins import DeadlineExceeded, Job, Piece, UpstreamFailed, Usage
 
 log = logging.getLogger("sluicegate.upstream")

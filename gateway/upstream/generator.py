@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sluicegate.gateway.upstream.body import body_of
-from sluicegate.gateway.upstream.calls import Offered
-from sluicegate.gateway.upstream.client import Client
+from sluicegate.gateway.answer.validation import Validator
 from sluicegate.gateway.upstream.generation import Asked, UpstreamGeneration
 from sluicegate.gateway.upstream.model import upstream_model
+from sluicegate.gateway.upstream.reading.tool_calls import Offered
+from sluicegate.gateway.upstream.request_body import body_of
 from sluicegate.gateway.upstream.settings import UpstreamModelSettings, UpstreamSettings, model_settings
-from sluicegate.gateway.validation import Validator
+from sluicegate.gateway.upstream.transport.client import Client
 from sluicegate.plugins import Job, Load, NotFound, RequestError, ServedModel
 
 

@@ -1,8 +1,6 @@
 """Finite automata over characters and over bytes: patterns, formats, number ranges, and what JSON makes of them."""
 
-from sluicegate.grammar.automata.bodies import Body, string_body
-from sluicegate.grammar.automata.budget import DEFAULT_BUDGET, Budget
-from sluicegate.grammar.automata.bytedfa import (
+from sluicegate.grammar.automata.byte_level.bytedfa import (
     ByteDfa,
     byte_concat,
     byte_difference,
@@ -12,11 +10,13 @@ from sluicegate.grammar.automata.bytedfa import (
     byte_union,
     minimize,
 )
+from sluicegate.grammar.automata.byte_level.json_strings import json_string_body, utf8
+from sluicegate.grammar.automata.byte_level.numbers import number_dfa
+from sluicegate.grammar.automata.byte_level.residual import residual_digests
+from sluicegate.grammar.automata.byte_level.string_bodies import Body, string_body
 from sluicegate.grammar.automata.chardfa import CharDfa
 from sluicegate.grammar.automata.formats import FORMAT_NAMES
-from sluicegate.grammar.automata.number import number_dfa
-from sluicegate.grammar.automata.residual import residual_digests
-from sluicegate.grammar.automata.strings import json_string_body, utf8
+from sluicegate.grammar.budget.meter import DEFAULT_BUDGET, Budget
 
 __all__ = [
     "DEFAULT_BUDGET",

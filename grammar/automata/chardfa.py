@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from sluicegate.grammar.automata import algebra, literals, patterns, words
-from sluicegate.grammar.automata.budget import DEFAULT_BUDGET, Budget, Meter
 from sluicegate.grammar.automata.charsets import EVERY
-from sluicegate.grammar.automata.parser import Dialect
-from sluicegate.grammar.automata.table import Table, empty_table
+from sluicegate.grammar.automata.construction import table_of as patterns
+from sluicegate.grammar.automata.patterns.parser import Dialect
+from sluicegate.grammar.automata.tables import algebra, words
+from sluicegate.grammar.automata.tables import finite as literals
+from sluicegate.grammar.automata.tables.table import Table, empty_table
+from sluicegate.grammar.budget.meter import DEFAULT_BUDGET, Budget, Meter
 
 
 class CharDfa:

@@ -20,9 +20,9 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from sluicegate.grammar.automata import charsets
-from sluicegate.grammar.automata.budget import Budget
 from sluicegate.grammar.automata.chardfa import CharDfa
 from sluicegate.grammar.automata.charsets import Ranges
+from sluicegate.grammar.budget.meter import Budget
 from sluicegate.plugins.errors import UnsupportedGrammar
 
 _BUDGET = Budget(max_states=100_000, max_seconds=20.0)  # our own patterns: known to end

@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from sluicegate.grammar.blocked.phrases import Phrases, Refused, Spelled
+from sluicegate.grammar.blocked.language.phrases import Phrases, Refused, Spelled
 from sluicegate.grammar.blocked.reading import Reader, Standing, closing_quote, decoded
-from sluicegate.grammar.trie import I32
-from sluicegate.grammar.vocabulary import Vocabulary
+from sluicegate.grammar.vocabulary.trie import I32
+from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 _BACKSLASH = b"\\"
 _ESCAPES = frozenset(b'"\\/bfnrt')

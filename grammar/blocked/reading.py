@@ -6,9 +6,9 @@ import json
 from contextlib import suppress
 from typing import NamedTuple
 
-from sluicegate.grammar.blocked.fold import SPACE, symbols_of
-from sluicegate.grammar.blocked.phrases import Phrases
-from sluicegate.grammar.lexemes import DfaLexeme
+from sluicegate.grammar.blocked.language.fold import SPACE, symbols_of
+from sluicegate.grammar.blocked.language.phrases import Phrases
+from sluicegate.grammar.lexemes.base import DfaLexeme
 
 _SHORT = {0x6E: "\n", 0x74: "\t", 0x72: "\r", 0x62: "\b", 0x66: "\f", 0x22: '"', 0x5C: "\\", 0x2F: "/"}
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from sluicegate.grammar import kernels
-from sluicegate.grammar.blocked.blocklist import Blocklist
 from sluicegate.grammar.blocked.halves import Halves, spelled_of
-from sluicegate.grammar.blocked.patterns import Allowed, lexeme_of
-from sluicegate.grammar.blocked.phrases import Refused
+from sluicegate.grammar.blocked.language.blocklist import Blocklist
+from sluicegate.grammar.blocked.language.patterns import Allowed, lexeme_of
+from sluicegate.grammar.blocked.language.phrases import Refused
 from sluicegate.grammar.blocked.reading import Reader, Standing, closing_quote
-from sluicegate.grammar.trie import I32
-from sluicegate.grammar.vocabulary import Vocabulary
+from sluicegate.grammar.vocabulary import kernels
+from sluicegate.grammar.vocabulary.trie import I32
+from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 from sluicegate.plugins.contract import Mask
 
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sluicegate.grammar import kernels
-from sluicegate.grammar.blocked.blocklist import Blocklist
+from sluicegate.grammar.blocked.language.blocklist import Blocklist
 from sluicegate.grammar.blocked.screen import Screen, Spot, leaving, screen_of
-from sluicegate.grammar.tape import Tape
-from sluicegate.grammar.trie import I32
-from sluicegate.grammar.vocabulary import Vocabulary
+from sluicegate.grammar.reading.text import Tape
+from sluicegate.grammar.vocabulary import kernels
+from sluicegate.grammar.vocabulary.trie import I32
+from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 from sluicegate.plugins.contract import Mask
 
 

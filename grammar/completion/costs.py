@@ -6,16 +6,16 @@ from __future__ import annotations
 from threading import Lock
 from typing import Any
 
-from sluicegate.grammar.array_steps import ItemDone
-from sluicegate.grammar.arrays import ArrayState
 from sluicegate.grammar.completion.words import ShortWords, Word
-from sluicegate.grammar.continuations import Continuation
-from sluicegate.grammar.frames import Between
-from sluicegate.grammar.object_steps import Free, MemberDone, Named
-from sluicegate.grammar.objects import ObjectState
+from sluicegate.grammar.json.array_steps import ItemDone
+from sluicegate.grammar.json.arrays import ArrayState
+from sluicegate.grammar.json.layout import Between
+from sluicegate.grammar.json.object_steps import Free, MemberDone, Named
+from sluicegate.grammar.json.objects import ObjectState
+from sluicegate.grammar.reading.continuations import Continuation
+from sluicegate.grammar.reading.readings import AT_END, Choice, End, InLexeme, Thread
+from sluicegate.grammar.reading.value_start import Start
 from sluicegate.grammar.schema.containers import Conj, conj
-from sluicegate.grammar.starts import Start
-from sluicegate.grammar.threads import AT_END, Choice, End, InLexeme, Thread
 
 NEVER = 1 << 40
 _OPENERS, _CLOSERS = frozenset(b"{["), frozenset(b"}]")

@@ -11,13 +11,13 @@ from typing import NamedTuple
 from sluicegate.grammar.blocked.watch import Watch
 from sluicegate.grammar.completion.costs import NEVER, Costs
 from sluicegate.grammar.completion.words import steps
-from sluicegate.grammar.config import Config, Configs
-from sluicegate.grammar.frames import Between
-from sluicegate.grammar.object_steps import Named
-from sluicegate.grammar.starts import Start
-from sluicegate.grammar.tape import Place, Tape
-from sluicegate.grammar.threads import AT_END, Choice, InLexeme, Thread
-from sluicegate.grammar.vocabulary import Vocabulary
+from sluicegate.grammar.json.layout import Between
+from sluicegate.grammar.json.object_steps import Named
+from sluicegate.grammar.matching.state import Config, Configs
+from sluicegate.grammar.reading.readings import AT_END, Choice, InLexeme, Thread
+from sluicegate.grammar.reading.text import Place, Tape
+from sluicegate.grammar.reading.value_start import Start
+from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 _MOST_TRIES = 2_000
 _MOST_VALUES = 1_000

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, NamedTuple
 
-from sluicegate.grammar.bounds import Count
-from sluicegate.grammar.counted import Counted
-from sluicegate.grammar.lexemes import QUOTE, DfaLexeme, State, Words
-from sluicegate.grammar.literals import Literals
+from sluicegate.grammar.lexemes.base import QUOTE, DfaLexeme, State, Words
+from sluicegate.grammar.lexemes.counted import Counted
+from sluicegate.grammar.lexemes.length_bounds import Count
+from sluicegate.grammar.lexemes.literals import Literals
 
 _FEW = 4
 """Words offered from one state: a guard may refuse the first."""

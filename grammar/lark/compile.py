@@ -13,23 +13,23 @@ from typing import NamedTuple
 
 import lark
 
-from sluicegate.grammar.automata.budget import within
-from sluicegate.grammar.automata.foreign import interrupted
-from sluicegate.grammar.beyond import beyond
 from sluicegate.grammar.blocked.watch import Screens
+from sluicegate.grammar.budget.interrupt import interrupted
+from sluicegate.grammar.budget.meter import within
 from sluicegate.grammar.compile import plain_grammar
-from sluicegate.grammar.continuations import Continuation
 from sluicegate.grammar.lark import gbnf
+from sluicegate.grammar.lark.alternatives import check_ways
 from sluicegate.grammar.lark.earley import Parser, Rule, productive
 from sluicegate.grammar.lark.regions import OneRegionTape, Region, regions_of
 from sluicegate.grammar.lark.source import Source
 from sluicegate.grammar.lark.terminals import lexeme_of
-from sluicegate.grammar.lark.ways import check_ways
-from sluicegate.grammar.lexemes import DfaLexeme
-from sluicegate.grammar.matcher import CompiledGrammar
+from sluicegate.grammar.lexemes.base import DfaLexeme
+from sluicegate.grammar.matching.matcher import CompiledGrammar
 from sluicegate.grammar.options import GrammarOptions
-from sluicegate.grammar.threads import Thread
-from sluicegate.grammar.vocabulary import Vocabulary
+from sluicegate.grammar.reading.continuations import Continuation
+from sluicegate.grammar.reading.readings import Thread
+from sluicegate.grammar.vocabulary.trailing import beyond
+from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar, Unsatisfiable, UnsupportedGrammar
 
 _MOST_CHARACTERS = 200_000

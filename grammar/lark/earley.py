@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
-from sluicegate.grammar.automata.budget import tick
-from sluicegate.grammar.continuations import Continuation
-from sluicegate.grammar.lark.least import Least
-from sluicegate.grammar.lexemes import DfaLexeme
-from sluicegate.grammar.threads import End, InLexeme, Run, Thread
+from sluicegate.grammar.budget.meter import tick
+from sluicegate.grammar.lark.shortest import Least
+from sluicegate.grammar.lexemes.base import DfaLexeme
+from sluicegate.grammar.reading.continuations import Continuation
+from sluicegate.grammar.reading.readings import End, InLexeme, Run, Thread
 from sluicegate.plugins.errors import GrammarLimit
 
 _KEPT = 50_000

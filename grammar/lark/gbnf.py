@@ -11,11 +11,11 @@ import re
 from typing import NoReturn
 
 from sluicegate.grammar.automata.charsets import EVERY, Ranges, negate, single, union
-from sluicegate.grammar.automata.reader import Reader
-from sluicegate.grammar.automata.syntax import Alt, Chars, Node, Repeat, Seq, sequence
+from sluicegate.grammar.automata.patterns.reader import Reader
+from sluicegate.grammar.automata.patterns.syntax import Alt, Chars, Node, Repeat, Seq, sequence
 from sluicegate.grammar.lark.earley import Rule
 from sluicegate.grammar.lark.regular import Ref, Rules
-from sluicegate.grammar.lexemes import DfaLexeme
+from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar, UnsupportedGrammar
 
 ROOT = "root"

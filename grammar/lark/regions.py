@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from sluicegate.grammar.compile import satisfiable_values
-from sluicegate.grammar.continuations import Continuation
 from sluicegate.grammar.lark.source import Source
 from sluicegate.grammar.options import GrammarOptions
-from sluicegate.grammar.region_tape import RegionTape
-from sluicegate.grammar.threads import Thread
+from sluicegate.grammar.reading.continuations import Continuation
+from sluicegate.grammar.reading.readings import Thread
+from sluicegate.grammar.reading.region_text import RegionTape
 from sluicegate.plugins.errors import GrammarError, GrammarLimit
 
 

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from sluicegate.grammar.automata import CharDfa, utf8
-from sluicegate.grammar.automata.budget import Budget, Meter, look
-from sluicegate.grammar.automata.subset import compile_tree
-from sluicegate.grammar.automata.syntax import Alt, Chars, Node, Repeat, Seq
+from sluicegate.grammar.automata.construction.subset import compile_tree
+from sluicegate.grammar.automata.patterns.syntax import Alt, Chars, Node, Repeat, Seq
+from sluicegate.grammar.budget.meter import Budget, Meter, look
 from sluicegate.grammar.lark.earley import Rule, Symbol
-from sluicegate.grammar.lexemes import DfaLexeme
+from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.plugins.errors import GrammarLimit
 
 _MOST_CHARS = 2_000

@@ -13,12 +13,23 @@ from collections.abc import Iterable, Iterator
 from lark.lexer import PatternStr, TerminalDef
 
 from sluicegate.grammar.automata import CharDfa, utf8
-from sluicegate.grammar.automata.budget import Meter, look
-from sluicegate.grammar.automata.parser import parse
-from sluicegate.grammar.automata.syntax import Alt, Begin, Chars, Edge, End, Look, Node, Repeat, Seq, has_anchor
-from sluicegate.grammar.automata.table import Table, minimal
+from sluicegate.grammar.automata.patterns.parser import parse
+from sluicegate.grammar.automata.patterns.syntax import (
+    Alt,
+    Begin,
+    Chars,
+    Edge,
+    End,
+    Look,
+    Node,
+    Repeat,
+    Seq,
+    has_anchor,
+)
+from sluicegate.grammar.automata.tables.table import Table, minimal
+from sluicegate.grammar.budget.meter import Meter, look
 from sluicegate.grammar.lark.source import MARK, Source
-from sluicegate.grammar.lexemes import DfaLexeme
+from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.plugins.errors import GrammarError, InvalidGrammar, UnsupportedGrammar
 
 _FAR = 1 << 30

@@ -11,7 +11,7 @@ from sluicegate.grammar.options import GrammarLimits
 from sluicegate.grammar.schema import numbers, strings
 from sluicegate.grammar.schema.containers import Array, Conj, Contains, Items, Members, Object, Term
 from sluicegate.grammar.schema.document import Node
-from sluicegate.grammar.schema.keywords import compile_pattern
+from sluicegate.grammar.schema.lint import compile_pattern
 from sluicegate.grammar.schema.numbers import Numbers, NumberSet
 from sluicegate.grammar.schema.strings import Strings, StringSet
 

@@ -11,7 +11,7 @@ from urllib.parse import quote, urljoin
 
 import jsonschema_rs
 
-from sluicegate.grammar.guards import canonical
+from sluicegate.grammar.reading.guards import canonical
 from sluicegate.grammar.schema.containers import Fact, Literal, Term
 from sluicegate.grammar.schema.document import DATA, REFERENCES, Document, Either, Node
 from sluicegate.grammar.schema.metaschemas import DIALECTS

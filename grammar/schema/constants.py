@@ -8,9 +8,9 @@ from functools import lru_cache
 from typing import Any
 
 from sluicegate.grammar.schema.containers import NEVER, Array, Items, Literal, Members, Object
-from sluicegate.grammar.schema.domain import NOTHING, Domain, only
 from sluicegate.grammar.schema.numbers import Numbers
 from sluicegate.grammar.schema.strings import Strings
+from sluicegate.grammar.schema.value_set import NOTHING, Domain, only
 
 
 def json_text(value: Any) -> str:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from sluicegate.grammar.schema.containers import Array, Conj, Items, Members, Object, Term
 from sluicegate.grammar.schema.document import Node
-from sluicegate.grammar.schema.domain import Domain
+from sluicegate.grammar.schema.value_set import Domain
 
 
 def without_unevaluated(node: Node, domain: Domain) -> Domain:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from sluicegate.grammar.automata import CharDfa, utf8
-from sluicegate.grammar.continuations import Continuation
-from sluicegate.grammar.lexemes import DfaLexeme
+from sluicegate.grammar.lexemes.base import DfaLexeme
+from sluicegate.grammar.reading.continuations import Continuation
+from sluicegate.grammar.reading.readings import End, InLexeme, Thread
 from sluicegate.grammar.tags import formats, freetext
 from sluicegate.grammar.tags.formats import Format
 from sluicegate.grammar.tags.steps import Head, Step, Stops, fork, restarts, spelled
-from sluicegate.grammar.threads import End, InLexeme, Thread
 from sluicegate.plugins.errors import UnsupportedGrammar
 
 END = End()

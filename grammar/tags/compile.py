@@ -7,21 +7,21 @@ from itertools import pairwise
 from typing import Any
 
 from sluicegate.grammar.automata import CharDfa
-from sluicegate.grammar.automata.budget import within
-from sluicegate.grammar.beyond import beyond
-from sluicegate.grammar.blocked.blocklist import Blocklist
+from sluicegate.grammar.blocked.language.blocklist import Blocklist
 from sluicegate.grammar.blocked.watch import Screens
+from sluicegate.grammar.budget.meter import within
 from sluicegate.grammar.compile import satisfiable_values
 from sluicegate.grammar.lark.compile import parser_of
-from sluicegate.grammar.matcher import CompiledGrammar
+from sluicegate.grammar.matching.matcher import CompiledGrammar
 from sluicegate.grammar.options import GrammarOptions
-from sluicegate.grammar.region_tape import RegionTape
+from sluicegate.grammar.reading.readings import Thread
+from sluicegate.grammar.reading.region_text import RegionTape
 from sluicegate.grammar.tags import formats
 from sluicegate.grammar.tags.build import END, Builder
 from sluicegate.grammar.tags.formats import Format, read_structural_tag
 from sluicegate.grammar.tags.steps import restarts
-from sluicegate.grammar.threads import Thread
-from sluicegate.grammar.vocabulary import Vocabulary
+from sluicegate.grammar.vocabulary.trailing import beyond
+from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 from sluicegate.plugins.errors import GrammarError, GrammarLimit, Unsatisfiable, UnsupportedGrammar
 
 _SEVERAL = (formats.Triggered, formats.Separated)

@@ -6,10 +6,10 @@ from collections import deque
 from functools import lru_cache
 
 from sluicegate.grammar.automata import CharDfa, utf8
-from sluicegate.grammar.automata.budget import Budget, Meter
 from sluicegate.grammar.automata.charsets import EVERY
-from sluicegate.grammar.automata.table import Table, minimal
-from sluicegate.grammar.lexemes import DfaLexeme
+from sluicegate.grammar.automata.tables.table import Table, minimal
+from sluicegate.grammar.budget.meter import Budget, Meter
+from sluicegate.grammar.lexemes.base import DfaLexeme
 
 _LIMIT = Budget(max_states=20_000, max_seconds=5.0)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from sluicegate.grammar.continuations import Continuation
-from sluicegate.grammar.region_tape import RegionTape
+from sluicegate.grammar.reading.continuations import Continuation
+from sluicegate.grammar.reading.readings import AT_END, InLexeme, Run, Thread
+from sluicegate.grammar.reading.region_text import RegionTape
 from sluicegate.grammar.tags.freetext import literal
-from sluicegate.grammar.threads import AT_END, InLexeme, Run, Thread
 
 Head = tuple[str, Continuation]
 """A literal, and what comes after it."""

@@ -28,7 +28,7 @@ from sluicegate.plugins.contract.names import (
     Role,
     SlotName,
 )
-from sluicegate.plugins.contract.registering import RegistryLike, StageFactory
+from sluicegate.plugins.contract.registration import RegistryLike, StageFactory
 from sluicegate.plugins.contract.requests import (
     Caller,
     Constraint,

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from sluicegate.plugins.contract.names import Channel, FinishReason, SlotName
 from sluicegate.plugins.contract.requests import Caller, Request, ToolCall
-from sluicegate.plugins.facts import quick
+from sluicegate.plugins.frozen import quick
 from sluicegate.plugins.timeline import Timeline
 
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 from sluicegate.plugins.contract.answers import Piece, Usage
 from sluicegate.plugins.contract.names import Mask
 from sluicegate.plugins.contract.requests import Prompt, Request, Sampling
-from sluicegate.plugins.facts import quick
+from sluicegate.plugins.frozen import quick
 
 
 @runtime_checkable

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from sluicegate.plugins.contract.names import ConstraintKind, Role
-from sluicegate.plugins.facts import quick
+from sluicegate.plugins.frozen import quick
 
 
 @dataclass(frozen=True, slots=True)

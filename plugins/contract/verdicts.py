@@ -9,7 +9,7 @@ from typing import Literal
 from sluicegate.plugins.contract.names import CHANNELS, Channel
 from sluicegate.plugins.contract.requests import Message
 from sluicegate.plugins.contract.texts import Path
-from sluicegate.plugins.facts import quick
+from sluicegate.plugins.frozen import quick
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,9 @@ from sluicegate.plugins.testing.doubles import (
 )
 from sluicegate.plugins.testing.faults import Fault
 from sluicegate.plugins.testing.rails import check_rail
+from sluicegate.plugins.testing.reference_window import Driven, Step, drive
 from sluicegate.plugins.testing.screens import check_screen
 from sluicegate.plugins.testing.stages import check_stage
-from sluicegate.plugins.testing.window import Driven, Step, drive
 
 __all__ = [
     "Chunking",

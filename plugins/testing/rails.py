@@ -16,7 +16,7 @@ from sluicegate.plugins.contract import Caller, Channel, OutputRail, RailExample
 from sluicegate.plugins.testing.chunking import Chunking, chunkings
 from sluicegate.plugins.testing.doubles import make_request
 from sluicegate.plugins.testing.faults import Fault, first_of_each_kind, within
-from sluicegate.plugins.testing.window import Driven, ReferenceWindow, drive
+from sluicegate.plugins.testing.reference_window import Driven, ReferenceWindow, drive
 
 CHANNELS: tuple[Channel, ...] = ("content", "reasoning", "tool_arguments")
 BUDGET_S = 0.05

@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from sluicegate.safety.confusables import look_alike
 from sluicegate.safety.detection import ciphers
+from sluicegate.safety.matching.confusables import look_alike
 
 MAX_VIEWS = 12
 MAX_VIEW_CHARS = 8_000

@@ -18,8 +18,8 @@ from typing import Protocol
 from sluicegate.plugins.contract import Caller, RailProperties, Request, ScreenResult, Text, texts_of
 from sluicegate.plugins.errors import RequestTooLarge, StageFailed
 from sluicegate.safety.detection.detector import NOTHING, Detector, Finding
-from sluicegate.safety.detection.reading import Part, Reader, alone, pieces
-from sluicegate.safety.remembered import Remembered
+from sluicegate.safety.detection.parts import Part, Reader, alone, pieces
+from sluicegate.safety.rails.verdict_memory import Remembered
 
 INLINE_CHARS = 4_000
 """Up to this much is judged on the event loop, in a few milliseconds; more goes to a thread."""

@@ -20,7 +20,7 @@ from sluicegate.plugins.contract import RegistryLike, StageFactory
 from sluicegate.plugins.errors import ConfigurationError
 from sluicegate.safety.detection import classifier
 from sluicegate.safety.detection.detector import Detector
-from sluicegate.safety.detection.model_rail import ClassifierJudge, GuardJudge, guard_named
+from sluicegate.safety.detection.judges import ClassifierJudge, GuardJudge, guard_named
 from sluicegate.safety.detection.screen import DetectionScreen, HarmJudge, InjectionJudge, Judge, Policy, Thresholds
 from sluicegate.safety.settings import ROLES, check_keys, flag, some_of, strings, table, text
 

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from sluicegate.gateway.upstream.client import Client, Tries
 from sluicegate.gateway.upstream.settings import UpstreamModelSettings
+from sluicegate.gateway.upstream.transport.client import Client, Tries
 
 
 def answer(text: bytes) -> bytes:

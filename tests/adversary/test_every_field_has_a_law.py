@@ -12,8 +12,8 @@ import pytest
 from pydantic import BaseModel
 
 from sluicegate import plugins
-from sluicegate.gateway import laws
-from sluicegate.gateway.api import documents
+from sluicegate.gateway.api import disclosure as laws
+from sluicegate.gateway.api.openapi import schemas as documents
 from sluicegate.gateway.testing import TestApp
 from tests.adversary.joining import WAYS, Liar, between, call, say, think
 

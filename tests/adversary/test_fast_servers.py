@@ -10,9 +10,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from sluicegate.gateway.upstream.bounds import Bounds
-from sluicegate.gateway.upstream.client import AT_ONCE, Client, Tries
 from sluicegate.gateway.upstream.events import Malformed, chunks
 from sluicegate.gateway.upstream.settings import UpstreamModelSettings
+from sluicegate.gateway.upstream.transport.client import AT_ONCE, Client, Tries
 
 BOUNDS = Bounds(choices=1, tokens=64, logprobs=None)
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"

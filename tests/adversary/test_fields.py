@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from sluicegate.gateway.api.depth import MAX_DEPTH
+from sluicegate.gateway.api.body.depth import MAX_DEPTH
 from tests.gateway.conftest import RunningGateway
 from tests.gateway.upstream.servers import ScriptedServer, running, says
 from tests.gateway.upstream.servers import gateway as in_front_of

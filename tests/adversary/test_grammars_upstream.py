@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sluicegate.gateway.upstream.following import SPARE_S, Following, Spare
+from sluicegate.gateway.upstream.reading.following import SPARE_S, Following, Spare
 from sluicegate.grammar import Vocabulary, compile_lark
 from sluicegate.plugins import GrammarTooCostly
 from tests.adversary.test_grammars import CODES, GRAMMARS

@@ -12,12 +12,12 @@ from typing import Any
 import httpx
 import pytest
 
-from sluicegate.gateway import screening
-from sluicegate.gateway.api.bodies import checked
-from sluicegate.gateway.api.chat_request import ChatRequest
-from sluicegate.gateway.api.messages_request import MessagesRequest
-from sluicegate.gateway.api.nearest import Nearest
-from sluicegate.gateway.api.responses_request import ResponsesRequest
+from sluicegate.gateway.api.body.nearest import Nearest
+from sluicegate.gateway.api.body.parsing import checked
+from sluicegate.gateway.api.dialects.chat_request import ChatRequest
+from sluicegate.gateway.api.dialects.messages_request import MessagesRequest
+from sluicegate.gateway.api.dialects.responses_request import ResponsesRequest
+from sluicegate.gateway.request import screening
 from sluicegate.plugins import RequestError, texts_of
 from tests.gateway.conftest import RunningGateway
 from tests.waiting import until

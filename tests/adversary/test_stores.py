@@ -24,8 +24,8 @@ import pytest
 
 from sluicegate.gateway.accounts.changes import revoke
 from sluicegate.gateway.accounts.records import digest_of
-from sluicegate.gateway.accounts.redis_store import RedisStore
-from sluicegate.gateway.accounts.sqlite_store import SqliteStore
+from sluicegate.gateway.accounts.stores.redis import RedisStore
+from sluicegate.gateway.accounts.stores.sqlite import SqliteStore
 from sluicegate.gateway.testing import TestApp
 from sluicegate.plugins import Generation, Job, Piece, Usage
 from tests.cache.redis_server import RedisServer, needs_redis
@@ -450,7 +450,7 @@ def test_a_journal_that_takes_no_lines_is_a_503_with_retry_after_and_heals_by_it
         secret = new_key(gateway, "a")
         assert ask(gateway, secret).status_code == 200
         with monkeypatch.context() as patched:
-            patched.setattr("sluicegate.gateway.accounts.segment._write", full)
+            patched.setattr("sluicegate.gateway.accounts.journal.segment._write", full)
             until(lambda: readiness(gateway)[0] == 503 or ask(gateway, secret).status_code != 200, 30)
             refused = ask(gateway, secret, stream=True)
             assert (refused.status_code, refused.json()["error"]["code"]) == (503, "books_unavailable")

@@ -15,8 +15,8 @@ import httpx
 import pytest
 from websockets.sync.client import connect
 
-from sluicegate.gateway import lengths
-from sluicegate.gateway.prompts import kitchen
+from sluicegate.gateway.prompts import builder as kitchen
+from sluicegate.gateway.prompts import lengths
 from tests.gateway.conftest import RunningGateway
 from tests.waiting import until
 

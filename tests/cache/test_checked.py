@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sluicegate.cache import codec
-from sluicegate.cache.checked import MAX_ENTRY_BYTES, Damaged
 from sluicegate.cache.entries import Kept
-from sluicegate.cache.sqlite_store import SqliteStore
+from sluicegate.cache.stores import codec
+from sluicegate.cache.stores.entry_check import MAX_ENTRY_BYTES, Damaged
+from sluicegate.cache.stores.sqlite_store import SqliteStore
 from sluicegate.plugins.contract import Answer, CacheKey, TokenLogprob, ToolCall, Usage
 
 KEY = CacheKey("t", "m", "ab" * 32)

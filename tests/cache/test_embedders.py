@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sluicegate.cache.semantic.models import FolderEmbedder, ServedEmbedder, UpstreamEmbedder
+from sluicegate.cache.semantic.model_embedders import FolderEmbedder, ServedEmbedder, UpstreamEmbedder
 from sluicegate.plugins import ConfigurationError, Overloaded
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "how", "do", "i", "pay", "return", "a", "bill"]
@@ -161,7 +161,7 @@ async def test_an_api_that_drips_is_waited_for_no_longer_than_its_limit(monkeypa
                 await writer.drain()
                 await asyncio.sleep(0.02)
 
-    monkeypatch.setattr("sluicegate.cache.semantic.models.UPSTREAM_LIMIT_S", 0.3)
+    monkeypatch.setattr("sluicegate.cache.semantic.model_embedders.UPSTREAM_LIMIT_S", 0.3)
     server = await asyncio.start_server(drip, "127.0.0.1", 0)
     embedder = UpstreamEmbedder(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/", "tiny")
     with pytest.raises(TimeoutError):

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from sluicegate.cache.entries import Counts
-from sluicegate.cache.guarded import Guarded
+from sluicegate.cache.stores.guarded_calls import Guarded
 from tests.waiting import soon
 
 

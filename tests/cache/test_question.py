@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sluicegate.cache.question import MAX_COMPARED_CHARS
+from sluicegate.cache.lookup import MAX_COMPARED_CHARS
 from tests.cache.examples import asked
 
 

@@ -277,12 +277,6 @@ def test_a_url_that_cannot_be_read_is_refused_without_its_password(url: str) -> 
         RedisStore(url, 60)
 
 
-def test_without_the_package_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "redis.asyncio", None)
-    with pytest.raises(ConfigurationError, match=r"sluicegate\[redis\]"):
-        RedisStore("redis://localhost", 60)
-
-
 async def test_hundreds_of_entries_are_withdrawn_in_one_purge(server: RedisServer) -> None:
     cache = TieredCache(RedisStore(server.url, 60, deadline_s=2))
     for number in range(450):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from sluicegate.engine.params import draw_rule
-from sluicegate.engine.sequence import DrawRow, Sequence
+from sluicegate.engine.sampling.params import draw_rule
+from sluicegate.engine.sequences.sequence import DrawRow, Sequence
 from sluicegate.plugins import Sampling
 
 

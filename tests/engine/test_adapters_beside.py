@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from sluicegate.engine import Engine, EngineSettings, LoadedModel, ModelSettings, load_model
-from sluicegate.engine.runner import Runner
+from sluicegate.engine.batching.runner import Runner
 from sluicegate.plugins import ConfigurationError, Job, ModelLoadError, NotFound, RequestError
 from tests.engine.conftest import MakeModel
 from tests.engine.driving import a_job, collect, prompts, reference_model, run, serving

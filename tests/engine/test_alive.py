@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sluicegate.engine import Engine, LoadedModel
-from sluicegate.engine.core import EngineCore
-from sluicegate.engine.scheduler import Batch
-from sluicegate.engine.turnover import Turnover
+from sluicegate.engine.batching.scheduler import Batch
+from sluicegate.engine.loop.core import EngineCore
+from sluicegate.engine.loop.wait_estimate import Turnover
 from sluicegate.plugins import DeadlineExceeded, GenerationFailed, LoadReporter, Overloaded
 from tests.engine.conftest import MakeModel
 from tests.engine.driving import a_job, collect, prompts, run, serving

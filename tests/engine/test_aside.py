@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sluicegate.engine import LoadedModel
-from sluicegate.engine.aside import QUICK_S
+from sluicegate.engine.loop.background_matching import QUICK_S
 from sluicegate.plugins import GrammarTooCostly
 from tests.engine.conftest import MakeModel
 from tests.engine.driving import ScriptedGrammar, ScriptedMatcher, a_job, run, serving

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluicegate.engine import load_model
-from sluicegate.engine.attention import InPlaceLayout, Scoring, StepLayout, Stretch
-from sluicegate.engine.kv import KVPool, LayerShape
+from sluicegate.engine.attention.paged import InPlaceLayout, Scoring, StepLayout, Stretch
+from sluicegate.engine.memory.kv import KVPool, LayerShape
 from tests.engine.conftest import MakeModel
 from tests.engine.driving import a_job, prompts, run, serving
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from sluicegate.engine.blocks import BlockPool, OutOfBlocks
-from sluicegate.engine.kv import KVPool, LayerShape
+from sluicegate.engine.memory.blocks import BlockPool, OutOfBlocks
+from sluicegate.engine.memory.kv import KVPool, LayerShape
 from sluicegate.engine.settings import KVKind
 
 

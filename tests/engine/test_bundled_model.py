@@ -10,7 +10,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from sluicegate.engine.prompt import render_chat
+from sluicegate.engine.text.prompt import render_chat
 
 BUNDLED = Path(__file__).resolve().parents[2] / "engine" / "bundled"
 STRING, NUMBER = {"type": "string"}, {"type": "number"}

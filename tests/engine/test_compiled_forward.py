@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 import torch
 
-from sluicegate.engine.attention import Stretch
+from sluicegate.engine.attention.paged import Stretch
+from sluicegate.engine.batching.runner import Runner
+from sluicegate.engine.cpu.kernels.attention import attend_block, scratch_floats
+from sluicegate.engine.cpu.kernels.products import blend, multiply
+from sluicegate.engine.cpu.kernels.transposed import multiply_turned, turn_rows
 from sluicegate.engine.cpu.operations import tokens_a_task
-from sluicegate.engine.cpu.paged import attend_block, scratch_floats
-from sluicegate.engine.cpu.products import blend, multiply
-from sluicegate.engine.cpu.turned import multiply_turned, turn_rows
-from sluicegate.engine.kv import KVPool, LayerShape, attend
-from sluicegate.engine.runner import Runner
+from sluicegate.engine.memory.kv import KVPool, LayerShape, attend
 from tests.engine.conftest import MakeModel
 from tests.engine.driving import a_job, prompts, run, serving
 

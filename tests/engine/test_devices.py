@@ -12,12 +12,12 @@ import pytest
 import torch
 
 from sluicegate.engine import LoadedModel
-from sluicegate.engine.attention import Stretch
-from sluicegate.engine.draws import TorchDraws
-from sluicegate.engine.narrowing import keep_typical, refuse_bad_words
-from sluicegate.engine.runner import Runner, StepInputs
-from sluicegate.engine.sampler import MaskRows, Sampler, _add_bias
-from sluicegate.engine.sequence import DrawRow
+from sluicegate.engine.attention.paged import Stretch
+from sluicegate.engine.batching.runner import Runner, StepInputs
+from sluicegate.engine.sampling.logit_filters import keep_typical, refuse_bad_words
+from sluicegate.engine.sampling.sampler import MaskRows, Sampler, _add_bias
+from sluicegate.engine.sampling.torch_draws import TorchDraws
+from sluicegate.engine.sequences.sequence import DrawRow
 from tests.engine.conftest import MakeModel
 from tests.engine.rows import a_row
 

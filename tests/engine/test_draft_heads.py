@@ -12,11 +12,11 @@ import torch
 from safetensors.torch import save_file
 
 from sluicegate.engine import Engine, EngineSettings, LoadedModel, ModelSettings, load_model
+from sluicegate.engine.batching.runner import Runner
+from sluicegate.engine.batching.scheduler import Batch, Row
+from sluicegate.engine.checkpoints.draft_heads import DraftHeads, load_heads
 from sluicegate.engine.cpu import products_of
-from sluicegate.engine.drafting import GroupPace
-from sluicegate.engine.heads import DraftHeads, load_heads
-from sluicegate.engine.runner import Runner
-from sluicegate.engine.scheduler import Batch, Row
+from sluicegate.engine.speculation.prompt_lookup import GroupPace
 from sluicegate.plugins import ModelLoadError
 from tests.engine.conftest import MakeModel
 from tests.engine.driving import ScriptedGrammar, a_job, prompts, run, serving

@@ -12,13 +12,13 @@ import pytest
 import torch
 
 from sluicegate.engine import Engine, EngineSettings, LoadedModel, ModelSettings
-from sluicegate.engine.blocks import BlockPool
-from sluicegate.engine.draft_model import ModelDrafter
-from sluicegate.engine.drafting import GroupPace, draft_length
-from sluicegate.engine.guesser import Guesser, Speculation
-from sluicegate.engine.sampler import Drawn, MaskRows, Sampler
-from sluicegate.engine.scheduler import Scheduler
-from sluicegate.engine.sequence import State
+from sluicegate.engine.batching.scheduler import Scheduler
+from sluicegate.engine.memory.blocks import BlockPool
+from sluicegate.engine.sampling.sampler import Drawn, MaskRows, Sampler
+from sluicegate.engine.sequences.sequence import State
+from sluicegate.engine.speculation.draft_model import ModelDrafter
+from sluicegate.engine.speculation.prompt_lookup import GroupPace, draft_length
+from sluicegate.engine.speculation.proposer import Guesser, Speculation
 from sluicegate.plugins import ModelLoadError
 from tests.engine.conftest import MakeModel
 from tests.engine.driving import ScriptedGrammar, a_job, prompts, run, serving

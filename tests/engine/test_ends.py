@@ -7,8 +7,8 @@ import random
 import pytest
 
 from sluicegate.engine import LoadedModel
-from sluicegate.engine.repetition import circles_for
-from sluicegate.engine.stopping import StopWatch
+from sluicegate.engine.sequences.repetition import circles_for
+from sluicegate.engine.text.stopping import StopWatch
 from sluicegate.plugins import RepetitionDetection, RequestError, Sampling
 from tests.engine.conftest import MakeModel
 from tests.engine.driving import ScriptedGrammar, a_job, run, serving

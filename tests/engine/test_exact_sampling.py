@@ -19,8 +19,8 @@ import torch
 
 from benchmarks.shapes import numbered_words
 from sluicegate.engine import LoadedModel, load_model
-from sluicegate.engine.drafting import GroupPace
-from sluicegate.engine.heads import DraftHeads
+from sluicegate.engine.checkpoints.draft_heads import DraftHeads
+from sluicegate.engine.speculation.prompt_lookup import GroupPace
 from tests.engine.driving import ScriptedGrammar, a_job, reference_model, run, serving
 from tests.engine.tiny_models import save_tiny
 

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from sluicegate.engine import Engine, EngineSettings, LoadedModel
-from sluicegate.engine.core import EngineCore
-from sluicegate.engine.scheduler import Batch
+from sluicegate.engine.batching.scheduler import Batch
+from sluicegate.engine.loop.core import EngineCore
 from sluicegate.plugins import (
     ContextLengthExceeded,
     GenerationFailed,

@@ -13,7 +13,7 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 from sluicegate.engine import load_model
-from sluicegate.engine.kv import LayerShape
+from sluicegate.engine.memory.kv import LayerShape
 from sluicegate.plugins import ModelLoadError
 from tests.engine.conftest import MakeModel
 from tests.engine.driving import a_job, run, serving
@@ -162,7 +162,7 @@ def test_position_biases_outside_the_interface_are_refused(tmp_path: Path) -> No
 def test_alibi_slopes_are_those_of_transformers(heads: int) -> None:
     from transformers.models.bloom.modeling_bloom import build_alibi_tensor
 
-    from sluicegate.engine.alibi import _slopes
+    from sluicegate.engine.model.bloom import _slopes
 
     expected = build_alibi_tensor(torch.ones(1, 2), heads, torch.float32).view(heads, 2)[:, 1]
     assert torch.allclose(_slopes(heads), expected)

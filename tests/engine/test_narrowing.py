@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from transformers import TypicalLogitsWarper
 
 from sluicegate.engine import LoadedModel
-from sluicegate.engine.narrowing import keep_typical
-from sluicegate.engine.sampler import MaskRows, Sampler
+from sluicegate.engine.sampling.logit_filters import keep_typical
+from sluicegate.engine.sampling.sampler import MaskRows, Sampler
 from sluicegate.plugins import GenerationFailed, RequestError
 from tests.engine.conftest import MakeModel
 from tests.engine.driving import ScriptedGrammar, a_job, run, serving

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sluicegate.engine import Engine, EngineSettings
-from sluicegate.engine.pacing import Pacer
-from sluicegate.engine.scheduler import Batch, Row
+from sluicegate.engine.batching.prefill_chunking import Pacer
+from sluicegate.engine.batching.scheduler import Batch, Row
 from sluicegate.plugins import ConfigurationError
 from tests.engine.conftest import MakeModel
 from tests.engine.driving import a_job, prompts, run, serving

@@ -11,9 +11,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from sluicegate.engine import load_model
+from sluicegate.engine.batching.runner import Runner
 from sluicegate.engine.cpu.packing import unpack
 from sluicegate.engine.cpu.small_layers import SmallLinear
-from sluicegate.engine.runner import Runner
 from sluicegate.plugins import ModelLoadError
 from tests.engine.driving import a_job, greedy_by_transformers, logprobs_by_transformers, prompts, run, serving
 from tests.engine.lora import write_adapter

@@ -11,7 +11,7 @@ from jinja2.exceptions import TemplateError
 from pydantic import BaseModel, Field
 from transformers import AutoTokenizer
 
-from sluicegate.engine.prompt import MAX_SKETCH_CHARS, render_chat, schema_sketch
+from sluicegate.engine.text.prompt import MAX_SKETCH_CHARS, render_chat, schema_sketch
 
 BUNDLED = Path(__file__).resolve().parents[2] / "engine" / "bundled"
 

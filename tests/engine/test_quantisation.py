@@ -11,11 +11,11 @@ import pytest
 import torch
 
 from sluicegate.engine import Engine, EngineSettings, load_model
+from sluicegate.engine.batching.runner import Runner
+from sluicegate.engine.cpu.kernels.rows import FP8, shrink, shrink_to_e4m3, widen
 from sluicegate.engine.cpu.packing import EIGHT, FOUR, Packed, pack, unpack
-from sluicegate.engine.cpu.rows import FP8, shrink, shrink_to_e4m3, widen
 from sluicegate.engine.cpu.small_layers import SmallEmbedding, SmallLinear
-from sluicegate.engine.kv import E4M3, KVPool, LayerShape
-from sluicegate.engine.runner import Runner
+from sluicegate.engine.memory.kv import E4M3, KVPool, LayerShape
 from sluicegate.engine.settings import KVKind
 from sluicegate.plugins import ConfigurationError, ModelLoadError
 from tests.engine.driving import a_job, prompts, run, serving

@@ -10,13 +10,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sluicegate.engine.draw_kernels import HostDraws
-from sluicegate.engine.draws import TorchDraws
-from sluicegate.engine.masks import apply_bitmask, forbid, words_for
-from sluicegate.engine.noise import seed_of_choice, uniform
-from sluicegate.engine.params import draw_rule
-from sluicegate.engine.sampler import Drawn, MaskRows, Sampler
-from sluicegate.engine.sequence import DrawRow
+from sluicegate.engine.sampling.bitmasks import apply_bitmask, forbid, words_for
+from sluicegate.engine.sampling.cpu_draws import HostDraws
+from sluicegate.engine.sampling.params import draw_rule
+from sluicegate.engine.sampling.rng import seed_of_choice, uniform
+from sluicegate.engine.sampling.sampler import Drawn, MaskRows, Sampler
+from sluicegate.engine.sampling.torch_draws import TorchDraws
+from sluicegate.engine.sequences.sequence import DrawRow
 from sluicegate.plugins import GenerationFailed, RequestError, Sampling
 from tests.engine.driving import ScriptedGrammar
 from tests.engine.rows import a_row

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sluicegate.engine.blocks import BlockPool
-from sluicegate.engine.scheduler import Batch, Scheduler
-from sluicegate.engine.sequence import Sequence, State
+from sluicegate.engine.batching.scheduler import Batch, Scheduler
+from sluicegate.engine.memory.blocks import BlockPool
+from sluicegate.engine.sequences.sequence import Sequence, State
 from tests.engine.rows import a_sequence
 
 BLOCK, BLOCKS = 4, 12

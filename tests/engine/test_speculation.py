@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sluicegate.engine.drafting import Pace, PromptLookup, draft
+from sluicegate.engine.speculation.prompt_lookup import Pace, PromptLookup, draft
 from tests.engine.conftest import MakeModel
 from tests.engine.driving import ScriptedGrammar, a_job, greedy_by_transformers, prompts, run, serving
 from tests.engine.tiny_models import EOS, FAMILIES, OTHERS
@@ -57,7 +57,7 @@ async def test_right_wrong_and_mixed_guesses_give_the_same_answer(
         plain = await run(engine, *jobs)
         steps = engine.stats()["steps_total"]
     known = {job.prompt.token_ids: result.tokens[0] + [EOS] for job, result in zip(jobs, plain, strict=True)}
-    monkeypatch.setattr("sluicegate.engine.requests.PromptLookup", lambda: Scripted(known, lies))
+    monkeypatch.setattr("sluicegate.engine.loop.requests.PromptLookup", lambda: Scripted(known, lies))
     async with serving(model, draft_tokens=5, drafts_per_step=64) as engine:
         guessed = await run(engine, *jobs)
         stats = engine.stats()
@@ -84,7 +84,7 @@ async def test_every_architecture_confirms_guesses(
     expected = [greedy_by_transformers(tiny_folder(family), prompt, TOKENS) for prompt in asked]
     known = {tuple(prompt): [*answer, EOS] for prompt, answer in zip(asked, expected, strict=True)}
     jobs = [a_job(model, prompt, max_tokens=TOKENS) for prompt in asked]
-    monkeypatch.setattr("sluicegate.engine.requests.PromptLookup", lambda: Scripted(known, lies=0.3))
+    monkeypatch.setattr("sluicegate.engine.loop.requests.PromptLookup", lambda: Scripted(known, lies=0.3))
     async with serving(model, draft_tokens=5, drafts_per_step=64, max_batch_tokens=20) as engine:
         found = [result.tokens[0] for result in await run(engine, *jobs)]
         stats = engine.stats()
@@ -108,7 +108,7 @@ async def test_guesses_under_a_grammar(
         plain = [(await run(engine, job))[0] for job in jobs]
     for job, expected in zip(jobs, plain, strict=True):
         known = {job.prompt.token_ids: expected.tokens[0]}
-        monkeypatch.setattr("sluicegate.engine.requests.PromptLookup", lambda known=known: Scripted(known, lies))
+        monkeypatch.setattr("sluicegate.engine.loop.requests.PromptLookup", lambda known=known: Scripted(known, lies))
         async with serving(model, draft_tokens=4) as engine:
             guessed = (await run(engine, job))[0]
             accepted = engine.stats()["tokens_accepted_total"]

@@ -12,9 +12,9 @@ import pytest
 import torch
 
 from sluicegate.engine import Engine, LoadedModel
-from sluicegate.engine.blocks import BlockPool
-from sluicegate.engine.kv import KVPool, LayerShape
-from sluicegate.engine.spill import Spill
+from sluicegate.engine.memory.blocks import BlockPool
+from sluicegate.engine.memory.kv import KVPool, LayerShape
+from sluicegate.engine.memory.offload import Spill
 from sluicegate.plugins import ConfigurationError
 from tests.engine.conftest import MakeModel
 from tests.engine.driving import Result, a_job, prompts, run, serving
@@ -122,7 +122,7 @@ async def test_a_full_disk_costs_nothing_but_the_hits(
 
     model = tiny("llama")
     async with spilling(model, spill_path=str(tmp_path)) as engine:
-        monkeypatch.setattr("sluicegate.engine.spill.os.pwrite", refuse)
+        monkeypatch.setattr("sluicegate.engine.memory.offload.os.pwrite", refuse)
         first = await one_by_one(engine, model)
         spill_of(engine)._writer.submit(lambda: None).result()
         second = await one_by_one(engine, model)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sluicegate.engine.stopping import StopWatch
+from sluicegate.engine.text.stopping import StopWatch
 
 SMALL = st.text(alphabet="ab", max_size=12)
 STOPS = st.lists(st.text(alphabet="ab", min_size=1, max_size=4), max_size=3)

@@ -19,13 +19,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sluicegate.engine import EngineSettings, LiveGeneration, LoadedModel
-from sluicegate.engine.beside import Adapter, load_beside
 from sluicegate.engine.construction import make_core
-from sluicegate.engine.core import EngineCore
-from sluicegate.engine.delivery import Outbox
-from sluicegate.engine.params import draw_rule
-from sluicegate.engine.requests import Submission
-from sluicegate.engine.spill import Spill
+from sluicegate.engine.loop.core import EngineCore
+from sluicegate.engine.loop.requests import Submission
+from sluicegate.engine.memory.offload import Spill
+from sluicegate.engine.model.lora_batch import Adapter, load_beside
+from sluicegate.engine.sampling.params import draw_rule
+from sluicegate.engine.sequences.delivery import Outbox
 from sluicegate.plugins import DeadlineExceeded, Job
 from tests.engine.conftest import MakeModel
 from tests.engine.driving import Result, ScriptedGrammar, a_job, collect

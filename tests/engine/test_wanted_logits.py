@@ -11,10 +11,10 @@ import pytest
 import torch
 
 from sluicegate.engine import load_model
-from sluicegate.engine.attention import Stretch
+from sluicegate.engine.attention.paged import Stretch
+from sluicegate.engine.batching.runner import Runner
 from sluicegate.engine.cpu import Decoder, WantedLogits
-from sluicegate.engine.masks import words_for
-from sluicegate.engine.runner import Runner
+from sluicegate.engine.sampling.bitmasks import words_for
 from tests.engine.conftest import MakeModel
 from tests.engine.driving import ScriptedGrammar, a_job, prompts, run, serving
 from tests.engine.tiny_models import save_tiny

@@ -23,7 +23,7 @@ import jsonschema_rs
 import lark as lark_library
 import numpy as np
 
-from sluicegate.gateway.validation import Validator
+from sluicegate.gateway.answer.validation import Validator
 from sluicegate.grammar import (
     CompiledGrammar,
     GrammarError,

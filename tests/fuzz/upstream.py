@@ -29,13 +29,13 @@ from typing import Any, cast
 import httpx
 import jsonschema_rs
 
-from sluicegate.gateway.accounts.estimates import most_read
+from sluicegate.gateway.accounts.limits.estimates import most_read
+from sluicegate.gateway.answer.validation import Validator
 from sluicegate.gateway.testing import TestApp
 from sluicegate.gateway.upstream.bounds import CHARS_A_TOKEN, SPARE_CHARS
-from sluicegate.gateway.upstream.calls import Offered
-from sluicegate.gateway.upstream.client import Client
 from sluicegate.gateway.upstream.generation import Asked, UpstreamGeneration
-from sluicegate.gateway.validation import Validator
+from sluicegate.gateway.upstream.reading.tool_calls import Offered
+from sluicegate.gateway.upstream.transport.client import Client
 from sluicegate.grammar import CompiledGrammar, GrammarOptions, compile_json_schema
 from sluicegate.plugins import (
     Constraint,

@@ -18,7 +18,7 @@ from openai import OpenAI
 
 from benchmarks.random_model import save_random_model
 from sluicegate.gateway import House, create_app, load
-from sluicegate.gateway.protocol import guarded_protocol
+from sluicegate.gateway.http.protocol import guarded_protocol
 from tests.waiting import until
 
 

@@ -7,9 +7,9 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluicegate.gateway.content_stops import ContentStops
-from sluicegate.gateway.regions import Regions
-from sluicegate.gateway.shape import Shape
+from sluicegate.gateway.answer.content_stops import ContentStops
+from sluicegate.gateway.answer.regions import Regions
+from sluicegate.gateway.answer.shape import Shape
 from sluicegate.plugins import Piece, Sampling, TokenLogprob
 
 TEXT = (

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-import sluicegate.gateway.corked
-from sluicegate.gateway.corked import MOST, PATIENCE_S, Corked
+import sluicegate.gateway.http.coalescing
+from sluicegate.gateway.http.coalescing import MOST, PATIENCE_S, Corked
 
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """However slow this machine is, a turn of the test is short."""
-    monkeypatch.setattr(sluicegate.gateway.corked, "PATIENCE_S", 60.0)
+    monkeypatch.setattr(sluicegate.gateway.http.coalescing, "PATIENCE_S", 60.0)
 
 
 class Wire:

@@ -14,8 +14,8 @@ import pytest
 from sluicegate.engine.settings import EngineSettings
 from sluicegate.gateway import settings
 from sluicegate.gateway.config import load
-from sluicegate.gateway.house import House, built_ins
 from sluicegate.gateway.prompts.templates import Templates
+from sluicegate.gateway.runtime import House, built_ins
 from sluicegate.gateway.telemetry.metrics import Metrics
 from sluicegate.gateway.upstream.settings import UpstreamModelSettings
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from sluicegate.gateway.telemetry.export import BATCH, Exporter, exporter_of
-from sluicegate.gateway.telemetry.sending import Refused, Sender, Target
+from sluicegate.gateway.telemetry.otlp.export import BATCH, Exporter, exporter_of
+from sluicegate.gateway.telemetry.otlp.sending import Refused, Sender, Target
 from sluicegate.plugins import ConfigurationError
 from tests.gateway.test_otlp import a_finished
 from tests.waiting import until

@@ -12,19 +12,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluicegate.gateway.api.bodies import read_json
-from sluicegate.gateway.api.chat_request import ChatRequest, parse_chat
-from sluicegate.gateway.api.completions_request import CompletionRequest, parse_completions
-from sluicegate.gateway.api.depth import MAX_DEPTH
-from sluicegate.gateway.api.embeddings import EmbeddingRequest
-from sluicegate.gateway.api.heeding import Heeding, Wire, paths_of
-from sluicegate.gateway.api.messages_request import MessagesRequest, parse_messages
-from sluicegate.gateway.api.moderations import ModerationRequest
-from sluicegate.gateway.api.nearest import Nearest
-from sluicegate.gateway.api.responses_request import ResponsesRequest, parse_response
+from sluicegate.gateway.api.body.depth import MAX_DEPTH
+from sluicegate.gateway.api.body.nearest import Nearest
+from sluicegate.gateway.api.body.parsing import read_json
+from sluicegate.gateway.api.body.unknown_fields import Heeding, Wire, paths_of
+from sluicegate.gateway.api.dialects.chat_request import ChatRequest, parse_chat
+from sluicegate.gateway.api.dialects.completions_request import CompletionRequest, parse_completions
+from sluicegate.gateway.api.dialects.messages_request import MessagesRequest, parse_messages
+from sluicegate.gateway.api.dialects.responses_request import ResponsesRequest, parse_response
+from sluicegate.gateway.api.endpoints.embeddings import EmbeddingRequest
+from sluicegate.gateway.api.endpoints.moderations import ModerationRequest
 from sluicegate.gateway.fields import DIALECTS, DRAWING, FORWARDED, TABLE, Dialect, asks, rows_of
 from sluicegate.gateway.fields.page import page
-from sluicegate.gateway.upstream.body import body_of
+from sluicegate.gateway.upstream.request_body import body_of
 from sluicegate.gateway.upstream.settings import UpstreamModelSettings
 from sluicegate.plugins import Message, RepetitionDetection, Request, RequestError, Sampling
 

@@ -14,8 +14,8 @@ from openai.types import completion_create_params as of_completions
 from openai.types.chat import completion_create_params as of_chat
 from openai.types.responses import response_create_params as of_responses
 
-from sluicegate.gateway.api import chat_request, completions_request, messages_request, responses_request
-from sluicegate.gateway.api.fields import Extension
+from sluicegate.gateway.api.body.shared_fields import Extension
+from sluicegate.gateway.api.dialects import chat_request, completions_request, messages_request, responses_request
 from sluicegate.gateway.fields import Dialect, rows_of
 from sluicegate.gateway.testing import TestApp
 from sluicegate.plugins import Outcome

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from sluicegate.gateway.leaving import EXTENSION, ClientLeft, Leaving, unless_left
+from sluicegate.gateway.http.disconnects import EXTENSION, ClientLeft, Leaving, unless_left
 from sluicegate.gateway.testing import TestApp
 from sluicegate.plugins import Overloaded
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from sluicegate.gateway.lengths import COMPOSED, SHORT, Lengths, count_tokens, encode, longest_token
+from sluicegate.gateway.prompts.lengths import COMPOSED, SHORT, Lengths, count_tokens, encode, longest_token
 from sluicegate.plugins import ContextLengthExceeded, Message
 
 BUNDLED: Any = AutoTokenizer.from_pretrained(Path(__file__).parents[2] / "engine" / "bundled")

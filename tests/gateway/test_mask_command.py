@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sluicegate.gateway.cli import main
+from sluicegate.gateway.commands.cli import main
 
 SCHEMA = '{"type":"array","uniqueItems":true,"items":{"enum":["a","b"]}}'
 

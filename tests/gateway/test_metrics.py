@@ -12,12 +12,12 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from sluicegate.gateway.telemetry import Metrics, semconv
+from sluicegate.gateway.telemetry.collectors import ALIASES, Buckets
 from sluicegate.gateway.telemetry.gpu import Gpus
 from sluicegate.gateway.telemetry.labels import OTHER, Labels
 from sluicegate.gateway.telemetry.metrics import Objectives
+from sluicegate.gateway.telemetry.otlp.sending import Sender, Target
 from sluicegate.gateway.telemetry.push import Pusher, as_request
-from sluicegate.gateway.telemetry.sending import Sender, Target
-from sluicegate.gateway.telemetry.watched import ALIASES, Buckets
 from sluicegate.plugins import Answer, Caller, Decision, Outcome, Request, Timeline, Usage
 from tests.gateway.conftest import RunningGateway, running
 from tests.gateway.test_export import a_collector, status

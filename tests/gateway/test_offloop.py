@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from sluicegate.gateway.offloop import SWITCH_S, Work
 from sluicegate.gateway.settings import WorkSettings
+from sluicegate.gateway.workers import SWITCH_S, Work
 from sluicegate.plugins import Overloaded, RateLimited
 
 BIG = 1_000_000

@@ -11,8 +11,8 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from sluicegate.gateway.api.examples import CHAT, COMPLETION, EMBEDDING, MESSAGE, RESPONSE
-from sluicegate.gateway.api.openapi import OPERATIONS
+from sluicegate.gateway.api.openapi.document import OPERATIONS
+from sluicegate.gateway.api.openapi.examples import CHAT, COMPLETION, EMBEDDING, MESSAGE, RESPONSE
 from tests.gateway.conftest import RunningGateway, running
 
 schemathesis = pytest.importorskip("schemathesis", reason="pip install schemathesis")

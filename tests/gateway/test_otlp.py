@@ -8,8 +8,8 @@ from typing import Any
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from sluicegate.gateway.telemetry import Asked, Content, Finished, Hold, TraceIds, semconv
-from sluicegate.gateway.telemetry.otlp import encode
-from sluicegate.gateway.telemetry.story import spans_of
+from sluicegate.gateway.telemetry.otlp.encoding import encode
+from sluicegate.gateway.telemetry.span_builder import spans_of
 from sluicegate.plugins import Caller, Decision, Sampling, Timeline, Usage
 
 LONG = "ü" * 9000

@@ -11,7 +11,7 @@ import pytest
 
 from sluicegate.gateway.config import load
 from sluicegate.gateway.console.views import summary
-from sluicegate.gateway.house import House
+from sluicegate.gateway.runtime import House
 from sluicegate.gateway.testing import TestApp
 from tests.gateway.conftest import RunningGateway
 from tests.waiting import until

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sluicegate.gateway.policy import Policies, read_policies
+from sluicegate.gateway.rails.policy import Policies, read_policies
 from sluicegate.gateway.testing import Reply, TestApp
 from sluicegate.plugins import Caller, ConfigurationError, Request, ScreenResult, Verdict
 from sluicegate.plugins.testing import make_request

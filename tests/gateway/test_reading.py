@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sluicegate.gateway.api import depth, reading
-from sluicegate.gateway.api.depth import more_marks
-from sluicegate.gateway.api.reading import check_values, count_values
+from sluicegate.gateway.api.body import depth
+from sluicegate.gateway.api.body import reader as reading
+from sluicegate.gateway.api.body.depth import more_marks
+from sluicegate.gateway.api.body.reader import check_values, count_values
 from sluicegate.plugins import RequestError, RequestTooLarge
 
 JSON: st.SearchStrategy[Any] = st.recursive(

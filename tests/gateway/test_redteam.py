@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from sluicegate.gateway.cli import main
-from sluicegate.gateway.redteam import Result, Row, rows_of, summary
+from sluicegate.gateway.commands.cli import main
+from sluicegate.gateway.commands.redteam import Result, Row, rows_of, summary
 from sluicegate.gateway.testing import TestApp
 
 ROWS = [

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluicegate.gateway.regions import Regions
-from sluicegate.gateway.shape import Shape, Thoughts
+from sluicegate.gateway.answer.regions import Regions
+from sluicegate.gateway.answer.shape import Shape, Thoughts
 from sluicegate.plugins import GenerationFailed, Piece
 
 CALL = '<tool_call>\n{"name": "%s", "arguments": %s}\n</tool_call>'

@@ -186,7 +186,7 @@ def test_sighup_reloads_a_running_server(tmp_path: Path) -> None:
     config = tmp_path / "gateway.toml"
     table = '[pipeline]\nscreen = ["blocklist"]\n[stages.screen.blocklist]\naction = "block"\nphrases = ["{}"]\n'
     config.write_text(table.format("first phrase"))
-    command = [sys.executable, "-m", "sluicegate.gateway.cli", "serve", "--config", str(config), "--port", "0"]
+    command = [sys.executable, "-m", "sluicegate.gateway.commands.cli", "serve", "--config", str(config), "--port", "0"]
     said = tmp_path / "said"
     with said.open("w") as stderr:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True, env=dict(os.environ))

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from sluicegate.gateway.cli import main
+from sluicegate.gateway.commands.cli import main
 from sluicegate.gateway.testing import TestApp
 
 ONE, OTHER = "How do I return a faulty kettle?", "how can I return a faulty kettle"

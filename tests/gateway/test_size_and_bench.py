@@ -10,10 +10,10 @@ import pytest
 
 from sluicegate import engine
 from sluicegate.engine import load_model
-from sluicegate.gateway.bench import Load, measure, plot
-from sluicegate.gateway.bench.load import spread
-from sluicegate.gateway.cli import main
-from sluicegate.gateway.sizing import DEVICES, fit, need, read_shape, shape_of
+from sluicegate.gateway.commands.bench import Load, measure, plot
+from sluicegate.gateway.commands.bench.load import spread
+from sluicegate.gateway.commands.cli import main
+from sluicegate.gateway.commands.sizing import DEVICES, fit, need, read_shape, shape_of
 from sluicegate.plugins import ConfigurationError
 from tests.engine.tiny_models import save_tiny
 from tests.gateway.conftest import RunningGateway

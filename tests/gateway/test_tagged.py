@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from sluicegate.gateway.api.chat_request import parse_chat
+from sluicegate.gateway.answer.validation import Validator
+from sluicegate.gateway.api.dialects.chat_request import parse_chat
 from sluicegate.gateway.testing import TestApp
-from sluicegate.gateway.validation import Validator
 from sluicegate.grammar import GrammarError, GrammarOptions, TokenRejected, compile_structural_tags
 from sluicegate.plugins import Answer, Constraint, InvalidGrammar, Request
 from sluicegate.plugins.testing import make_request

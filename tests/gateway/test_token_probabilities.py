@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from sluicegate.gateway.token_probabilities import TokenProbabilities
+from sluicegate.gateway.rails.token_probabilities import TokenProbabilities
 from sluicegate.plugins import TokenLogprob
 from sluicegate.safety import Redaction
 

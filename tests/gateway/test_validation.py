@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sluicegate.gateway.validation import Validator
+from sluicegate.gateway.answer.validation import Validator
 from sluicegate.grammar import meta_schemas
 from sluicegate.plugins import Answer, Constraint, InvalidGrammar
 from sluicegate.plugins.testing import make_request

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sluicegate.gateway.api.chat_request import parse_chat
+from sluicegate.gateway.api.dialects.chat_request import parse_chat
 from sluicegate.plugins import Constraint, Message, RequestError
 
 MINIMAL: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}

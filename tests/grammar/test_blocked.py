@@ -28,11 +28,11 @@ from sluicegate.grammar import (
     compile_text,
 )
 from sluicegate.grammar.automata import CharDfa
-from sluicegate.grammar.automata.budget import DEFAULT_BUDGET
 from sluicegate.grammar.blocked import Blocklist, screen
-from sluicegate.grammar.blocked.fold import OTHER, SPACE, WORD, _of_any, fold_runs, folded, kind_of, symbols_of
-from sluicegate.grammar.blocked.product import _product
-from sluicegate.grammar.blocked.sets import unblocked
+from sluicegate.grammar.blocked.language.fold import OTHER, SPACE, WORD, _of_any, fold_runs, folded, kind_of, symbols_of
+from sluicegate.grammar.blocked.language.product import _product
+from sluicegate.grammar.budget.meter import DEFAULT_BUDGET
+from sluicegate.grammar.json.blocked_strings import unblocked
 from sluicegate.grammar.schema import strings
 from sluicegate.grammar.schema.strings import Strings
 from tests.grammar.grammar_checks import accepts, allowed, byte_vocabulary, check_masks, walk

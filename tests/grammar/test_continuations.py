@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sluicegate.grammar.continuations import Continuation, Many
-from sluicegate.grammar.tape import Tape
-from sluicegate.grammar.threads import AT_END, Choice, End, Run, Thread
+from sluicegate.grammar.reading.continuations import Continuation, Many
+from sluicegate.grammar.reading.readings import AT_END, Choice, End, Run, Thread
+from sluicegate.grammar.reading.text import Tape
 
 
 class Refusing:

@@ -7,14 +7,14 @@ import random
 import numpy as np
 import pytest
 
-from sluicegate.grammar import counted
 from sluicegate.grammar.automata import CharDfa, json_string_body
 from sluicegate.grammar.automata.lengths import Lengths
-from sluicegate.grammar.classify import RootClass, at_root
-from sluicegate.grammar.counted import Counted
-from sluicegate.grammar.leaves import every_string, string_automaton
-from sluicegate.grammar.lexemes import DfaLexeme
-from sluicegate.grammar.vocabulary import Vocabulary
+from sluicegate.grammar.lexemes import counted
+from sluicegate.grammar.lexemes.base import DfaLexeme
+from sluicegate.grammar.lexemes.counted import Counted
+from sluicegate.grammar.lexemes.scalars import every_string, string_automaton
+from sluicegate.grammar.vocabulary.classify import RootClass, at_root
+from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 from tests.grammar.grammar_checks import byte_vocabulary
 
 PATTERNS = [

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sluicegate.grammar import Vocabulary, compile_json_schema, prepared
-from sluicegate.grammar.disk import ENV, Folder, default_folder
+from sluicegate.grammar import Vocabulary, compile_json_schema
 from sluicegate.grammar.stage import build
+from sluicegate.grammar.vocabulary import snapshot as prepared
+from sluicegate.grammar.vocabulary.array_store import ENV, Folder, default_folder
 from sluicegate.plugins.contract import Constraint
 from tests.grammar.grammar_checks import allowed, byte_vocabulary
 from tests.grammar.test_stage import model  # noqa: F401  # a fixture
@@ -71,7 +72,9 @@ def test_a_restored_vocabulary_gives_the_same_masks_and_classifies_nothing_again
         assert np.array_equal(getattr(again.trie, part), getattr(anew.trie, part))
     assert again.remainder_words == anew.remainder_words
     assert len(again.classes) > 10
-    monkeypatch.setattr("sluicegate.grammar.classify._of_automaton", lambda *_: pytest.fail("classified again"))
+    monkeypatch.setattr(
+        "sluicegate.grammar.vocabulary.classify._of_automaton", lambda *_: pytest.fail("classified again")
+    )
     assert masks(again) == expected
 
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluicegate import engine
-from sluicegate.engine.prompt import render_chat
+from sluicegate.engine.text.prompt import render_chat
 from sluicegate.grammar import CompiledGrammar, GrammarOptions, Vocabulary, compile_choices, compile_json_schema
 from tests.grammar.grammar_checks import allowed
 from tests.grammar.test_vocabulary import bpe

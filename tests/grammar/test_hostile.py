@@ -18,7 +18,7 @@ from sluicegate.grammar import (
     compile_regex,
     compile_structural_tags,
 )
-from sluicegate.grammar.automata.budget import within
+from sluicegate.grammar.budget.meter import within
 from tests.grammar.grammar_checks import accepts, allowed, byte_vocabulary, check_schema
 
 SLOW = {"enum 100,000 numbers", "anyOf 10,000", "lark 100 kB", "pattern 200 kB", "pattern many lookaheads"}

@@ -19,8 +19,8 @@ from sluicegate.grammar import (
 from sluicegate.grammar.schema.checks import Checks
 from sluicegate.grammar.schema.containers import Term
 from sluicegate.grammar.schema.document import Document
-from sluicegate.grammar.schema.domain import NOTHING, Domain
-from sluicegate.grammar.schema.meaning import Meaning
+from sluicegate.grammar.schema.semantics import Meaning
+from sluicegate.grammar.schema.value_set import NOTHING, Domain
 from tests.grammar.grammar_checks import accepts, allowed, byte_vocabulary, check_schema, walk
 
 

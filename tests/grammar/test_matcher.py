@@ -205,7 +205,7 @@ def test_choices_are_taken_whole() -> None:
 
 
 def test_what_is_remembered_is_bounded_and_old_matchers_live_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sluicegate.grammar.config._KEPT", 20)
+    monkeypatch.setattr("sluicegate.grammar.matching.state._KEPT", 20)
     vocabulary = byte_vocabulary()
     compiled = compile_json_schema({"type": "array"}, vocabulary)
     first = compiled.matcher()

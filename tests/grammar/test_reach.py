@@ -8,15 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sluicegate.grammar import CompiledGrammar, GrammarOptions, Vocabulary, compile_json_schema, kernels
+from sluicegate.grammar import CompiledGrammar, GrammarOptions, Vocabulary, compile_json_schema
 from sluicegate.grammar.automata import CharDfa, utf8
-from sluicegate.grammar.leaves import string_automaton, string_lexemes
-from sluicegate.grammar.lexemes import QUOTE, DfaLexeme
-from sluicegate.grammar.places import Places, numbers
-from sluicegate.grammar.reach import Reach, _read, _read_automaton, _read_by, by_walk
-from sluicegate.grammar.remembered import Remembered
+from sluicegate.grammar.lexemes.base import QUOTE, DfaLexeme
+from sluicegate.grammar.lexemes.scalars import string_automaton, string_lexemes
+from sluicegate.grammar.reading.lookahead import Reach, _read, _read_automaton, _read_by, by_walk
+from sluicegate.grammar.reading.readings import InLexeme
 from sluicegate.grammar.schema.strings import Strings
-from sluicegate.grammar.threads import InLexeme
+from sluicegate.grammar.vocabulary import kernels
+from sluicegate.grammar.vocabulary.lru import Remembered
+from sluicegate.grammar.vocabulary.punctuation import Places, numbers
 from tests.grammar.grammar_checks import byte_vocabulary
 
 SCHEMAS: list[Any] = [

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from sluicegate.grammar import GrammarLimit
+from sluicegate.grammar.compile_pool import WAITING, Piece, Turns
 from sluicegate.grammar.stage import build
-from sluicegate.grammar.turns import WAITING, Piece, Turns
 from sluicegate.plugins.contract import Constraint, FairConstrainer
 from sluicegate.plugins.errors import RateLimited
 from tests.grammar.test_stage import model as model

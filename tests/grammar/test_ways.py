@@ -8,9 +8,9 @@ import lark
 import pytest
 
 from sluicegate.grammar import GrammarLimit, GrammarLimits, GrammarOptions, compile_lark
-from sluicegate.grammar.automata.budget import Allowance, allowed
-from sluicegate.grammar.automata.foreign import interrupted
-from sluicegate.grammar.lark.ways import _ways
+from sluicegate.grammar.budget.interrupt import interrupted
+from sluicegate.grammar.budget.meter import Allowance, allowed
+from sluicegate.grammar.lark.alternatives import _ways
 from tests.fuzz import costly, made
 from tests.grammar.grammar_checks import accepts, byte_vocabulary
 

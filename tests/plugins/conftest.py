@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMAND = "#!{python}\nimport sys\nfrom sluicegate.gateway.cli import main\nsys.exit(main())\n"
+COMMAND = "#!{python}\nimport sys\nfrom sluicegate.gateway.commands.cli import main\nsys.exit(main())\n"
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
     (packages / "seen.pth").write_text("\n".join(seen), "utf-8")
     for name, text in {
         "sluicegate": COMMAND,
-        "pip": COMMAND.replace("sluicegate.gateway.cli", "pip._internal.cli.main"),
+        "pip": COMMAND.replace("sluicegate.gateway.commands.cli", "pip._internal.cli.main"),
     }.items():
         script = found.python.parent / name
         script.write_text(text.format(python=found.python), "utf-8")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sluicegate.gateway.cli import main
+from sluicegate.gateway.commands.cli import main
 from tests.plugins.test_broken import installed
 
 __all__ = ["installed"]

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from sluicegate.plugins.compiled import forget_stale
+from sluicegate.plugins.numba_cache import forget_stale
 
 CALLEE = "from numba import njit\n\n@njit(cache=True)\ndef inner(x):\n    return x + {}\n"
 CALLER = (
     "from numba import njit\nfrom loops.inner import inner\n\n@njit(cache=True)\ndef outer(x):\n    return inner(x)\n"
 )
 RUN = (
-    "from pathlib import Path; import sys; from sluicegate.plugins.compiled import forget_stale\n"
+    "from pathlib import Path; import sys; from sluicegate.plugins.numba_cache import forget_stale\n"
     "gone = forget_stale(Path(sys.argv[1])) if sys.argv[2] == 'look' else 0\n"
     "from loops.outer import outer; print(outer(1), gone)"
 )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from sluicegate.plugins import Decision, Piece, Request
-from sluicegate.plugins.facts import quick
+from sluicegate.plugins.frozen import quick
 
 
 @dataclass(frozen=True, slots=True)

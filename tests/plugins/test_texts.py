@@ -10,7 +10,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
 
-from sluicegate.gateway.upstream.body import body_of
+from sluicegate.gateway.upstream.request_body import body_of
 from sluicegate.gateway.upstream.settings import UpstreamModelSettings
 from sluicegate.plugins import (
     Constraint,

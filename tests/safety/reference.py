@@ -6,7 +6,7 @@ For texts whose characters fold to one symbol each.
 from __future__ import annotations
 
 from sluicegate.safety import Automaton
-from sluicegate.safety.automaton import _context, _may_follow, _may_precede
+from sluicegate.safety.matching.automaton import _context, _may_follow, _may_precede
 
 
 def find_all(automaton: Automaton, text: str) -> list[tuple[int, int]]:

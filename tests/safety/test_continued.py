@@ -25,8 +25,8 @@ from sluicegate.safety import (
     compile_secrets,
     find_all,
 )
-from sluicegate.safety.continued import LEAD, RESTARTS
-from sluicegate.safety.scanner import NEAR
+from sluicegate.safety.matching.scanner import NEAR
+from sluicegate.safety.window.continuation import LEAD, RESTARTS
 
 REQUEST = Request(id="r", model="m", messages=(Message("user", "hi"),))
 AUTOMATA = [compile_phrases(["halberd", "project nightjar"]), compile_pii(), compile_secrets()]

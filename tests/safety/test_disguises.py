@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from sluicegate.plugins import Message, Request
 from sluicegate.safety import MatchRail, MatchScreen, Policy, compile_phrases, find_all
-from sluicegate.safety.confusables import look_alike
-from sluicegate.safety.letters import BY_LETTER
-from sluicegate.safety.text import narrow, wide
+from sluicegate.safety.matching.confusable_letters import BY_LETTER
+from sluicegate.safety.matching.confusables import look_alike
+from sluicegate.safety.matching.symbols import narrow, wide
 from tests.safety.driving import CALLER, cuts, cuttings, run
 
 PHRASE = "operation glass harbour"

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicegate.plugins import Caller, Message, Request, ScreenResult, ToolCall, texts_of
-from sluicegate.safety.blocklist import compile_phrases
-from sluicegate.safety.escapes import Unescaped, find_spelled
-from sluicegate.safety.pii import compile_pii
-from sluicegate.safety.rails import MatchScreen, Policy
+from sluicegate.safety.matching.json_escapes import Unescaped, find_spelled
+from sluicegate.safety.rails.match_rails import MatchScreen, Policy
+from sluicegate.safety.rules.blocklist import compile_phrases
+from sluicegate.safety.rules.pii import compile_pii
 from sluicegate.safety.settings import ROLES
 
 PHRASES = compile_phrases(["halberd papers", "Überläufer"])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sluicegate.plugins import Caller, Channel, Request, Span, Verdict
 from sluicegate.safety import Conduct, Limits, MatchRail, Policy, compile_patterns, compile_phrases
-from sluicegate.safety.released import joined
+from sluicegate.safety.window.released import joined
 from tests.safety.driving import by_character, cuts, cuttings, run, window
 
 

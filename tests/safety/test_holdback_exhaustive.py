@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from benchmarks.holdback_proof import Broken, tried
-from sluicegate.gateway.moderation import Moderation
-from sluicegate.gateway.text_windows import Windows
+from sluicegate.gateway.rails.moderation import Moderation
+from sluicegate.gateway.rails.text_windows import Windows
 
 
 def test_what_leaves_is_what_the_whole_texts_allow_whatever_the_schedule_and_the_cut() -> None:

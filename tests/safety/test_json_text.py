@@ -24,7 +24,7 @@ from sluicegate.safety import (
     compile_pii,
     redactor_for,
 )
-from sluicegate.safety.json_text import replace_in_strings
+from sluicegate.safety.window.json_window import replace_in_strings
 from tests.safety.driving import CALLER, REQUEST, cuts, cuttings
 
 PII = MatchRail("pii", compile_pii(), Policy())

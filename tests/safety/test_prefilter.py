@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluicegate.safety import Automaton, compile_patterns, compile_pii, compile_secrets, find_all
-from sluicegate.safety.scanner import SHORT, scan_all
+from sluicegate.safety.matching.scanner import SHORT, scan_all
 
 AUTOMATA = {
     "pii": compile_pii(),

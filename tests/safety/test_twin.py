@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluicegate.safety import Automaton, compile_phrases, compile_pii, compile_secrets, find_all
-from sluicegate.safety.scanner import scan_all
+from sluicegate.safety.matching.scanner import scan_all
 from tests.safety import reference
 
 PII, SECRETS = compile_pii(), compile_secrets()

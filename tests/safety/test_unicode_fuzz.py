@@ -21,7 +21,7 @@ from sluicegate.safety import (
     compile_pii,
     compile_secrets,
 )
-from sluicegate.safety.released import joined
+from sluicegate.safety.window.released import joined
 from tests.safety.driving import CALLER, REQUEST, cut, cuts
 
 EXAMPLES = int(os.environ.get("HYPOTHESIS_MAX_EXAMPLES", "60"))

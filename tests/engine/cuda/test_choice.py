@@ -11,10 +11,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from sluicegate.engine.attention import Scoring, StepLayout, Stretch
+from sluicegate.engine.attention.paged import Scoring, StepLayout, Stretch
 from sluicegate.engine.cuda import choice as choice_module
 from sluicegate.engine.cuda.choice import choose_attention, trial
-from sluicegate.engine.kv import KVPool, LayerShape, attend
+from sluicegate.engine.memory.kv import KVPool, LayerShape, attend
 from sluicegate.plugins import ConfigurationError
 
 pytest.importorskip("triton", reason="pip install 'sluicegate[cuda]' brings triton")

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 pytest.importorskip("triton", reason="pip install 'sluicegate[cuda]' brings triton")
 
-from sluicegate.engine.cuda.draws import CudaDraws
-from sluicegate.engine.draws import TorchDraws
-from sluicegate.engine.sequence import DrawRow
+from sluicegate.engine.sampling.cuda_draws import CudaDraws
+from sluicegate.engine.sampling.torch_draws import TorchDraws
+from sluicegate.engine.sequences.sequence import DrawRow
 from tests.engine.rows import a_row
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -73,7 +73,7 @@ def test_the_kernel_draws_what_a_sort_would(
 
 
 def uniform_of(row: DrawRow) -> float:
-    from sluicegate.engine.noise import uniform
+    from sluicegate.engine.sampling.rng import uniform
 
     return uniform(row.seed, row.position)
 

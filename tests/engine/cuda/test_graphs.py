@@ -14,9 +14,9 @@ from torch import Tensor
 pytest.importorskip("triton", reason="pip install 'sluicegate[cuda]' brings triton")
 
 from sluicegate.engine import LoadedModel
-from sluicegate.engine.attention import Stretch
+from sluicegate.engine.attention.paged import Stretch
+from sluicegate.engine.batching.runner import Runner, StepInputs
 from sluicegate.engine.cuda.graphs import CudaCapture, buckets_up_to
-from sluicegate.engine.runner import Runner, StepInputs
 from tests.engine.conftest import MakeModel
 
 BLOCK = 4

@@ -14,7 +14,7 @@ from sluicegate.engine import EngineSettings, LoadedModel, load_model
 from sluicegate.engine import construction as construction_module
 from sluicegate.engine.construction import make_core
 from sluicegate.engine.cuda.memory import DeviceMemory, cache_bytes, fitting, refuse_too_small, usable_device
-from sluicegate.engine.delivery import Outbox
+from sluicegate.engine.sequences.delivery import Outbox
 from sluicegate.plugins import ModelLoadError, Overloaded
 from tests.engine.conftest import MakeModel
 from tests.engine.driving import a_job, collect, prompts, run, serving

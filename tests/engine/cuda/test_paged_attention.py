@@ -12,8 +12,8 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from sluicegate.engine.attention import Scoring, StepLayout, Stretch
-from sluicegate.engine.kv import KVPool, LayerShape
+from sluicegate.engine.attention.paged import Scoring, StepLayout, Stretch
+from sluicegate.engine.memory.kv import KVPool, LayerShape
 from sluicegate.engine.settings import KVKind
 
 pytest.importorskip("triton", reason="pip install 'sluicegate[cuda]' brings triton")

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from sluicegate.gateway.accounts.health import Health
-from sluicegate.gateway.accounts.journal import Journal
+from sluicegate.gateway.accounts.journal.journal import Journal
+from sluicegate.gateway.accounts.journal.segment import Segment
 from sluicegate.gateway.accounts.records import Usage, UsageKey
-from sluicegate.gateway.accounts.segment import Segment
 from sluicegate.plugins import BooksUnavailable, ConfigurationError
 
 KEY = UsageKey("2026-11-21", "a", "blue", "search", "m")
@@ -62,7 +62,7 @@ def test_a_segment_that_cannot_be_opened_leaves_the_last_in_use(
 ) -> None:
     journal.settled("before", KEY, ONE)
     with monkeypatch.context() as patched:
-        patched.setattr("sluicegate.gateway.accounts.segment.os.open", failing(number))
+        patched.setattr("sluicegate.gateway.accounts.journal.segment.os.open", failing(number))
         for _ in range(3):
             with pytest.raises(BooksUnavailable):
                 journal.finish()
@@ -110,7 +110,7 @@ def test_a_reservation_that_cannot_be_written_is_refused_and_leaves_nothing(
 ) -> None:
     health = journal._health
     with monkeypatch.context() as patched:
-        patched.setattr("sluicegate.gateway.accounts.segment._write", failing(number))
+        patched.setattr("sluicegate.gateway.accounts.journal.segment._write", failing(number))
         with pytest.raises(BooksUnavailable) as refused:
             journal.reserved("lost", KEY, ONE)
         assert refused.value.status == 503
@@ -135,10 +135,10 @@ def test_a_line_that_fits_only_in_part_is_taken_back(
 
     journal.reserved("first", KEY, ONE)
     with monkeypatch.context() as patched:
-        patched.setattr("sluicegate.gateway.accounts.segment._write", partial)
+        patched.setattr("sluicegate.gateway.accounts.journal.segment._write", partial)
         with pytest.raises(BooksUnavailable):
             journal.reserved("torn", KEY, ONE)
-        patched.setattr("sluicegate.gateway.accounts.segment.os.ftruncate", failing(errno.EIO))
+        patched.setattr("sluicegate.gateway.accounts.journal.segment.os.ftruncate", failing(errno.EIO))
         with pytest.raises(BooksUnavailable):
             journal.reserved("torn for good", KEY, ONE)
     journal.settled("first", KEY, ONE)
@@ -152,7 +152,7 @@ def test_a_settlement_that_cannot_be_written_is_written_with_the_next(
     interrupted = Usage(requests=1, interrupted=1)
     journal.reserved("r", KEY, interrupted)
     with monkeypatch.context() as patched:
-        patched.setattr("sluicegate.gateway.accounts.segment._write", failing(errno.ENOSPC))
+        patched.setattr("sluicegate.gateway.accounts.journal.segment._write", failing(errno.ENOSPC))
         journal.settled("r", KEY, ONE)
     journal.settled("s", KEY, ONE)
     journal.close()
@@ -164,7 +164,7 @@ def test_open_reservations_are_carried_whole_or_the_segment_is_not_begun(
 ) -> None:
     journal.reserved("running", KEY, Usage(requests=1, interrupted=1))
     with monkeypatch.context() as patched:
-        patched.setattr("sluicegate.gateway.accounts.segment._write", failing(errno.ENOSPC))
+        patched.setattr("sluicegate.gateway.accounts.journal.segment._write", failing(errno.ENOSPC))
         with pytest.raises(BooksUnavailable):
             journal.finish()
     assert [path.name for path in tmp_path.glob("*.log")] == ["000000000001.log"]
@@ -182,7 +182,7 @@ def test_a_disk_that_does_not_confirm_refuses_the_line(
     journal.take()
     journal.recover(0)
     with monkeypatch.context() as patched:
-        patched.setattr("sluicegate.gateway.accounts.segment.os.fdatasync", failing(sync_error))
+        patched.setattr("sluicegate.gateway.accounts.journal.segment.os.fdatasync", failing(sync_error))
         with pytest.raises(BooksUnavailable):
             journal.reserved("unsure", KEY, ONE)
     journal.close()
@@ -210,7 +210,7 @@ FULL = """
 import errno, resource, sys
 from pathlib import Path
 from sluicegate.gateway.accounts.health import Health
-from sluicegate.gateway.accounts.journal import Journal
+from sluicegate.gateway.accounts.journal.journal import Journal
 from sluicegate.gateway.accounts.records import Usage, UsageKey
 from sluicegate.plugins import BooksUnavailable
 key, one = UsageKey("2026-11-21", "a", "blue", "search", "m"), Usage(requests=1, cost_nanos=19)
@@ -319,7 +319,7 @@ def test_a_folder_that_cannot_be_written_is_a_typed_error(tmp_path: Path, monkey
         Journal(tmp_path / "file").take()
     journal = Journal(tmp_path / "folder")
     journal.take()
-    monkeypatch.setattr("sluicegate.gateway.accounts.segment.os.open", failing(errno.ENOSPC))
+    monkeypatch.setattr("sluicegate.gateway.accounts.journal.segment.os.open", failing(errno.ENOSPC))
     with pytest.raises(ConfigurationError, match="cannot be written"):
         journal.recover(0)
     journal.close()

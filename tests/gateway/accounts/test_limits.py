@@ -11,9 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
+from sluicegate.gateway.accounts.limits.totals import Totals
+from sluicegate.gateway.accounts.limits.windows import SlidingSum, Spend, period_end
 from sluicegate.gateway.accounts.records import UsageKey, day_of
-from sluicegate.gateway.accounts.totals import Totals
-from sluicegate.gateway.accounts.windows import SlidingSum, Spend, period_end
 from sluicegate.gateway.testing import TestApp
 from sluicegate.plugins import ConfigurationError, Outcome
 

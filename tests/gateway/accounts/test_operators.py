@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sluicegate.gateway.cli import main
+from sluicegate.gateway.commands.cli import main
 from sluicegate.gateway.testing import TestApp
 
 ADMIN = {"authorization": "Bearer operator-secret"}

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from sluicegate.cache.redis_client import Tls, connect
+from sluicegate.cache.stores.redis_client import Tls, connect
 from sluicegate.gateway.accounts import Accounts
 from sluicegate.gateway.accounts.changes import create, revoke
-from sluicegate.gateway.accounts.lease_script import LEASE, Question, Reply, read_reply
-from sluicegate.gateway.accounts.leases import SharedMeter
-from sluicegate.gateway.accounts.meter import Need
+from sluicegate.gateway.accounts.limits.lease_script import LEASE, Question, Reply, read_reply
+from sluicegate.gateway.accounts.limits.leases import SharedMeter
+from sluicegate.gateway.accounts.limits.meter import Need
 from sluicegate.gateway.accounts.records import KeyRecord
 from sluicegate.gateway.settings import AccountSettings, KeySettings, Limits, PriceSettings
 from sluicegate.plugins import (

@@ -16,11 +16,11 @@ import pytest
 
 from sluicegate.gateway.accounts import Accounts
 from sluicegate.gateway.accounts.changes import create, revoke, rotate
-from sluicegate.gateway.accounts.journal import Journal
-from sluicegate.gateway.accounts.reading import read_key
+from sluicegate.gateway.accounts.journal.journal import Journal
+from sluicegate.gateway.accounts.parsing import read_key
 from sluicegate.gateway.accounts.records import NANOS, Usage, UsageKey, encode_key
-from sluicegate.gateway.accounts.sqlite_store import SqliteStore
-from sluicegate.gateway.accounts.store import MemoryStore, Store
+from sluicegate.gateway.accounts.stores.base import MemoryStore, Store
+from sluicegate.gateway.accounts.stores.sqlite import SqliteStore
 from sluicegate.gateway.settings import AccountSettings, Limits, PriceSettings
 from sluicegate.plugins import AuthenticationError, Caller, ConfigurationError, RateLimited, Sampling
 from sluicegate.plugins import Usage as Tokens
@@ -255,6 +255,6 @@ def _recovered(path: Path) -> list[Usage]:
 
 
 def _cli(path: Path, *arguments: str) -> str:
-    command = [sys.executable, "-m", "sluicegate.gateway.cli", "keys", *arguments]
+    command = [sys.executable, "-m", "sluicegate.gateway.commands.cli", "keys", *arguments]
     environ = {**os.environ, "SLUICEGATE_ACCOUNTS__PATH": str(path)}
     return subprocess.run(command, env=environ, capture_output=True, text=True, check=True).stdout

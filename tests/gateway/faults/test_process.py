@@ -51,7 +51,7 @@ class Process:
         command = [
             sys.executable,
             "-m",
-            "sluicegate.gateway.cli",
+            "sluicegate.gateway.commands.cli",
             "serve",
             "--config",
             str(self.folder / "gateway.toml"),
@@ -76,7 +76,7 @@ class Process:
         command = [
             sys.executable,
             "-m",
-            "sluicegate.gateway.cli",
+            "sluicegate.gateway.commands.cli",
             "keys",
             "usage",
             "--format",

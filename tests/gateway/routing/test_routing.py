@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from sluicegate.gateway.config import load
-from sluicegate.gateway.routing.places import Queue
+from sluicegate.gateway.routing.queues import Queue
 from sluicegate.gateway.routing.table import RouteTable, chosen
 from sluicegate.gateway.routing.tiers import Tiers
 from sluicegate.gateway.settings import QueueSettings, RoutingSettings

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sluicegate.gateway.testing import Reply, TestApp
-from sluicegate.gateway.upstream.breaker import Breaker
+from sluicegate.gateway.upstream.transport.breaker import Breaker
 from tests.gateway.upstream.servers import (
     END,
     Act,

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from sluicegate.grammar.automata.budget import Allowance, allowed, look
-from sluicegate.grammar.automata.clock import worked_s
+from sluicegate.grammar.budget.clock import worked_s
+from sluicegate.grammar.budget.meter import Allowance, allowed, look
 
 
 class Over(Exception):

@@ -1,0 +1,202 @@
+"""The fact guard: what two prompts must have in common before one's answer may be the other's.
+
+No cosine tells "from Paris to Rome" from "from Rome to Paris" (0.998 with a good encoder), so the vector only proposes.
+What decides is a *signature* of each text: equal signatures pass. There are two:
+
+- `words`: the text in a canonical wording. Courtesies go, contractions open, a few hundred known rewordings, spellings,
+  number words and units become one; everything else must be the same, word for word and in the same order.
+- `facts`: of that, only numbers with their units, names, quotations, and words that turn a meaning round (negation,
+  direction, comparison, order in time, quantity, mood). Lets real paraphrases through, and a swapped noun ("chocolate",
+  "cheese") as well: only for an embedder that tells those apart, or in verified mode.
+
+Not covered: languages other than English are compared nearly word for word, and code, tables and long texts not at all
+(`signature` is None: exact answers only).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from typing import Literal
+
+from sluicegate.cache.semantic import english as known
+
+Guard = Literal["words", "facts"]
+MAX_CHARS = 2000
+TOKEN = re.compile(
+    r"\x00\d+\x00"  # a quotation
+    r"|(?<![\w.])\.\d+"  # .5
+    r"|[^\W_]+(?:[-'.,:/_@][^\W_]+)*(?:\+\+|(?<=\d)!)?"  # words, numbers, identifiers, C++, 5!
+    r"|[^\s\w,.!?;:'\"\x00]|_"  # any other sign, an emoji too
+)
+QUOTED = re.compile(r"\"[^\"\n]+\"|(?<!\w)'[^'\n]+'(?!\w)|`[^`\n]+`|“[^”\n]+”|«[^»\n]+»")
+LAYOUT = re.compile(r"```|^[ \t]{2,}\S|^\t|\|.*\|.*\||[{};]\s*$", re.MULTILINE)
+END = re.compile(r"(?:(?<!\d)!|[ .?])+$")
+ARTICLE = re.compile(r"\bthe (?=\w)")
+NUMBER = re.compile(r"\d+(?:,\d{3})+(?!\d)")
+_COURTESIES = [re.compile(pattern) for pattern in known.COURTESIES]
+_REWORDINGS = [(re.compile(pattern), becomes) for pattern, becomes in known.REWORDINGS]
+
+
+def signature(text: str, guard: Guard = "words") -> tuple[str, ...] | None:
+    """None where the text is nothing to compare by meaning."""
+    if not text.strip() or len(text) > MAX_CHARS or LAYOUT.search(text):
+        return None
+    plain, quotes = _without_quotes(_plain(text))
+    tokens = [quotes.get(token, token) for token in _tokens(plain)]
+    return tuple(tokens if guard == "words" else _facts(tokens, _names(plain)))
+
+
+def facts_digest(text: str, scope: str, guard: Guard = "words") -> int | None:
+    """Unsigned 64 bits of the signature; equal where signatures are, and else not but by an accident of 2 in 10^19."""
+    found = signature(text, guard)
+    if found is None:
+        return None
+    told = "\x1f".join((guard, scope, *found)).encode()
+    return int.from_bytes(hashlib.blake2b(told, digest_size=8).digest(), "big")
+
+
+def _plain(text: str) -> str:
+    """One spelling of quotes, dashes and white space; case is kept."""
+    text = unicodedata.normalize("NFC", text)  # NFKC would make 102 of 10²
+    text = text.translate({0x2018: "'", 0x2019: "'", 0x2013: "-", 0x2014: "-", 0x2212: "-", 0: " "})
+    text = NUMBER.sub(lambda found: found[0].replace(",", ""), text)
+    return " ".join(text.split())
+
+
+def _without_quotes(text: str) -> tuple[str, dict[str, str]]:
+    """Quotations as placeholders: what is quoted counts to the letter."""
+    quotes: dict[str, str] = {}
+
+    def keep(found: re.Match[str]) -> str:
+        name = f"\x00{len(quotes)}\x00"
+        quotes[name] = "quote=" + found[0][1:-1]
+        return name
+
+    return QUOTED.sub(keep, text), quotes
+
+
+def _tokens(text: str) -> list[str]:
+    text = _reworded(_lowered(text))
+    tokens = [_spelling(token) for token in TOKEN.findall(text)]
+    tokens = _with_units(tokens)
+    return [token for token in tokens if token != "the"]
+
+
+def _lowered(text: str) -> str:
+    """Lower case, but for what may mean something else with a capital letter: that keeps it, or gets a mark."""
+    words: list[str] = []
+    starts, before = True, ""
+    about_letters = not known.ABOUT_LETTERS.isdisjoint(re.findall(r"\w+", text.lower()))
+    for word in text.split(" "):
+        bare = word.strip(".,!?;:()")
+        after_number = before[-1:].isdigit() and len(bare) <= 3  # 5 M is no 5 m
+        if not starts and bare.lower() in known.KEEPS_CASE and bare[:1].isupper():
+            words.append(word.replace(bare, f"{bare.lower()}_cap"))
+        elif bare == "I" and len(words) > 1 and before[:1].isupper():
+            words.append(word.replace("I", "roman1"))  # "World War I", but not "Can I"
+        elif after_number or _is_code(bare) or (about_letters and not starts and bare != "I"):
+            words.append(word)
+        else:
+            words.append(word.lower())
+        starts, before = word[-1:] in ".!?", bare
+    return _opened(" ".join(words))
+
+
+def _is_code(word: str) -> bool:
+    """An identifier, path, acronym or number, whose letters count as they are."""
+    return any(char.isdigit() or char in "/_@\\" for char in word) or any(char.isupper() for char in word[1:])
+
+
+def _opened(text: str) -> str:
+    """Contractions in full, and possessives as "of"."""
+    words = []
+    for word in text.split(" "):
+        bare = word.rstrip(".,!?;:")
+        tail = word[len(bare) :]
+        opened = known.CONTRACTIONS.get(bare)
+        if opened is None:
+            opened = next((bare[: -len(e)] + full for e, full in known.ENDINGS if bare.endswith(e)), bare)
+        if opened.endswith("'s") and opened[:-2] in known.IS_SHORTENED:
+            opened = opened[:-2] + " is"
+        words.append(opened + tail)
+    return re.sub(r"\b([\w-]+)'s ([\w-]+)(?=$|[?.!])", r"\2 of \1", " ".join(words))
+
+
+def _reworded(text: str) -> str:
+    text = _shorn(END.sub("", text))
+    moved = known.MOVABLE.match(text)
+    if moved:
+        text = _shorn(f"{moved[2]} {moved[1]}")
+    text = ARTICLE.sub("", text)
+    for pattern, becomes in _REWORDINGS:
+        text = pattern.sub(becomes, text, count=1)
+    return text
+
+
+def _shorn(text: str) -> str:
+    """Without courtesies, unless nothing else would be left."""
+    while True:
+        shorter = text
+        for pattern in _COURTESIES:
+            shorter = END.sub("", pattern.sub("", shorter)).strip() or shorter
+        if shorter == text:
+            return text
+        text = shorter
+
+
+def _spelling(token: str) -> str:
+    token = known.SPELLINGS.get(token, token)
+    for ending in ("ise", "ised", "ises", "ising"):
+        if token.endswith(ending) and token[: -len(ending)] in known.ISE:
+            return token[: -len(ending)] + ending.replace("is", "iz", 1)
+    return known.NUMBERS.get(token, token)
+
+
+def _with_units(tokens: list[str]) -> list[str]:
+    """A unit after a number has one spelling, and a sign before it goes behind: "$5" and "5 $"."""
+    found: list[str] = []
+    for token in tokens:
+        after_number = bool(found) and found[-1][-1:].isdigit()
+        if after_number:
+            token = known.UNITS.get(token, token)
+            if len(found) > 1 and found[-2] in "€$£":
+                found[-2:] = [found[-1], known.UNITS[found[-2]]]
+        found.append(token)
+    if len(found) > 1 and found[-2] in "€$£" and found[-1][-1:].isdigit():
+        found[-2:] = [found[-1], known.UNITS[found[-2]]]
+    return found
+
+
+def _names(text: str) -> frozenset[str]:
+    """Words with a capital letter or more, in lower case. The first of a sentence counts unless it is a common one."""
+    names = set()
+    for sentence in re.split(r"(?<=[.!?])\s+", text):
+        for place, word in enumerate(TOKEN.findall(sentence)):
+            if (
+                any(char.isupper() for char in word)
+                and (place or word.lower() not in known.COMMON_FIRST)
+                and word != "I"
+            ):
+                names.add(word.lower().removesuffix("'s"))
+    return frozenset(names)
+
+
+def _facts(tokens: list[str], names: frozenset[str]) -> list[str]:
+    """Names, numbers, units, quotations and signs in order; then the words that turn a meaning round, sorted."""
+    told, turns = [], []
+    for place, token in enumerate(tokens):
+        unit = place > 0 and tokens[place - 1][-1:].isdigit() and len(token) <= 8
+        name = token.lower().removesuffix("_cap").removesuffix("'s")
+        if unit or _is_literal(token):
+            told.append(token)
+        elif name in names:
+            told.append(name)
+        elif token.lower() in known.TURNS or (token.startswith(("un", "non", "dis", "anti-")) and len(token) > 5):
+            turns.append(token)
+    return [*told, "turns", *sorted(turns)]
+
+
+def _is_literal(token: str) -> bool:
+    return token.startswith("quote=") or any(char.isdigit() for char in token) or not token[0].isalnum()

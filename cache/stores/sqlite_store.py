@@ -1,0 +1,277 @@
+"""Answers in one file: they survive a restart, and processes of one machine share them.
+
+All work is done in one thread of the store's own. Not covered: network file systems, whose locks SQLite cannot trust.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from sluicegate.cache.entries import GENERATION, Counts, Feed, Kept, Look, Row
+from sluicegate.cache.stores.codec import HEAD_BYTES, Sealer, decode_row, encode, encode_row, has_label, mark, read
+from sluicegate.cache.stores.entry_check import MAX_ENTRY_BYTES, Damaged
+from sluicegate.cache.stores.guarded_calls import Guarded
+from sluicegate.cache.stores.memory import keepable
+from sluicegate.plugins.contract import Answer, CacheKey
+from sluicegate.plugins.errors import Overloaded
+
+T = TypeVar("T")
+log = logging.getLogger("sluicegate.cache")
+ROWS_A_LOOK = 1000
+TOUCH_S = 60
+"""How stale the time of last use may be; a write for each hit would cost more than the hit."""
+PURGE_DEADLINE_S = 10.0
+SCHEMA = """
+pragma journal_mode = wal;
+pragma synchronous = normal;
+create table if not exists entries (
+    tenant text not null, model text not null, digest text not null, body blob not null, size integer not null,
+    expires_s real not null, used_s real not null, primary key (tenant, model, digest)
+) without rowid;
+create index if not exists entries_used on entries (used_s, size);
+create table if not exists epochs (
+    tenant text not null, label text not null, epoch integer not null, primary key (tenant, label)
+) without rowid;
+create table if not exists rows (
+    id integer primary key autoincrement, tenant text not null, scope text not null, data blob not null,
+    expires_s real not null
+);
+create index if not exists rows_scope on rows (tenant, scope, id);
+"""
+EVERYONE = ""
+"""In place of a tenant: epochs that count for all."""
+
+
+class SqliteStore:
+    """`budget_bytes` counts the bodies of entries; the least recently used go first. Rows of the semantic index (0.8 kB
+    each) are bounded by their time to live alone. Used from one event loop."""
+
+    def __init__(
+        self,
+        path: Path,
+        budget_bytes: int,
+        ttl_s: float,
+        *,
+        sealer: Sealer | None = None,
+        deadline_s: float = 0.05,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._path = path
+        self._budget_bytes = budget_bytes
+        self._ttl_s = ttl_s
+        self._sealer = sealer
+        self._clock = clock
+        self._thread = ThreadPoolExecutor(1, "cache-sqlite")
+        self._database: sqlite3.Connection | None = None
+        self._puts = 0
+        names = ("hits", "misses", "stored", "refused", "damaged", "withdrawn", "purged", "evicted", "reset")
+        self._counts = Counts({f"{name}_total": 0 for name in (*names, "errors", "timeouts", "skipped", "opened")})
+        self._guarded = Guarded(f"SQLite at {path.name}", self._ping, self._counts, deadline_s=deadline_s)
+
+    async def get(self, key: CacheKey, feed: Feed | None = None) -> Look:
+        look = await self._call(lambda db: self._get(db, key, feed), Look(cursor=feed.cursor if feed else ""))
+        self._counts.add("misses_total" if look.kept is None else "hits_total")
+        return look
+
+    async def put(
+        self, key: CacheKey, kept: Kept, epochs: Mapping[str, str] | None, scope: str = "", row: Row | None = None
+    ) -> bool:
+        stored = keepable(kept.answers) and await self._call(
+            lambda db: self._put(db, key, kept, epochs, scope, row), False
+        )
+        self._counts.add("stored_total" if stored else "refused_total")
+        return stored
+
+    async def drop(self, key: CacheKey) -> None:
+        await self._call(lambda db: _write(db, f"delete from entries where {OF_KEY}", _place(key)), None)
+
+    async def purge(self, tenant: str | None, label: str | None) -> int:
+        """Raises `Overloaded` where the file could not be written: nothing was withdrawn then."""
+        deleted = await self._call(lambda db: self._purge(db, tenant, label), None, PURGE_DEADLINE_S)
+        if deleted is None:
+            raise Overloaded("the cache's file could not be written, nothing was withdrawn; ask again", retry_after_s=1)
+        self._counts.add("purged_total", deleted)
+        return deleted
+
+    async def look_up(self, key: CacheKey) -> tuple[Answer, ...] | None:
+        kept = (await self.get(key)).kept
+        return None if kept is None else kept.answers
+
+    async def store(self, key: CacheKey, answers: tuple[Answer, ...]) -> None:
+        await self.put(key, Kept(answers, self._clock()), None)
+
+    def stats(self) -> Mapping[str, float]:
+        return {**self._counts.values, "open": float(self._guarded.is_open)}
+
+    async def start(self) -> None:
+        """Opens the file ahead of the first request."""
+        await self._guarded.call(self._ping, None, 5.0)
+
+    async def close(self) -> None:
+        await self._guarded.close()
+        await asyncio.to_thread(self._thread.shutdown)
+        if self._database is not None:
+            self._database.close()
+
+    # --- in the thread -----------------------------------------------------------------------------------------
+
+    def _get(self, db: sqlite3.Connection, key: CacheKey, feed: Feed | None) -> Look:
+        now = self._clock()
+        columns = f"iif(length(body) <= {MAX_ENTRY_BYTES}, body, 0), used_s"
+        found = db.execute(f"select {columns} from entries where {OF_KEY} and expires_s > ?", (*_place(key), now))
+        body, used_s = found.fetchone() or (None, now)
+        epochs = self._epochs(db, key.tenant)
+        kept = None if body is None else read(key, body, epochs, self._sealer, self._counts)
+        if kept is not None and not (isinstance(used_s, float) and now - used_s <= TOUCH_S):
+            _write(db, f"update entries set used_s = ? where {OF_KEY}", (now, *_place(key)))
+        rows, cursor, more = self._rows(db, key.tenant, feed, now)
+        return Look(kept, epochs, rows, cursor, more)
+
+    def _put(
+        self,
+        db: sqlite3.Connection,
+        key: CacheKey,
+        kept: Kept,
+        epochs: Mapping[str, str] | None,
+        scope: str,
+        row: Row | None,
+    ) -> bool:
+        under = self._epochs(db, key.tenant) if epochs is None else epochs
+        body, now = encode(key, kept, under, self._sealer), self._clock()
+        if len(body) > min(self._budget_bytes, MAX_ENTRY_BYTES):
+            return False
+        values = (*_place(key), body, len(body), now + self._ttl_s, now)
+        with db:
+            db.execute("insert or replace into entries values (?, ?, ?, ?, ?, ?, ?)", values)
+            if row is not None:
+                data = encode_row(key.tenant, scope, row, self._sealer)
+                columns = "insert into rows (tenant, scope, data, expires_s) values (?, ?, ?, ?)"
+                db.execute(columns, (key.tenant, scope, data, now + self._ttl_s))
+            self._puts += 1
+            if self._puts % 16 == 1:
+                self._make_room(db, now)
+        return True
+
+    def _make_room(self, db: sqlite3.Connection, now: float) -> None:
+        db.execute("delete from entries where expires_s <= ?", (now,))
+        db.execute("delete from rows where expires_s <= ?", (now,))
+        used = db.execute("select total(size) from entries").fetchone()[0]
+        if used <= self._budget_bytes:
+            return
+        surplus, doomed = used - self._budget_bytes * 0.9, []
+        for tenant, model, digest, size in db.execute(
+            "select tenant, model, digest, cast(size as real) from entries order by used_s"
+        ):
+            if surplus <= 0:
+                break
+            surplus -= size
+            doomed.append((tenant, model, digest))
+        db.executemany(f"delete from entries where {OF_KEY}", doomed)
+        self._counts.add("evicted_total", len(doomed))
+
+    def _purge(self, db: sqlite3.Connection, tenant: str | None, label: str | None) -> int:
+        name, whose = label or GENERATION, EVERYONE if tenant is None else tenant
+        scope, values = ("true", ()) if tenant is None else ("tenant = ?", (tenant,))
+        with db:
+            raised = "insert into epochs values (?, ?, 1) on conflict do update set epoch = epoch + 1"
+            db.execute(raised, (whose, name))
+            if label is None:
+                db.execute(f"delete from rows where {scope}", values)
+                return db.execute(f"delete from entries where {scope}", values).rowcount
+            heads = db.execute(
+                f"select tenant, model, digest, substr(body, 1, {HEAD_BYTES}) from entries where {scope}", values
+            )
+            marked = mark(label)
+            doomed = [key for *key, head in heads if has_label(head, marked)]
+            db.executemany(f"delete from entries where {OF_KEY}", doomed)
+            return len(doomed)
+
+    def _epochs(self, db: sqlite3.Connection, tenant: str) -> dict[str, str]:
+        """A purge for one tenant and a purge for all raise two counters; an epoch is both."""
+        found: dict[str, list[int]] = {}
+        asked = "select tenant, label, epoch from epochs where tenant in (?, ?)"
+        for whose, name, epoch in db.execute(asked, (tenant, EVERYONE)):
+            found.setdefault(name, [0, 0])[whose != EVERYONE] = epoch
+        return {name: f"{everyones}.{own}" for name, (everyones, own) in found.items()}
+
+    def _rows(
+        self, db: sqlite3.Connection, tenant: str, feed: Feed | None, now: float
+    ) -> tuple[tuple[Row, ...], str, bool]:
+        if feed is None:
+            return (), "", False
+        asked = (
+            "select id, data from rows where tenant = ? and scope = ? and id > ? and expires_s > ? order by id limit ?"
+        )
+        found = db.execute(asked, (tenant, feed.scope, int(feed.cursor or 0), now, ROWS_A_LOOK)).fetchall()
+        rows = []
+        for _, data in found:
+            try:
+                rows.append(decode_row(tenant, feed.scope, data, self._sealer))
+            except Damaged:
+                self._counts.add("damaged_total")
+        return tuple(rows), str(found[-1][0]) if found else feed.cursor, len(found) == ROWS_A_LOOK
+
+    # --- the thread and the file -------------------------------------------------------------------------------
+
+    async def _call(self, work: Callable[[sqlite3.Connection], T], otherwise: T, deadline_s: float = 0) -> T:
+        async def run() -> T:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, self._work, work)
+
+        return await self._guarded.call(run, otherwise, deadline_s)
+
+    async def _ping(self) -> None:
+        def ask(db: sqlite3.Connection) -> None:
+            db.execute("select count(*) from epochs").fetchone()
+
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._work, ask)
+
+    def _work(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """A file that is no longer a database is set aside, once, and a new one begun."""
+        try:
+            return work(self._opened())
+        except sqlite3.OperationalError:
+            raise  # locked, read-only, full: the file itself is in order
+        except sqlite3.DatabaseError as error:
+            self._set_aside(error)
+            return work(self._opened())
+
+    def _opened(self) -> sqlite3.Connection:
+        if self._database is None:
+            database = sqlite3.connect(self._path, timeout=0.03, isolation_level="IMMEDIATE", check_same_thread=False)
+            database.text_factory = lambda data: data.decode("utf-8", "replace")
+            try:
+                database.executescript(SCHEMA)
+            except sqlite3.Error:
+                database.close()
+                raise
+            self._database = database
+        return self._database
+
+    def _set_aside(self, error: sqlite3.DatabaseError) -> None:
+        log.error("the cache's file %s is damaged (%s); set aside, a new one is begun", self._path.name, error)
+        if self._database is not None:
+            self._database.close()
+            self._database = None
+        for suffix in ("-wal", "-shm"):
+            self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
+        self._path.replace(self._path.with_name(self._path.name + ".damaged"))
+        self._counts.add("reset_total")
+
+
+OF_KEY = "tenant = ? and model = ? and digest = ?"
+
+
+def _place(key: CacheKey) -> tuple[str, str, str]:
+    return key.tenant, key.model, key.digest
+
+
+def _write(db: sqlite3.Connection, statement: str, values: tuple[object, ...]) -> None:
+    with db:
+        db.execute(statement, values)

@@ -1,0 +1,216 @@
+"""How the paged KV cache gets into a `transformers` model: one registered attention function, one object per step.
+
+The model code calls `paged_attention` in every layer with this step's q, k, v and hands through the keyword `paged`,
+the step's layout. All sequences of a step lie in one flattened row of T tokens; the layout knows which tokens belong to
+which sequence, where their keys and values go, and what each may see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from sluicegate.engine.attention.in_place import attend_in_place
+from sluicegate.engine.memory.kv import KVPool, LayerShape, attend
+
+ATTENTION_NAME = "sluicegate_paged"
+
+
+class Scoring(NamedTuple):
+    """How a layer scores what its queries see. None: `scaling` 1 / sqrt(D), every position before, nothing capped."""
+
+    scaling: float | None = None
+    window: int | None = None
+    """Newest positions that a token sees, its own among them."""
+    softcap: float | None = None
+    """Scores are squeezed into (-softcap, softcap)."""
+
+
+class AttentionStep(Protocol):
+    """One layer's attention within a step: q [1, H, T, D], k and v [1, H_kv, T, D] -> [T, H, D_v]."""
+
+    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scoring: Scoring) -> Tensor: ...
+
+
+def register_attention() -> None:
+    """Make `ATTENTION_NAME` known to transformers. Idempotent."""
+    from transformers import AttentionInterface
+
+    AttentionInterface.register(ATTENTION_NAME, paged_attention)
+
+
+def paged_attention(
+    module: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None = None,
+    *,
+    paged: AttentionStep,
+    scaling: float | None = None,
+    sliding_window: int | None = None,
+    softcap: float | None = None,
+    **_: Any,
+) -> tuple[Tensor, None]:
+    """What model code calls. Other keywords (dropout, position ids ...) mean nothing to inference over our own cache;
+    one that would is caught by the comparison at load. Returns ([1, T, H, D_v], no weights)."""
+    out = paged.attend(module.layer_idx, query, key, value, Scoring(scaling, sliding_window, softcap))
+    return out.unsqueeze(0), None
+
+
+class Stretch(NamedTuple):
+    """Consecutive new tokens of one sequence: its positions [start, start + count) and its block table."""
+
+    start: int
+    count: int  # type: ignore[assignment]  # a tuple has a method of that name
+    table: npt.NDArray[np.int64]
+    """Block ids [ceil((start + count) / block_size)]."""
+    address: int = 0
+    """Of the table's memory, where that is known already: asking an array takes longer than the rest."""
+
+    @property
+    def end(self) -> int:
+        return self.start + self.count
+
+
+class StepLayout:
+    """The layout of one step over gathered blocks: single tokens in one padded batch, then chunks, one by one.
+
+    `stretches` are in the order of the flattened row, shortest first; `slots` [T] int64 is the slot mapping.
+    """
+
+    longest_short: ClassVar[int] = 1
+    """Stretches up to this length are attended to together."""
+
+    def __init__(self, pool: KVPool, stretches: Seq[Stretch], slots: Tensor) -> None:
+        short = sum(stretch.count <= self.longest_short for stretch in stretches)
+        self._pool = pool
+        self._short, self._chunks = stretches[:short], stretches[short:]
+        self._short_tokens = sum(stretch.count for stretch in self._short)
+        self._slots = slots
+        self._views: dict[int | None, list[View]] = {}
+        self._short_views: dict[int | None, View] = {}
+        self._rows: TokenRows | None = None
+
+    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scoring: Scoring) -> Tensor:
+        self._pool.write(layer, self._slots, key, value)
+        parts = []
+        if self._short:
+            rows = query[0, :, : self._short_tokens].transpose(0, 1)  # [R, H, D]
+            parts.append(self.attend_short(layer, rows, scoring))
+        at = self._short_tokens
+        for chunk, view in zip(self._chunks, self._chunk_views(scoring.window, query), strict=True):
+            here = slice(at, at := at + chunk.count)
+            keys, values = self._seen(layer, view, key[:, :, here], value[:, :, here])
+            out = attend(query[:, :, here], keys, values, view.bias, scoring.scaling, scoring.softcap)
+            parts.append(out[0].transpose(0, 1))
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+    def attend_short(self, layer: int, query: Tensor, scoring: Scoring) -> Tensor:
+        """Attention of the tokens [R, H, D] of all short stretches over what the pool holds: [R, H, D_v]."""
+        view = self._short_view(scoring.window, query)
+        keys, values = self._pool.gather(layer, view.table)
+        return attend(query.unsqueeze(2), keys, values, view.bias, scoring.scaling, scoring.softcap).squeeze(2)
+
+    # Tables and biases are the same in every layer of a window: made once a step.
+
+    def _short_view(self, window: int | None, like: Tensor) -> View:
+        if window not in self._short_views:
+            self._short_views[window] = view_of(self._short, self._pool.block_size, window, like)
+        return self._short_views[window]
+
+    def _chunk_views(self, window: int | None, like: Tensor) -> list[View]:
+        if window not in self._views:
+            self._views[window] = [_view_of_chunk(c, self._pool.block_size, window, like) for c in self._chunks]
+        return self._views[window]
+
+    def _seen(self, layer: int, view: View, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values a chunk sees: its own alone when it is the beginning, else those in the pool."""
+        return (key, value) if view.bias is None else self._pool.gather(layer, view.table)
+
+
+class InPlaceLayout(StepLayout):
+    """On a CPU in float32, single tokens and short chunks read the blocks where they are."""
+
+    longest_short = 8
+
+    def attend_short(self, layer: int, query: Tensor, scoring: Scoring) -> Tensor:
+        rows = self._rows = self._rows or TokenRows.of(self._short)
+        out = attend_in_place(
+            query.contiguous().numpy(),
+            self._pool.key_arrays[layer],
+            self._pool.value_arrays[layer],
+            rows.tables,
+            rows.starts,
+            rows.positions,
+            scoring.scaling if scoring.scaling is not None else query.shape[-1] ** -0.5,
+            scoring.softcap or 0.0,
+            scoring.window or 0,
+        )
+        return torch.from_numpy(out)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRows:
+    """Block tables for the kernel: one row a token, all tables one after another."""
+
+    tables: npt.NDArray[np.int64]
+    starts: npt.NDArray[np.int64]
+    positions: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, stretches: Seq[Stretch]) -> TokenRows:
+        counts = [stretch.count for stretch in stretches]
+        starts = np.cumsum([0, *(len(stretch.table) for stretch in stretches[:-1])])
+        return cls(
+            np.concatenate([stretch.table for stretch in stretches]),
+            np.repeat(starts, counts),
+            np.concatenate([np.arange(stretch.start, stretch.end) for stretch in stretches]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Blocks [B, N] that rows see, and what of them, as a bias [B, 1, T, N * block_size] (None = causal)."""
+
+    table: Tensor
+    bias: Tensor | None
+
+
+def _view_of_chunk(chunk: Stretch, block_size: int, window: int | None, like: Tensor) -> View:
+    if chunk.start == 0 and (window is None or chunk.count <= window):
+        return View(torch.empty(0), None)
+    return view_of([chunk], block_size, window, like)
+
+
+def view_of(rows: Seq[Stretch], block_size: int, window: int | None, like: Tensor) -> View:
+    """Padded over rows of equal `count`, with a row's own last block. Blocks wholly before the window are left out."""
+    first = [0 if window is None else max(0, row.start - window + 1) // block_size for row in rows]
+    width = max(len(row.table) - skip for row, skip in zip(rows, first, strict=True))
+    table = np.empty((len(rows), width), np.int64)
+    for at, (row, skip) in enumerate(zip(rows, first, strict=True)):
+        table[at] = row.table[-1]
+        table[at, : len(row.table) - skip] = row.table[skip:]
+    queries = np.array([row.start for row in rows])[:, None] + np.arange(rows[0].count)  # [B, T]
+    seen = np.array(first)[:, None] * block_size + np.arange(width * block_size)  # [B, S]
+    distance = queries[:, :, None] - seen[:, None, :]  # [B, T, S]
+    hidden = distance < 0 if window is None else (distance < 0) | (distance >= window)
+    bias = torch.zeros(hidden.shape, dtype=like.dtype).masked_fill_(torch.from_numpy(hidden), float("-inf"))
+    return View(torch.from_numpy(table).to(like.device), bias.unsqueeze(1).to(like.device))
+
+
+class ShapeProbe:
+    """An attention step that stores nothing: plain causal attention, noting what each layer would store."""
+
+    def __init__(self) -> None:
+        self.layers: dict[int, LayerShape] = {}
+
+    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scoring: Scoring) -> Tensor:
+        self.layers[layer] = LayerShape(key.shape[1], key.shape[-1], value.shape[-1], query.shape[1], scoring.window)
+        return attend(query, key, value, None, scoring.scaling, scoring.softcap)[0].transpose(0, 1)

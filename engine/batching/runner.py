@@ -1,0 +1,305 @@
+"""One forward pass: a step's batch flattened into one row of tokens, logits for the rows that are sampled."""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from sluicegate.engine.attention.paged import AttentionStep, InPlaceLayout, Scoring, Stretch
+from sluicegate.engine.batching.scheduler import Batch, Row
+from sluicegate.engine.cpu import Decoder, WantedLogits, decoder_for
+from sluicegate.engine.cuda.choice import MakeLayout, choose_attention
+from sluicegate.engine.cuda.staging import to_device
+from sluicegate.engine.memory.kv import KVPool
+from sluicegate.engine.model.lora_batch import Span
+from sluicegate.engine.model.model import LoadedModel, raw_logits
+from sluicegate.engine.settings import AttentionKind, ForwardKind, KVKind
+
+if TYPE_CHECKING:
+    from sluicegate.engine.cuda.graphs import Capture, DecodeGraphs
+
+I64 = npt.NDArray[np.int64]
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class StepInputs:
+    """A step's tokens in one flattened row: ids, positions, and where the pool keeps each, int64 [T]; `wanted` [R] are
+    the places whose logits are needed: a row's last token, and before it those of its draft."""
+
+    ids: I64
+    positions: I64
+    slots: I64
+    wanted: I64
+    stretches: list[Stretch]
+    """Their tables may be longer than needed, see `cut`."""
+    spans: list[Span] = field(default_factory=list)
+    """Tokens that have an adapter."""
+
+    @classmethod
+    def of(cls, rows: Seq[Row], block_size: int) -> StepInputs:
+        """Of rows in the order of a batch."""
+        if rows[-1].count == 1:
+            return cls._of_single_tokens(rows, block_size)
+        ids: list[int] = []
+        positions: list[int] = []
+        slots: list[int] = []
+        wanted: list[int] = []
+        spans: list[Span] = []
+        for row in rows:
+            sequence, end = row.sequence, row.start + row.count
+            if sequence.adapter is not None:
+                spans.append((len(ids), row.count, sequence.adapter))
+            ids += sequence.tokens[row.start : end - row.drafted]
+            ids += sequence.draft[: row.drafted]
+            positions += range(row.start, end)
+            blocks = sequence.blocks
+            slots += [blocks[at // block_size] * block_size + at % block_size for at in range(row.start, end)]
+            if row.is_last:
+                wanted += range(len(ids) - 1 - row.drafted, len(ids))
+        made = [np.array(values, np.int64) for values in (ids, positions, slots, wanted)]
+        return cls(made[0], made[1], made[2], made[3], [_stretch(row) for row in rows], spans)
+
+    @classmethod
+    def _of_single_tokens(cls, rows: Seq[Row], block_size: int) -> StepInputs:
+        """Most steps: each sequence is looked at once."""
+        ids: list[int] = []
+        slots: list[int] = []
+        stretches: list[Stretch] = []
+        spans: list[Span] = []
+        new = tuple.__new__
+        for sequence, start, _, _, _ in rows:
+            if sequence.adapter is not None:
+                spans.append((len(ids), 1, sequence.adapter))
+            ids.append(sequence.tokens[start])
+            slots.append(sequence.blocks[start // block_size] * block_size + start % block_size)
+            stretches.append(new(Stretch, (start, 1, sequence.table, sequence.table_address)))
+        wanted = [at for at, row in enumerate(rows) if row[3]]
+        made = [np.array(values, np.int64) for values in (ids, [row[1] for row in rows], slots, wanted)]
+        return cls(made[0], made[1], made[2], made[3], stretches, spans)
+
+    def cut(self, block_size: int) -> list[Stretch]:
+        """The stretches with tables of just the blocks they reach into."""
+        return [one._replace(table=one.table[: -(-one.end // block_size)]) for one in self.stretches]
+
+
+class Runner:
+    """Owns the KV pool of a model. Used by the engine thread alone, under `torch.inference_mode`."""
+
+    def __init__(
+        self,
+        model: LoadedModel,
+        num_blocks: int,
+        block_size: int,
+        *,
+        attention: AttentionKind = "auto",
+        forward: ForwardKind = "auto",
+        kv: KVKind = "full",
+        max_tokens: int = 512,
+        threads: int = 1,
+    ) -> None:
+        """`max_tokens`: most new tokens of a step; `threads`: of the compiled program, where there is one."""
+        self._model = model
+        self.pool = KVPool(model.layers, num_blocks, block_size, model.dtype, model.device, kv=kv)
+        in_place = attention == "auto" and bool(self.pool.key_arrays)
+        self._layout: MakeLayout = InPlaceLayout
+        self._captures = False
+        if not in_place:
+            chosen = choose_attention(self.pool, attention)
+            self._layout, self._captures = chosen.layout, chosen.name != "reference"
+        self._graphs: DecodeGraphs | None = None
+        self._decoder: Decoder | None = None
+        self._states: Tensor | None = None
+        self._wants_states = False
+        if in_place:
+            self._warm_up()
+        if attention == "auto" and forward == "auto":
+            made = decoder_for(model.module, model.layers, self.pool, tokens=max_tokens, threads=threads)
+            rounds = self.pool.is_small or model.weight_bytes < 4 * model.parameter_count
+            self._decoder = self._proven(made, 0.2 if rounds else 1e-3)
+
+    @property
+    def states(self) -> Tensor | None:
+        """The states [R, d] that the last call's logits came from, if they were wanted; valid as long as those."""
+        return self._states
+
+    def keep_states(self) -> None:
+        """From now on `states` are wanted: draft heads look at them."""
+        head, note = self._model.module.get_output_embeddings(), weakref.WeakMethod(self._note_states)
+
+        def look(_: Any, given: tuple[Tensor, ...]) -> None:
+            if (alive := note()) is not None:
+                alive(given[0])
+
+        hook = head.register_forward_pre_hook(look)
+        weakref.finalize(self, hook.remove)
+        self._wants_states = True
+
+    def _note_states(self, given: Tensor) -> None:
+        self._states = given[0]
+
+    @torch.inference_mode()
+    def capture(self, capture: Capture, most_tokens: int) -> None:
+        """From now on steps of at most so many tokens, none of them a long chunk, are replayed as captured graphs, if
+        they can be captured. Only where attention is that of the kernels for CUDA devices."""
+        from sluicegate.engine.cuda.graphs import DecodeGraphs
+
+        table_room = most_tokens * -(-self._model.context_length // self.pool.block_size)
+        note = weakref.WeakMethod(self._compute)  # graphs that held on to the runner would keep its pool from going
+        self._graphs = DecodeGraphs(
+            lambda ids, positions, paged: _alive(note)(ids, positions, paged),
+            self.pool,
+            capture,
+            vocab_size=self._model.vocab_size,
+            most_tokens=most_tokens,
+            table_room=table_room,
+        )
+
+    @torch.inference_mode()
+    def warm_up_graphs(self) -> None:
+        """Capture now, not under the first requests. After `keep_states`, if that is called at all."""
+        if self._graphs is not None:
+            self._graphs.warm_up()
+
+    def _compute(self, ids: Tensor, positions: Tensor, paged: AttentionStep) -> tuple[Tensor, Tensor | None]:
+        logits = raw_logits(self._model.module, ids, positions, 0, paged)
+        return logits, self._states if self._wants_states else None
+
+    @property
+    def can_capture(self) -> bool:
+        """Whether attention is that of the kernels for CUDA devices, which graphs need."""
+        return self._captures
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether steps are computed by `engine.cpu`, not by `transformers`' own code."""
+        return self._decoder is not None
+
+    @property
+    def can_leave_out(self) -> bool:
+        """Whether `run` makes use of which logits are wanted."""
+        return self._decoder is not None and not self._wants_states
+
+    def run(self, batch: Batch, wanted: WantedLogits | None = None) -> Tensor:
+        """Write keys and values of the batch's tokens; return logits [R, V] float32 of its sampled rows, in order: for
+        each the next token's, and one more after every token of its draft. They are valid until the next call. Those
+        that `wanted` leaves out, where `can_leave_out`, may be anything.
+
+        Running the same batch again writes the same values to the same places.
+        """
+        return self._run(StepInputs.of(batch.rows, self.pool.block_size), wanted)
+
+    def _run(self, inputs: StepInputs, wanted: WantedLogits | None = None) -> Tensor:
+        compiled = all(adapter.table is not None for _, _, adapter in inputs.spans)
+        if self._decoder is not None and compiled and len(inputs.ids) <= self._decoder.max_tokens:
+            logits = _by(self._decoder, inputs, None if self._wants_states else wanted)
+            self._states = self._decoder.states(len(logits)) if self._wants_states else None
+            return logits
+        return self._run_module(inputs)
+
+    def _run_module(self, inputs: StepInputs) -> Tensor:
+        stretches = inputs.cut(self.pool.block_size)
+        if self._graphs is not None and not inputs.spans:
+            replayed = self._graphs.run(inputs.ids, inputs.positions, inputs.slots, stretches)
+            if replayed is not None:
+                return self._pick(inputs, *replayed)
+        layout = self._layout(self.pool, stretches, self._upload(inputs.slots))
+        with self._model.beside.adding(inputs.spans, inputs.wanted):
+            return self._model.logits(
+                self._upload(inputs.ids), self._upload(inputs.positions), self._upload(inputs.wanted), layout
+            )
+
+    def _pick(self, inputs: StepInputs, logits: Tensor, states: Tensor | None) -> Tensor:
+        """Of all tokens' logits those that are wanted, and their states."""
+        if len(inputs.wanted) < len(inputs.ids):
+            wanted = self._upload(inputs.wanted)
+            logits, states = logits[wanted], None if states is None else states[wanted]
+        self._states = states
+        return logits
+
+    def _warm_up(self) -> None:
+        """Compile the kernels now, not under the first request."""
+        stretch = Stretch(0, 1, np.zeros(1, np.int64))
+        layout = InPlaceLayout(self.pool, [stretch], torch.zeros(1, dtype=torch.int64))
+        for layer, shape in enumerate(self.pool.layers):
+            layout.attend_short(layer, torch.zeros(1, shape.query_heads, shape.key_dim), Scoring())
+
+    @torch.inference_mode()
+    def score(self, ids: I64, chunk: int) -> Tensor:
+        """The logprob [T - 1] of each of `ids` [T] after the first, given those before it, computed in chunks. For
+        measurements: it writes over the beginning of the pool."""
+        found = torch.cat([self._run(self._trial(ids, start, end)).clone() for start, end in _chunks(len(ids), chunk)])
+        following = self._upload(ids[1:])[:, None]
+        return torch.log_softmax(found[:-1], -1).gather(1, following)[:, 0]
+
+    @torch.inference_mode()
+    def _proven(self, decoder: Decoder | None, tolerance: float) -> Decoder | None:
+        """The decoder, if it computes what the model's own code does: a chunk, a second one, a single token.
+
+        Where numbers are rounded to 8 or 4 bits, a difference in the last bit of one makes a whole step of another, and
+        a first chunk is not read back from the pool by the model's own path: less is asked of it.
+        """
+        if decoder is None:
+            return None
+        length = min(24, self.pool.block_size * self.pool.num_blocks, self._model.context_length, decoder.max_tokens)
+        ids = np.random.default_rng(0).integers(0, self._model.vocab_size, length)
+        worst = 0.0
+        for start, end in ((0, length // 2), (length // 2, length - 1), (length - 1, length)):
+            if end > start:
+                inputs = self._trial(ids, start, end)
+                found, expected = _by(decoder, inputs).clone(), self._run_module(inputs)
+                worst = max(worst, float((found - expected).norm() / (expected.norm() + 1e-6)))
+        if worst < tolerance:
+            return decoder
+        _LOG.warning("%s: the compiled forward pass differs (%.2g); using the model's own", self._model.name, worst)
+        return None
+
+    def _trial(self, ids: I64, start: int, end: int) -> StepInputs:
+        """The tokens [start, end) of `ids` in the pool's first blocks; all their logits are wanted."""
+        positions = np.arange(start, end)
+        table = np.arange(-(-end // self.pool.block_size))
+        stretches = [Stretch(start, end - start, table)]
+        return StepInputs(ids[start:end], positions, positions, np.arange(end - start), stretches)
+
+    def give_up(self) -> None:
+        """Free the pool's memory: the thread that uses it hangs, and another pool is to take its place. Should it wake,
+        it finds nothing to write to."""
+        self._graphs = None
+        self.pool.give_up()
+
+    def scrub(self, blocks: Seq[int]) -> None:
+        self.pool.scrub(blocks)
+
+    def copy(self, copies: Seq[tuple[int, int]]) -> None:
+        if copies:
+            self.pool.copy(copies)
+
+    def _upload(self, values: I64) -> Tensor:
+        return to_device(torch.from_numpy(values), self._model.device)
+
+
+def _alive(method: weakref.WeakMethod[Any]) -> Any:
+    found = method()
+    assert found is not None, "a graph outlived its runner"
+    return found
+
+
+def _by(decoder: Decoder, inputs: StepInputs, wanted: WantedLogits | None = None) -> Tensor:
+    spans = [(first, count, adapter.table) for first, count, adapter in inputs.spans if adapter.table is not None]
+    return decoder.run(inputs.ids, inputs.positions, inputs.slots, inputs.wanted, inputs.stretches, spans, wanted)
+
+
+def _chunks(total: int, size: int) -> list[tuple[int, int]]:
+    return [(start, min(total, start + size)) for start in range(0, total, size)]
+
+
+def _stretch(row: Row) -> Stretch:
+    return Stretch(row.start, row.count, row.sequence.table, row.sequence.table_address)

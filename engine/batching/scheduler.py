@@ -1,0 +1,367 @@
+"""Continuous batching: which tokens of which sequences the next forward pass computes.
+
+    yield to the urgent -> secure blocks for what runs -> share the token budget -> admit what waits -> add drafts
+
+In most steps everyone goes on by one token, and that is found at the first look at each.
+
+Order of service is start-time fair queueing: a sequence's tag is its tenant's turn, plus an offset for its priority. A
+sequence costs its tenant a turn, and one more for every full step that its prompt will take. Tenants take turns, an
+interactive request passes a batch request, and since turns only grow, whoever waits is reached in the end. When blocks
+run out, whoever is last in that order gives up its blocks and is computed again later; the first is never the victim,
+and everything admitted fits into the pool alone, so there is always someone who advances.
+"""
+
+from __future__ import annotations
+
+import time
+from bisect import insort
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from operator import itemgetter
+from typing import NamedTuple
+
+from sluicegate.engine.batching.prefill_chunking import SHORT
+from sluicegate.engine.memory.blocks import BlockPool
+from sluicegate.engine.sequences.sequence import Sequence, State
+
+_COUNT = itemgetter(2)
+PRIORITY_TURNS = 16
+"""Turns of its tenant by which one unit of priority puts a sequence back."""
+
+
+class Row(NamedTuple):
+    """Tokens [start, start + count) of a sequence and its draft, to be computed in this step."""
+
+    sequence: Sequence
+    start: int
+    count: int  # type: ignore[assignment]  # a tuple has a method of that name
+    is_last: bool
+    """Nothing is pending after this row: the next token is sampled from its logits. Told when the row is made: once a
+    token is drawn, something is pending again."""
+    drafted: int = 0
+    """How many of `count` are the beginning of the sequence's draft."""
+
+    @classmethod
+    def of(cls, sequence: Sequence, count: int) -> Row:
+        """The next `count` pending tokens."""
+        start = sequence.computed
+        return cls(sequence, start, count, start + count == len(sequence.tokens))
+
+    @property
+    def decodes(self) -> bool:
+        """It is a step of an answer, not a part of a prompt."""
+        return self.is_last and self.count - self.drafted <= SHORT
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Rows of one step, those with the fewest tokens first."""
+
+    rows: list[Row] = field(default_factory=list)
+    fills_blocks: list[Sequence] = field(default_factory=list)
+    """Sequences that have filled a block once the step was run, which others may then reuse."""
+    sampled: list[Row] = field(init=False)
+    """Those from whose logits a token is drawn."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sampled", [row for row in self.rows if row[3]])  # by place: half the time
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Of prompts; rows of one token each have none."""
+        return 0 if self.rows[-1].count == 1 else sum(row.count for row in self.rows if not row.decodes)
+
+    @property
+    def decoding(self) -> int:
+        """Sequences that go on with their answers."""
+        return len(self.rows) if self.rows[-1].count == 1 else sum(row.decodes for row in self.rows)
+
+
+@dataclass(slots=True)
+class SchedulerCounters:
+    preemptions: int = 0
+
+
+class Scheduler:
+    """Owns the waiting and the running sequences and their blocks. Used by the engine thread alone."""
+
+    def __init__(self, pool: BlockPool, *, max_batch_size: int, max_batch_tokens: int) -> None:
+        if max_batch_tokens <= max_batch_size:
+            raise ValueError(
+                f"max_batch_tokens ({max_batch_tokens}) must be greater than max_batch_size ({max_batch_size}), "
+                "or a full batch would leave no room for any prompt"
+            )
+        self.pool = pool
+        self.counters = SchedulerCounters()
+        self.running: list[Sequence] = []
+        self.max_batch_size = max_batch_size
+        self.prompt_tokens: int | None = None
+        """Most tokens of prompts in a step that also decodes; None = as many as the budget holds."""
+        self._prompt_left = 0
+        self._max_batch_tokens = max_batch_tokens
+        self._heap: list[tuple[tuple[int, int], Sequence]] = []
+        self._waiting = 0
+        self._arrivals = 0
+        self._turn = 0
+        self._next: dict[str, int] = {}
+        """Tenant -> the turn of its next sequence."""
+
+    @property
+    def waiting_count(self) -> int:
+        return self._waiting
+
+    def add(self, sequence: Sequence) -> None:
+        self.register(sequence)
+        self._wait(sequence)
+
+    def register(self, sequence: Sequence) -> None:
+        """Give it its place in the order, without a place in the queue."""
+        self._arrivals += 1
+        cost = 1 + len(sequence.tokens) // self._max_batch_tokens
+        sequence.key = (self._next_turn(sequence.tenant, cost) + PRIORITY_TURNS * sequence.priority, self._arrivals)
+        sequence.state = State.PARKED
+
+    def remove(self, sequence: Sequence) -> None:
+        """The sequence ended, for whatever reason: its blocks are free when this returns. Idempotent."""
+        if sequence.state is State.RUNNING:
+            self._stop(sequence)
+        elif sequence.state is State.WAITING:
+            self._waiting -= 1
+            if self._waiting == 0:
+                self._heap.clear()
+        sequence.state = State.ENDED
+
+    def set_aside(self, sequence: Sequence) -> None:
+        """It has no place in batch or queue any more, and no blocks, until `resume` gives it some."""
+        if sequence.state is State.RUNNING:
+            self._stop(sequence)
+        elif sequence.state is State.WAITING:
+            self._waiting -= 1
+        sequence.state = State.PARKED
+
+    def resume(self, sequence: Sequence, blocks: list[int], computed: int) -> None:
+        """Go on with a parked sequence whose first `computed` tokens are in `blocks`, of which it takes over one hold;
+        without a place in the batch it waits, and they are given up."""
+        if len(self.running) >= self.max_batch_size:
+            self.pool.release(blocks)
+            self._wait(sequence)
+            return
+        sequence.hold(blocks)
+        sequence.computed, sequence.published = computed, computed // self.pool.block_size
+        self._enter(sequence)
+
+    def schedule(self) -> Batch:
+        """The rows of the next step; empty only when nothing runs and nothing waits."""
+        while not (batch := self._schedule()).rows and self.running and self._next_waiting():
+            self._preempt(self.running[-1])  # beams that wait for one that has no place
+        return batch
+
+    def _schedule(self) -> Batch:
+        self._yield_to_urgent()
+        rows = self._go_on_by_one()
+        if rows is None:
+            self._secure_blocks()
+            self._prompt_left = self._prompt_share()
+            rows, budget = self._share_budget()
+            budget = self._admit(rows, budget)
+            rows = sorted(self._add_drafts(rows, budget), key=_COUNT)
+        return Batch(rows, self._advance(rows))
+
+    def _advance(self, rows: list[Row]) -> list[Sequence]:
+        """Count what the step will have computed already now: after the pass, which drives all of this out of the
+        cache, one more look at each sequence takes several times as long. Returns those that will have filled a block.
+        """
+        size, filling = self.pool.block_size, []
+        for sequence, start, count, _, drafted in rows:
+            sequence.computed = computed = start + count - drafted
+            if computed // size != sequence.published:
+                sequence.name_blocks(self.pool, computed)
+                filling.append(sequence)
+        return filling
+
+    def computed(self, batch: Batch) -> None:
+        """The step was run: what its rows hold is now in the cache, and blocks they filled can be reused."""
+        for sequence in batch.fills_blocks:
+            if sequence.state is State.RUNNING:
+                self._publish(sequence)
+
+    # --- the five parts of a step, in order --------------------------------------------------------------------
+
+    def _yield_to_urgent(self) -> None:
+        """While the head of the queue does not fit, what runs with a lower priority and a later turn makes way."""
+        while (head := self._next_waiting()) and self.running and not self._fits(head):
+            last = self.running[-1]
+            if head.priority >= last.priority or head.key > last.key:
+                return
+            self._preempt(last)
+
+    def _go_on_by_one(self) -> list[Row] | None:
+        """The rows of most steps: everyone goes on by one token, and nobody comes. None: there is more to decide."""
+        if self._waiting and len(self.running) < self.max_batch_size:
+            return None
+        size, rows, new = self.pool.block_size, [], tuple.__new__
+        for sequence in self.running:
+            start = sequence.computed
+            if len(sequence.tokens) - start != 1 or sequence.draft:
+                return None
+            if start % size == 0 and not self._reserve(sequence):
+                return None
+            rows.append(new(Row, (sequence, start, 1, True, 0)))
+        return rows
+
+    def _secure_blocks(self) -> None:
+        """Blocks for every pending token of what runs; the last in order pays when there are not enough."""
+        size = self.pool.block_size
+        short = [sequence for sequence in self.running if len(sequence.tokens) > size * len(sequence.blocks)]
+        for sequence in short:
+            while sequence.state is State.RUNNING and not self._reserve(sequence):
+                self._preempt(self.running[-1])
+
+    def _share_budget(self) -> tuple[list[Row], int]:
+        """Decode rows first: they never wait for a prompt. Then chunks of prompts, in order of service. Returns what is
+        left of the budget, too."""
+        rows, longer, budget, new = [], [], self._max_batch_tokens, tuple.__new__  # a third of the time
+        for sequence in self.running:
+            pending = len(sequence.tokens) - sequence.computed
+            if pending > 1:
+                longer.append(sequence)
+            elif pending == 1:  # the budget holds one for each that runs
+                rows.append(new(Row, (sequence, sequence.computed, 1, True, 0)))
+        budget -= len(rows)
+        for sequence in longer:
+            budget = self._take_chunk(rows, sequence, budget)
+        return rows, budget
+
+    def _admit(self, rows: list[Row], budget: int) -> int:
+        while budget > 0 and (sequence := self._next_waiting()) and self._make_room(sequence):
+            heappop(self._heap)
+            self._start(sequence)
+            budget = self._take_chunk(rows, sequence, budget)
+        return budget
+
+    def _take_chunk(self, rows: list[Row], sequence: Sequence, budget: int) -> int:
+        count = self._paced(sequence, min(sequence.pending, budget))
+        if count:
+            rows.append(Row.of(sequence, count))
+        return budget - count
+
+    def _paced(self, sequence: Sequence, count: int) -> int:
+        """Of a prompt that takes more than a step anyway, no more than those who decode can bear; a short one is read
+        at once: it holds them up for a step, and many short ones that wait would else wait for very long."""
+        if sequence.pending > SHORT and len(sequence.tokens) > self._max_batch_tokens:
+            count = min(count, self._prompt_left)
+            self._prompt_left -= count
+        return count
+
+    def _add_drafts(self, rows: list[Row], budget: int) -> list[Row]:
+        """Drafts take what is left of the budget and of the pool; they never displace anything."""
+        for at in [at for at, row in enumerate(rows) if row[0].draft and row[3]]:
+            sequence, start, count, is_last, _ = rows[at]
+            fitting = sequence.draft[:budget]
+            sequence.draft = fitting if self._reserve(sequence, ahead=len(fitting)) else []
+            budget -= len(sequence.draft)
+            rows[at] = Row(sequence, start, count + len(sequence.draft), is_last, len(sequence.draft))
+        return rows
+
+    def _prompt_share(self) -> int:
+        decodes = self.prompt_tokens is not None and any(sequence.pending <= SHORT for sequence in self.running)
+        return self.prompt_tokens if decodes and self.prompt_tokens is not None else self._max_batch_tokens
+
+    # --- below them --------------------------------------------------------------------------------------------
+
+    def _next_turn(self, tenant: str, cost: int) -> int:
+        if len(self._next) > 1024:  # tenants whose turn has passed start afresh anyway
+            self._next = {name: turn for name, turn in self._next.items() if turn > self._turn}
+        turn = max(self._turn, self._next.get(tenant, 0))
+        self._next[tenant] = turn + cost
+        return turn
+
+    def _next_waiting(self) -> Sequence | None:
+        while self._heap and self._heap[0][1].state is not State.WAITING:
+            heappop(self._heap)
+        return self._heap[0][1] if self._heap else None
+
+    def _fits(self, sequence: Sequence) -> bool:
+        needed = self.pool.blocks_for(len(sequence.tokens)) + len(self.running)
+        return len(self.running) < self.max_batch_size and needed <= self.pool.free_count
+
+    def _make_room(self, sequence: Sequence) -> bool:
+        """Hold the blocks the sequence needs to start, if there is a place and one block is left for each that runs.
+
+        The head of the queue is not passed by a smaller one behind it: it would never be reached.
+        """
+        if len(self.running) >= self.max_batch_size:
+            return False
+        needed = self.pool.blocks_for(len(sequence.tokens))
+        digests = sequence.name_blocks(self.pool, len(sequence.tokens) - 1)
+        sequence.hold(self.pool.match(digests, sequence.tokens))
+        if needed - len(sequence.blocks) + len(self.running) > self.pool.free_count:
+            self._give_up_blocks(sequence)
+            return False
+        sequence.hold(self.pool.restore(digests, sequence.tokens, len(sequence.blocks)))
+        return True
+
+    def _start(self, sequence: Sequence) -> None:
+        cached = len(sequence.blocks) * self.pool.block_size
+        self._count_reuse(sequence, cached)
+        sequence.computed, sequence.published = cached, len(sequence.blocks)
+        assert self._reserve(sequence)
+        self._enter(sequence)
+        self._waiting -= 1
+        self._turn = max(self._turn, sequence.key[0] - PRIORITY_TURNS * sequence.priority)
+
+    def _enter(self, sequence: Sequence) -> None:
+        sequence.state = State.RUNNING
+        sequence.timeline.start()
+        if sequence.started_s is None:
+            sequence.started_s = time.monotonic()
+        insort(self.running, sequence, key=lambda s: s.key)
+
+    def _count_reuse(self, sequence: Sequence, cached: int) -> None:
+        """Only the first start counts: after a preemption a sequence finds blocks of its own."""
+        if sequence.cached_tokens is None:
+            self.pool.counters.asked += sequence.prompt_length
+            self.pool.counters.found += (found := min(cached, sequence.prompt_length))
+            sequence.cached_tokens = found
+
+    def _reserve(self, sequence: Sequence, ahead: int = 0) -> bool:
+        missing = self.pool.blocks_for(len(sequence.tokens) + ahead) - len(sequence.blocks)
+        if missing <= 0:
+            return True
+        if missing > self.pool.free_count:
+            return False
+        sequence.hold(self.pool.take(missing))
+        return True
+
+    def _preempt(self, sequence: Sequence) -> None:
+        """Back to the queue, to be computed again; what it generated is kept, and so is its place in the order."""
+        self.counters.preemptions += 1
+        sequence.timeline.preempt()
+        if sequence.pending == 0:
+            self.set_aside(sequence)
+            return
+        self._stop(sequence)
+        self._wait(sequence)
+
+    def _wait(self, sequence: Sequence) -> None:
+        sequence.state = State.WAITING
+        heappush(self._heap, (sequence.key, sequence))
+        self._waiting += 1
+
+    def _stop(self, sequence: Sequence) -> None:
+        self.running.remove(sequence)
+        self._give_up_blocks(sequence)
+
+    def _give_up_blocks(self, sequence: Sequence) -> None:
+        self.pool.release(sequence.blocks)
+        sequence.blocks = []
+        sequence.computed = sequence.published = 0
+
+    def _publish(self, sequence: Sequence) -> None:
+        size = self.pool.block_size
+        if sequence.computed // size == sequence.published:
+            return
+        digests = sequence.name_blocks(self.pool, sequence.computed)
+        for at in range(sequence.published, len(digests)):
+            self.pool.publish(sequence.blocks[at], digests[at], sequence.tokens[at * size : (at + 1) * size])
+        sequence.published = sequence.computed // size

@@ -1,0 +1,1 @@
+"""Compiled loops of the CPU forward pass: products, attention, norms, draws."""

@@ -1,0 +1,107 @@
+"""The table of operations that a forward pass is, and the numbers of one step: names of their places."""
+
+from __future__ import annotations
+
+from enum import IntEnum, auto
+
+
+class State(IntEnum):
+    """Places in the numbers of a step, all int64."""
+
+    RUN = 0
+    """Which step this is; 0 = the helpers go home."""
+    TOKENS = auto()
+    SAMPLED = auto()
+    """Rows whose logits are wanted."""
+    TASKS = auto()
+    """Groups of up to ROWS queries, each of one sequence."""
+    IDS = auto()
+    POSITIONS = auto()
+    SLOTS = auto()
+    WANTED = auto()
+    TASK_LIST = auto()
+    """Address of int64 [TASKS, 4]: first token, tokens, first position, address of the block table."""
+    COSINES = auto()
+    SINES = auto()
+    LOGITS = auto()
+    SCRATCH = auto()
+    SCRATCH_BYTES = auto()
+    SPANS = auto()
+    """Runs of tokens with an adapter."""
+    SPAN_LIST = auto()
+    """Address of int64 [SPANS, 3], see `engine.cpu.kernels.lowrank.span_rows`."""
+    TOLD = auto()
+    """Address of what is told about the rows of logits while the step runs, see `engine.cpu.wanted_logits`; 0 =
+    nothing."""
+    WHOLE_ROWS = auto()
+    """Rows all of whose logits are computed; they come first in the order."""
+    ORDER = auto()
+    """Address of int64 [SAMPLED]: in which order rows are taken for their logits."""
+    MASKS = auto()
+    """Address of int64 [SAMPLED]: addresses of masks, in that order; those of whole rows mean nothing."""
+
+
+class Op(IntEnum):
+    EMBED = 0
+    NORM = auto()
+    LINEAR = auto()
+    GATED = auto()
+    PLACE = auto()
+    ATTEND = auto()
+    SHRINK = auto()
+    """Activations to int8, for products with small weights."""
+    LOWER = auto()
+    """What adapters make of the activations that N layers read."""
+    ORDER = auto()
+    """Which rows need all of their logits."""
+    HEAD = auto()
+    """The product with the vocabulary."""
+
+
+class Column(IntEnum):
+    """Columns of the table. What an operation does not use is 0; addresses are of float32 unless said otherwise."""
+
+    OP = 0
+    WAITS = auto()
+    COUNT = auto()
+    """The place in the state that says how many rows there are."""
+    X = auto()
+    LDX = auto()
+    OUT = auto()
+    LDO = auto()
+    K = auto()
+    N = auto()
+    W = auto()
+    BIAS = auto()
+    ONTO = auto()
+    W2 = auto()
+    KIND = auto()
+    PICKED = auto()
+    """1 = read the rows that are sampled, in their order."""
+    HEADS = auto()
+    KV_HEADS = auto()
+    KEYS = auto()
+    VALUES = auto()
+    KEY_SCALES = auto()
+    VALUE_SCALES = auto()
+    FORM = auto()
+    """How the KV pool keeps a number: FLOATS, INT8 or FP8 of `engine.cpu.kernels.rows`."""
+    WINDOW = auto()
+    BLOCK_SIZE = auto()
+    SMALL = auto()
+    """Form of the weights: WHOLE, EIGHT or FOUR; of SHRINK, the group."""
+    SCALES = auto()
+    SCALES2 = auto()
+    XS = auto()
+    """Scales of activations in int8."""
+    LDXS = auto()
+    LOW = auto()
+    """What LOWER made for this product; 0 = no adapter changes it."""
+    LDLOW = auto()
+    FACTORS = auto()
+    """Its row in an adapter's table."""
+    REAL = auto()
+    """First of this operation's places in the table of reals."""
+
+
+COLUMNS = len(Column)

@@ -1,0 +1,65 @@
+"""Threads that help with a step: they sleep outside the interpreter, so waking one needs no lock of Python's."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import weakref
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from sluicegate.engine.cpu.kernels.machine import CAN_SLEEP, wake_on
+from sluicegate.engine.cpu.operation_table import State
+from sluicegate.engine.cpu.program import help_out, run
+
+I64 = npt.NDArray[np.int64]
+_SEMAPHORE_BYTES = 64
+
+
+class Team:
+    """The thread that calls `run`, and `threads - 1` helpers. Freed with its last reference."""
+
+    def __init__(self, table: I64, reals: npt.NDArray[np.float64], state: I64, threads: int) -> None:
+        helpers = threads - 1 if CAN_SLEEP else 0
+        self._table, self._reals, self._state = table, reals, state
+        self._marks = np.zeros((len(table), 3, 8), np.int64)
+        bells = np.zeros((helpers, _SEMAPHORE_BYTES // 8), np.int64)
+        self._bells = np.array([_semaphore(bell) for bell in bells], np.int64)
+        for helper in range(helpers):
+            given = (table, reals, state, self._marks, helper + 1, int(self._bells[helper]))
+            threading.Thread(target=_live, args=(given, bells), name=f"forward-{helper + 1}", daemon=True).start()
+        weakref.finalize(self, _send_home, state, self._bells).atexit = False
+
+    @property
+    def size(self) -> int:
+        return len(self._bells) + 1
+
+    def run(self) -> None:
+        """One step, as `state` describes it; returns when it is done."""
+        run(self._table, self._reals, self._state, self._marks, self._bells)
+
+
+def _semaphore(memory: npt.NDArray[np.int64]) -> int:
+    """A POSIX semaphore in `memory`, at 0; its address."""
+    if ctypes.CDLL(None, use_errno=True).sem_init(ctypes.c_void_p(memory.ctypes.data), 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "no semaphore for a thread of the forward pass")
+    return int(memory.ctypes.data)
+
+
+def _live(given: tuple[Any, ...], memory: I64) -> None:
+    """A helper's thread. It keeps the semaphores' `memory` until it has left them."""
+    help_out(*given)
+
+
+def _send_home(state: I64, bells: I64) -> None:
+    state[State.RUN] = 0
+    _ring(bells)
+
+
+@njit(nogil=True, cache=True)
+def _ring(bells):  # type: ignore[no-untyped-def]
+    for bell in bells:
+        wake_on(bell)

@@ -1,0 +1,94 @@
+"""Which logits of a step will be looked at: of a row whose mask allows few tokens only theirs are computed.
+
+Masks are filled while the forward pass runs and the product with the vocabulary is its last part, so they are mostly
+there when that begins; what is not told by then is computed. Addresses are int64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Seq
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from sluicegate.engine.cpu.kernels.machine import read, write
+from sluicegate.engine.cpu.kernels.rows import integers, words
+
+I32 = npt.NDArray[np.int32]
+_SHARE = 8
+"""A row of which a mask allows at most one in so many tokens is not computed with the others: one product alone takes
+some four times its time beside seven others."""
+
+
+class WantedLogits:
+    """Of one step: made by the thread that computes it, told by the one that fills its masks, at any time."""
+
+    def __init__(self, rows: int) -> None:
+        self._told = np.zeros(1 + rows, np.int64)
+        """Whether anything was told; then for each row the address of its mask, 0 = all of its logits are wanted."""
+        self._kept: I32 | None = None
+
+    @property
+    def address(self) -> int:
+        return int(self._told.ctypes.data)
+
+    def tell(self, bitmask: I32, rows: Seq[int]) -> None:
+        """Nobody will look at what `bitmask[i]` (int32 [M, words]) refuses of row `rows[i]`; -1 = somebody may."""
+        self._kept = bitmask
+        _tell(self._told, bitmask, np.array(rows, np.int64))
+
+
+@njit(nogil=True, cache=True)
+def _tell(told, bitmask, rows):  # type: ignore[no-untyped-def]
+    most = 32 * bitmask.shape[1] // _SHARE
+    for index in range(len(rows)):
+        mask = bitmask[index]
+        if rows[index] >= 0 and _count(mask) <= most:
+            told[1 + rows[index]] = mask.ctypes.data
+    write(told.ctypes.data, 1)
+
+
+@njit(nogil=True, cache=True)
+def _count(mask):  # type: ignore[no-untyped-def]
+    found = np.int64(0)
+    for word in mask:
+        bits = np.uint32(word)
+        bits -= (bits >> np.uint32(1)) & np.uint32(0x55555555)
+        bits = (bits & np.uint32(0x33333333)) + ((bits >> np.uint32(2)) & np.uint32(0x33333333))
+        bits = (bits + (bits >> np.uint32(4))) & np.uint32(0x0F0F0F0F)
+        found += np.int64((bits * np.uint32(0x01010101)) >> np.uint32(24)) & np.int64(0xFF)
+    return found
+
+
+@njit(nogil=True, cache=True)
+def sort_rows(told, rows, order, masks):  # type: ignore[no-untyped-def]
+    """Put rows all of whose logits are wanted first: `order` [rows] gets their places, `masks` [rows] the addresses of
+    the others' masks, in that order; both are addresses of int64. Returns how many come first. `told`: address of what
+    was told, 0 = nothing ever is."""
+    is_known = told != 0 and read(told) != 0
+    places, found = integers(order, rows), integers(masks, rows)
+    whole = 0
+    for row in range(rows):
+        if not is_known or integers(told, rows + 1)[row + 1] == 0:
+            places[whole] = row
+            whole += 1
+    at = whole
+    for row in range(rows if whole < rows else 0):
+        mask = integers(told, rows + 1)[row + 1]
+        if mask != 0:
+            places[at] = row
+            found[at] = mask
+            at += 1
+    return whole
+
+
+@njit(nogil=True, cache=True)
+def allowed_in(mask, first, count):  # type: ignore[no-untyped-def]
+    """Bits [first, first + count) of the mask at this address, as an integer; count <= 32."""
+    last = (first + count - 1) // 32
+    found = words(mask, last + 1)
+    bits = np.int64(found[first // 32]) & np.int64(0xFFFFFFFF)
+    if last > first // 32:
+        bits |= np.int64(found[last]) << np.int64(32)
+    return (bits >> np.int64(first % 32)) & ((np.int64(1) << np.int64(count)) - np.int64(1))

@@ -1,0 +1,1 @@
+"""The engine thread: admits requests, computes steps, appends drawn tokens, delivers pieces."""

@@ -1,0 +1,60 @@
+"""What is refused before a job reaches the queue: it could never run, or there is no place for it."""
+
+from __future__ import annotations
+
+import time
+
+from sluicegate.engine.loop.core import EngineCore
+from sluicegate.engine.sampling.params import check_choices
+from sluicegate.plugins import ContextLengthExceeded, Job, Load, Overloaded, RequestError
+
+
+def max_length(job: Job, core: EngineCore) -> int:
+    """Tokens the sequence may grow to. Raises when the prompt leaves no room for one more, now or ever."""
+    pool = core.scheduler.pool
+    room = min(core.model.context_length, pool.num_blocks * pool.block_size)
+    length = len(job.prompt.token_ids)
+    _check_shape(job, core.model.vocab_size)
+    if length >= room:
+        raise ContextLengthExceeded(
+            f"the prompt has {length} tokens; model {core.model.name!r} holds {room} of prompt and answer together: "
+            "shorten the prompt"
+        )
+    return min(room, length + (job.sampling.max_tokens or room))
+
+
+def _check_shape(job: Job, vocab_size: int) -> None:
+    ids = job.prompt.token_ids
+    if not ids:
+        raise RequestError("the prompt has no tokens; send at least one", param="prompt")
+    if not 0 <= min(ids) <= max(ids) < vocab_size:
+        raise RequestError(f"the prompt's token ids must lie between 0 and {vocab_size - 1}", param="prompt")
+    check_choices(job)
+
+
+def load_of(core: EngineCore, arriving: int) -> Load:
+    """`arriving`: jobs that no scheduler has seen yet. Reads what the engine thread writes: a moment's picture."""
+    scheduler = core.scheduler
+    running, waiting = list(scheduler.running), scheduler.waiting_count + arriving
+    free = scheduler.pool.free_count
+    places = max(0, min(scheduler.max_batch_size, free) - len(running))  # what runs may need a block each
+    busy = len(running) + min(places, waiting)
+    now = time.monotonic()
+    oldest_s = max((now - (sequence.started_s or now) for sequence in running), default=0.0)
+    wait_s = core.requests.turnover.wait_s(waiting + 1 - places, busy, oldest_s)
+    return Load(len(running), waiting, free, scheduler.pool.num_blocks, wait_s)
+
+
+def refuse_hopeless(job: Job, version: str, load: Load) -> None:
+    """Raises `Overloaded` for a job that would still wait at its deadline, or whose model is another one by now:
+    `version` is of the one that is served."""
+    if job.version is not None and job.version != version:
+        raise Overloaded(
+            f"model {job.model!r} was replaced while the request was prepared; send it again", retry_after_s=0.1
+        )
+    if job.deadline_s is not None and load.wait_s > job.deadline_s:
+        raise Overloaded(
+            f"a place is expected in {load.wait_s:.1f} s, the request gives it {job.deadline_s:g} s; "
+            "send it later, or allow more time",
+            retry_after_s=load.wait_s - job.deadline_s,
+        )

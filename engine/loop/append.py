@@ -1,0 +1,178 @@
+"""What a drawn token does to its sequence: draft, matcher, text, limits, and what a grammar forces after it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence as Seq
+
+from sluicegate.engine.loop.counters import CoreCounters
+from sluicegate.engine.model.model import LoadedModel
+from sluicegate.engine.sampling.sampler import Drawn
+from sluicegate.engine.sequences.sequence import Sequence
+from sluicegate.engine.speculation.proposer import Guesser
+from sluicegate.plugins import FinishReason, GrammarTooCostly, Piece, SluicegateError, TokenLogprob, TokenStep
+
+
+class Writer:
+    """For all sequences of a core; used by the engine thread alone."""
+
+    def __init__(self, model: LoadedModel, counters: CoreCounters, guesser: Guesser, *, jump_forward: bool) -> None:
+        self._model = model
+        self._eos = frozenset(model.eos_token_ids)
+        self._counters = counters
+        self._guesser = guesser
+        self._jump_forward = jump_forward
+
+    def take(self, sequence: Sequence, outcomes: Seq[Drawn | SluicegateError]) -> FinishReason | None:
+        """Append what was drawn for the next token and after each of the draft, as long as the draft was right: what
+        was drawn after a wrong guess means nothing. Returns why the sequence ends, if it does; raises what was drawn if
+        it is an error."""
+        if len(outcomes) == 1 and not sequence.draft:
+            return self._take_one(sequence, outcomes[0], 0)
+        draft, right, reason = sequence.draft, 0, None
+        sequence.draft = []
+        while reason is None and right < len(outcomes):
+            before = len(sequence.tokens)
+            try:
+                reason = self._take_one(sequence, outcomes[right], right)
+            except GrammarTooCostly:
+                if len(sequence.tokens) > before or not right:
+                    raise
+                sequence.computed -= 1  # the last token is read once more, and what was drawn after it drawn again
+                break
+            new = sequence.tokens[before:]
+            matched = _common(new, draft[right:])
+            right += matched
+            if matched < len(new):
+                break
+        sequence.computed += right
+        self._guesser.record(sequence, len(draft), right)
+        self._counters.drafted += len(draft)
+        self._counters.accepted += right
+        sequence.timeline.drafted += len(draft)
+        sequence.timeline.accepted += right
+        return reason
+
+    def pass_on(self, sequence: Sequence, token: int) -> Piece | None:
+        """Append what a plain sequence without a draft drew and give its text, where it is a word in the middle. None =
+        nothing was done, `take` has more to look at: a first or a last token, or none (-1). A step spends less on
+        reading this than on fetching what it touches, which the forward pass drove out of the cache: so it touches
+        little."""
+        tokens = sequence.tokens
+        length = len(tokens)
+        if token < 0 or token in self._eos or length == sequence.prompt_length or length + 1 >= sequence.max_length:
+            return None
+        piece = sequence.output.pass_on(token)
+        tokens.append(token)
+        self._counters.tokens += 1
+        sequence.timeline.tokens += 1
+        return piece
+
+    def jump(self, sequence: Sequence) -> FinishReason | None:
+        """Append the tokens the grammar leaves no choice about; they are computed together with the next step.
+
+        Not where logprobs are asked for: a forced token's logprob is known only after its own forward pass. Not where
+        words are forbidden: only sampling looks for them.
+        """
+        if sequence.matcher is None or not self.jumps(sequence):
+            return None
+        for token in sequence.matcher.forced_tokens():
+            try:
+                reason = self._append(sequence, token, None)
+            except GrammarTooCostly:  # more than a step has time for: it will be drawn
+                break
+            self._counters.forced_tokens += 1
+            self._note(sequence, token)
+            if reason:
+                return reason
+        if sequence.closer is not None:
+            sequence.closer.moved()
+        return None
+
+    def ends(self, sequence: Sequence, token: int) -> bool:
+        """It would be no more than the end of the answer."""
+        return token in self._eos or (token in sequence.sampling.stop_token_ids and _ends_with(sequence))
+
+    def jumps(self, sequence: Sequence) -> bool:
+        return self._jump_forward and sequence.rule.logprobs is None and not sequence.rule.bad_words
+
+    def _take_one(self, sequence: Sequence, drawn: Drawn | SluicegateError, ahead: int) -> FinishReason | None:
+        if not isinstance(drawn, Drawn):
+            raise drawn
+        sequence.hidden_row, sequence.hidden_length = ahead, len(sequence.tokens)
+        token = drawn.token_id
+        if sequence.closer is not None and (reason := self._close(sequence, token)) is not None:
+            return reason
+        logprob = None if drawn.logprob is None else self._describe(sequence, drawn)
+        reason = self._append(sequence, token, logprob)
+        self._note(sequence, token, drawn, ahead)
+        return self.jump(sequence) if reason is None and sequence.matcher is not None else reason
+
+    def _append(self, sequence: Sequence, token: int, logprob: TokenLogprob | None) -> FinishReason | None:
+        """One more token: matcher, text and limits; why the sequence ends with it, if it does."""
+        matcher, tokens, asked = sequence.matcher, sequence.tokens, sequence.sampling
+        if token in asked.stop_token_ids and _ends_with(sequence):
+            return self._stop_at(sequence, token, logprob)
+        if matcher is not None:
+            matcher.accept(token)
+        tokens.append(token)
+        self._counters.tokens += 1
+        if token in self._eos and not asked.ignore_eos:
+            return "stop"
+        may_stop = not asked.min_tokens or sequence.generated >= asked.min_tokens
+        if sequence.output.feed(token, logprob, may_stop=may_stop):
+            sequence.stopped = True
+            return "stop"
+        if matcher is not None and matcher.is_finished:
+            return "stop"
+        if len(tokens) >= sequence.max_length:
+            return "length"
+        circles = sequence.circles
+        return "length" if circles is not None and circles.closed_by(token) and may_stop else None
+
+    def _stop_at(self, sequence: Sequence, token: int, logprob: TokenLogprob | None) -> FinishReason:
+        """A token of `stop_token_ids` came. A structured answer is whole without its text, and is not added to."""
+        sequence.tokens.append(token)
+        self._counters.tokens += 1
+        if sequence.sampling.include_stop_str_in_output and sequence.matcher is None:
+            sequence.stopped = sequence.output.feed(token, logprob)
+        return "stop"
+
+    def _close(self, sequence: Sequence, token: int) -> FinishReason | None:
+        """Write the shortest end instead of `token`, where after that no valid end would fit."""
+        assert sequence.closer is not None
+        way = sequence.closer.instead_of(token, sequence.max_length - len(sequence.tokens) - 1)
+        if way is None:
+            return None
+        for forced in way:
+            self._note(sequence, forced)
+            self._append(sequence, forced, None)
+        sequence.closed = bool(way)
+        return "stop" if way else "length"
+
+    def _describe(self, sequence: Sequence, drawn: Drawn) -> TokenLogprob | None:
+        if drawn.logprob is None or sequence.rule.logprobs is None:
+            return None
+        text, data = self._model.detokenizer.token_text, self._model.detokenizer.token_bytes
+        top = tuple((token, text(token), data(token), logprob) for token, logprob in drawn.top)
+        return TokenLogprob(drawn.token_id, text(drawn.token_id), data(drawn.token_id), drawn.logprob, top)
+
+    def _note(self, sequence: Sequence, token: int, drawn: Drawn | None = None, ahead: int = 0) -> None:
+        """The timeline's line about a token; nothing drawn = the grammar forced it."""
+        timeline, step = sequence.timeline, None
+        if timeline.explain:
+            text, now = self._model.detokenizer.token_text(token), time.perf_counter()
+            share, logprob = (None, None) if drawn is None else (sequence.refused.get(ahead), drawn.logprob)
+            step = TokenStep(sequence.output.index, token, text, now, drawn is None, share, logprob)
+        timeline.count(step, forced=drawn is None)
+
+
+def _ends_with(sequence: Sequence) -> bool:
+    """A token of `stop_token_ids` would end the answer here; else it is text like any other, if it may stand here."""
+    enough = sequence.generated >= sequence.sampling.min_tokens
+    return enough and (sequence.matcher is None or sequence.matcher.can_stop)
+
+
+def _common(left: list[int], right: list[int]) -> int:
+    """Length of the common beginning."""
+    return next((at for at, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))

@@ -1,0 +1,237 @@
+"""Grammars that take long, on a thread of their own: the others' steps do not wait for them.
+
+A step gives each matcher a few milliseconds. One that needs more, or has often needed some, is *steered* from then on:
+after each token a thread has its matcher accept that token and fill the next mask, and only then the sequence goes on.
+Tenants take turns at the thread, which rests as much as it works: it leaves the interpreter to the engine.
+
+Not covered: beam searches and `close_on_length`, whose matchers move in the middle of a step. They end with an error
+past `QUICK_S`, or past `LONGER_S` where that is their first such work.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol, runtime_checkable
+from weakref import WeakSet
+
+import numpy as np
+from torch import Tensor
+
+from sluicegate.engine.sampling.bitmasks import words_for
+from sluicegate.engine.sampling.sampler import Drawn
+from sluicegate.engine.sequences.sequence import Sequence, State
+from sluicegate.plugins import CompiledGrammar, GrammarTooCostly, Mask, Matcher
+
+QUICK_S = 0.005
+"""CPU time of one call within a step. Of 600 real schemas 36 masks take longer, each once."""
+LONGER_S = 0.1
+"""The same where it cannot be done elsewhere."""
+OFTEN_S, A_TOKEN_S = 0.05, 0.0005
+"""A matcher that has taken more than this much, and this much for each token, is steered."""
+REQUEST_TOKEN_S = 0.01
+"""What each token of a request adds to what its grammars may take in all."""
+SLICE_S = 0.001
+IDLE_S = 10.0
+"""A thread that has nothing to do for so long ends."""
+
+
+@runtime_checkable
+class Bounded(Protocol):
+    """A matcher whose calls can be bounded. `worked_s`: CPU time of all calls that worked something out."""
+
+    worked_s: float
+
+    def bound(self, cpu_s: float, *, wait: bool = True, pause: Callable[[], None] | None = None) -> None: ...
+
+
+class Steered:
+    """Stands before a matcher that another thread moves. Between `begin` and the end of the work it is not touched."""
+
+    def __init__(self, matcher: Any, words: int) -> None:
+        self.matcher = matcher
+        self._row = np.zeros(words, np.int32)
+        self._masked: bool | None = None
+        """None = there is no mask for where the matcher stands."""
+        self._ahead: int | None = None
+        """A token that the matcher has accepted before the sequence has."""
+        self._finished = False
+
+    @property
+    def is_ready(self) -> bool:
+        return self._masked is not None
+
+    def work(self, token: int | None) -> None:
+        """On the other thread: accept `token`, if one is given, and fill the mask of what may follow."""
+        self._masked = None
+        if token is not None:
+            self.matcher.accept(token)
+            self._ahead = token
+        self._finished = self.matcher.is_finished
+        self._masked = self._finished or self.matcher.fill_mask(self._row)
+
+    def fill_mask(self, row: Mask) -> bool:
+        if self._masked is None:
+            raise GrammarTooCostly("the mask of this grammar is not ready yet")
+        row[:] = self._row
+        return self._masked
+
+    def accept(self, token_id: int) -> None:
+        if self._ahead == token_id:
+            self._ahead = None
+        else:
+            self._masked = None
+            self.matcher.accept(token_id)
+
+    def rollback(self, n: int) -> None:
+        self._masked = None if n else self._masked
+        self.matcher.rollback(n)
+
+    def forced_tokens(self) -> list[int]:
+        """None: what is forced is drawn, under a mask that leaves nothing else."""
+        return []
+
+    @property
+    def can_stop(self) -> bool:
+        return bool(self.matcher.can_stop)
+
+    @property
+    def is_finished(self) -> bool:
+        return self._finished
+
+
+class Waiting:
+    """A sequence that goes on when its matcher is ready. `logits` [V]: drawn from then; else `drawn` is to be taken."""
+
+    __slots__ = ("drawn", "error", "logits", "rested", "sequence", "steered")
+
+    def __init__(self, sequence: Sequence, steered: Steered, logits: Tensor | None, drawn: Drawn | None) -> None:
+        self.sequence = sequence
+        self.steered = steered
+        self.logits = logits
+        self.drawn = drawn
+        self.error: Exception | None = None
+        self.rested = 0.0
+
+    def run(self, cpu_s: float) -> None:
+        self.rested = time.perf_counter()
+        try:
+            self.steered.matcher.bound(cpu_s, pause=self._pause)
+            self.steered.work(None if self.drawn is None else self.drawn.token_id)
+        except Exception as error:
+            self.error = error
+        finally:
+            self.steered.matcher.bound(QUICK_S, wait=False)
+
+    def _pause(self) -> None:
+        if self.sequence.state is State.ENDED:
+            raise InterruptedError("nobody waits for this sequence any more")
+        worked = time.perf_counter() - self.rested
+        if worked >= SLICE_S:
+            time.sleep(worked)
+            self.rested = time.perf_counter()
+
+
+class Aside:
+    """Of one core. What is not marked otherwise is called by the engine thread."""
+
+    def __init__(self, vocab_size: int, cpu_s: float, request_s: float) -> None:
+        """`cpu_s`: for one mask or token; `request_s`: for a request, and `REQUEST_TOKEN_S` for each of its tokens."""
+        self._words = words_for(vocab_size)
+        self._cpu_s, self._request_s = cpu_s, request_s
+        self._costly: WeakSet[CompiledGrammar] = WeakSet()
+        """Grammars whose sequences are steered from their first mask on."""
+        self._lines: dict[str, deque[Waiting]] = {}
+        self._done: deque[Waiting] = deque()
+        self._change = threading.Condition()
+        self._news = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.waiting: set[Sequence] = set()
+
+    def open(self, matcher: Matcher, grammar: CompiledGrammar, *, movable: bool) -> Matcher:
+        """`matcher`, bounded. `movable`: its work can be done elsewhere."""
+        if not isinstance(matcher, Bounded):
+            return matcher
+        matcher.bound(QUICK_S if movable else LONGER_S, wait=not movable)
+        return Steered(matcher, self._words) if movable and grammar in self._costly else matcher
+
+    def steer(self, sequence: Sequence) -> Steered | None:
+        """From now on its matcher moves elsewhere; None where it cannot."""
+        matcher, grammar = sequence.matcher, sequence.owner.job.grammar
+        if isinstance(matcher, Steered):
+            return matcher
+        if not isinstance(matcher, Bounded) or sequence.search is not None or sequence.closer is not None:
+            return None
+        if grammar is not None:
+            self._costly.add(grammar)
+        sequence.matcher = steered = Steered(matcher, self._words)
+        sequence.draft, sequence.drafter = [], None
+        return steered
+
+    def takes_often(self, sequence: Sequence) -> bool:
+        matcher = sequence.matcher
+        spent: float = getattr(matcher, "worked_s", 0.0)
+        return spent > OFTEN_S and spent > OFTEN_S + A_TOKEN_S * sequence.generated
+
+    def is_dear(self, sequence: Sequence) -> bool:
+        """Its matcher may have taken what a whole request may: most have not by far."""
+        return _worked_s(sequence) > min(OFTEN_S, self._request_s)
+
+    def check(self, all_of: Iterable[Sequence]) -> None:
+        """Raises `GrammarTooCostly` where the matchers of one request have taken what they may, all together."""
+        spent, tokens = 0.0, 0
+        for one in all_of:
+            spent += _worked_s(one)
+            tokens += one.generated
+        if spent > self._request_s + REQUEST_TOKEN_S * tokens:
+            raise GrammarTooCostly(
+                f"following the grammar has taken {spent:.1f} s of CPU time for {tokens} tokens; a request may take "
+                f"{self._request_s:g} s and {REQUEST_TOKEN_S:g} s for each token: make the grammar less ambiguous"
+            )
+
+    def begin(self, sequence: Sequence, steered: Steered, logits: Tensor | None, drawn: Drawn | None) -> None:
+        self.waiting.add(sequence)
+        with self._change:
+            self._lines.setdefault(sequence.tenant, deque()).append(Waiting(sequence, steered, logits, drawn))
+            self._change.notify()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._serve, name="grammars", daemon=True)
+                self._thread.start()
+
+    def take(self) -> list[Waiting]:
+        """Those that are ready, or have failed."""
+        found: list[Waiting] = []
+        if self.waiting:
+            self._news.clear()
+            while self._done:
+                found.append(self._done.popleft())
+                self.waiting.discard(found[-1].sequence)
+        return found
+
+    def rest(self) -> None:
+        """Until something is ready, for a moment at most: other work may have come meanwhile."""
+        self._news.wait(0.005)
+
+    def _serve(self) -> None:
+        while True:
+            with self._change:
+                if not self._lines and not self._change.wait_for(lambda: self._lines, IDLE_S):
+                    self._thread = None
+                    return
+                tenant, line = next(iter(self._lines.items()))
+                del self._lines[tenant]
+                waiting = line.popleft()
+                if line:
+                    self._lines[tenant] = line  # behind the others
+            if waiting.sequence.state is not State.ENDED:
+                waiting.run(self._cpu_s)
+            self._done.append(waiting)
+            self._news.set()
+
+
+def _worked_s(sequence: Sequence) -> float:
+    matcher = sequence.matcher.matcher if isinstance(sequence.matcher, Steered) else sequence.matcher
+    found: float = getattr(matcher, "worked_s", 0.0)
+    return found

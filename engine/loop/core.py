@@ -1,0 +1,320 @@
+"""The engine of one model: a step schedules, runs, samples and delivers. Everything here runs on the engine thread.
+
+Who is served, and what becomes of them, is in `engine.loop.requests`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence as Seq
+from functools import partial
+from itertools import accumulate
+
+import torch
+from torch import Tensor
+
+from sluicegate.engine.batching.prefill_chunking import Pacer
+from sluicegate.engine.batching.runner import Runner
+from sluicegate.engine.batching.sample_rows import Lineups
+from sluicegate.engine.batching.scheduler import Batch, Row, Scheduler
+from sluicegate.engine.cpu import WantedLogits
+from sluicegate.engine.cuda.memory import release_cached, using
+from sluicegate.engine.loop.append import Writer
+from sluicegate.engine.loop.background_matching import Aside, Steered, Waiting
+from sluicegate.engine.loop.counters import CoreCounters
+from sluicegate.engine.loop.grammar_masks import Filled, MasksAhead, fill_masks, note_masks
+from sluicegate.engine.loop.requests import Requests
+from sluicegate.engine.model.model import LoadedModel
+from sluicegate.engine.sampling.sampler import Drawn, MaskRows, Sampler
+from sluicegate.engine.search.beam_search import BeamSearch
+from sluicegate.engine.sequences.delivery import Outbox, as_failure
+from sluicegate.engine.sequences.sequence import DrawRow, Sequence, State
+from sluicegate.engine.speculation.proposer import GroupDrafter, Guesser, Speculation
+from sluicegate.plugins import GrammarTooCostly, SluicegateError
+
+
+class EngineCore:
+    def __init__(
+        self,
+        model: LoadedModel,
+        runner: Runner,
+        scheduler: Scheduler,
+        outbox: Outbox,
+        *,
+        jump_forward: bool = True,
+        speculation: Speculation | None = None,
+        group_drafter: GroupDrafter | None = None,
+        pacer: Pacer | None = None,
+        grammar_cpu_s: float = 1.0,
+        grammar_request_s: float = 10.0,
+    ) -> None:
+        self.model = model
+        self._pacer = pacer
+        self.scheduler = scheduler
+        self.counters = CoreCounters()
+        self._runner = runner
+        self._sampler = Sampler(model.usable_vocab, model.eos_token_ids, model.device)
+        self._is_asynchronous = model.device.type == "cuda"
+        """A forward pass returns before it is computed; its time shows where the draws are waited for."""
+        self._clock = time.perf_counter if self._is_asynchronous else time.thread_time
+        """What a step costs. On CPUs in this thread's own time, which others who use the machine do not stretch."""
+        self._guesser = Guesser(speculation or Speculation(), scheduler, group_drafter)
+        self._writer = Writer(model, self.counters, self._guesser, jump_forward=jump_forward)
+        self._lineups = Lineups()
+        self._masks_ahead = MasksAhead(self._fill_masks)
+        self._aside = Aside(model.vocab_size, grammar_cpu_s, grammar_request_s)
+        self.requests = Requests(model, runner, scheduler, outbox, self._writer, self._guesser, self._aside)
+
+    @property
+    def has_work(self) -> bool:
+        return len(self.requests) > 0
+
+    def step(self) -> None:
+        """Compute one batch and deliver what it brought. A request that breaks fails alone. Runs in torch's inference
+        mode; the engine thread is in it for good, since going in and out takes a tenth of a small step's own time."""
+        if not torch.is_inference_mode_enabled():
+            with torch.inference_mode():
+                self.step()
+        elif self._is_asynchronous:
+            with using(self.model.device):
+                self._step()
+        else:
+            self._step()
+
+    def _step(self) -> None:
+        began, spent = time.perf_counter(), self._clock()
+        self.requests.expire()
+        for waiting in self._aside.take():
+            if waiting.sequence.state is not State.ENDED:
+                self.requests.guarded(waiting.sequence, partial(self._go_on, waiting))
+        if self._pacer is not None:
+            self.scheduler.prompt_tokens = self._pacer.prompt_tokens
+        batch = self.scheduler.schedule()
+        if not batch.rows:
+            assert self._aside.waiting or not self.has_work, "there is work, but the scheduler found nothing to run"
+            self._aside.rest()
+            return
+        rows, logits = self._run(batch, self._begin_masks(batch))
+        filled = self._masks_ahead.take()
+        self.scheduler.computed(batch)
+        if rows:
+            self._try_sampling(rows, logits, filled)
+            if self._is_asynchronous:
+                self._guesser.note_step(time.perf_counter() - began)
+            self._guesser.improve([row.sequence for row in rows if not isinstance(row.sequence.matcher, Steered)])
+        if not self.has_work:
+            self._guesser.release()
+            self._sampler.release()
+            self._lineups.release()
+        self.counters.steps += 1
+        self.counters.rows += len(batch.rows)
+        self.counters.step_s += time.perf_counter() - began
+        if self._pacer is not None:
+            self._pacer.record(batch.decoding, batch.prompt_tokens, self._clock() - spent)
+
+    def give_up_device(self) -> None:
+        """The thread that steps this core hangs and is given up. A CUDA device has no room for a second KV pool."""
+        if self.model.device.type == "cuda":
+            self._runner.give_up()
+
+    # --- a step's parts ----------------------------------------------------------------------------------------
+
+    def _run(self, batch: Batch, wanted: WantedLogits | None) -> tuple[list[Row], Tensor]:
+        """The sampled rows and their logits; requests whose forward pass throws fail, and their rows are left out."""
+        began = time.perf_counter()
+        try:
+            return batch.sampled, self._runner.run(batch, wanted)
+        except Exception:
+            return self._run_alone(batch)
+        finally:
+            self.counters.forward_s += (took := time.perf_counter() - began)
+            if not self._is_asynchronous:
+                self._guesser.note_step(took)
+
+    def _run_alone(self, batch: Batch) -> tuple[list[Row], Tensor]:
+        """Find the culprit: every row in a pass of its own."""
+        release_cached()
+        rows: list[Row] = []
+        logits = [torch.empty(0, self.model.vocab_size, device=self.model.device)]
+        for row in batch.rows:
+            try:
+                logits.append(self._runner.run(Batch([row])).clone())
+            except Exception as error:
+                self.requests.fail(row.sequence.owner, as_failure(error, "the forward pass"))
+            else:
+                rows += [row] if row.is_last else []
+        return rows, torch.cat(logits)
+
+    def _begin_masks(self, batch: Batch) -> WantedLogits | None:
+        """Have the masks of this step filled while its forward pass runs; beam searches ask for theirs later. Returns
+        what the pass is told of them."""
+        lineup = self._lineups.of(batch.sampled)
+        if not lineup.is_constrained or any(row.sequence.search is not None for row in batch.rows):
+            return None
+        wanted = WantedLogits(len(lineup.draws)) if self._runner.can_leave_out else None
+        self._masks_ahead.begin(lineup.draws, wanted)
+        return wanted
+
+    def _try_sampling(self, rows: list[Row], logits: Tensor, filled: tuple[list[DrawRow], Filled] | None) -> None:
+        """A device that is full fails the requests of this step; those that wait go on."""
+        try:
+            self._sample(rows, logits, filled)
+        except torch.OutOfMemoryError as error:
+            release_cached()
+            for row in rows:
+                self.requests.fail(row.sequence.owner, as_failure(error, "drawing tokens"))
+
+    def _sample(self, rows: list[Row], logits: Tensor, filled: tuple[list[DrawRow], Filled] | None) -> None:
+        """Draw, advance and deliver every row; what throws, or cannot be sampled, fails its request alone."""
+        states = self._runner.states
+        lineup = self._lineups.of(rows)
+        if lineup.is_plain and states is None:
+            self._draw_plain(rows, logits, lineup.draws)
+            return
+        if any(row.sequence.search is not None for row in rows):
+            states = None  # rows of searches are taken out, and the others change their places
+            rows, logits = self._search(rows, logits)
+            if not rows:
+                return
+            lineup = self._lineups.of(rows)
+        draws = lineup.draws
+        masks, failures = self._masks(draws, filled)
+        waiting = self._set_aside(draws, failures, logits) if failures else ()
+        outcomes: list[Drawn | SluicegateError] = list(self._sampler.draw(logits, draws, masks))
+        for at, failure in failures.items():
+            outcomes[at] = failure
+        at = 0
+        for row in rows:
+            mine = outcomes[at : at + row.drafted + 1]
+            if row.sequence.state is not State.ENDED and row.sequence not in waiting:
+                try:
+                    self._advance_or_steer(row.sequence, mine)
+                except Exception as error:
+                    self.requests.fail(row.sequence.owner, as_failure(error, "advancing the sequence"))
+            row.sequence.hidden = None if states is None else states[at + row.sequence.hidden_row]
+            at += len(mine)
+
+    # --- grammars that take long -------------------------------------------------------------------------------
+
+    def _set_aside(self, draws: list[DrawRow], failures: dict[int, SluicegateError], logits: Tensor) -> set[Sequence]:
+        """Those whose masks take too long for a step; they are drawn when their masks are there."""
+        found: set[Sequence] = set()
+        for at, failure in failures.items():
+            sequence = draws[at].sequence
+            if draws[at].ahead or not isinstance(failure, GrammarTooCostly) or sequence.state is State.ENDED:
+                continue
+            steered = self._aside.steer(sequence)
+            if steered is not None:
+                sequence.draft = []
+                self._aside.begin(sequence, steered, logits[at].clone(), None)
+                found.add(sequence)
+        return found
+
+    def _advance_or_steer(self, sequence: Sequence, outcomes: list[Drawn | SluicegateError]) -> None:
+        """A token whose acceptance takes too long for a step is taken when it has been accepted elsewhere."""
+        drawn, steered = outcomes[0], None
+        if isinstance(drawn, Drawn) and not sequence.draft and sequence.matcher is not None:
+            steered = sequence.matcher if isinstance(sequence.matcher, Steered) else None
+            if steered is None and self._aside.takes_often(sequence):
+                steered = self._aside.steer(sequence)
+            if steered is not None and not self._writer.ends(sequence, drawn.token_id):
+                self._aside.begin(sequence, steered, None, drawn)
+                return
+        before = len(sequence.tokens)
+        try:
+            self._advance(sequence, outcomes)
+        except GrammarTooCostly:
+            if not isinstance(drawn, Drawn) or before != len(sequence.tokens):
+                raise
+            steered = self._aside.steer(sequence)
+            if steered is None:
+                raise
+            self._aside.begin(sequence, steered, None, drawn)
+
+    def _go_on(self, waiting: Waiting) -> None:
+        """With a sequence whose matcher has done what took long."""
+        sequence = waiting.sequence
+        if waiting.error is not None:
+            raise waiting.error
+        if waiting.drawn is None:
+            assert waiting.logits is not None
+            draws = [DrawRow(sequence)]
+            masks, failures = self._masks(draws)
+            outcome = failures.get(0) or self._sampler.draw(waiting.logits[None], draws, masks)[0]
+            self._advance_or_steer(sequence, [outcome])
+        else:
+            self._advance(sequence, [waiting.drawn])
+        waits = sequence in self._aside.waiting  # its token was drawn, and is now accepted elsewhere
+        if sequence.state is State.PARKED and sequence.pending and not waits:  # it made way for others meanwhile
+            self.scheduler.resume(sequence, [], 0)
+
+    def _draw_plain(self, rows: list[Row], logits: Tensor, draws: list[DrawRow]) -> None:
+        """`_sample` for rows that want no more than text, of which most only add a word to theirs."""
+        tokens, outcomes = self._sampler.tokens(logits, draws), None
+        if tokens is None:
+            outcomes = self._sampler.draw(logits, draws, MaskRows())
+            tokens = [drawn.token_id if isinstance(drawn, Drawn) else -1 for drawn in outcomes]
+        pass_on, deliver, ended = self._writer.pass_on, self.requests.outbox.add, State.ENDED
+        looks_up = self._guesser.looks_up
+        for at, (row, token) in enumerate(zip(rows, tokens, strict=True)):
+            sequence = row[0]
+            if sequence.state is ended:
+                continue
+            try:
+                if (piece := pass_on(sequence, token)) is None:
+                    self._advance(sequence, [Drawn(token) if outcomes is None else outcomes[at]])
+                    continue
+                deliver(sequence.owner, piece)
+                if looks_up:
+                    sequence.draft = self._guesser.look_up(sequence, jumped=True)
+            except Exception as error:
+                self.requests.fail(sequence.owner, as_failure(error, "advancing the sequence"))
+
+    def _search(self, rows: list[Row], logits: Tensor) -> tuple[list[Row], Tensor]:
+        """Give beam searches the logprobs of their rows; what is left is drawn from."""
+        places = list(accumulate((row.drafted + 1 for row in rows), initial=0))
+        beams = [at for at, row in enumerate(rows) if row.sequence.search is not None]
+        draws = [DrawRow(rows[at].sequence) for at in beams]
+        masks, failures = self._masks(draws)
+        scores, raw, unscored = self._sampler.score(logits[[places[at] for at in beams]], draws, masks)
+        for index, draw in enumerate(draws):
+            if failure := failures.get(index) or unscored.get(index):
+                self.requests.fail(draw.sequence.owner, failure)
+            elif draw.sequence.search is not None and draw.sequence.state is not State.ENDED:
+                draw.sequence.search.take(draw.sequence, scores[index], raw[index])
+        for search in dict.fromkeys(draw.sequence.search for draw in draws):
+            if search is not None and search.slots[0].state is not State.ENDED and search.is_ready:
+                self.requests.guarded(search.slots[0], partial(self._branch, search))
+        others = [at for at, row in enumerate(rows) if row.sequence.search is None]
+        kept = [place for at in others for place in range(places[at], places[at + 1])]
+        return [rows[at] for at in others], logits[kept]
+
+    def _branch(self, search: BeamSearch) -> None:
+        self._aside.check(search.slots)
+        self._runner.copy(search.advance(self.scheduler, self.requests.searches.finish_of))
+        if search.is_done:
+            self.requests.end_search(search, self.requests.searches.pieces(search))
+
+    def _masks(
+        self, draws: list[DrawRow], filled: tuple[list[DrawRow], Filled] | None = None
+    ) -> tuple[MaskRows, dict[int, SluicegateError]]:
+        """The masks filled during the forward pass, if they are of these draws; else filled now."""
+        ready = filled is not None and filled[0] == draws
+        masks, failures, seconds = filled[1] if filled is not None and ready else self._fill_masks(draws)
+        note_masks(draws, masks, self.model.vocab_size, seconds)
+        self.counters.masks += len(masks.masked)
+        self.counters.mask_s += seconds
+        return masks, failures
+
+    def _fill_masks(self, draws: Seq[DrawRow]) -> Filled:
+        began = time.perf_counter()
+        masks, failures = fill_masks(draws, self.model.vocab_size, self.model.eos_token_ids, self._sampler.room)
+        return masks, failures, time.perf_counter() - began
+
+    def _advance(self, sequence: Sequence, outcomes: list[Drawn | SluicegateError]) -> None:
+        if sequence.matcher is not None and self._aside.is_dear(sequence):
+            self._aside.check(self.requests.sequences(sequence.owner))
+        reason = self._writer.take(sequence, outcomes)
+        if sequence.refused:
+            sequence.refused.clear()
+        self.requests.advanced(sequence, reason)

@@ -1,0 +1,32 @@
+"""Which running or waiting requests nobody waits for any more."""
+
+from __future__ import annotations
+
+from math import inf
+
+from sluicegate.engine.sequences.delivery import LiveGeneration
+
+
+class Deadlines:
+    """Moments on the monotonic clock, by generation. Asking costs nothing until the earliest has come."""
+
+    def __init__(self) -> None:
+        self._at: dict[LiveGeneration, float] = {}
+        self._next = inf
+
+    def add(self, generation: LiveGeneration, at: float) -> None:
+        self._at[generation] = at
+        self._next = min(self._next, at)
+
+    def remove(self, generation: LiveGeneration) -> None:
+        self._at.pop(generation, None)
+
+    def due(self, now: float) -> list[LiveGeneration]:
+        """Those whose moment has come; they are forgotten."""
+        if now < self._next:
+            return []
+        found = [generation for generation, at in self._at.items() if at <= now]
+        for generation in found:
+            del self._at[generation]
+        self._next = min(self._at.values(), default=inf)
+        return found

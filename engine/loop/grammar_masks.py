@@ -1,0 +1,134 @@
+"""Asking the matchers: one mask per constrained row, before sampling."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from collections.abc import Sequence as Seq
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import numpy as np
+
+from sluicegate.engine.cpu import WantedLogits
+from sluicegate.engine.sampling.bitmasks import Bitmask, forbid, permit, words_for
+from sluicegate.engine.sampling.sampler import MaskRows
+from sluicegate.engine.sequences.delivery import as_failure
+from sluicegate.engine.sequences.sequence import DrawRow
+from sluicegate.plugins import Matcher, SluicegateError
+
+Room = Callable[[int, int], Bitmask]
+"""Gives zeroed masks [rows, words] int32."""
+
+
+def fill_masks(
+    rows: Seq[DrawRow], vocab_size: int, eos_token_ids: tuple[int, ...], room: Room
+) -> tuple[MaskRows, dict[int, SluicegateError]]:
+    """What the rows may not draw, in masks that lie in `room`, and the rows whose matcher threw: those have no mask and
+    must not be sampled.
+
+    Rows of one sequence follow each other, by how far they are ahead; matchers walk along the draft and come back.
+    """
+    constrained = [i for i, row in enumerate(rows) if row.sequence.matcher is not None]
+    if not constrained and not any(row.sequence.sampling.min_tokens for row in rows):
+        return MaskRows(), {}
+    bitmask = room(len(constrained), words_for(vocab_size))
+    masked: list[int] = []
+    free: set[int] = set()
+    failures: dict[int, SluicegateError] = {}
+    for index in constrained:
+        if index in failures:
+            continue
+        try:
+            filled = _fill(rows[index], bitmask, len(masked))
+        except Exception as error:  # the matcher may stand anywhere on the draft now: no row of it can be used
+            _go_back(rows[index])
+            same = [i for i, row in enumerate(rows) if row.sequence is rows[index].sequence]
+            failures |= dict.fromkeys(same, as_failure(error, "filling the token mask"))
+            continue
+        if filled:
+            masked.append(index)
+        else:
+            free.add(index)
+    for at, index in enumerate(masked):
+        if not rows[index].may_end:
+            forbid(bitmask[at], eos_token_ids)
+    unending = [i for i, row in enumerate(rows) if not row.may_end and i not in masked]
+    barred = {i: list(ids) for i in unending if (ids := rows[i].sequence.sampling.stop_token_ids)}
+    return MaskRows(masked, bitmask[: len(masked)], frozenset(free), unending, barred), failures
+
+
+Filled = tuple[MaskRows, dict[int, SluicegateError], float]
+"""Masks, failures, and the seconds both took."""
+
+
+class MasksAhead:
+    """Fills a step's masks on a thread of its own while the forward pass runs: what a mask allows depends on the tokens
+    before, not on the logits. A forward pass that leaves the interpreter alone leaves it to this."""
+
+    fewest = 3
+    """Constrained rows from which handing over pays; fewer are filled before the pass begins."""
+
+    def __init__(self, fill: Callable[[Seq[DrawRow]], Filled]) -> None:
+        self._fill = fill
+        self._thread: ThreadPoolExecutor | None = None
+        self._begun: tuple[list[DrawRow], Future[Filled] | Filled] | None = None
+
+    def begin(self, draws: list[DrawRow], wanted: WantedLogits | None = None) -> None:
+        """From here until `take`, the matchers of `draws` are touched by nobody else. `wanted` is told which of the
+        step's logits the masks leave."""
+        if sum([draw.sequence.matcher is not None for draw in draws]) < self.fewest:
+            self._begun = draws, self._fill_and_tell(draws, wanted)
+            return
+        self._thread = self._thread or ThreadPoolExecutor(1, thread_name_prefix="masks")
+        self._begun = draws, self._thread.submit(self._fill_and_tell, draws, wanted)
+
+    def _fill_and_tell(self, draws: list[DrawRow], wanted: WantedLogits | None) -> Filled:
+        filled = self._fill(draws)
+        masks = filled[0]
+        if wanted is not None and masks.masked:
+            wanted.tell(masks.bitmask, [at if draws[at].looks_at_allowed_only else -1 for at in masks.masked])
+        return filled
+
+    def take(self) -> tuple[list[DrawRow], Filled] | None:
+        """What was begun, when it is done; None = nothing was."""
+        begun, self._begun = self._begun, None
+        if begun is None:
+            return None
+        draws, filled = begun
+        return draws, filled.result() if isinstance(filled, Future) else filled
+
+
+def note_masks(rows: Seq[DrawRow], masks: MaskRows, vocab_size: int, seconds: float) -> None:
+    """Tell the timelines what their masks cost, shared out evenly, and, where asked for, what they refused."""
+    each = seconds / max(1, len(masks.masked))
+    for at, index in enumerate(masks.masked):
+        sequence = rows[index].sequence
+        sequence.timeline.mask_s += each
+        if sequence.timeline.explain:
+            allowed = int(np.unpackbits(masks.bitmask[at].view(np.uint8)).sum())
+            sequence.refused[rows[index].ahead] = 1 - allowed / vocab_size
+
+
+def _fill(row: DrawRow, bitmask: Bitmask, at: int) -> bool:
+    """Fill one row; the matcher is moved one token along the draft, and back after the draft's last."""
+    matcher, draft = row.sequence.matcher, row.sequence.draft
+    assert matcher is not None
+    filled = matcher.fill_mask(bitmask[at])
+    if filled and row.sequence.sampling.stop_token_ids and row.may_end and matcher.can_stop:
+        permit(bitmask[at], row.sequence.sampling.stop_token_ids)
+    _walk(matcher, draft, row.ahead)
+    return filled
+
+
+def _go_back(row: DrawRow) -> None:
+    """Before the draft, as far as a matcher that threw still can."""
+    if row.ahead and row.sequence.matcher is not None:
+        with contextlib.suppress(Exception):
+            row.sequence.matcher.rollback(row.ahead)
+
+
+def _walk(matcher: Matcher, draft: list[int], ahead: int) -> None:
+    if ahead < len(draft):
+        matcher.accept(draft[ahead])
+    elif draft:
+        matcher.rollback(len(draft))

@@ -1,0 +1,53 @@
+"""The engine's numbers for metrics: gauges of now, and totals since the start (names ending in `_total`, seconds)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from collections.abc import Sequence as Seq
+
+from sluicegate.engine.loop.core import EngineCore
+from sluicegate.engine.memory.blocks import SpillCounters
+
+
+def gauges(cores: Seq[EngineCore], arriving: int, restarts: int) -> dict[str, float]:
+    """`arriving`: jobs on their way to a scheduler; `restarts`: how often the engine thread was replaced."""
+    pools = [core.scheduler.pool for core in cores]
+    blocks = sum(pool.num_blocks for pool in pools)
+    return {
+        "models_loaded": float(len(cores)),
+        "engine_restarts_total": float(restarts),
+        "requests_running": float(sum(len(core.scheduler.running) for core in cores)),
+        "requests_waiting": float(sum(core.scheduler.waiting_count for core in cores) + arriving),
+        "kv_spill_bytes": float(sum(pool.spill.kept_bytes for pool in pools if pool.spill is not None)),
+        "kv_cache_usage_ratio": sum(p.num_blocks - p.free_count for p in pools) / blocks if blocks else 0.0,
+    }
+
+
+_READ: dict[str, Callable[[EngineCore], float]] = {
+    "prefix_cache_asked_tokens_total": lambda core: core.scheduler.pool.counters.asked,
+    "prefix_cache_hit_tokens_total": lambda core: core.scheduler.pool.counters.found,
+    "kv_blocks_spilled_total": lambda core: _spilled(core).saved,
+    "kv_blocks_restored_total": lambda core: _spilled(core).restored,
+    "kv_blocks_lost_total": lambda core: _spilled(core).lost,
+    "preemptions_total": lambda core: core.scheduler.counters.preemptions,
+    "tokens_generated_total": lambda core: core.counters.tokens,
+    "tokens_forced_total": lambda core: core.counters.forced_tokens,
+    "tokens_drafted_total": lambda core: core.counters.drafted,
+    "tokens_accepted_total": lambda core: core.counters.accepted,
+    "batched_rows_total": lambda core: core.counters.rows,
+    "masks_total": lambda core: core.counters.masks,
+    "mask_seconds_total": lambda core: core.counters.mask_s,
+    "steps_total": lambda core: core.counters.steps,
+    "step_seconds_total": lambda core: core.counters.step_s,
+    "forward_seconds_total": lambda core: core.counters.forward_s,
+}
+
+
+def _spilled(core: EngineCore) -> SpillCounters:
+    spill = core.scheduler.pool.spill
+    return SpillCounters() if spill is None else spill.counters
+
+
+def totals(cores: Seq[EngineCore], before: Mapping[str, float]) -> dict[str, float]:
+    """Summed over `cores`, and added to those of cores that were dropped `before`: a total never falls."""
+    return {name: before.get(name, 0.0) + sum(read(core) for core in cores) for name, read in _READ.items()}

@@ -1,0 +1,246 @@
+"""The requests of one core: how they come, what is delivered of them, and how they end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass
+from functools import partial
+
+from sluicegate.engine.batching.runner import Runner
+from sluicegate.engine.batching.scheduler import Scheduler
+from sluicegate.engine.loop.append import Writer
+from sluicegate.engine.loop.background_matching import Aside
+from sluicegate.engine.loop.deadlines import Deadlines
+from sluicegate.engine.loop.wait_estimate import Turnover
+from sluicegate.engine.model.lora_batch import Adapter
+from sluicegate.engine.model.model import LoadedModel
+from sluicegate.engine.sampling.params import DrawRule, beam_count
+from sluicegate.engine.sampling.rng import seed_of_choice
+from sluicegate.engine.search.beam_answers import Searches
+from sluicegate.engine.search.beam_search import BeamSearch
+from sluicegate.engine.sequences.closing import closer_for
+from sluicegate.engine.sequences.delivery import LiveGeneration, Outbox, as_failure
+from sluicegate.engine.sequences.repetition import circles_for
+from sluicegate.engine.sequences.sequence import Sequence, State
+from sluicegate.engine.speculation.prompt_lookup import PromptLookup
+from sluicegate.engine.speculation.proposer import Guesser
+from sluicegate.engine.text.choice_text import ChoiceText
+from sluicegate.engine.text.stopping import watch_of
+from sluicegate.plugins import DeadlineExceeded, FinishReason, Job, Piece, SluicegateError
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A job, with everything that could be checked before it reaches the engine thread."""
+
+    generation: LiveGeneration
+    rule: DrawRule
+    seed: int
+    max_length: int
+    deadline: float | None = None
+    """On the monotonic clock."""
+    adapter: Adapter | None = None
+
+
+class Requests:
+    """Those of one core that have not ended. Used by the engine thread alone."""
+
+    def __init__(
+        self,
+        model: LoadedModel,
+        runner: Runner,
+        scheduler: Scheduler,
+        outbox: Outbox,
+        writer: Writer,
+        guesser: Guesser,
+        aside: Aside,
+    ) -> None:
+        self.outbox = outbox
+        """Of the thread that steps the core."""
+        self.turnover = Turnover()
+        self.searches = Searches(model)
+        self._model = model
+        self._runner = runner
+        self._scheduler = scheduler
+        self._writer = writer
+        self._guesser = guesser
+        self._aside = aside
+        self._deadlines = Deadlines()
+        self._live: dict[LiveGeneration, list[Sequence]] = {}
+        self._followers: dict[Sequence, list[Sequence]] = {}
+
+    def __len__(self) -> int:
+        return len(self._live)
+
+    def sequences(self, generation: LiveGeneration) -> Seq[Sequence]:
+        """Of one that has not ended."""
+        return self._live.get(generation, ())
+
+    # --- they come ---------------------------------------------------------------------------------------------
+
+    def submit(self, submission: Submission) -> None:
+        """Its sequences wait from now on. One whose matcher cannot be opened fails at once."""
+        generation, beams = submission.generation, beam_count(submission.generation.job)
+        try:
+            sequences = [self._sequence(submission, index) for index in range(beams or generation.job.n)]
+        except Exception as error:
+            self.outbox.fail(generation, as_failure(error, "opening the grammar's matcher"))
+            return
+        self._live[generation] = sequences
+        if submission.deadline is not None:
+            self._deadlines.add(generation, submission.deadline)
+        if beams:
+            self.searches.begin(generation, sequences)
+            for sequence in sequences[1:]:
+                self._scheduler.register(sequence)
+            self._scheduler.add(sequences[0])
+            return
+        self._followers[sequences[0]] = sequences[1:]
+        for sequence in sequences:
+            self.guarded(sequence, partial(self._open, sequence))
+        if sequences[0].state is State.NEW:
+            self._scheduler.add(sequences[0])
+
+    def cancel(self, generation: LiveGeneration) -> None:
+        """What it still has to say is not said; its blocks are free when this returns. Nothing where it has ended."""
+        sequences = list(self._live.get(generation, ()))
+        if sequences and sequences[0].search is not None:
+            self.end_search(sequences[0].search, [Piece(i, finish_reason="cancelled") for i in range(generation.job.n)])
+            return
+        for sequence in sequences:
+            self._end(sequence, "cancelled")
+
+    def cancel_all(self) -> None:
+        for generation in list(self._live):
+            self.cancel(generation)
+
+    def fail_all(self, error: SluicegateError) -> None:
+        for generation in list(self._live):
+            self.fail(generation, error)
+
+    def _sequence(self, submission: Submission, index: int) -> Sequence:
+        job = submission.generation.job
+        matcher = None if job.grammar is None else job.grammar.matcher()
+        if matcher is not None and job.grammar is not None:
+            movable = not (job.sampling.use_beam_search or job.sampling.close_on_length)
+            matcher = self._aside.open(matcher, job.grammar, movable=movable)
+        return Sequence(
+            tokens=list(job.prompt.token_ids),
+            prompt_length=len(job.prompt.token_ids),
+            max_length=submission.max_length,
+            sampling=job.sampling,
+            rule=submission.rule,
+            seed=seed_of_choice(submission.seed, index),
+            tenant=job.tenant,
+            priority=job.priority,
+            root=self._scheduler.pool.root((submission.adapter or self._model).version, job.tenant),
+            owner=submission.generation,
+            adapter=submission.adapter,
+            output=ChoiceText(
+                index,
+                self._model.detokenizer.stream(),
+                watch_of(job.sampling),
+            ),
+            matcher=matcher,
+            circles=circles_for(job.sampling.repetition_detection),
+            closer=closer_for(matcher, wanted=job.sampling.close_on_length),
+            drafter=PromptLookup() if self._looks_up(job) else None,
+            timeline=submission.generation.timeline,
+        )
+
+    def _looks_up(self, job: Job) -> bool:
+        wanted = self._guesser.speculation
+        return wanted.longest > 0 and wanted.look_up and not job.sampling.use_beam_search
+
+    def _open(self, sequence: Sequence) -> None:
+        """What a grammar forces from the first byte on is there before anything was computed."""
+        self._conclude(sequence, self._writer.jump(sequence))
+
+    def _release_followers(self, leader: Sequence) -> None:
+        """The other choices of a prompt start when the first has computed it: they find its blocks."""
+        for follower in self._followers.pop(leader, ()):
+            if follower.state is State.NEW:
+                self._scheduler.add(follower)
+
+    # --- what is delivered, and how they end -------------------------------------------------------------------
+
+    def advanced(self, sequence: Sequence, reason: FinishReason | None) -> None:
+        """A step brought it further: deliver that; its followers find the prompt's blocks now."""
+        self._conclude(sequence, reason)
+        if self._followers:
+            self._release_followers(sequence)
+
+    def _conclude(self, sequence: Sequence, reason: FinishReason | None) -> None:
+        """Deliver what became final; end the sequence if there is a reason to."""
+        owner = sequence.owner
+        if sequence.cached_tokens and sequence.cached_tokens > owner.cached_tokens:
+            owner.cached_tokens = sequence.cached_tokens
+        if reason is not None:
+            self._end(sequence, reason)
+            return
+        if piece := sequence.output.piece():
+            self.outbox.add(owner, piece)
+        if sequence.drafter is not None:
+            sequence.draft = self._guesser.look_up(sequence, jumped=self._writer.jumps(sequence))
+
+    def _end(self, sequence: Sequence, reason: FinishReason) -> None:
+        if sequence.state is not State.ENDED:
+            self._retire(sequence)
+            sequence.timeline.ended_s = time.perf_counter()
+            self.outbox.add(
+                sequence.owner, sequence.output.last_piece(reason, stopped=sequence.stopped, closed=sequence.closed)
+            )
+
+    def _retire(self, sequence: Sequence) -> None:
+        """Blocks are free when this returns."""
+        self._scheduler.remove(sequence)
+        if sequence.started_s is not None:
+            self.turnover.record(time.monotonic() - sequence.started_s)
+        self._release_followers(sequence)
+        siblings = self._live.get(sequence.owner, [])
+        if all(sibling.state is State.ENDED for sibling in siblings):
+            self._forget(sequence.owner)
+
+    def expire(self) -> None:
+        """End those whose time has run out."""
+        for generation in self._deadlines.due(time.monotonic()):
+            waited = "while it ran" if generation.completion_tokens else "before its first token"
+            message = f"the request's time ran out {waited}; allow more, or ask for fewer tokens"
+            self._break_off(generation, DeadlineExceeded(message))
+
+    def fail(self, generation: LiveGeneration, error: SluicegateError) -> None:
+        """End all choices of a request with an error. Blocks of its own may hold NaN: they are cleaned, not reused."""
+        for sequence in self._live.get(generation, []):
+            self._runner.scrub(self._scheduler.pool.forget(sequence.blocks))
+        self._break_off(generation, error)
+
+    def _break_off(self, generation: LiveGeneration, error: SluicegateError) -> None:
+        for sequence in self._live.get(generation, []):
+            self._followers.pop(sequence, None)
+            self._scheduler.remove(sequence)
+        if generation in self._live:
+            self._forget(generation)
+            self.outbox.fail(generation, error)
+
+    def _forget(self, generation: LiveGeneration) -> None:
+        self._live.pop(generation, None)
+        self._deadlines.remove(generation)
+
+    def guarded(self, sequence: Sequence, act: Callable[[], None]) -> None:
+        """What `act` throws ends the sequence's request."""
+        try:
+            act()
+        except Exception as error:
+            self.fail(sequence.owner, as_failure(error, "advancing the sequence"))
+
+    def end_search(self, search: BeamSearch, pieces: list[Piece]) -> None:
+        """End all beams, and deliver what they found."""
+        owner = search.slots[0].owner
+        for slot in search.slots:
+            self._scheduler.remove(slot)
+        owner.timeline.ended_s = time.perf_counter()
+        self._forget(owner)
+        for piece in pieces:
+            self.outbox.add(owner, piece)

@@ -1,0 +1,197 @@
+"""The block pool: who holds which KV blocks, and which of them can be reused for another prompt's beginning.
+
+A full block is named by a keyed hash over (name of the block before it, its tokens); the chain starts from the model's
+version and the tenant, so a tenant can neither read nor time another tenant's prefixes. A block nobody holds keeps its
+name and waits, least recently used first, to be reused or evicted: it counts as free.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Protocol
+
+import numpy as np
+
+Digest = bytes
+
+
+class OutOfBlocks(Exception):
+    """The pool has fewer free blocks than asked for; nothing was taken."""
+
+
+@dataclass(slots=True)
+class _Block:
+    holders: int = 0
+    digest: Digest | None = None
+    tokens: tuple[int, ...] = ()
+
+
+@dataclass(slots=True)
+class PrefixCounters:
+    """In tokens: how many a match was asked for, and how many it found."""
+
+    asked: int = 0
+    found: int = 0
+
+
+@dataclass(slots=True)
+class SpillCounters:
+    """In blocks."""
+
+    saved: int = 0
+    restored: int = 0
+    lost: int = 0
+    """Not written, or not read back as written."""
+
+
+class SpillLike(Protocol):
+    """Where evicted blocks go, and come back from. See `sluicegate.engine.memory.offload.Spill`."""
+
+    counters: SpillCounters
+
+    @property
+    def kept_bytes(self) -> int: ...
+    def save(self, index: int, digest: Digest, tokens: tuple[int, ...]) -> None: ...
+    def has(self, digest: Digest, tokens: Seq[int]) -> bool: ...
+    def load(self, index: int, digest: Digest) -> bool: ...
+    def drop(self, digest: Digest) -> None: ...
+
+
+class BlockPool:
+    """`num_blocks` blocks of `block_size` positions. Used by the engine thread alone."""
+
+    def __init__(self, num_blocks: int, block_size: int, *, reuse: bool = True, spill: SpillLike | None = None) -> None:
+        self.num_blocks = num_blocks
+        self.spill = spill
+        self.block_size = block_size
+        self.counters = PrefixCounters()
+        self.reuses = reuse
+        """Full blocks are named, and found again by others."""
+        self._blocks = [_Block() for _ in range(num_blocks)]
+        self._free = list(range(num_blocks - 1, -1, -1))
+        self._idle: OrderedDict[int, None] = OrderedDict()
+        self._named: dict[Digest, int] = {}
+        self._key = os.urandom(16)
+
+    @property
+    def free_count(self) -> int:
+        return len(self._free) + len(self._idle)
+
+    def blocks_for(self, tokens: int) -> int:
+        return -(-tokens // self.block_size)
+
+    def take(self, count: int) -> list[int]:
+        """`count` blocks with undefined contents, each with one holder. Raises `OutOfBlocks`."""
+        if count > self.free_count:
+            raise OutOfBlocks(f"{count} KV blocks asked for, {self.free_count} of {self.num_blocks} are free")
+        return [self._take_one() for _ in range(count)]
+
+    def share(self, blocks: Seq[int]) -> None:
+        """One more hold on each of these held blocks; whoever shares a block that is not full must not write there."""
+        for index in blocks:
+            self._hold(index)
+
+    def release(self, blocks: Seq[int]) -> None:
+        """Give up one hold on each. The last of a chain is given back first, so that it is evicted first."""
+        for index in reversed(blocks):
+            block = self._blocks[index]
+            block.holders -= 1
+            assert block.holders >= 0, f"block {index} was released more often than taken"
+            if block.holders == 0:
+                self._retire(index, block)
+
+    def root(self, version: str, tenant: str) -> Digest:
+        """Where the chains of a tenant on a model begin."""
+        return blake2b(f"{version}\0{tenant}".encode(), key=self._key, digest_size=16).digest()
+
+    def name(self, parent: Digest, tokens: Seq[int]) -> Digest:
+        """The name of a full block of `tokens` after the block named `parent`."""
+        return blake2b(parent + np.asarray(tokens, np.int64).tobytes(), key=self._key, digest_size=16).digest()
+
+    def match(self, digests: Seq[Digest], tokens: Seq[int]) -> list[int]:
+        """Hold and return the blocks of the longest known beginning of `tokens`; `digests` name its full blocks.
+
+        Tokens are compared, not only hashes: a collision must never serve someone else's keys and values.
+        """
+        found: list[int] = []
+        for at, digest in enumerate(digests):
+            index = self._named.get(digest)
+            if index is None or self._blocks[index].tokens != self._cut(tokens, at):
+                break
+            self._hold(index)
+            found.append(index)
+        return found
+
+    def restore(self, digests: Seq[Digest], tokens: Seq[int], start: int) -> list[int]:
+        """Hold and return the blocks with which a beginning goes on after its first `start`, as far as they are in the
+        pool or were spilled and there are free ones to put them into. Contents are there when this returns."""
+        found: list[int] = []
+        for at in range(start, len(digests) if self.spill is not None else start):
+            cut = self._cut(tokens, at)
+            if not (here := self.match(digests[at : at + 1], cut) or self._load(digests[at], cut)):
+                break
+            found += here
+        return found
+
+    def publish(self, index: int, digest: Digest, tokens: Seq[int]) -> None:
+        """Offer a held block, now full and computed, for reuse. The first block of a name keeps it."""
+        if self.reuses and digest not in self._named:
+            self._named[digest] = index
+            self._blocks[index].digest = digest
+            self._blocks[index].tokens = tuple(tokens)
+
+    def forget(self, blocks: Seq[int]) -> list[int]:
+        """What is in these blocks must not be reused: take away the names of those that nobody else holds, and say
+        which they are. A block that others share is theirs to judge."""
+        own = [index for index in blocks if self._blocks[index].holders == 1]
+        for index in own:
+            if self.spill is not None and (digest := self._blocks[index].digest) is not None:
+                self.spill.drop(digest)
+            self._unname(self._blocks[index])
+        return own
+
+    def _cut(self, tokens: Seq[int], at: int) -> tuple[int, ...]:
+        return tuple(tokens[at * self.block_size : (at + 1) * self.block_size])
+
+    def _hold(self, index: int) -> None:
+        self._idle.pop(index, None)
+        self._blocks[index].holders += 1
+
+    def _load(self, digest: Digest, cut: tuple[int, ...]) -> list[int]:
+        if self.spill is None or not self.free_count or not self.spill.has(digest, cut):
+            return []
+        index = self._take_one()
+        # Taking a block may have spilled another, and that may have pushed out the one that is looked for.
+        if self.spill.has(digest, cut) and self.spill.load(index, digest):
+            self.publish(index, digest, cut)
+            return [index]
+        self.release([index])
+        return []
+
+    def _take_one(self) -> int:
+        index = self._free.pop() if self._free else self._evict()
+        self._blocks[index].holders = 1
+        return index
+
+    def _evict(self) -> int:
+        index, _ = self._idle.popitem(last=False)
+        block = self._blocks[index]
+        if self.spill is not None and block.digest is not None:
+            self.spill.save(index, block.digest, block.tokens)
+        self._unname(block)
+        return index
+
+    def _unname(self, block: _Block) -> None:
+        if block.digest is not None:
+            del self._named[block.digest]
+            block.digest, block.tokens = None, ()
+
+    def _retire(self, index: int, block: _Block) -> None:
+        if block.digest is None:
+            self._free.append(index)
+        else:
+            self._idle[index] = None

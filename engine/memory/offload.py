@@ -1,0 +1,126 @@
+"""Evicted KV blocks in a bounded file, or in memory beside a device's: a later prompt gets them back unread.
+
+A block is kept under the name that the prefix cache knows it by, which is keyed by a secret of this process, the model
+(or adapter) and the tenant; so nobody finds what is another's, and the file, which has no name on the disk, means
+nothing to anyone after the process. What cannot be written or does not read back as it was written is simply not there.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+from collections import OrderedDict
+from collections.abc import Sequence as Seq
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from io import RawIOBase
+from threading import BoundedSemaphore
+from zlib import crc32
+
+from sluicegate.engine.memory.blocks import Digest, SpillCounters
+from sluicegate.engine.memory.kv import KVPool
+from sluicegate.plugins import ConfigurationError
+
+WAITING = 64
+"""Blocks on their way to the disk; a slower disk than that keeps fewer."""
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class _Kept:
+    place: int
+    tokens: tuple[int, ...]
+    checksum: int
+    data: bytes | None
+    """Until it is written."""
+
+
+class Spill:
+    """At most `budget_bytes` of blocks, least recently used out first. Used by the engine thread; one thread of its own
+    writes. Takes part in a `BlockPool`, whose block `index` is block `index` of `pool`."""
+
+    def __init__(self, pool: KVPool, budget_bytes: int, folder: str | None = None) -> None:
+        """`folder`: where the file lies; None = in memory. Raises `ConfigurationError`."""
+        self.counters = SpillCounters()
+        self._pool = pool
+        self._places = list(range(budget_bytes // pool.block_bytes - 1, -1, -1))
+        if not self._places:
+            raise ConfigurationError(
+                f"engine: spill_bytes is {budget_bytes}, and one block has {pool.block_bytes}; give room for many"
+            )
+        self._file = _open(folder)
+        self._kept: OrderedDict[Digest, _Kept] = OrderedDict()
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="kv-spill")
+        self._room = BoundedSemaphore(WAITING)
+
+    @property
+    def kept_bytes(self) -> int:
+        return len(self._kept) * self._pool.block_bytes
+
+    def save(self, index: int, digest: Digest, tokens: tuple[int, ...]) -> None:
+        """Keep what is in block `index`, which is about to be overwritten."""
+        if digest in self._kept:
+            self._kept.move_to_end(digest)
+            return
+        if not self._room.acquire(blocking=False):
+            self.counters.lost += 1
+            return
+        data = self._pool.read_block(index)
+        place = self._places.pop() if self._places else self._kept.popitem(last=False)[1].place
+        kept = self._kept[digest] = _Kept(place, tokens, crc32(data), data)
+        self.counters.saved += 1
+        self._writer.submit(self._write, kept, data)
+
+    def has(self, digest: Digest, tokens: Seq[int]) -> bool:
+        kept = self._kept.get(digest)
+        return kept is not None and kept.tokens == tuple(tokens)
+
+    def load(self, index: int, digest: Digest) -> bool:
+        """Put what was kept under this name into block `index`; False = it is not there any more."""
+        kept = self._kept[digest]
+        data = kept.data
+        if data is None:
+            data = self._read(kept)
+        if len(data) != self._pool.block_bytes or crc32(data) != kept.checksum:
+            self.drop(digest)
+            self.counters.lost += 1
+            return False
+        self._kept.move_to_end(digest)
+        self._pool.write_block(index, data)
+        self.counters.restored += 1
+        return True
+
+    def drop(self, digest: Digest) -> None:
+        if kept := self._kept.pop(digest, None):
+            self._places.append(kept.place)
+
+    def _read(self, kept: _Kept) -> bytes:
+        try:
+            return os.pread(self._file.fileno(), self._pool.block_bytes, kept.place * self._pool.block_bytes)
+        except OSError as error:
+            _LOG.warning("a KV block could not be read back: %s", error)
+            return b""
+
+    def _write(self, kept: _Kept, data: bytes) -> None:
+        """On the writer's thread, in the order of `save`: a place that changes hands is written last by its owner. A
+        block that was not written does not have its checksum when it is read."""
+        try:
+            os.pwrite(self._file.fileno(), data, kept.place * len(data))
+        except OSError as error:
+            _LOG.warning("a KV block could not be written: %s", error)
+        finally:
+            kept.data = None
+            self._room.release()
+
+
+def _open(folder: str | None) -> RawIOBase:
+    """A file that nobody else can open, and that is gone with the process. Raises `ConfigurationError`."""
+    if folder is None:
+        if hasattr(os, "memfd_create"):
+            return open(os.memfd_create("kv-spill"), "r+b", buffering=0)
+        raise ConfigurationError("engine: spill_bytes without spill_path needs Linux; name a folder for the file")
+    try:
+        return tempfile.TemporaryFile(dir=folder, buffering=0, prefix="kv-spill-")
+    except OSError as error:
+        raise ConfigurationError(f"engine: no file can be made in spill_path {folder!r}: {error}") from error

@@ -1,0 +1,165 @@
+"""What the engine refuses to serve, found before the first request: by the configuration, and by a small trial.
+
+The trial runs the model twice over the same tokens, once with its own eager attention and once through the paged cache
+in several steps, and compares the logits. A model that keeps state elsewhere (recurrent or linear layers, attention of
+its own, learned sinks, position biases) gives other logits, or calls our attention in too few layers.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sluicegate.engine.attention.paged import ATTENTION_NAME, ShapeProbe, StepLayout, Stretch, register_attention
+from sluicegate.engine.checkpoints.packed import scheme_of
+from sluicegate.engine.memory.kv import KVPool, LayerShape
+from sluicegate.engine.model.lora_batch import noting_rows
+from sluicegate.plugins import ModelLoadError
+
+QUANTISERS = {
+    "bitsandbytes": "bitsandbytes", "torchao": "torchao", "hqq": "hqq",
+    "compressed-tensors": "compressed_tensors", "quanto": "optimum_quanto", "fp8": "kernels",
+}  # fmt: skip
+"""Methods of `quantization_config`, and the package that `transformers` loads them with."""
+_BLOCK_SIZE = 4
+_SERVED_LAYERS = {"full_attention", "sliding_attention"}
+_SHORT_WINDOW = 64
+"""Windows up to this are crossed by the trial; longer ones are believed when the model code passes them on."""
+
+
+def refuse_config(config: Any, where: str) -> None:
+    """Raises `ModelLoadError` for architectures whose configuration already says that they cannot be served."""
+    text = config.get_text_config(decoder=True)
+    if config.is_encoder_decoder:
+        raise ModelLoadError(f"{where!r} is an encoder-decoder ({config.model_type}); only decoders are served")
+    others = sorted(set(getattr(text, "layer_types", None) or ()) - _SERVED_LAYERS)
+    if others:
+        raise ModelLoadError(
+            f"{where!r} has layers of kind {', '.join(others)}, which keep state outside the paged KV cache; "
+            f"served are {', '.join(sorted(_SERVED_LAYERS))}"
+        )
+    _refuse_quantised(config, where)
+    if getattr(text, "use_bidirectional_attention", None):
+        raise ModelLoadError(f"{where!r} attends in both directions; only causal models are served")
+
+
+def _refuse_quantised(config: Any, where: str) -> None:
+    """Checkpoints quantised by somebody else are read here (GPTQ, AWQ), or `transformers`' and its libraries' to load,
+    where they can."""
+    found = getattr(config, "quantization_config", None)
+    if found is None or scheme_of(config, where) is not None:
+        return
+    method = found.get("quant_method") if isinstance(found, dict) else found.quant_method
+    name = str(getattr(method, "value", method))
+    library = QUANTISERS.get(name)
+    if library is None or find_spec(library) is None:
+        needed = f"pip install {library.replace('_', '-')}" if library else f"none is known for {name!r}"
+        raise ModelLoadError(
+            f"{where!r}: quantization_config.quant_method is {name!r}, and the library that loads it is not installed "
+            f"({needed}; most of them need a GPU). Or name the unquantised checkpoint and set weights = 'int8' or "
+            "'int4'"
+        )
+
+
+def usable_context(config: Any, where: str) -> int:
+    """Positions that can be served. Rotary scalings that switch with the length of the longest sequence in a forward
+    pass would let one request change another's answer: such a model is served up to the length where they switch."""
+    length = getattr(config, "max_position_embeddings", None) or getattr(config, "seq_length", None)
+    if not length:
+        raise ModelLoadError(f"{where!r}: the configuration names no max_position_embeddings")
+    parameters = getattr(config, "rope_parameters", None) or {}
+    nested = [value for value in parameters.values() if isinstance(value, dict)]
+    for rope in nested or [parameters]:
+        if rope.get("rope_type") in ("dynamic", "longrope"):
+            original = rope.get("original_max_position_embeddings") or length
+            length = min(length, getattr(config, "original_max_position_embeddings", None) or original)
+    return int(length)
+
+
+@torch.inference_mode()
+def verify(module: Any, config: Any, where: str) -> tuple[tuple[LayerShape, ...], frozenset[str]]:
+    """Switch `module` to the paged attention and prove that nothing changed. Returns what each layer stores, and the
+    names of layers that are given one row a token."""
+    ids = _trial_ids(config, module.device)
+    expected = _by_itself(module, ids, where)
+    register_attention()
+    module.set_attn_implementation(ATTENTION_NAME)
+    with noting_rows(module, len(ids)) as rowwise:
+        layers = _layer_shapes(module, config, ids, where)
+    found = _in_steps(module, ids, layers)
+    worst = float((found - expected).abs().max() / (expected.abs().max() + 1e-6))
+    if not worst < _tolerance(module.dtype):
+        raise ModelLoadError(
+            f"{where!r}: {type(module).__name__} computes other logits through the paged KV cache than with its own "
+            f"attention (relative difference {worst:.2g}); its layers need something the engine does not provide"
+        )
+    return layers, frozenset(rowwise)
+
+
+def _trial_ids(config: Any, device: torch.device) -> Tensor:
+    window = getattr(config, "sliding_window", None) or 0
+    length = 24 if window > _SHORT_WINDOW else max(24, window + 8)
+    length = min(length, getattr(config, "max_position_embeddings", None) or length)
+    generator = torch.Generator().manual_seed(0)
+    return torch.randint(0, config.vocab_size, (length,), generator=generator).to(device)
+
+
+def _by_itself(module: Any, ids: Tensor, where: str) -> Tensor:
+    try:
+        logits: Tensor = module(input_ids=ids.unsqueeze(0), use_cache=False).logits[0]
+    except Exception as error:
+        raise ModelLoadError(f"{where!r}: {type(module).__name__} cannot run {len(ids)} tokens: {error}") from error
+    return logits.float()
+
+
+def _layer_shapes(module: Any, config: Any, ids: Tensor, where: str) -> tuple[LayerShape, ...]:
+    probe = ShapeProbe()
+    try:
+        _forward(module, ids, 0, probe)
+    except (TypeError, AttributeError, KeyError, RuntimeError) as error:
+        raise ModelLoadError(f"{where!r}: {type(module).__name__} does not run with our attention: {error}") from error
+    count = config.num_hidden_layers
+    if sorted(probe.layers) != list(range(count)):
+        raise ModelLoadError(
+            f"{where!r}: {len(probe.layers)} of {count} layers of {type(module).__name__} use transformers' attention "
+            "interface; all must, since nothing else keeps state between steps"
+        )
+    kinds = getattr(config, "layer_types", None) or [None] * count
+    for index, kind in enumerate(kinds[:count]):
+        if kind == "sliding_attention" and probe.layers[index].window is None:
+            raise ModelLoadError(f"{where!r}: layer {index} slides, but its code does not pass the window on")
+    return tuple(probe.layers[index] for index in range(count))
+
+
+def _in_steps(module: Any, ids: Tensor, layers: tuple[LayerShape, ...]) -> Tensor:
+    """Logits [T, V] of `ids` [T], computed as a prompt's first chunk, a second chunk, and a single token."""
+    total = len(ids)
+    blocks = -(-total // _BLOCK_SIZE)
+    pool = KVPool(layers, blocks, _BLOCK_SIZE, module.dtype, ids.device)
+    table = np.arange(blocks)[::-1].copy()
+    cuts = [0, total // 2, total - 1, total]
+    parts = []
+    for start, end in pairwise(cuts):
+        stretch = Stretch(start, end - start, table[: -(-end // _BLOCK_SIZE)])
+        positions = np.arange(start, end)
+        slots = torch.from_numpy(table[positions // _BLOCK_SIZE] * _BLOCK_SIZE + positions % _BLOCK_SIZE)
+        parts.append(_forward(module, ids[start:end], start, StepLayout(pool, [stretch], slots.to(ids.device))))
+    return torch.cat(parts)
+
+
+def _forward(module: Any, ids: Tensor, start: int, paged: Any) -> Tensor:
+    positions = torch.arange(start, start + len(ids), device=ids.device)
+    out = module(input_ids=ids.unsqueeze(0), position_ids=positions.unsqueeze(0), use_cache=False, paged=paged)
+    logits: Tensor = out.logits[0]
+    return logits.float()
+
+
+def _tolerance(dtype: torch.dtype) -> float:
+    """Relative to the largest logit. Rounding of half precision grows through the layers; what the trial looks for
+    (a missing bias, state kept elsewhere) is far larger than either."""
+    return 1e-3 if dtype == torch.float32 else 0.15

@@ -1,0 +1,188 @@
+"""Adapters chosen by each request: low-rank products beside the layers of one model, for some tokens of a step.
+
+A step mixes tokens of the base model and of any number of adapters. A layer computes all of them with its own weight,
+whatever form that is kept in; then each adapter adds its product to its own rows (Hu et al., "LoRA", 2021; batched as
+in Chen et al., "Punica", 2023). The compiled forward pass does the same in `engine.cpu.kernels.lowrank`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Sequence as Seq
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from sluicegate.engine.checkpoints.digests import folder_digest
+from sluicegate.engine.checkpoints.lora import LowRank, adapter_folder, layer_widths, read_adapter
+from sluicegate.engine.cpu import MOST_RANK, FactorTable, factor_table
+from sluicegate.plugins import ModelLoadError
+
+if TYPE_CHECKING:
+    from sluicegate.engine.model.model import LoadedModel
+    from sluicegate.engine.sequences.delivery import LiveGeneration
+
+I64 = npt.NDArray[np.int64]
+
+
+@dataclass(slots=True, eq=False)
+class Adapter:
+    """A `ServedModel`: another one's weights, and factors beside some of its layers. Never changes once made."""
+
+    name: str
+    version: str
+    """The base model's, and a digest over the adapter's files: prefixes and answers of two adapters never meet."""
+    label: str | None
+    """The operator's own word for this version."""
+    base: str
+    """Name of the model that it stands beside."""
+    path: str
+    """Where it was read from: a folder, or a name on the hub."""
+    context_length: int
+    vocab_size: int
+    eos_token_ids: tuple[int, ...]
+    tokenizer: Any
+    factors: Mapping[str, LowRank] = field(repr=False)
+    """By layer, in the model's dtype and on its device."""
+    table: FactorTable | None = field(repr=False)
+    """For the compiled forward pass; None = it cannot compute this adapter, and the model's own code does."""
+    users: WeakSet[LiveGeneration] = field(default_factory=WeakSet, repr=False)
+
+
+Span = tuple[int, int, Adapter]
+"""(first token, tokens, adapter) of a flattened step."""
+
+
+def load_beside(model: LoadedModel, path: str, name: str, version: str | None = None) -> Adapter:
+    """The adapter at `path`, to be served beside `model`; `version`: the operator's own word for it. Raises
+    `ModelLoadError`."""
+    folder = adapter_folder(path)
+    factors = read_adapter(model.module, folder)
+    if others := sorted(set(factors) - model.rowwise):
+        raise ModelLoadError(
+            f"the adapter {str(folder)!r} changes {others[0]!r}, which {type(model.module).__name__} does not give one "
+            "row for each token: it cannot stand beside others. Merge it into a model of its own: `adapter` instead of "
+            "`base`"
+        )
+    if (rank := max(pair.rank for pair in factors.values())) > MOST_RANK:
+        raise ModelLoadError(
+            f"the adapter {str(folder)!r} has rank {rank}; beside a model up to {MOST_RANK} are served. Merge it into "
+            "a model of its own: `adapter` instead of `base`"
+        )
+    own = {
+        layer: LowRank(*(side.to(model.device, model.dtype).contiguous() for side in (pair.down, pair.up)))
+        for layer, pair in factors.items()
+    }
+    digest = f"{model.version}-{folder_digest(folder, 'adapter')}"
+    return Adapter(
+        name=name,
+        version=f"{version}+{digest}" if version else digest,
+        label=version,
+        base=model.name,
+        path=path,
+        context_length=model.context_length,
+        vocab_size=model.vocab_size,
+        eos_token_ids=model.eos_token_ids,
+        tokenizer=model.tokenizer,
+        factors=own,
+        table=factor_table(factors, len(model.layers)),
+    )
+
+
+class Beside:
+    """What is computed beside the layers of `module`: hooks that look at which tokens of this thread's forward pass
+    have an adapter. A model without adapters has no hooks."""
+
+    def __init__(self, module: Any) -> None:
+        self._module = module
+        self._hooked: set[str] = set()
+        self._now = threading.local()
+
+    @contextmanager
+    def adding(self, spans: Seq[Span], wanted: I64) -> Iterator[None]:
+        """While this is open, forward passes of this thread compute these tokens with their adapters. `wanted` [R]: the
+        tokens whose logits are asked for."""
+        if not spans:
+            yield
+            return
+        for adapter in {id(span[2]): span[2] for span in spans}.values():
+            self._hook(adapter)
+        self._now.rows = _Rows.of(spans, wanted, self._module.device)
+        try:
+            yield
+        finally:
+            self._now.rows = None
+
+    def _hook(self, adapter: Adapter) -> None:
+        for name in set(adapter.factors) - self._hooked:
+            layer = self._module.get_submodule(name)
+            layer.register_forward_hook(self._adder(name, layer is self._module.get_output_embeddings()))
+            self._hooked.add(name)
+
+    def _adder(self, name: str, is_head: bool) -> Callable[[Any, Any, Tensor], None]:
+        def add(_: Any, given: tuple[Tensor, ...], out: Tensor) -> None:
+            rows: _Rows | None = getattr(self._now, "rows", None)
+            if rows is not None:
+                rows.add(name, given[0], out, is_head)
+
+        return add
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Per adapter: its tokens [n] in the step, and [m] among those whose logits are wanted, int64 on the device."""
+
+    found: list[tuple[Adapter, Tensor, Tensor]]
+
+    @classmethod
+    def of(cls, spans: Seq[Span], wanted: I64, device: torch.device) -> _Rows:
+        tokens: dict[int, list[I64]] = {}
+        adapters = {id(adapter): adapter for _, _, adapter in spans}
+        for first, count, adapter in spans:
+            tokens.setdefault(id(adapter), []).append(np.arange(first, first + count))
+        found = []
+        for key, adapter in adapters.items():
+            places = np.concatenate(tokens[key])
+            heads = np.flatnonzero(np.isin(wanted, places))
+            found.append((adapter, torch.from_numpy(places).to(device), torch.from_numpy(heads).to(device)))
+        return cls(found)
+
+    def add(self, name: str, given: Tensor, out: Tensor, is_head: bool) -> None:
+        """Add to `out` [1, T, o], in place, what adapters say of `given` [1, T, i] (ids [1, T] of an embedding)."""
+        flat = out.view(-1, out.shape[-1])
+        for adapter, tokens, heads in self.found:
+            pair, places = adapter.factors.get(name), heads if is_head else tokens
+            if pair is not None:
+                x = given.reshape(len(flat), -1).index_select(0, places)
+                inner = x @ pair.down.T if given.is_floating_point() else pair.down.T[x[:, 0]]
+                flat.index_add_(0, places, (inner @ pair.up.T).to(flat))
+
+
+@contextmanager
+def noting_rows(module: Any, tokens: int) -> Iterator[set[str]]:
+    """A set that holds afterwards the names of all layers that were given one row for each of the `tokens` tokens of a
+    forward pass, once: beside these an adapter can stand."""
+    calls: dict[str, list[int]] = {}
+    found: set[str] = set()
+    hooks = []
+    for name, layer in module.named_modules():
+        if layer_widths(layer) is not None:
+            note = calls.setdefault(name, []).append
+            hooks.append(layer.register_forward_hook(_counter(note)))
+    try:
+        yield found
+    finally:
+        for hook in hooks:
+            hook.remove()
+    found |= {name for name, counts in calls.items() if counts == [tokens]}
+
+
+def _counter(note: Callable[[int], None]) -> Callable[[Any, Any, Any], None]:
+    return lambda _module, _given, out: note(out.shape[:-1].numel())

@@ -1,0 +1,62 @@
+"""Masks and draws on a CUDA device: masks are filled where the device copies from, sent by one copy, and applied by one
+kernel; a step's draws come back by one copy (`engine.sampling.torch_draws.TorchDraws.choose`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Seq
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import triton
+from torch import Tensor
+
+from sluicegate.engine.cuda.draw_kernels import draw_rows
+from sluicegate.engine.cuda.mask_kernels import refuse_tokens
+from sluicegate.engine.cuda.staging import Staging
+from sluicegate.engine.sampling.bitmasks import Bitmask
+from sluicegate.engine.sampling.rng import uniform
+from sluicegate.engine.sampling.torch_draws import TorchDraws
+from sluicegate.engine.sequences.sequence import DrawRow
+
+_COLUMNS = 1024
+
+
+class CudaDraws(TorchDraws):
+    """`TorchDraws` with masks of its own. Between a `room` and its `refuse` there may be no other `room`."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._staging = Staging(torch.int32, device)
+        self._numbers = Staging(torch.float64, device)
+        self._filled: npt.NDArray[Any] = np.zeros((0, 1), np.int32)
+
+    def decide(self, logits: Tensor, rows: Seq[DrawRow]) -> Tensor:
+        """As the twin, by one copy of numbers and one kernel; ties at the end of top-k and top-p are kept together, and
+        what is kept is drawn from in the order of the vocabulary."""
+        room = self._numbers.room(5 * len(rows)).reshape(len(rows), 5)
+        for numbers, row in zip(room, rows, strict=True):
+            numbers[:4] = row.rule.numbers
+            numbers[4] = 0.0 if row.rule.greedy else uniform(row.seed, row.position)
+        out = torch.empty(len(rows), 2, dtype=torch.float64, device=logits.device)
+        sent = self._numbers.send(room.size)
+        draw_rows[(len(rows),)](logits, sent, out, logits.stride(0), logits.shape[1], COLUMNS=_COLUMNS, num_warps=8)
+        return out.T
+
+    def room(self, rows: int, words: int) -> Bitmask:
+        """Waits until the masks before were copied. A mask lies behind the number of its row: both go by one copy."""
+        self._filled = self._staging.room(rows * (1 + words)).reshape(rows, 1 + words)
+        self._filled[:] = 0
+        return self._filled[:, 1:]
+
+    def refuse(self, logits: Tensor, rows: list[int], bitmask: Bitmask) -> None:
+        """`logits` [R, V] float32; `bitmask` is the beginning of the last `room`, or lies elsewhere and is copied."""
+        count, words = bitmask.shape
+        if not np.shares_memory(bitmask, self._filled):
+            self.room(count, words)[:] = bitmask
+        self._filled[:count, 0] = rows
+        masks = self._staging.send(count * (1 + words))
+        vocab = logits.shape[1]
+        refuse_tokens[(count, triton.cdiv(vocab, _COLUMNS))](
+            logits, masks, logits.stride(0), words, vocab, COLUMNS=_COLUMNS, num_warps=4
+        )

@@ -1,0 +1,127 @@
+"""Penalties, masks and draws in torch: for any device, and the twin that the CPU kernels are compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Seq
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from sluicegate.engine.cuda.staging import to_device
+from sluicegate.engine.sampling.bitmasks import Bitmask, apply_bitmask
+from sluicegate.engine.sampling.params import DrawRule
+from sluicegate.engine.sampling.rng import uniform
+from sluicegate.engine.sequences.sequence import DrawRow
+
+_FORBIDDEN = float("-inf")
+
+
+class TorchDraws:
+    """Every method takes `logits` [R, V] float32; all but `choose` change it in place."""
+
+    def penalise(self, logits: Tensor, rows: Seq[DrawRow]) -> None:
+        """Repetition (divides positive, multiplies negative logits of tokens in prompt or output), then frequency and
+        presence (subtract for tokens in the output). Only the columns of tokens seen are touched."""
+        for index, row in enumerate(rows):
+            if row.rule.penalises:
+                _penalise(logits[index], row)
+
+    def room(self, rows: int, words: int) -> Bitmask:
+        """Zeroed masks to be filled and given to `refuse`."""
+        return np.zeros((rows, words), np.int32)
+
+    def refuse(self, logits: Tensor, rows: list[int], bitmask: Bitmask) -> None:
+        """See `apply_bitmask`."""
+        apply_bitmask(logits, rows, bitmask)
+
+    def choose(
+        self, logits: Tensor, rows: Seq[DrawRow], masked: Seq[int] = (), bitmask: Bitmask | None = None
+    ) -> tuple[list[float], list[int]]:
+        """(largest logit, chosen token) of each row, after `refuse` if masks are given, which may overwrite `logits`. A
+        NaN anywhere in what is left of a row makes its largest logit NaN."""
+        if bitmask is not None:
+            self.refuse(logits, list(masked), bitmask)
+        largest, tokens = self.decide(logits, rows).tolist()  # where a device is waited for, once a step
+        return largest, [int(token) for token in tokens]
+
+    def decide(self, logits: Tensor, rows: Seq[DrawRow]) -> Tensor:
+        """[2, R] float64 on the device of `logits`: largest logits and chosen tokens, those of a row without a finite
+        logit without meaning."""
+        largest, tokens = logits.max(-1)
+        random = [i for i, row in enumerate(rows) if not row.rule.greedy]
+        if len(random) == len(rows):
+            tokens = _draw(logits, rows)
+        elif random:
+            places = _numbers(random, logits.device, torch.int64)
+            tokens = tokens.index_copy(0, places, _draw(logits.index_select(0, places), [rows[i] for i in random]))
+        return torch.stack([largest.double(), tokens.double()])
+
+    def release(self) -> None:
+        """Nothing runs any more: hold on to no row. There is nothing held here."""
+
+
+def _draw(logits: Tensor, rows: Seq[DrawRow]) -> Tensor:
+    rules = [row.rule for row in rows]
+    scaled = logits / _column([rule.temperature for rule in rules], logits)
+    at = _column([uniform(row.seed, row.position) for row in rows], logits, torch.float64)
+    narrow = [i for i, rule in enumerate(rules) if rule.is_cut]
+    wide = [i for i, rule in enumerate(rules) if not rule.is_cut]
+    if not narrow:
+        return _invert(torch.softmax(scaled, -1), at)
+    if not wide:
+        return _draw_cut(scaled, rules, at)
+    tokens = torch.empty(len(rows), dtype=torch.int64, device=logits.device)
+    cut, whole = (_numbers(part, logits.device, torch.int64) for part in (narrow, wide))
+    tokens[cut] = _draw_cut(scaled[cut], [rules[i] for i in narrow], at[cut])
+    tokens[whole] = _invert(torch.softmax(scaled[whole], -1), at[whole])
+    return tokens
+
+
+def _draw_cut(scaled: Tensor, rules: Seq[DrawRule], at: Tensor) -> Tensor:
+    """Draw among the likeliest, in sorted order: rank < top_k, mass before < top_p, probability >= min_p * largest."""
+    columns = scaled.shape[1]
+    ranks = [rule.top_k or columns for rule in rules]
+    values, tokens = scaled.topk(min(max(ranks), columns), -1)  # [R, K], sorted
+    rank = torch.arange(values.shape[1], device=scaled.device)
+    values = values.masked_fill(rank >= _column(ranks, scaled, torch.int64), _FORBIDDEN)
+    p = torch.softmax(values, -1)
+    cut = p.cumsum(-1) - p >= _column([max(rule.top_p, 1e-9) for rule in rules], scaled)
+    cut |= p < p[:, :1] * _column([rule.min_p for rule in rules], scaled)
+    cut[:, 0] = False
+    return tokens.gather(1, _invert(p.masked_fill(cut, 0), at).unsqueeze(1)).squeeze(1)
+
+
+def _invert(p: Tensor, at: Tensor) -> Tensor:
+    """The first index whose cumulated `p` [R, K] exceeds the share `at` [R, 1] of the total; never one with p = 0.
+
+    Sums are taken in float64: over 128k columns float32 would lose the tail.
+    """
+    total = p.cumsum(-1, dtype=torch.float64)
+    return torch.searchsorted(total, at * total[:, -1:], right=True).clamp_(max=p.shape[1] - 1).squeeze(1)
+
+
+def _column(values: Seq[float], like: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+    return _numbers(values, like.device, dtype).unsqueeze(1)
+
+
+def _numbers(values: Seq[float], device: torch.device, dtype: torch.dtype) -> Tensor:
+    return to_device(torch.tensor(values, dtype=dtype), device)
+
+
+def _penalise(logits: Tensor, row: DrawRow) -> None:
+    rule, tokens = row.rule, row.tokens
+    seen = np.unique(np.asarray(tokens))
+    columns = torch.from_numpy(seen).to(logits.device)
+    counts = torch.from_numpy(_counts(tokens[row.prompt_length :], seen)).to(logits)
+    values = logits[columns]
+    values = torch.where(values > 0, values / rule.repetition, values * rule.repetition)
+    logits[columns] = values - rule.frequency * counts - rule.presence * (counts > 0)
+
+
+def _counts(output: list[int], of: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    tokens, counts = np.unique(np.asarray(output, np.int64), return_counts=True)
+    found = np.zeros(len(of), np.int64)
+    found[np.searchsorted(of, tokens)] = counts
+    return found

@@ -1,0 +1,1 @@
+"""Beam search, and the best of several samples."""

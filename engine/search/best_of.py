@@ -1,0 +1,65 @@
+"""More choices are generated than asked for, and the best ones given: by mean logprob of their tokens."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field, replace
+
+from sluicegate.engine.sequences.delivery import LiveGeneration
+from sluicegate.plugins import FinishReason, Job, Piece, Timeline, TokenLogprob, Usage
+
+
+@dataclass(slots=True)
+class _Choice:
+    index: int
+    text: str = ""
+    tokens: list[int] = field(default_factory=list)
+    logprobs: list[TokenLogprob] = field(default_factory=list)
+    reason: FinishReason | None = None
+    closed: bool = False
+
+    @property
+    def score(self) -> float:
+        """Mean logprob; an answer without a token is as likely as can be."""
+        return sum(entry.logprob for entry in self.logprobs) / max(1, len(self.logprobs))
+
+
+class BestOf:
+    """A `Generation` around one with more choices and with logprobs. Its pieces come when all choices have ended."""
+
+    def __init__(self, inner: LiveGeneration, job: Job) -> None:
+        """`job`: as it was asked for; `inner` runs `widen(job)`."""
+        self.job = job
+        self._inner = inner
+
+    @property
+    def usage(self) -> Usage:
+        """Of all choices that were generated, as OpenAI counts them."""
+        return self._inner.usage
+
+    @property
+    def timeline(self) -> Timeline:
+        return self._inner.timeline
+
+    def cancel(self) -> None:
+        self._inner.cancel()
+
+    async def __aiter__(self) -> AsyncIterator[Piece]:
+        choices = [_Choice(index) for index in range(self._inner.job.n)]
+        async for piece in self._inner:
+            choice = choices[piece.index]
+            choice.text += piece.text
+            choice.tokens += piece.token_ids
+            choice.logprobs += piece.logprobs
+            choice.reason = piece.finish_reason or choice.reason
+            choice.closed |= piece.closed
+        ranked = sorted(choices, key=lambda choice: (choice.reason == "cancelled", -choice.score))
+        for index, choice in enumerate(ranked[: self.job.n]):
+            shown = tuple(choice.logprobs) if self.job.sampling.logprobs is not None else ()
+            yield Piece(index, choice.text, tuple(choice.tokens), shown, choice.reason, closed=choice.closed)
+
+
+def widen(job: Job) -> Job:
+    """The job that is run for one with `best_of`: all choices, each with logprobs to rank it by."""
+    logprobs = 0 if job.sampling.logprobs is None else job.sampling.logprobs
+    return replace(job, n=job.sampling.best_of or job.n, sampling=replace(job.sampling, logprobs=logprobs))

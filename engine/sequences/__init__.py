@@ -1,0 +1,1 @@
+"""The state of one sequence: its tokens, its ends, and where its pieces go."""

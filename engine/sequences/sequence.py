@@ -1,0 +1,220 @@
+"""The mutable state of one sequence, from submission to its end. Touched by the engine thread alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor
+
+from sluicegate.engine.memory.blocks import BlockPool, Digest
+from sluicegate.engine.sampling.params import DrawRule
+from sluicegate.engine.sequences.closing import Closer
+from sluicegate.engine.sequences.repetition import Circles
+from sluicegate.engine.speculation.prompt_lookup import Drafter, GroupPace, Pace
+from sluicegate.plugins import Matcher, Sampling, Timeline
+
+if TYPE_CHECKING:
+    from sluicegate.engine.model.lora_batch import Adapter
+    from sluicegate.engine.search.beam_search import BeamSearch
+    from sluicegate.engine.sequences.delivery import LiveGeneration
+    from sluicegate.engine.text.choice_text import ChoiceText
+
+
+class State(Enum):
+    NEW = auto()
+    WAITING = auto()
+    RUNNING = auto()
+    PARKED = auto()
+    """Neither waits nor runs: its beam search will say what comes next."""
+    ENDED = auto()
+
+
+@dataclass(slots=True, eq=False)
+class Sequence:
+    """One choice of one generation.
+
+    `tokens` is the prompt and everything generated; the keys and values of the first `computed` of them are in the
+    blocks of `blocks`, or will be when the step that is being computed is over. The scheduler owns `state`, `key`,
+    `blocks` and `computed`; the core appends to `tokens`.
+    """
+
+    tokens: list[int]
+    prompt_length: int
+    max_length: int
+    """Prompt and output together may not grow past this."""
+    sampling: Sampling
+    rule: DrawRule
+    seed: int
+    tenant: str
+    priority: int
+    root: Digest
+    owner: LiveGeneration
+    output: ChoiceText
+    matcher: Matcher | None = None
+    closer: Closer | None = None
+    closed: bool = False
+    """Its last tokens are the shortest valid end, since no more would have fitted."""
+    adapter: Adapter | None = None
+    """What is computed beside the model's layers for this sequence."""
+    search: BeamSearch | None = None
+    """The beam search that the sequence is a beam of."""
+    circles: Circles | None = None
+    """Says when the output repeats itself too often, where that is asked for."""
+    stopped: bool = False
+    """A stop string was found in the output."""
+    state: State = State.NEW
+    key: tuple[int, int] = (0, 0)
+    """Order of service, smaller first: (fair-queue tag, arrival)."""
+    started_s: float | None = None
+    """When it first left the queue, on the monotonic clock."""
+    computed: int = 0
+    cached_tokens: int | None = None
+    """Prompt tokens found in the prefix cache when it first started; None before."""
+    blocks: list[int] = field(default_factory=list)
+    table: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(8, np.int64))
+    """`blocks` again as an array, valid up to `len(blocks)`."""
+    table_address: int = 0
+    """Of its memory; 0 before it holds anything."""
+    digests: list[Digest] = field(default_factory=list)
+    """Names of the full blocks of `tokens`, as far as they were asked for; tokens never change, so they stay valid."""
+    published: int = 0
+
+    draft: list[int] = field(default_factory=list)
+    """Guesses for the tokens after `tokens`, to be confirmed by the next step."""
+    drafter: Drafter | None = None
+    pace: Pace = field(default_factory=Pace)
+    group_pace: GroupPace | None = None
+    hidden: Tensor | None = None
+    """The state [d] that its newest drawn token was drawn from, where draft heads want it."""
+    hidden_length: int = 0
+    """Tokens before that one."""
+    hidden_row: int = 0
+    """Which of its rows in the last step had that state."""
+    by_group: bool = False
+    """The draft is the group drafter's."""
+    timeline: Timeline = field(default_factory=Timeline)
+    """That of its generation."""
+    refused: dict[int, float] = field(default_factory=dict)
+    """For `explain`: how far ahead a row of this step is -> the share of the vocabulary its mask refuses."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Nobody asks for more than its text as it comes: no grammar, no search, no logprobs, no stop strings."""
+        unbound = self.matcher is None and self.search is None and self.rule.logprobs is None
+        unbound = unbound and self.circles is None and not self.sampling.stop_token_ids
+        return unbound and not self.timeline.explain and not self.sampling.min_tokens and self.output.is_direct
+
+    @property
+    def pending(self) -> int:
+        """Tokens whose keys and values are not computed yet; none only where a beam waits for the others."""
+        return len(self.tokens) - self.computed
+
+    @property
+    def generated(self) -> int:
+        return len(self.tokens) - self.prompt_length
+
+    def hold(self, blocks: list[int]) -> None:
+        """Append blocks to the block table."""
+        start, end = len(self.blocks), len(self.blocks) + len(blocks)
+        if end > len(self.table):
+            self.table = np.concatenate([self.table, np.zeros(max(end, len(self.table)), np.int64)])
+            self.table_address = 0
+        self.table_address = self.table_address or self.table.ctypes.data
+        self.table[start:end] = blocks
+        self.blocks += blocks
+
+    def name_blocks(self, pool: BlockPool, tokens: int) -> list[Digest]:
+        """Names of the blocks that the first `tokens` tokens fill; none where nobody asks for them."""
+        if not pool.reuses:
+            return []
+        size = pool.block_size
+        for at in range(len(self.digests), tokens // size):
+            parent = self.digests[-1] if self.digests else self.root
+            self.digests.append(pool.name(parent, self.tokens[at * size : (at + 1) * size]))
+        return self.digests[: tokens // size]
+
+
+class DrawRow(NamedTuple):
+    """One row of a step's logits: the next token of a sequence, if the first `ahead` tokens of its draft are right."""
+
+    sequence: Sequence
+    ahead: int = 0
+
+    @property
+    def rule(self) -> DrawRule:
+        return self.sequence.rule
+
+    @property
+    def seed(self) -> int:
+        return self.sequence.seed
+
+    @property
+    def position(self) -> int:
+        """Place of the drawn token in the output."""
+        sequence = self.sequence
+        return len(sequence.tokens) - sequence.prompt_length + self.ahead
+
+    @property
+    def prompt_length(self) -> int:
+        return self.sequence.prompt_length
+
+    @property
+    def tokens(self) -> list[int]:
+        return self.sequence.tokens + self.sequence.draft[: self.ahead]
+
+    @property
+    def is_constrained(self) -> bool:
+        return self.sequence.matcher is not None
+
+    @property
+    def is_explained(self) -> bool:
+        return self.sequence.timeline.explain
+
+    @property
+    def looks_at_allowed_only(self) -> bool:
+        """Logits that a mask refuses change nothing: no logprobs are told, none of them is changed beforehand."""
+        sequence = self.sequence
+        rule = sequence.rule
+        return rule.is_plain and rule.logprobs is None and sequence.search is None and not sequence.timeline.explain
+
+    @property
+    def may_end(self) -> bool:
+        return self.position >= self.sequence.sampling.min_tokens
+
+
+class OfSequence(Protocol):
+    @property
+    def sequence(self) -> Sequence: ...
+
+
+Of = TypeVar("Of", bound=OfSequence)
+Found = TypeVar("Found")
+
+
+class Kept(Generic[Of, Found]):
+    """What depends on which sequences a step's rows belong to, and on nothing else: made anew only when others run."""
+
+    def __init__(self, make: Callable[[Seq[Of]], Found]) -> None:
+        self._make = make
+        self._rows: Seq[Of] | None = None
+        self._sequences: list[Sequence] | None = None
+        self._found: Found | None = None
+
+    def of(self, rows: Seq[Of]) -> Found:
+        """`rows` do not change after they were given once."""
+        if self._found is not None and rows is self._rows:
+            return self._found
+        sequences = [row.sequence for row in rows]
+        if self._found is None or sequences != self._sequences:
+            self._sequences, self._found = sequences, self._make(rows)
+        self._rows = rows
+        return self._found
+
+    def forget(self) -> None:
+        self._rows = self._sequences = self._found = None

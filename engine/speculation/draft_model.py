@@ -1,0 +1,117 @@
+"""A smaller model with the same tokenizer guesses for the larger one, all sequences of a step together.
+
+Its keys and values are its own, and follow what was kept of its guesses. What the grammar forces between two guesses
+costs nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence as Seq
+
+from sluicegate.engine.batching.runner import Runner
+from sluicegate.engine.batching.scheduler import Batch, Row
+from sluicegate.engine.memory.blocks import BlockPool, OutOfBlocks
+from sluicegate.engine.model.model import LoadedModel
+from sluicegate.engine.sequences.sequence import Sequence, State
+from sluicegate.engine.speculation.draft_sampling import Guess, GuessSampler, Wanted, guessing
+
+
+class ModelDrafter:
+    """A `GroupDrafter`. Used by the engine thread alone."""
+
+    def __init__(self, model: LoadedModel, runner: Runner, pool: BlockPool, *, budget: int) -> None:
+        """`budget`: new tokens of one forward pass; a prompt longer than that is caught up with over several steps."""
+        self.seconds_a_token = 0.0
+        self._runner = runner
+        self._pool = pool
+        self._budget = budget
+        self._sampler = GuessSampler(model)
+        self._shadows: dict[Sequence, Sequence] = {}
+
+    def guess(self, wanted: Seq[Wanted]) -> list[list[int]]:
+        """[] where there is no room, or the prompt is not caught up with."""
+        began, rounds = time.perf_counter(), 0
+        self.release()
+        with guessing(wanted) as guesses:
+            self._catch_up(guesses)
+            while live := [guess for guess in guesses if not guess.over]:
+                self._round(live)
+                rounds += 1
+        # Catching up with a prompt is part of the price.
+        seconds = (time.perf_counter() - began) / max(1, rounds)
+        self.seconds_a_token += 0.1 * (seconds - self.seconds_a_token)
+        return [guess.found for guess in guesses]
+
+    def release(self) -> None:
+        for target in [target for target in self._shadows if target.state is not State.RUNNING]:
+            self._pool.release(self._shadows.pop(target).blocks)
+
+    def _catch_up(self, guesses: list[Guess]) -> None:
+        """Compute all but the newest token of each; who does not get that far this time guesses nothing."""
+        room, rows = self._budget, []
+        for guess in guesses:
+            shadow = self._shadow_of(guess.sequence)
+            behind = shadow.pending - 1
+            count = min(behind, room)
+            guess.over = count < behind or not self._reserve(shadow)
+            if count > 0 and self._reserve(shadow):
+                room -= count
+                rows.append(Row.of(shadow, count))
+        if rows:
+            self._runner.run(Batch(sorted(rows, key=lambda row: row.count)))
+            for row in rows:
+                row.sequence.computed += row.count
+
+    def _round(self, live: list[Guess]) -> None:
+        """One more token for each, and what the grammar forces after it."""
+        shadows = {id(guess): self._shadows[guess.sequence] for guess in live}
+        live.sort(key=lambda guess: shadows[id(guess)].pending)
+        rows = [Row.of(shadow, shadow.pending) for shadow in (shadows[id(guess)] for guess in live)]
+        logits = self._runner.run(Batch(rows))
+        self._sampler.grow(live, logits)
+        for guess in live:
+            shadow = shadows[id(guess)]
+            shadow.computed = len(shadow.tokens)
+            shadow.tokens = guess.sequence.tokens + guess.found
+            guess.over = guess.over or not self._reserve(shadow)
+
+    # --- the small model's own sequences -----------------------------------------------------------------------
+
+    def _shadow_of(self, target: Sequence) -> Sequence:
+        """What of `target` is in the small model's cache: as far as its guesses came true."""
+        shadow = self._shadows.get(target)
+        if shadow is None:
+            shadow = self._shadows[target] = _shadow(target)
+        same = shadow.prompt_length  # tokens known to be the target's since the last time
+        while same < min(shadow.computed, len(target.tokens)) and shadow.tokens[same] == target.tokens[same]:
+            same += 1
+        shadow.computed = min(shadow.computed, same, len(target.tokens) - 1)
+        shadow.tokens = list(target.tokens)
+        shadow.prompt_length = len(target.tokens)
+        return shadow
+
+    def _reserve(self, shadow: Sequence) -> bool:
+        missing = self._pool.blocks_for(len(shadow.tokens)) - len(shadow.blocks)
+        try:
+            shadow.hold(self._pool.take(missing) if missing > 0 else [])
+        except OutOfBlocks:
+            return False
+        return True
+
+
+def _shadow(target: Sequence) -> Sequence:
+    """A sequence of the small model: tokens and blocks, nothing else of it is used."""
+    return Sequence(
+        tokens=list(target.tokens),
+        prompt_length=len(target.tokens),
+        max_length=target.max_length,
+        sampling=target.sampling,
+        rule=target.rule,
+        seed=target.seed,
+        tenant=target.tenant,
+        priority=target.priority,
+        root=target.root,
+        owner=target.owner,
+        output=target.output,
+    )

@@ -1,0 +1,113 @@
+"""Guessing for several sequences at once, whoever makes the logits: draw, ask the grammar, follow what it forces.
+
+A guess is drawn by the rule, under the mask and with the number of its place, as the token there will be: where two
+distributions agree, so do their draws, not only when they are greedy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from collections.abc import Sequence as Seq
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+from sluicegate.engine.model.model import LoadedModel
+from sluicegate.engine.sampling.bitmasks import forbid, words_for
+from sluicegate.engine.sampling.sampler import Drawn, MaskRows, Sampler
+from sluicegate.engine.sequences.sequence import DrawRow, Sequence
+from sluicegate.plugins import GrammarTooCostly, TokenRejected
+
+Wanted = tuple[Sequence, int]
+"""A sequence, and how many tokens to guess for it."""
+
+
+@dataclass(slots=True, eq=False)
+class Guess:
+    """The growing guess for one sequence. Meanwhile it stands for the sequence's draft, and the matcher follows."""
+
+    sequence: Sequence
+    longest: int
+    found: list[int] = field(default_factory=list)
+    over: bool = False
+
+    @property
+    def row(self) -> DrawRow:
+        return DrawRow(self.sequence, len(self.found))
+
+    def accept(self, token: int) -> bool:
+        """One more token, if the grammar lets it; False = the guess is over."""
+        matcher = self.sequence.matcher
+        try:
+            if matcher is not None:
+                matcher.accept(token)
+        except (TokenRejected, GrammarTooCostly):
+            self.over = True
+            return False
+        self.found.append(token)
+        self.over = len(self.found) >= self.longest or (matcher is not None and matcher.is_finished)
+        return not self.over
+
+    def follow_the_grammar(self) -> None:
+        matcher = self.sequence.matcher
+        while not self.over and matcher is not None and (forced := matcher.forced_tokens()):
+            for token in forced:
+                if not self.accept(token):
+                    return
+
+
+@contextmanager
+def guessing(wanted: Seq[Wanted]) -> Iterator[list[Guess]]:
+    """Guesses to let grow; afterwards the sequences and their matchers are as they were."""
+    guesses = [Guess(sequence, longest) for sequence, longest in wanted]
+    before = [sequence.draft for sequence, _ in wanted]
+    for guess in guesses:
+        guess.sequence.draft = guess.found
+    try:
+        yield guesses
+    finally:
+        for guess, draft in zip(guesses, before, strict=True):
+            guess.sequence.draft = draft
+            if guess.sequence.matcher is not None and guess.found:
+                guess.sequence.matcher.rollback(len(guess.found))
+
+
+class GuessSampler:
+    """Draws one more token for each of several guesses."""
+
+    def __init__(self, model: LoadedModel) -> None:
+        self._vocab = model.vocab_size
+        self._eos = model.eos_token_ids
+        self._sampler = Sampler(model.usable_vocab, model.eos_token_ids, model.device)
+
+    def grow(self, guesses: list[Guess], logits: Tensor) -> None:
+        """`logits` [len(guesses), V] float32 of the next places; overwritten."""
+        outcomes = self._sampler.draw(logits, [guess.row for guess in guesses], self._masks(guesses))
+        for guess, outcome in zip(guesses, outcomes, strict=True):
+            if not isinstance(outcome, Drawn):
+                guess.over = True
+            elif guess.accept(outcome.token_id):
+                if outcome.token_id in self._eos and not guess.sequence.sampling.ignore_eos:
+                    guess.over = True
+                guess.follow_the_grammar()
+
+    def _masks(self, guesses: list[Guess]) -> MaskRows:
+        bitmask = self._sampler.room(len(guesses), words_for(self._vocab))
+        masked: list[int] = []
+        free: set[int] = set()
+        for index, guess in enumerate(guesses):
+            matcher = guess.sequence.matcher
+            if matcher is None:
+                continue
+            try:
+                if not matcher.fill_mask(bitmask[len(masked)]):
+                    free.add(index)
+                    continue
+            except GrammarTooCostly:  # without a mask it is not drawn from, and the guess is over
+                continue
+            if not guess.row.may_end:
+                forbid(bitmask[len(masked)], self._eos)
+            masked.append(index)
+        unending = [i for i, guess in enumerate(guesses) if not guess.row.may_end and i not in masked]
+        return MaskRows(masked, bitmask[: len(masked)], frozenset(free), unending)

@@ -1,0 +1,133 @@
+"""Which guesses a sequence takes into its next step: what it said before, or what a small model says comes next.
+
+Looking up costs next to nothing, a small model costs a share of a step. Each sequence keeps for both how often guesses
+came true, and takes the source that promises more; one that does not pay is left alone and tried again now and then.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass
+from math import inf
+from typing import Protocol
+
+from sluicegate.engine.batching.scheduler import Scheduler
+from sluicegate.engine.sequences.sequence import Sequence, State
+from sluicegate.engine.speculation.prompt_lookup import GroupPace, draft
+
+TRY_AGAIN = 64
+"""Once in so many times a drafter that does not pay is tried."""
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Speculation:
+    """`longest`: guesses for one sequence in a step (0 = none); `tokens_per_step`: for all of them together."""
+
+    longest: int = 0
+    tokens_per_step: int = 16
+    look_up: bool = True
+
+
+class GroupDrafter(Protocol):
+    """Guesses for all sequences of a step at once."""
+
+    seconds_a_token: float
+    """What one more guess for each sequence costs, lately."""
+
+    def guess(self, wanted: Seq[tuple[Sequence, int]]) -> list[list[int]]:
+        """Up to so many tokens for each sequence, each allowed by its grammar after those before it. Sequences and
+        their matchers are left as they were."""
+
+    def release(self) -> None:
+        """Nothing runs any more: hold on to nothing."""
+
+
+class Guesser:
+    """Used by the engine thread alone."""
+
+    def __init__(self, speculation: Speculation, scheduler: Scheduler, group: GroupDrafter | None = None) -> None:
+        self.speculation = speculation
+        self._scheduler = scheduler
+        self._group = group
+        self._step_s = 0.0
+        self._usual = GroupPace()
+        """Of all sequences lately: where a new one begins."""
+        self._refused = 0
+
+    def note_step(self, seconds: float) -> None:
+        """How long a forward pass of the large model took."""
+        self._step_s += 0.1 * (seconds - self._step_s)
+
+    @property
+    def looks_up(self) -> bool:
+        """There is room for guesses at all, with as many sequences as run now."""
+        wanted = self.speculation
+        share = wanted.tokens_per_step // max(1, len(self._scheduler.running))
+        return wanted.look_up and min(wanted.longest, share) > 0
+
+    def look_up(self, sequence: Sequence, *, jumped: bool) -> list[int]:
+        """See `engine.speculation.prompt_lookup.draft`."""
+        if sequence.drafter is None:
+            return []
+        longest = min(self._room(sequence), sequence.pace.length(self.speculation.longest))
+        return draft(sequence.drafter, sequence.tokens, sequence.matcher, longest, jumped=jumped)
+
+    def improve(self, sequences: Seq[Sequence]) -> None:
+        """Let the small model guess where it promises more than what was looked up. They have just been advanced."""
+        if self._group is None:
+            return
+        cost = self._group.seconds_a_token / self._step_s if self._step_s else 0.0
+        wanted = []
+        for sequence in sequences:
+            sequence.by_group = False
+            if sequence.state is State.RUNNING and sequence.search is None:
+                longest, promise = self._worth(sequence, cost)
+                looked_up = sequence.pace.rate * len(sequence.draft)
+                # What was looked up is free: tokens for the time of a step and its guesses, beside tokens for a step.
+                price = 1 + cost * longest if sequence.draft else 1.0
+                if (1 + promise) / price > 1 + looked_up:
+                    wanted.append((sequence, longest))
+        if wanted:
+            for (sequence, _), found in zip(wanted, self._guess(wanted), strict=True):
+                if found:
+                    sequence.draft, sequence.by_group = found, True
+
+    def _worth(self, sequence: Sequence, cost: float) -> tuple[int, float]:
+        """How far the small model should guess, and how many of those guesses will come true. Once in many times it is
+        tried though it does not pay."""
+        if sequence.group_pace is None:
+            sequence.group_pace = GroupPace(self._usual.accepted)
+        room = self._room(sequence)
+        longest = sequence.group_pace.length(room, cost)
+        if longest == 0 and room > 0:
+            self._refused = (self._refused + 1) % TRY_AGAIN
+            return (1, inf) if self._refused == 0 else (0, 0.0)
+        return longest, sequence.group_pace.promise(longest)
+
+    def _guess(self, wanted: Seq[tuple[Sequence, int]]) -> list[list[int]]:
+        assert self._group is not None
+        try:
+            return self._group.guess(wanted)
+        except Exception:  # answers do not depend on guesses, so no request may fail of them
+            _LOG.exception("guessing failed; it is switched off until the model is loaded again")
+            self._group = None
+            return [[] for _ in wanted]
+
+    def record(self, sequence: Sequence, guessed: int, right: int) -> None:
+        """How many of the guesses in the last step came true."""
+        if sequence.by_group and sequence.group_pace is not None:
+            sequence.group_pace.record(guessed, right)
+            self._usual.record(guessed, right)
+        else:
+            sequence.pace.record(guessed, right)
+
+    def release(self) -> None:
+        if self._group is not None:
+            self._group.release()
+
+    def _room(self, sequence: Sequence) -> int:
+        """Fewer guesses the more sequences share the step: a place in a full batch is better used by them."""
+        share = self.speculation.tokens_per_step // max(1, len(self._scheduler.running))
+        return max(0, min(share, sequence.max_length - len(sequence.tokens) - 1, self.speculation.longest))

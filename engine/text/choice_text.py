@@ -1,0 +1,96 @@
+"""A choice's output as it becomes final: text past the hold-back of stop strings, with the tokens that spell it."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+from sluicegate.engine.text.detokenizer import TextStream
+from sluicegate.engine.text.stopping import StopWatch
+from sluicegate.plugins import FinishReason, Piece, TokenLogprob
+
+
+class _Placed(NamedTuple):
+    """A token, and the characters [begin, end) of the decoded text that became final with it."""
+
+    token_id: int
+    logprob: TokenLogprob | None
+    begin: int
+    end: int
+
+
+class ChoiceText:
+    """Tokens in, pieces out. A token is released with the last of its text, so ids and logprobs match the text."""
+
+    __slots__ = ("_decoded", "_held", "_ids", "_logprobs", "_released", "_stream", "_text", "_watch", "index")
+
+    def __init__(self, index: int, stream: TextStream, watch: StopWatch) -> None:
+        self.index = index
+        self._stream = stream
+        self._watch = watch
+        self._held: deque[_Placed] = deque()
+        self._decoded = 0
+        self._released = 0
+        self._text: list[str] = []
+        self._ids: list[int] = []
+        self._logprobs: list[TokenLogprob] = []
+
+    def feed(self, token_id: int, logprob: TokenLogprob | None, *, may_stop: bool = True) -> bool:
+        """Take a token; True if a stop string is now complete (text from its beginning on is dropped)."""
+        text = self._stream.feed(token_id)
+        if self._watch.is_idle:  # nothing can be held: most requests, at every token
+            self._ids.append(token_id)
+            if logprob is not None:
+                self._logprobs.append(logprob)
+            if text:
+                self._text.append(text)
+            return False
+        self._held.append(_Placed(token_id, logprob, self._decoded, self._decoded + len(text)))
+        self._decoded += len(text)
+        ready, stopped = self._watch.feed(text) if may_stop else (self._watch.close() + text, False)
+        self._release(ready)
+        return stopped
+
+    @property
+    def is_direct(self) -> bool:
+        """No stop strings are looked for: what is fed is final."""
+        return self._watch.is_idle
+
+    def pass_on(self, token_id: int) -> Piece:
+        """`feed` and `piece` in one, where the text `is_direct` and a piece was taken after the token before."""
+        return Piece(self.index, self._stream.feed(token_id), (token_id,))
+
+    def piece(self) -> Piece | None:
+        """What became final since the last piece, if anything did."""
+        while self._held and self._held[0].end <= self._released:
+            self._let_go(self._held.popleft())
+        return self._piece(None) if self._ids or self._text else None
+
+    def last_piece(self, reason: FinishReason, *, stopped: bool, closed: bool = False) -> Piece:
+        """The piece that ends the choice. After a stop string only the tokens that reach into the text before it."""
+        if not stopped:
+            tail = self._stream.close()
+            ready, found = self._watch.feed(tail)
+            self._release(ready + ("" if found else self._watch.close()))
+        for placed in self._held:
+            if not stopped or placed.begin < self._released:
+                self._let_go(placed)
+        return self._piece(reason, closed=closed)
+
+    def _release(self, text: str) -> None:
+        self._released += len(text)
+        if text:
+            self._text.append(text)
+
+    def _let_go(self, placed: _Placed) -> None:
+        self._ids.append(placed.token_id)
+        if placed.logprob is not None:
+            self._logprobs.append(placed.logprob)
+
+    def _piece(self, reason: FinishReason | None, *, closed: bool = False) -> Piece:
+        text, ids, logprobs = self._text, self._ids, self._logprobs
+        self._text, self._ids = [], []
+        if logprobs:
+            self._logprobs = []
+        said = "".join(text), tuple(ids), tuple(logprobs)
+        return Piece(self.index, *said, reason, closed=closed, stopped_by=self._watch.found)

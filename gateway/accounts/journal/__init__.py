@@ -1,0 +1,1 @@
+"""The journal of usage that the store does not have yet."""

@@ -1,0 +1,83 @@
+"""The connection over which gateways share limits, and what this gateway calls itself there."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import os
+import time
+from typing import Any
+
+from sluicegate.cache.stores.redis_client import Tls, connect
+from sluicegate.gateway.accounts.health import Health
+from sluicegate.gateway.accounts.limits.lease_script import ALIVE_S, LEASE, Question, Reply, read_reply
+from sluicegate.gateway.accounts.stores.redis import PREFIX
+from sluicegate.plugins import Overloaded
+
+BEAT_S = ALIVE_S / 5
+UNREACHABLE = "limits are shared and their store cannot be reached now; try again"
+ALIVE = f"{PREFIX}:alive:"
+
+
+class Shared:
+    """Used on the event loop. A question is sent at most twice, and only as it was: `lease_script` answers it once."""
+
+    def __init__(self, url: str, health: Health) -> None:
+        self.name = os.urandom(6).hex()
+        self._url = url
+        self._health = health
+        self._client: Any = None
+        self._numbers = itertools.count(1)
+        self._alive_until = 0.0
+
+    def next_number(self) -> int:
+        return next(self._numbers)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether Redis still counts this gateway's seats as its own, by the clock of this process."""
+        return time.monotonic() < self._alive_until
+
+    async def beat(self) -> None:
+        """Say that this gateway lives; its seats are its own for another `ALIVE_S`."""
+        sent = time.monotonic()
+        await self.client.set(ALIVE + self.name, 1, px=int(ALIVE_S * 1000))
+        self._alive_until = sent + ALIVE_S
+
+    @property
+    def client(self) -> Any:
+        if self._client is None:
+            self._client = connect(self._url, Tls(), retries=0)
+        return self._client
+
+    async def ask(self, limit: str, question: Question) -> Reply:
+        """Raises `Overloaded` where the store does not answer: what cannot be checked is not let in."""
+        sent = time.monotonic()
+        try:
+            reply = read_reply(await self._sent(limit, question), question)
+        except Exception as error:
+            self._health.counts["lease_failures"] += 1
+            told = f"the store of shared limits does not answer ({type(error).__name__}); bring it back"
+            self._health.begin("leases", told, error)
+            raise Overloaded(UNREACHABLE, retry_after_s=1.0) from error
+        self._alive_until = sent + ALIVE_S
+        self._health.end("leases")
+        self._health.set_aside("rows_set_aside", reply.strange, f"{PREFIX}:lease:{limit}")
+        return reply
+
+    async def _sent(self, limit: str, question: Question) -> Any:
+        """Once more where the connection was closed, as by a server that was restarted."""
+        lost = importlib.import_module("redis.exceptions").ConnectionError
+        parts = (LEASE, 1, f"{PREFIX}:lease:{limit}", *question.arguments(self.name, ALIVE))
+        try:
+            return await self.client.eval(*parts)
+        except lost:
+            return await self.client.eval(*parts)
+
+    async def close(self) -> None:
+        """Give up all seats; a store that does not answer finds out by itself."""
+        if self._client is not None:
+            try:
+                await self._client.delete(ALIVE + self.name)
+            finally:
+                await self._client.aclose()

@@ -1,0 +1,169 @@
+"""What one key, or one team, has used of its limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from sluicegate.gateway.accounts.limits.windows import SlidingSum, Spend
+from sluicegate.gateway.accounts.records import NANOS
+from sluicegate.gateway.settings import Limits
+from sluicegate.plugins import RateLimited, RequestError
+
+USUAL_SECONDS = 2.0
+"""How long a request takes where none has ended yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What a request may use: `tokens` as well as can be told, `nanos` at most; `seats` 0 where nothing runs for it."""
+
+    tokens: int
+    nanos: int
+    seats: int = 1
+
+
+@dataclass(slots=True)
+class Taken:
+    """One request's share of one meter."""
+
+    meter: Settling
+    need: Need
+    slot: int
+    since_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What is left of a limit per minute, for `x-ratelimit-*`."""
+
+    limit: int
+    remaining: int
+    reset_s: float
+
+
+class Settling(Protocol):
+    """Where a share was taken from."""
+
+    def settle(self, taken: Taken, tokens: int, nanos: int, now_s: float) -> None: ...
+
+
+class Meter:
+    """Used on the event loop only; `take` follows a `check` that raised nothing, with no await between them."""
+
+    __slots__ = ("_day", "_month", "_requests", "_running", "_seconds", "_tokens", "limits", "name")
+
+    def __init__(self, name: str, limits: Limits, spent_day: int = 0, spent_month: int = 0) -> None:
+        self.name = name
+        """As it is told to the caller: `key 'a'`, `team 'b'`."""
+        self._running = 0
+        self._seconds = USUAL_SECONDS
+        self._requests: SlidingSum | None = None
+        self._tokens: SlidingSum | None = None
+        self._day: Spend | None = None
+        self._month: Spend | None = None
+        self.limits = Limits()
+        self.change(limits, spent_day, spent_month)
+
+    def change(self, limits: Limits, spent_day: int, spent_month: int) -> None:
+        """Other limits from now on; what was used stays used."""
+        self._requests = _sum(self._requests, limits.requests_per_minute)
+        self._tokens = _sum(self._tokens, limits.tokens_per_minute)
+        self._day = _spend(self._day, "day", limits.budget_day, spent_day)
+        self._month = _spend(self._month, "month", limits.budget_month, spent_month)
+        self.limits = limits
+
+    def check(self, need: Need, now_s: float) -> None:
+        """Raises `RateLimited` that says when it will fit, or `RequestError` where it never will."""
+        limits = self.limits
+        if need.seats and limits.concurrency is not None and self._running >= limits.concurrency:
+            raise RateLimited(
+                f"{self.name} runs {self._running} requests, as many as it may at once; wait until one has ended",
+                retry_after_s=max(1.0, self._seconds / max(1, self._running)),
+            )
+        if self._requests is not None:
+            self._check_rate(self._requests, 1, "requests", now_s)
+        if self._tokens is not None and need.tokens:
+            self._check_rate(self._tokens, need.tokens, "tokens", now_s)
+        for spend in self._spends():
+            self._check_budget(spend, need, now_s)
+
+    def take(self, need: Need, now_s: float) -> Taken:
+        self._running += need.seats
+        if self._requests is not None:
+            self._requests.add(1, now_s)
+        slot = self._tokens.add(need.tokens, now_s) if self._tokens is not None else 0
+        for spend in self._spends():
+            spend.reserved += need.nanos
+        return Taken(self, need, slot, now_s)
+
+    def settle(self, taken: Taken, tokens: int, nanos: int, now_s: float) -> None:
+        self._running -= taken.need.seats
+        self._seconds += 0.1 * (now_s - taken.since_s - self._seconds) * taken.need.seats
+        if self._tokens is not None:
+            self._tokens.amend(taken.slot, tokens - taken.need.tokens, now_s)
+        for spend in self._spends():
+            spend.settle(taken.need.nanos, nanos, now_s)
+
+    def standing(self, now_s: float) -> tuple[Standing | None, Standing | None]:
+        """(requests, tokens)."""
+        return _standing(self._requests, now_s), _standing(self._tokens, now_s)
+
+    def _spends(self) -> Iterator[Spend]:
+        if self._day is not None:
+            yield self._day
+        if self._month is not None:
+            yield self._month
+
+    def _check_rate(self, used: SlidingSum, amount: int, what: str, now_s: float) -> None:
+        wait_s = used.wait_s(amount, now_s)
+        if wait_s == float("inf"):
+            raise RequestError(
+                f"this request may use {amount} {what}, {self.name} has {used.limit} a minute: it would never be "
+                "served; shorten the messages or lower `max_tokens` or `n`",
+                code="request_exceeds_limit",
+            )
+        if wait_s > 0:
+            raise RateLimited(
+                f"{self.name} has used {used.total(now_s)} of its {used.limit} {what} a minute and this request needs "
+                f"{amount}; wait {wait_s:.0f} s",
+                retry_after_s=wait_s,
+            )
+
+    def _check_budget(self, spend: Spend, need: Need, now_s: float) -> None:
+        left = spend.left(now_s)
+        if need.nanos <= max(0, left):
+            return
+        error = RateLimited(
+            f"the budget of {self.name} for this {spend.period} has {max(0, left) / NANOS:.6f} left and this request "
+            f"may cost {need.nanos / NANOS:.6f}; send `max_tokens`, or wait for the next {spend.period} (UTC)",
+            retry_after_s=spend.ends_in_s(now_s) if not spend.reserved else min(self._seconds, spend.ends_in_s(now_s)),
+        )
+        error.code = "insufficient_quota"
+        raise error
+
+
+def _sum(before: SlidingSum | None, limit: int | None) -> SlidingSum | None:
+    if limit is None:
+        return None
+    if before is None:
+        return SlidingSum(limit)
+    before.limit = limit
+    return before
+
+
+def _spend(before: Spend | None, period: str, limit: float | None, spent: int) -> Spend | None:
+    if limit is None:
+        return None
+    if before is None:
+        return Spend(period, round(limit * NANOS), spent)  # type: ignore[arg-type]
+    before.limit_nanos = round(limit * NANOS)
+    return before
+
+
+def _standing(used: SlidingSum | None, now_s: float) -> Standing | None:
+    if used is None:
+        return None
+    total = used.total(now_s)
+    return Standing(used.limit, max(0, used.limit - total), used.wait_s(used.limit, now_s) if total else 0.0)

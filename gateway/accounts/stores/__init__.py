@@ -1,0 +1,1 @@
+"""Stores of keys and usage: in memory, SQLite and Redis."""

@@ -1,0 +1,198 @@
+"""Keys and usage in one Redis that several gateways share. Beside the event loop, like every store.
+
+Every script that writes carries an id and changes nothing when it comes again, so that one whose reply was lost is sent
+again. What others wrote into our names is set aside (`sluicegate:accounts:set_aside`) and never stops the rest.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from sluicegate.gateway.accounts.parsing import Implausible, believed, read_count, read_key, read_limits, read_usage
+from sluicegate.gateway.accounts.records import USAGE_FIELDS, KeyRecord, Usage, UsageKey, UsageTable, encode_key
+from sluicegate.gateway.accounts.stores.base import KeyRevoked, SetAside, Spent, Version, spent_of
+from sluicegate.gateway.settings import Limits
+from sluicegate.plugins import ConfigurationError
+
+PREFIX = "sluicegate:accounts"
+PATIENCE_S = 2.0
+KEEP_S = 400 * 86400
+"""How long usage of a day is kept."""
+MARK_S = 86400
+"""How long the number of the last flush of a gateway without a journal is kept, and the id of a change."""
+FOR_ONE_PROCESS = "process:"
+"""Begins the identity of a gateway that has no journal: nothing of it is left to be added when it is gone."""
+_USAGE = re.compile(rf"{PREFIX}:usage:(\d{{4}}-\d\d-\d\d)".encode())
+_ADD = """
+local whole, last = ARGV[1] == '', nil
+if whole then last = redis.call('GET', KEYS[1]) else last = redis.call('HGET', KEYS[1], ARGV[1]) end
+if (tonumber(last or '-1') or -1) >= tonumber(ARGV[2]) then return 0 end
+local bad, seen = 0, {}
+local function aside(what)
+  bad = bad + 1
+  redis.call('RPUSH', KEYS[2], what)
+  redis.call('LTRIM', KEYS[2], -1000, -1)
+end
+for i = 5, #ARGV, 3 do
+  local name, field, amount = ARGV[i], ARGV[i + 1], ARGV[i + 2]
+  if not seen[name] then
+    seen[name] = true
+    local kind = redis.call('TYPE', name).ok
+    if kind ~= 'hash' and kind ~= 'none' then
+      redis.call('RENAME', name, name .. ':damaged')
+      aside(name .. ' was no hash')
+    end
+  end
+  local done = redis.pcall('HINCRBY', name, field, amount)
+  if type(done) == 'table' and done.err then
+    aside(name .. ' ' .. field .. ' ' .. tostring(redis.call('HGET', name, field)) .. ': ' .. done.err)
+    redis.call('HSET', name, field, amount)
+  end
+  redis.call('EXPIRE', name, ARGV[3])
+end
+if whole then redis.call('SET', KEYS[1], ARGV[2], 'EX', ARGV[4]) else redis.call('HSET', KEYS[1], ARGV[1], ARGV[2]) end
+return bad
+"""
+_PUT = """
+local name, value, id, origin = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+if redis.call('EXISTS', KEYS[4]) == 1 then return 1 end
+local kind = redis.call('TYPE', KEYS[1]).ok
+if kind ~= 'hash' and kind ~= 'none' then redis.call('RENAME', KEYS[1], KEYS[1] .. ':damaged') end
+local function revoked(text)
+  local ok, found = pcall(cjson.decode, text)
+  return ok and type(found) == 'table' and type(found.revoked_at_s) == 'number'
+end
+local before = redis.call('HGET', KEYS[1], name)
+if before and revoked(before) and not revoked(value) then return 0 end
+redis.call('SET', KEYS[3], origin, 'NX')
+redis.call('HSET', KEYS[1], name, value)
+redis.call('SET', KEYS[2], id)
+redis.call('SET', KEYS[4], '1', 'EX', ARGV[5])
+return 1
+"""
+
+
+class RedisStore:
+    """A `Store`. One server; the names of usage are made in the script, so no Cluster."""
+
+    def __init__(self, url: str) -> None:
+        self.set_aside = SetAside()
+        self._url = url
+        self._client: Any = None
+
+    def open(self) -> None:
+        """Raises `ConfigurationError` where it cannot be reached: a gateway does not start without its books."""
+        library = importlib.import_module("redis")
+        backoff, retry = importlib.import_module("redis.backoff"), importlib.import_module("redis.retry")
+        try:
+            self._client = library.from_url(
+                self._url,
+                socket_timeout=PATIENCE_S,
+                socket_connect_timeout=PATIENCE_S,
+                protocol=2,
+                retry=retry.Retry(backoff.NoBackoff(), 1),  # what is sent here may come twice
+            )
+            self._client.set(f"{PREFIX}:origin", os.urandom(8).hex(), nx=True)
+        except (library.RedisError, ValueError, OSError) as error:
+            raise ConfigurationError(f"[accounts] url cannot be reached: {type(error).__name__}") from error
+
+    def close(self) -> None:
+        if self._client is not None:
+            self._client.close()
+
+    def version(self) -> Version:
+        with self._client.pipeline(transaction=True) as together:
+            together.get(f"{PREFIX}:origin")
+            together.get(f"{PREFIX}:version")
+            together.hlen(f"{PREFIX}:keys")
+            origin, change, count = together.execute()
+        return Version(_text(origin), f"{_text(change)}:{count}")
+
+    def keys(self) -> Sequence[KeyRecord]:
+        found, strange = believed(self._client.hgetall(f"{PREFIX}:keys").items(), read_key)
+        self.set_aside.keys = strange
+        return list(found.values())
+
+    def teams(self) -> Mapping[str, Limits]:
+        rows = self._client.hgetall(f"{PREFIX}:teams").items()
+        found, strange = believed(rows, lambda name, data: read_limits(data))
+        self.set_aside.teams = strange
+        return found
+
+    def put_key(self, record: KeyRecord) -> None:
+        if not self._put("keys", record.id, encode_key(record)):
+            raise KeyRevoked(record.id)
+
+    def put_team(self, name: str, limits: Limits) -> None:
+        self._put("teams", name, orjson.dumps(limits))
+
+    def applied(self, journal: str) -> int:
+        return read_count(self._client.hget(f"{PREFIX}:segments", journal) or b"0") or 0
+
+    def add(self, journal: str, segment: int, table: UsageTable) -> int:
+        alone = journal.startswith(FOR_ONE_PROCESS)
+        mark = f"{PREFIX}:flushed:{journal}" if alone else f"{PREFIX}:segments"
+        arguments: list[Any] = ["" if alone else journal, segment, KEEP_S, MARK_S]
+        for key, usage in table.items():
+            for name in USAGE_FIELDS:
+                if amount := getattr(usage, name):
+                    arguments += [f"{PREFIX}:usage:{key.day}", _field(key, name), amount]
+        return int(self._client.eval(_ADD, 2, mark, f"{PREFIX}:set_aside", *arguments))
+
+    def usage(self, since: str, until: str) -> UsageTable:
+        found: UsageTable = {}
+        strange = 0
+        for name in sorted(set(self._client.scan_iter(match=f"{PREFIX}:usage:*", count=1000, _type="hash"))):
+            named = _USAGE.fullmatch(name)
+            if named is not None and since <= named[1].decode() <= until:
+                strange += _read(named[1].decode(), self._client.hgetall(name), found)
+        self.set_aside.usage = strange
+        return found
+
+    def spent(self, day: str) -> Spent:
+        return spent_of(self.usage(f"{day[:7]}-01", f"{day[:7]}-31"), day)
+
+    def _put(self, where: str, name: str, value: bytes) -> bool:
+        change = os.urandom(8).hex()
+        names = [f"{PREFIX}:{last}" for last in (where, "version", "origin", f"change:{change}")]
+        return bool(self._client.eval(_PUT, 4, *names, name, value, change, os.urandom(8).hex(), MARK_S))
+
+
+def _text(value: object) -> str:
+    return value[:64].decode("utf-8", "replace") if isinstance(value, bytes) else ""
+
+
+def _field(key: UsageKey, name: str) -> bytes:
+    return orjson.dumps([key.key_id, key.team, key.feature, key.model, name])
+
+
+def _read(day: str, counts: Mapping[bytes, bytes], found: UsageTable) -> int:
+    """Put what is plausible into `found`; how many fields were not."""
+    strange = 0
+    for field, value in counts.items():
+        try:
+            names, name, count = _row(field, value)
+            key, _ = read_usage([day, *names], [0] * len(USAGE_FIELDS))
+        except Implausible:
+            strange += 1
+            continue
+        setattr(found.setdefault(key, Usage()), name, count)
+    return strange
+
+
+def _row(field: bytes, value: bytes) -> tuple[list[Any], str, int]:
+    """(names after the day, which count, how many). Raises `Implausible`."""
+    try:
+        names = orjson.loads(field)
+    except ValueError as error:
+        raise Implausible("no JSON") from error
+    count = read_count(value)
+    if not isinstance(names, list) or len(names) != 5 or names[-1] not in USAGE_FIELDS or count is None:
+        raise Implausible("no count of usage")
+    return names[:-1], names[-1], count

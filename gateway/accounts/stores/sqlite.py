@@ -1,0 +1,230 @@
+"""Keys and usage in one SQLite file, written by one gateway and by `sluicegate keys` beside it."""
+
+from __future__ import annotations
+
+import dataclasses
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import orjson
+
+from sluicegate.gateway.accounts.bounds import MAX_SUM
+from sluicegate.gateway.accounts.parsing import Implausible, believed, read_count, read_key, read_limits, read_usage
+from sluicegate.gateway.accounts.records import USAGE_FIELDS, KeyRecord, Usage, UsageKey, UsageTable, encode_key
+from sluicegate.gateway.accounts.stores.base import SetAside, Spent, Version, check_revoked, spent_of
+from sluicegate.gateway.settings import Limits
+from sluicegate.plugins import ConfigurationError
+
+BUSY_S = 5.0
+FORMAT = 1
+NAMED = ("day", "key_id", "team", "feature", "model")
+_SUMS = ", ".join(
+    f"{name} = CASE WHEN typeof({name}) = 'integer' AND {name} BETWEEN 0 AND {MAX_SUM} "
+    f"THEN min({name} + excluded.{name}, {MAX_SUM}) ELSE excluded.{name} END"
+    for name in USAGE_FIELDS
+)
+_COLUMNS = NAMED + USAGE_FIELDS
+_ADD = (
+    f"INSERT INTO usage ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"
+    f" ON CONFLICT ({', '.join(NAMED)}) DO UPDATE SET {_SUMS}"
+)
+_TABLES = f"""
+CREATE TABLE IF NOT EXISTS keys (id TEXT PRIMARY KEY, record TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS teams (name TEXT PRIMARY KEY, limits TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS changes (one INTEGER PRIMARY KEY CHECK (one = 1), count INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS segments (journal TEXT PRIMARY KEY, applied INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS origin (one INTEGER PRIMARY KEY CHECK (one = 1), name TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS set_aside (
+    at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP, row TEXT NOT NULL, reason TEXT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS usage (
+    {", ".join(f"{name} TEXT NOT NULL" for name in NAMED)},
+    {", ".join(f"{name} INTEGER NOT NULL" for name in USAGE_FIELDS)},
+    PRIMARY KEY ({", ".join(NAMED)})
+) WITHOUT ROWID;
+INSERT OR IGNORE INTO changes VALUES (1, 0);
+INSERT OR IGNORE INTO origin VALUES (1, lower(hex(randomblob(8))));
+"""
+_EXPECTED = {
+    "keys": ("id", "record"),
+    "teams": ("name", "limits"),
+    "segments": ("journal", "applied"),
+    "usage": _COLUMNS,
+}
+BAD_ROW = (OverflowError, UnicodeError, sqlite3.IntegrityError, sqlite3.DataError, sqlite3.InterfaceError)
+"""What one row can be refused for; all else concerns the file."""
+
+
+class SqliteStore:
+    """A `Store`. Digests of keys are in it, so that the file is made readable for its owner only. Keys are read over a
+    connection of their own: readers wait for no writer."""
+
+    def __init__(self, path: Path) -> None:
+        self.set_aside = SetAside()
+        self._path = path
+        self._connection: sqlite3.Connection | None = None
+        self._reader: sqlite3.Connection | None = None
+        self._file = (0, 0)
+
+    def open(self) -> None:
+        """Raises `ConfigurationError` where the file cannot be used."""
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._path.touch(mode=0o600, exist_ok=True)
+            made = self._connected()
+            made.execute("PRAGMA journal_mode = WAL")
+            made.execute("PRAGMA synchronous = FULL")
+            self._check_format(made)
+            made.executescript(_TABLES)
+            self._check_columns(made)
+            self._connection, self._reader = made, self._connected()
+            self._file = self._identity()
+        except (OSError, sqlite3.Error) as error:
+            raise ConfigurationError(f"[accounts] path: {self._path} cannot be used: {error}") from error
+
+    def close(self) -> None:
+        for made in (self._reader, self._connection):
+            if made is not None:
+                made.close()
+        self._connection = self._reader = None
+
+    # --- who may ask, over the reader ----------------------------------------------------------------------------
+
+    def version(self) -> Version:
+        if self._identity() != self._file:
+            raise ConfigurationError("the file of [accounts] path was replaced under the running gateway; restart it")
+        origin = self._read("SELECT name FROM origin").fetchone()
+        change = self._read("SELECT count FROM changes").fetchone()
+        return Version(str(origin[0]) if origin else "", str(change[0]) if change else "")
+
+    def keys(self) -> Sequence[KeyRecord]:
+        found, strange = believed(self._read("SELECT id, record FROM keys ORDER BY id"), read_key)
+        self.set_aside.keys = strange
+        return list(found.values())
+
+    def teams(self) -> Mapping[str, Limits]:
+        found, strange = believed(self._read("SELECT name, limits FROM teams"), lambda name, data: read_limits(data))
+        self.set_aside.teams = strange
+        return found
+
+    # --- all else ----------------------------------------------------------------------------------------------
+
+    def put_key(self, record: KeyRecord) -> None:
+        with self._transaction() as db:
+            row = db.execute("SELECT record FROM keys WHERE id = ?", (record.id,)).fetchone()
+            check_revoked(_before(record.id, row), record)
+            db.execute("INSERT OR REPLACE INTO keys VALUES (?, ?)", (record.id, encode_key(record).decode()))
+            db.execute("UPDATE changes SET count = count + 1")
+
+    def put_team(self, name: str, limits: Limits) -> None:
+        with self._transaction() as db:
+            db.execute("INSERT OR REPLACE INTO teams VALUES (?, ?)", (name, orjson.dumps(limits).decode()))
+            db.execute("UPDATE changes SET count = count + 1")
+
+    def applied(self, journal: str) -> int:
+        row = self._db.execute("SELECT applied FROM segments WHERE journal = ?", (journal,)).fetchone()
+        return (read_count(row[0]) or 0) if row else 0
+
+    def add(self, journal: str, segment: int, table: UsageTable) -> int:
+        with self._transaction() as db:
+            if self.applied(journal) >= segment:
+                return 0
+            refused = self._add_rows(db, [_row(key, usage) for key, usage in table.items()])
+            db.execute("INSERT OR REPLACE INTO segments VALUES (?, ?)", (journal, segment))
+        return refused
+
+    def usage(self, since: str, until: str) -> UsageTable:
+        found: UsageTable = {}
+        strange = 0
+        for row in self._db.execute(
+            f"SELECT {', '.join(_COLUMNS)} FROM usage WHERE day BETWEEN ? AND ?", (since, until)
+        ):
+            try:
+                key, usage = read_usage(row[: len(NAMED)], row[len(NAMED) :])
+                found[key] = usage
+            except Implausible:
+                strange += 1
+        self.set_aside.usage = strange
+        return found
+
+    def spent(self, day: str) -> Spent:
+        return spent_of(self.usage(f"{day[:7]}-01", f"{day[:7]}-31"), day)
+
+    def _add_rows(self, db: sqlite3.Connection, rows: Sequence[tuple[object, ...]]) -> int:
+        """All at once; where that fails one by one, and what fails then is set aside."""
+        db.execute("SAVEPOINT rows")
+        try:
+            db.executemany(_ADD, rows)
+            return 0
+        except BAD_ROW:
+            db.execute("ROLLBACK TO rows")
+        return sum(self._add_row(db, row) for row in rows)
+
+    def _add_row(self, db: sqlite3.Connection, row: tuple[object, ...]) -> int:
+        try:
+            db.execute(_ADD, row)
+            return 0
+        except BAD_ROW as error:
+            told = ascii(row)[:4096]
+            db.execute("INSERT INTO set_aside (row, reason) VALUES (?, ?)", (told, ascii(str(error))[:256]))
+            return 1
+
+    @property
+    def _db(self) -> sqlite3.Connection:
+        assert self._connection is not None, "open() comes first"
+        return self._connection
+
+    def _read(self, statement: str) -> sqlite3.Cursor:
+        assert self._reader is not None, "open() comes first"
+        return self._reader.execute(statement)
+
+    def _connected(self) -> sqlite3.Connection:
+        made = sqlite3.connect(self._path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+        made.text_factory = lambda data: data.decode("utf-8", "replace")
+        return made
+
+    def _identity(self) -> tuple[int, int]:
+        found = self._path.stat()
+        return found.st_dev, found.st_ino
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """A disk that fills up may have ended the transaction by itself."""
+        db = self._db
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            yield db
+            db.execute("COMMIT")
+        except BaseException:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+            raise
+
+    def _check_format(self, made: sqlite3.Connection) -> None:
+        found = made.execute("PRAGMA user_version").fetchone()[0]
+        if found > FORMAT:
+            raise ConfigurationError(f"[accounts] path: {self._path} was written by a newer release (format {found})")
+        if found != FORMAT:
+            made.execute(f"PRAGMA user_version = {FORMAT}")
+
+    def _check_columns(self, made: sqlite3.Connection) -> None:
+        for table, columns in _EXPECTED.items():
+            found = {row[1] for row in made.execute(f"PRAGMA table_info({table})")}
+            if missing := set(columns) - found:
+                raise ConfigurationError(
+                    f"[accounts] path: {self._path} is not this product's: its table {table!r} has no column "
+                    f"{', '.join(sorted(missing))}; name another file"
+                )
+
+
+def _row(key: UsageKey, usage: Usage) -> tuple[object, ...]:
+    return (*dataclasses.astuple(key), *dataclasses.astuple(usage))
+
+
+def _before(key_id: str, row: tuple[object] | None) -> KeyRecord | None:
+    try:
+        return None if row is None else read_key(key_id, row[0])
+    except Implausible:
+        return None

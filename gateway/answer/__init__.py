@@ -1,0 +1,1 @@
+"""What a model wrote: its shape, its regions and its validation."""

@@ -1,0 +1,56 @@
+"""Stop strings where not all of the output is the answer: they are looked for in the answer's text alone.
+
+The engine sees the whole output, in which a stop string may stand in a thought or in a tool's arguments; there it ends
+nothing. So these strings are kept from the engine and looked for behind `gateway/answer/regions.py`. A choice that
+has ended
+here goes on being drawn where others of its request do, and what it says is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from sluicegate.engine import StopWatch
+from sluicegate.plugins import Piece, Sampling, TokenLogprob
+
+
+class ContentStops:
+    """One choice. A stop string does not reach across a call of a tool: text before a call leaves before it."""
+
+    def __init__(self, asked: Sampling) -> None:
+        self._asked = asked
+        self._watch = StopWatch(asked.stop, included=asked.include_stop_str_in_output)
+        self._entries: tuple[TokenLogprob, ...] = ()
+        self._called = False
+        self._done = False
+
+    def feed(self, piece: Piece) -> Iterator[Piece]:
+        """What is left of a piece; its last ends the choice where `piece` does, or a stop string was found."""
+        if self._done:
+            return
+        if piece.channel != "content":
+            self._called = self._called or piece.channel == "tool_arguments"
+            yield from self._rest(piece.index)
+            yield piece
+            return
+        text, found = self._watch.feed(piece.text)
+        self._entries += piece.logprobs
+        if found:
+            self._done = True
+            ended = replace(piece, text=text, stopped_by=self._watch.found)
+            yield self._told(replace(ended, finish_reason="tool_calls" if self._called else "stop"))
+        elif piece.finish_reason is not None:
+            yield self._told(replace(piece, text=text + self._watch.close()))
+        elif text:
+            yield self._told(replace(piece, text=text))
+
+    def _rest(self, index: int) -> Iterator[Piece]:
+        text = self._watch.close()
+        if text:
+            yield self._told(Piece(index, text))
+
+    def _told(self, piece: Piece) -> Piece:
+        """With the entries of all tokens so far; which of them spell text that left is found out later."""
+        entries, self._entries = self._entries, ()
+        return replace(piece, logprobs=entries)

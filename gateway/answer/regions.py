@@ -1,0 +1,197 @@
+"""Taking apart what a model wrote under a `Shape`: thoughts, the answer, calls of tools. What it yields does not depend
+on how the text was cut into pieces, up to the cut of the text it yields.
+
+Only what may still be the beginning of a mark is held. Blanks around calls and after thoughts belong to nobody.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Literal
+
+from sluicegate.gateway.answer.shape import CALL, CALLED, THINK, THOUGHT, Shape
+from sluicegate.plugins import Channel, GenerationFailed, Piece, TokenLogprob
+
+_HEAD = re.compile(r'\s*\{"name": "([^"\\]+)", "arguments":\s*(?=\S)')
+_LONGEST_HEAD = 256
+Place = Literal["start", "opened", "thoughts", "gap", "answer", "head", "arguments"]
+
+
+class Regions:
+    """One choice. Mutable; fed from the event loop."""
+
+    def __init__(self, shape: Shape, *, logprobs: bool = False) -> None:
+        """`logprobs`: pieces come with them, and those of the answer's tokens go on."""
+        self._calls = shape.calls
+        self._place: Place = {"none": "answer", "asked": "start", "begun": "opened"}[shape.thoughts]  # type: ignore[assignment]
+        self._call = -1
+        self._held = ""
+        self._entries: deque[tuple[int, TokenLogprob]] | None = deque() if logprobs else None
+        """Where in the output, in bytes, a token begins."""
+        self._fed = self._spelled = 0  # bytes of text, and of tokens with an entry
+        self.thought_tokens = 0
+        """Tokens that ended inside the thoughts."""
+
+    def feed(self, piece: Piece) -> list[Piece]:
+        """The piece's text by region; the last of them ends the choice where `piece` does. Raises `GenerationFailed`
+        where a call is not spelled as the grammar demands, which only a model that obeys none can do."""
+        if self._place in ("start", "opened", "thoughts"):
+            self.thought_tokens += len(piece.token_ids)
+        if self._entries is not None:
+            self._note(piece, self._entries)
+        self._held += piece.text
+        found = [part for part in self._parts(piece.index) if part.text or part.tool or part.ends]
+        if piece.finish_reason is None:
+            return found
+        ending = "tool_calls" if piece.finish_reason == "stop" and self._call >= 0 else piece.finish_reason
+        if piece.finish_reason == "stop" and self._place in ("opened", "thoughts", "head", "arguments"):
+            raise GenerationFailed(f"the model stopped in the middle of its {self._place}; nothing of it is usable")
+        last = self._piece(piece.index, self._rest(), finish_reason=ending)
+        return [*found, replace(last, closed=piece.closed)]
+
+    def _note(self, piece: Piece, entries: deque[tuple[int, TokenLogprob]]) -> None:
+        """Tokens that spell their piece lie where it does; else where those before them end."""
+        text = _bytes(piece.text)
+        if b"".join(entry.data for entry in piece.logprobs) == text:
+            self._spelled = self._fed
+        for entry in piece.logprobs:
+            entries.append((self._spelled, entry))
+            self._spelled += len(entry.data)
+        self._fed += len(text)
+
+    def _entries_of(self, text: str) -> tuple[TokenLogprob, ...]:
+        """Of tokens that begin in `text`, with which what is held begins."""
+        if not self._entries or not text:
+            return ()
+        start = self._fed - len(_bytes(self._held))
+        end, found = start + len(_bytes(text)), []
+        while self._entries and self._entries[0][0] < end:
+            at, entry = self._entries.popleft()
+            if at >= start:
+                found.append(entry)
+        return tuple(found)
+
+    def _rest(self) -> str:
+        """What is left where the output ends; a mark that was being written is nobody's text."""
+        if self._place == "thoughts":
+            return self._held[: _open_end(self._held, THOUGHT)].rstrip()
+        if self._place == "arguments":
+            end = _open_end(self._held, CALLED)
+            return self._held if end == len(self._held) else self._held[:end].rstrip().removesuffix("}")
+        return self._held if self._place == "answer" else ""
+
+    def _parts(self, index: int) -> Iterator[Piece]:
+        """Whatever is settled; every step leaves its place, or waits for more text."""
+        before: tuple[Place, str] | None = None
+        while before != (self._place, self._held):
+            before = (self._place, self._held)
+            yield from getattr(self, f"_in_{self._place}")(index)
+
+    def _in_start(self, index: int) -> Iterator[Piece]:
+        text = self._held.lstrip()
+        if text.startswith(THINK):
+            self._place, self._held = "opened", text[len(THINK) :]
+        elif not THINK.startswith(text):
+            self._place = "answer"
+        yield from ()
+
+    def _in_opened(self, index: int) -> Iterator[Piece]:
+        self._held = self._held.lstrip()
+        if self._held:
+            self._place = "thoughts"
+        yield from ()
+
+    def _in_thoughts(self, index: int) -> Iterator[Piece]:
+        thoughts, mark, rest = self._held.partition(THOUGHT)
+        if mark:
+            yield self._piece(index, thoughts.rstrip(), ends=True)
+            self._place, self._held = "gap", rest
+            return
+        yield from self._settled(index, _open_end(self._held, THOUGHT))
+
+    def _in_gap(self, index: int) -> Iterator[Piece]:
+        self._held = self._held.lstrip()
+        if self._held:
+            self._place = "answer"
+        yield from ()
+
+    def _in_answer(self, index: int) -> Iterator[Piece]:
+        if not self._calls:
+            yield from self._settled(index, len(self._held))
+            return
+        text, mark, rest = self._held.partition(CALL)
+        if mark:
+            yield self._piece(index, text.rstrip())
+            self._place, self._held, self._call = "head", rest, self._call + 1
+            return
+        yield from self._settled(index, _open_end(self._held, CALL))
+
+    def _in_head(self, index: int) -> Iterator[Piece]:
+        found = _HEAD.match(self._held)
+        if found:
+            self._place, self._held = "arguments", self._held[found.end() :]
+            yield self._piece(index, "", tool=found[1])
+        elif len(self._held) > _LONGEST_HEAD:
+            raise GenerationFailed("the model began a tool call that names no tool")
+
+    def _in_arguments(self, index: int) -> Iterator[Piece]:
+        # A raw line break cannot stand inside a JSON string, nor `<` outside one: the first mark is the end.
+        text, mark, rest = self._held.partition(CALLED)
+        if mark:
+            text = text.rstrip()
+            if not text.endswith("}"):
+                raise GenerationFailed("the model ended a tool call that is not whole")
+            yield self._piece(index, text[:-1].rstrip(), ends=True)
+            self._place, self._held = "gap", rest
+            return
+        settled = text[: _open_end(text, CALLED)].rstrip().removesuffix("}")
+        yield from self._settled(index, len(settled))
+
+    def _settled(self, index: int, end: int) -> Iterator[Piece]:
+        """Text up to `end`; blanks there wait, for they may come before a mark."""
+        if self._place != "answer" or self._calls:
+            end = len(self._held[:end].rstrip())
+        piece = self._piece(index, self._held[:end])
+        self._held = self._held[end:]
+        yield piece
+
+    def _piece(
+        self,
+        index: int,
+        text: str,
+        *,
+        tool: str | None = None,
+        finish_reason: str | None = None,
+        ends: bool = False,
+    ) -> Piece:
+        channels: dict[Place, Channel] = {
+            "start": "reasoning", "opened": "reasoning", "thoughts": "reasoning",
+            "head": "tool_arguments", "arguments": "tool_arguments",
+        }  # fmt: skip
+        channel = channels.get(self._place, "content")
+        call = max(0, self._call) if channel == "tool_arguments" else 0
+        return Piece(
+            index,
+            text,
+            logprobs=self._entries_of(text) if channel == "content" else (),
+            finish_reason=finish_reason,  # type: ignore[arg-type]
+            channel=channel,
+            call=call,
+            tool=tool,
+            ends=ends,
+        )
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _open_end(text: str, mark: str) -> int:
+    """Where the longest end of `text` begins that is a beginning of `mark`."""
+    for size in range(min(len(mark) - 1, len(text)), 0, -1):
+        if text.endswith(mark[:size]):
+            return len(text) - size
+    return len(text)

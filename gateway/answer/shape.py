@@ -1,0 +1,103 @@
+"""The shape of a whole output: perhaps thoughts first, then an answer or calls of tools, as one constraint.
+
+    <think>...</think>\\n\\n            where reasoning was asked for
+    an answer                         free, or under the request's own constraint
+    <tool_call>\\n{"name": "get_weather", "arguments": {"city": "Oslo"}}\\n</tool_call>
+
+The marks are those of Hermes and Qwen. `gateway/answer/regions.py` takes apart what was generated under such a
+constraint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sluicegate.plugins import Constraint, Prompt, Request, RequestError, Tool
+
+THINK, THOUGHT, AFTER_THOUGHT = "<think>", "</think>", "\n\n"
+CALL, CALLED = "<tool_call>", "\n</tool_call>"
+Format = dict[str, Any]
+Thoughts = Literal["none", "asked", "begun"]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """`constraint`: what the grammar compiles. `thoughts`: none, to be opened by the model, or opened by its prompt."""
+
+    constraint: Constraint | None
+    thoughts: Thoughts = "none"
+    calls: bool = False
+
+    @property
+    def is_plain(self) -> bool:
+        """All of the output is the answer."""
+        return self.thoughts == "none" and not self.calls
+
+
+def shape_of(request: Request, prompt: Prompt) -> Shape:
+    """Raises `RequestError` where the request asks for what does not go together."""
+    tools, thoughts = request.callable_tools, _thoughts(request, prompt)
+    if not tools and thoughts == "none":
+        return Shape(request.constraint)
+    _check(request)
+    wanted = _answer_or_calls(request, tools) if tools else _answer(request.constraint)
+    if thoughts != "none":
+        wanted = {"type": "sequence", "elements": [*_thinking(thoughts), wanted]}
+    options = request.constraint.options if request.constraint else {}
+    return Shape(Constraint("structural_tag", {"format": wanted}, options=options), thoughts, bool(tools))
+
+
+def _check(request: Request) -> None:
+    if request.constraint is not None and request.constraint.kind == "structural_tag":
+        raise RequestError(
+            "`structural_tag` describes the whole output, so that tools and reasoning have no place in it",
+            param="structured_outputs",
+            code="unsupported_parameter",
+        )
+
+
+def _thoughts(request: Request, prompt: Prompt) -> Thoughts:
+    """Some chat templates open the thoughts themselves, asked or not, as the last thing of the prompt."""
+    if prompt.text[-16:].rstrip().endswith(THINK):
+        return "begun"
+    return "asked" if request.reasoning else "none"
+
+
+def _thinking(thoughts: Thoughts) -> Iterable[Format]:
+    begin = THINK if thoughts == "asked" else ""
+    yield {"type": "tag", "begin": begin, "content": {"type": "any_text"}, "end": THOUGHT}
+    yield {"type": "const_string", "value": AFTER_THOUGHT}
+
+
+def _answer_or_calls(request: Request, tools: tuple[Tool, ...]) -> Format:
+    most = {} if request.tool_choice.parallel else {"max_count": 1}
+    tags = [_call(tool) for tool in tools]
+    calls = {"type": "tags_with_separator", "tags": tags, "separator": "\n", "at_least_one": True, **most}
+    if request.tool_choice.mode == "required":
+        return calls
+    if request.constraint is not None:
+        return {"type": "or", "elements": [_answer(request.constraint), calls]}
+    stop = {"stop_after_first": True} if most else {}
+    return {"type": "triggered_tags", "triggers": [CALL], "tags": tags, **stop}
+
+
+def _call(tool: Tool) -> Format:
+    begin = f'{CALL}\n{{"name": "{tool.name}", "arguments": '
+    content = {"type": "json_schema", "json_schema": tool.parameters}
+    return {"type": "tag", "begin": begin, "content": content, "end": "}" + CALLED}
+
+
+def _answer(constraint: Constraint | None) -> Format:
+    if constraint is None:
+        return {"type": "any_text"}
+    if constraint.kind == "json_schema":
+        return {"type": "json_schema", "json_schema": constraint.value}
+    if constraint.kind == "json_object":
+        return {"type": "json_schema", "json_schema": {"type": "object"}}
+    if constraint.kind == "regex":
+        return {"type": "regex", "pattern": constraint.value}
+    if constraint.kind == "choice":
+        return {"type": "or", "elements": [{"type": "const_string", "value": text} for text in constraint.value]}
+    return {"type": "grammar", "grammar": constraint.value}

@@ -1,0 +1,135 @@
+"""The last act before a structured answer leaves: an independent validator, which shares no code with the masks."""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+import jsonschema_rs
+
+from sluicegate.gateway.answer.tag_validation import complaint as tag_complaint
+from sluicegate.gateway.answer.tag_validation import json_schemas
+from sluicegate.grammar import meta_schemas
+from sluicegate.plugins import Answer, Constraint, InvalidGrammar, Request, ToolCall
+
+WHOLE = ("stop", "tool_calls")
+"""How a choice ends that says all it had to say."""
+
+
+class Validator:
+    """Validators by schema, least recently used out first. Used from the event loop only."""
+
+    def __init__(self, capacity: int = 256) -> None:
+        self._capacity = capacity
+        self._compiled: OrderedDict[str, Any] = OrderedDict()
+        self._known = jsonschema_rs.Registry(list(meta_schemas().items()), retriever=_refuse)
+
+    def prepare(self, request: Request) -> None:
+        """Raises `InvalidGrammar` where a schema itself is malformed: better said before than after generating."""
+        if request.constraint is not None and request.constraint.kind == "json_schema":
+            self._prepare(request.constraint.value, "the schema")
+        if request.constraint is not None and request.constraint.kind == "structural_tag":
+            for schema in json_schemas(request.constraint.value):
+                self._prepare(schema, "a schema inside the structural tag")
+        for tool in request.callable_tools:
+            self._prepare(tool.parameters, f"the schema of tool {tool.name!r}")
+
+    def complaint(self, request: Request, answer: Answer) -> str | None:
+        """None where the answer is valid as far as the request says what valid is, else what is wrong."""
+        if answer.tool_calls:
+            return self._complaint_of_calls(request, answer.tool_calls)
+        if request.tool_choice.mode == "required" and request.tools:
+            return "no tool was called"
+        return None if request.constraint is None else self._complaint_of_text(request.constraint, answer.text)
+
+    def complaint_of_whole(self, request: Request, answer: Answer) -> str | None:
+        """The same for an answer that claims to be whole; None for one that was cut or stopped, and says so."""
+        return self.complaint(request, answer) if answer.finish_reason in WHOLE else None
+
+    def all_valid(self, request: Request, answers: Sequence[Answer]) -> bool:
+        return bool(answers) and self.first_complaint(request, answers) is None
+
+    def first_complaint(self, request: Request, answers: Sequence[Answer]) -> str | None:
+        return next(filter(None, (self.complaint_of_whole(request, answer) for answer in answers)), None)
+
+    def _prepare(self, schema: Any, name: str) -> None:
+        try:
+            self._validator(schema)
+        except (jsonschema_rs.ValidationError, ValueError) as error:
+            raise InvalidGrammar(f"{name} is malformed: {str(error).splitlines()[0]}") from error
+
+    def _complaint_of_calls(self, request: Request, calls: Sequence[ToolCall]) -> str | None:
+        schemas = {tool.name: tool.parameters for tool in request.callable_tools}
+        if len(calls) > 1 and not request.tool_choice.parallel:
+            return f"{len(calls)} calls where one was allowed"
+        for call in calls:
+            if call.name not in schemas:
+                return f"the tool {call.name!r} may not be called"
+            found = self._complaint_of_text(Constraint("json_schema", schemas[call.name]), call.arguments)
+            if found:
+                return f"arguments of {call.name!r}: {found}"
+        return None
+
+    def _complaint_of_text(self, constraint: Constraint, text: str) -> str | None:
+        """Regular expressions and Lark grammars have no independent judge here: their matcher's own end state is the
+        proof."""
+        if constraint.kind == "choice":
+            return None if text in constraint.value else "not one of the choices"
+        if constraint.kind == "structural_tag":
+            return tag_complaint(constraint.value, text, self._schema_complaint, _DECODER)
+        if constraint.kind not in ("json_schema", "json_object"):
+            return None
+        try:
+            value = _DECODER.decode(text)
+        except ValueError as error:
+            return f"not JSON: {error}"
+        if constraint.kind == "json_object":
+            return None if isinstance(value, dict) else "not a JSON object"
+        return self._schema_complaint(constraint.value, value)
+
+    def _schema_complaint(self, schema: Any, value: Any) -> str | None:
+        """The specification leaves open whether `format` asserts; what is valid in one of both readings is valid."""
+        try:
+            error = next(self._validator(schema).iter_errors(value), None)
+            if error is None or (
+                '"format"' in json.dumps(schema) and self._validator(schema, formats=True).is_valid(value)
+            ):
+                return None
+        except (jsonschema_rs.ValidationError, ValueError) as failure:
+            return f"the schema cannot be checked: {failure}"
+        return f"{error.message} (at {list(error.instance_path)})"
+
+    def _validator(self, schema: Any, formats: bool | None = None) -> Any:
+        """`formats`: whether they assert; None: as is usual in the schema's draft."""
+        key = json.dumps([schema, formats], separators=(",", ":"))
+        found = self._compiled.get(key)
+        if found is None:
+            found = self._compiled[key] = jsonschema_rs.validator_for(
+                schema, registry=self._known, validate_formats=formats, mask="a value"
+            )
+            if len(self._compiled) > self._capacity:
+                self._compiled.popitem(last=False)
+        self._compiled.move_to_end(key)
+        return found
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("an object has the same key twice")
+    return found
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON value")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_no_duplicates, parse_constant=_no_constant, parse_float=Decimal)
+"""Numbers as they are written: as a binary fraction, 200000660123000000000700.0 is no multiple of 3."""
+
+
+def _refuse(uri: str) -> Any:
+    raise ValueError(f"the schema refers to {uri!r}; remote documents are never fetched")

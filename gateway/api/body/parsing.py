@@ -1,0 +1,123 @@
+"""Reading a request's body: bytes to a checked model, with errors that name the field by path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import orjson
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from sluicegate.gateway.api.body.depth import check_depth
+from sluicegate.gateway.api.body.unknown_fields import Heeding, W
+from sluicegate.plugins import Request, RequestError
+from sluicegate.plugins.frozen import quick
+
+M = TypeVar("M", bound=BaseModel)
+
+
+@quick
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A `Request`, and what only the wire needs to know of it."""
+
+    request: Request
+    explain: bool = False
+    include_usage: bool = False
+    names: Mapping[str, str] = field(default_factory=dict)
+    """What this dialect calls parameters that complaints name in chat's words."""
+    ignored: tuple[str, ...] = ()
+    """Paths of what nobody here heeds; said in the answer, since clients send ever new ones."""
+
+
+@contextmanager
+def in_words_of(parsed: Parsed) -> Iterator[None]:
+    """Complaints from inside name the parameter as the caller wrote it."""
+    try:
+        yield
+    except RequestError as error:
+        here = parsed.names.get(error.param or "")
+        if here is not None:
+            error.message = error.message.replace(f"`{error.param}`", f"`{here}`")
+            error.param = here
+        raise
+
+
+def read_json(body: bytes) -> dict[str, Any]:
+    """Raises `RequestError` where the body is no JSON object, or nests too deeply."""
+    try:
+        tree = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise RequestError(f"the body is not valid JSON: {error}", code="invalid_json") from error
+    if not isinstance(tree, dict):
+        raise RequestError(f"the body must be a JSON object, found {type(tree).__name__}", code="invalid_json")
+    check_depth(tree, body)
+    return tree
+
+
+def read_body(body: bytes | Mapping[str, Any], fields: Heeding[W]) -> tuple[W, tuple[str, ...]]:
+    """The checked model, and the paths of what is not used. A body that is JSON already was read by `read_json`, or its
+    depth was checked. Raises `RequestError` that names a field which would change
+    the answer and has no effect here."""
+    tree = read_json(body) if isinstance(body, bytes) else body
+    strangers = fields.strangers(tree)
+    wire = checked(fields.kind, tree)
+    return wire, fields.ignored(wire, strangers)
+
+
+def checked(kind: type[M], tree: Any) -> M:
+    try:
+        return kind.model_validate(tree)
+    except ValidationError as error:
+        raise first_complaint(error) from error
+
+
+def first_complaint(error: ValidationError) -> RequestError:
+    """Where several shapes are possible, what is wrong with the one that was nearest."""
+    found = error.errors(include_url=False)
+    first = max(found, key=lambda one: (len(one["loc"]), not one["type"].endswith("_type")))
+    path = _path(first["loc"])
+    if kind := _kind_not_served(found):
+        return kind
+    return RequestError(f"`{path}`: {first['msg']}", param=path or None, code="invalid_parameter")
+
+
+def _kind_not_served(found: list[ErrorDetails]) -> RequestError | None:
+    """Where something has a `type` that none of the possible shapes has: an image, where only text is read."""
+    kinds: dict[str, list[ErrorDetails]] = {}
+    for one in found:
+        if one["type"] == "union_tag_invalid":
+            kinds.setdefault(_path(one["loc"]), []).append(one)
+        elif one["type"] == "literal_error" and one["loc"][-1] == "type":
+            kinds.setdefault(_path(one["loc"][:-1]), []).append(one)
+    for path, ones in kinds.items():
+        shapes = {one["loc"][:-1] for one in ones if one["type"] == "literal_error"}
+        others = {
+            one["loc"][: len(shape)] for shape in shapes for one in found if _path(one["loc"][: len(shape)]) == path
+        }
+        if path and others <= shapes:
+            return _not_served(path, ones)
+    return None
+
+
+def _not_served(path: str, ones: list[ErrorDetails]) -> RequestError:
+    context = [one.get("ctx", {}) for one in ones]
+    given = context[0].get("tag", ones[0]["input"])
+    expected = ", ".join(dict.fromkeys(str(one.get("expected_tags") or one.get("expected")) for one in context))
+    return RequestError(
+        f"`{path}`: type {str(given)[:64]!r} is not served here; expected {expected}",
+        param=f"{path}.type",
+        code="unsupported_parameter",
+    )
+
+
+def _path(location: tuple[int | str, ...]) -> str:
+    return ".".join(str(part) for part in location if not _is_branch(part))
+
+
+def _is_branch(part: int | str) -> bool:
+    """Pydantic's own name for one shape of several, which no caller wrote."""
+    return isinstance(part, str) and (part in ("str", "constrained-str") or "[" in part or part[:1].isupper())

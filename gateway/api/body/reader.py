@@ -1,0 +1,156 @@
+"""Reading bodies: how many values and messages one may have, and a thread for those that are large.
+
+    parsed = await house.reader.parse(request, parse_chat)
+
+A JSON parser holds the GIL until it has read the last value, and makes an object of each: bytes alone bound neither. So
+values are counted first, without making any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import is_dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from starlette.requests import Request
+
+from sluicegate.gateway.api.body.depth import MAX_DEPTH, more_marks
+from sluicegate.gateway.api.body.parsing import Parsed, read_json
+from sluicegate.gateway.http.disconnects import unless_left
+from sluicegate.gateway.http.guard import api_key_of
+from sluicegate.plugins import Request as Asked
+from sluicegate.plugins import RequestError, RequestTooLarge
+
+if TYPE_CHECKING:
+    from sluicegate.gateway.runtime import House
+
+P = TypeVar("P")
+LARGE = 32_768
+"""Bytes of a body from which on it is read in a thread: no more than that is parsed in a few milliseconds."""
+CHUNK = 262_144
+LISTS = {"messages": "max_messages", "input": "max_messages", "prompt": "max_messages", "tools": "max_tools"}
+"""Top-level lists of the dialects, and the settings that bound them."""
+
+
+class Reader:
+    """One for each gateway."""
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+        self._bounds = bounds = house.settings.server
+        self._surely = 2 * min(bounds.max_messages, bounds.max_parts, bounds.max_tools)
+        """Bytes in which no list has too many entries: each takes two."""
+
+    async def parse(self, request: Request, parse: Callable[[Mapping[str, Any], str | None], P]) -> P:
+        """`parse(body as JSON, API key)`, in a thread where the body is large. Raises `RequestError`; `ClientLeft`
+        where the client left while it waited for the thread."""
+        body, key = await request.body(), api_key_of(request)
+        if len(body) <= LARGE:
+            return parse(self.tree(body), key)
+        tenant = self._house.identify(key).tenant  # nobody without a key has a large body read
+        work = self._house.work.run(tenant, len(body), self._parsed, body, parse, key)
+        return await unless_left(request.scope, request.receive, work)
+
+    async def parse_text(
+        self, text: str, tenant: str, parse: Callable[[Mapping[str, Any], str | None], P], key: str | None
+    ) -> P:
+        """The same for a message of a WebSocket."""
+        body = text.encode("utf-8", "surrogatepass")
+        return await self._house.work.run(tenant, len(body), self._parsed, body, parse, key, inline_bytes=LARGE)
+
+    def tree(self, body: bytes) -> dict[str, Any]:
+        """Raises `RequestError` for what is no JSON object, or has more of something than the settings allow."""
+        check_values(body, self._bounds.max_values)
+        found = read_json(body)
+        if len(body) > self._surely:
+            self.check(found)
+        return found
+
+    def check(self, tree: Mapping[str, Any]) -> None:
+        """Raises `RequestError` where a list is longer than the settings allow."""
+        for name, setting in LISTS.items():
+            found = tree.get(name)
+            if isinstance(found, list):
+                self._check_list(name, found, setting)
+
+    def _check_list(self, name: str, found: list[Any], setting: str) -> None:
+        most = getattr(self._bounds, setting)
+        if len(found) > most:
+            raise _too_many(f"`{name}` has {len(found)} entries", most, setting, name)
+        parts = sum([len(one["content"]) for one in found if type(one) is dict and type(one.get("content")) is list])
+        if parts > self._bounds.max_parts:
+            raise _too_many(f"`{name}` have {parts} content parts", self._bounds.max_parts, "max_parts", name)
+
+    def _parsed(self, body: bytes, parse: Callable[[Mapping[str, Any], str | None], P], key: str | None) -> P:
+        return sized(parse(self.tree(body), key), len(body))
+
+
+def check_values(body: bytes, most: int) -> None:
+    """Raises `RequestError` where there are more values in `body` than `most`: commas and brackets outside strings."""
+    if len(body) <= most or not more_marks(body, ",[{", most):
+        return
+    if count_values(body, most) > most:
+        _check_brackets(body)
+        raise _too_many(f"the body has more than {most} values", most, "max_values", None)
+
+
+def _check_brackets(body: bytes) -> None:
+    """Raises `RequestError` for what is too deep before it is too long: the first is the sender's mistake whatever the
+    gateway's bounds are, and no parser need see it."""
+    inside, depth, at = False, 0, 0
+    while at < len(body):
+        piece, at, was = *_piece_at(body, at), at
+        outside, inside = _outside(piece, inside)
+        steps = (outside == 0x5B).astype(np.int64) + (outside == 0x7B) - (outside == 0x5D) - (outside == 0x7D)
+        levels = steps.cumsum() + depth
+        if len(levels) and levels.max() > MAX_DEPTH:
+            raise RequestError(
+                f"the body nests deeper than the {MAX_DEPTH} levels that are read, between bytes {was} and {at}; make "
+                "it flatter",
+                code="nested_too_deeply",
+            )
+        depth = int(levels[-1]) if len(levels) else depth
+
+
+def _piece_at(body: bytes, at: int) -> tuple[bytes, int]:
+    """The next piece to look at, and where the one after it begins."""
+    piece = body[at : at + CHUNK]
+    if len(piece) == CHUNK and (CHUNK - len(piece.rstrip(b"\\"))) % 2:
+        piece = piece[:-1]  # what escapes and what is escaped stay together
+    return piece, at + len(piece)
+
+
+def count_values(body: bytes, most: int) -> int:
+    """Commas and opening brackets outside strings; counting ends soon after `most`."""
+    inside, counted, at = False, 0, 0
+    while at < len(body) and counted <= most:
+        piece, at = _piece_at(body, at)
+        outside, inside = _outside(piece, inside)
+        counted += sum(int(np.count_nonzero(outside == mark)) for mark in b",[{")
+    return counted
+
+
+def _outside(piece: bytes, inside: bool) -> tuple[Any, bool]:
+    """(the bytes of `piece` outside strings, uint8; whether it ends inside of one)."""
+    if b"\\" in piece:
+        piece = piece.replace(b"\\\\", b"__").replace(b'\\"', b"__")
+    read = np.frombuffer(piece, np.uint8)
+    quotes = (read == 0x22).cumsum(dtype=np.int64) + inside
+    return read[(quotes & 1) == 0], bool(quotes[-1] & 1)
+
+
+def sized(parsed: P, nbytes: int) -> P:
+    """`parsed`, with the size of its body in every request that it holds."""
+    if isinstance(parsed, tuple):
+        return tuple(sized(one, nbytes) for one in parsed)  # type: ignore[return-value]
+    if isinstance(parsed, Asked):
+        return replace(parsed, nbytes=nbytes)
+    if isinstance(parsed, Parsed) and is_dataclass(parsed):
+        more = {name: sized(getattr(parsed, name), nbytes) for name in ("request", "requests") if hasattr(parsed, name)}
+        return replace(parsed, **more)
+    return parsed
+
+
+def _too_many(found: str, most: int, setting: str, param: str | None) -> RequestError:
+    return RequestTooLarge(f"{found}; this gateway reads at most {most} ([server] {setting}): send less", param=param)

@@ -1,0 +1,234 @@
+"""Fields that several wire formats share: how tokens are drawn, our own extension, and what does not go together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
+
+from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
+
+from sluicegate.cache import MAX_LABEL_CHARS, MAX_TAGS
+from sluicegate.gateway.api.body.unknown_fields import Wire
+from sluicegate.gateway.fields import Dialect, asks, drawn_in, rows_of
+from sluicegate.gateway.fields.sampling import MAX_CHOICES
+from sluicegate.plugins import Constraint, Document, Parts, RequestError, Reuse, Sampling
+
+Tag = Annotated[str, Field(min_length=1, max_length=MAX_LABEL_CHARS)]
+Text = Annotated[str, Field(min_length=1)]
+Stop = Text | Annotated[list[Text], Field(max_length=16)]
+LONGEST_PATTERN = 1024
+MOST_REPEATS = 10_000
+
+
+class CacheUse(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    semantic: bool | None = None
+    threshold: Annotated[float, Field(gt=0, le=1)] | None = None
+    tags: Annotated[list[Tag], Field(max_length=MAX_TAGS)] = []
+
+
+class ContextDocument(BaseModel):
+    """What the caller found for the question; `score` in a measure of its own."""
+
+    model_config = ConfigDict(extra="forbid")
+    text: str
+    source: Annotated[str, Field(max_length=500)] = ""
+    score: Annotated[float, Field(allow_inf_nan=False)] = 0.0
+
+
+class Extension(BaseModel):
+    """Our own object in a request's body; in OpenAI's clients `extra_body={"sluicegate": {...}}`."""
+
+    model_config = ConfigDict(extra="forbid")
+    explain: bool = False
+    cache: bool | CacheUse = True
+    grammar: dict[str, Any] = Field(default_factory=dict)
+    reasoning: bool | None = None
+    on_length: Literal["stop", "close"] = "stop"
+    deadline_s: Annotated[float, Field(gt=0, le=86_400)] | None = None
+    template: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    variables: dict[str, Any] = Field(default_factory=dict)
+    context: list[ContextDocument] = Field(default_factory=list, max_length=1000)
+    context_tokens: Annotated[int, Field(ge=1)] | None = None
+
+
+class StreamOptions(Wire):
+    include_usage: bool | None = None
+
+
+class Repetition(BaseModel):
+    """When an answer counts as going round in circles; `max_pattern_size` 0 = never."""
+
+    model_config = ConfigDict(extra="forbid")
+    max_pattern_size: Annotated[int, Field(ge=0, le=LONGEST_PATTERN)] = 0
+    min_pattern_size: Annotated[int, Field(ge=0, le=LONGEST_PATTERN)] = 0
+    min_count: Annotated[int, Field(ge=0, le=MOST_REPEATS)] = 0
+
+    @model_validator(mode="after")
+    def _fits(self) -> Repetition:
+        if self.min_pattern_size > self.max_pattern_size:
+            raise ValueError("`min_pattern_size` is larger than `max_pattern_size`")
+        if self.max_pattern_size and self.min_count < 2:
+            raise ValueError("`min_count` must be 2 or more: a pattern that is there once repeats nothing")
+        return self
+
+
+if TYPE_CHECKING:
+
+    class Drawing(Wire):
+        max_tokens: int | None
+        temperature: float | None
+        use_beam_search: bool | None
+        stop_token_ids: list[int] | None
+
+else:
+
+    def drawing(dialect: Dialect) -> Any:
+        """A model of the fields that the table describes wholly: their types and bounds stand there."""
+        rows = [row for row in drawn_in(dialect).values() if row.type is not None]
+        fields = {row.path: (row.type | None, Field(default=None, **(row.bounds or {}))) for row in rows}
+        return create_model("Drawing", __base__=Wire, __module__=__name__, **fields)
+
+    Drawing = drawing("completions")
+
+
+class SharedFields(Drawing):
+    """Of every request that generates text in OpenAI's formats, with vLLM's and SGLang's additions."""
+
+    model: str
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    n: Annotated[int, Field(ge=1, le=MAX_CHOICES)] | None = None
+    stop: Stop | None = None
+    logit_bias: dict[int, Annotated[float, Field(ge=-100, le=100)]] | None = None
+    repetition_detection: Repetition | None = None
+    user: str | None = None
+    metadata: dict[str, str] | None = None
+    sluicegate: Extension = Field(default_factory=Extension)
+
+    @property
+    def include_usage(self) -> bool:
+        return bool(self.stream_options and self.stream_options.include_usage)
+
+
+BEAMS = frozenset({"length_penalty", "early_stopping", "num_beam_groups", "diversity_penalty"})
+"""What only a beam search acts on."""
+
+
+def sampling_of(wire: Wire, dialect: Dialect, *, on_length: str, logprobs: int | None, **fixed: Any) -> Sampling:
+    """From the fields of `dialect` that `wire` has set; `fixed`: attributes where they are not. Raises `RequestError`
+    for two fields that say different things of one attribute."""
+    found, bias, rows = fixed, None, drawn_in(dialect)
+    names: dict[str, str] = {}
+    values = wire.__dict__
+    for name in wire.__pydantic_fields_set__:
+        row = rows.get(name)
+        if row is None or (value := values[name]) is None:
+            continue
+        fact = value if row.fact is None else row.fact(value)
+        if row.attribute == "logit_bias":
+            bias = fact
+            continue
+        other = names.setdefault(row.attribute, name)
+        if other != name and found[row.attribute] != fact:
+            raise contradiction(min(name, other), max(name, other))
+        found[row.attribute] = fact
+    if logprobs is not None:
+        found["logprobs"] = logprobs
+    if on_length == "close":
+        found["close_on_length"] = True
+    asked = _sampling(frozenset(found.items()))
+    _check_lengths(asked)
+    return replace(asked, logit_bias=bias) if bias else asked
+
+
+@lru_cache(maxsize=256)
+def _sampling(found: frozenset[tuple[str, Any]]) -> Sampling:
+    """One object for all requests that ask for the same: callers rarely change how they draw."""
+    return Sampling(**dict(found))
+
+
+def contradiction(one: str, other: str) -> RequestError:
+    return RequestError(
+        f"`{one}` and `{other}` say different things; send one of them", param=other, code="contradiction"
+    )
+
+
+def _check_lengths(asked: Sampling) -> None:
+    if asked.max_tokens is not None and asked.min_tokens > asked.max_tokens:
+        raise RequestError(
+            f"`min_tokens` is {asked.min_tokens}, more than the {asked.max_tokens} that `max_tokens` leaves",
+            param="min_tokens",
+            code="contradiction",
+        )
+
+
+def check_stream(stream: bool | None, options: StreamOptions | None) -> None:
+    if not stream and options is not None and options.include_usage:
+        raise RequestError("`stream_options` need `stream: true`", param="stream_options")
+
+
+def check_company(wire: SharedFields) -> None:
+    """Raises `RequestError` for what would have no effect beside the rest."""
+    check_stream(wire.stream, wire.stream_options)
+    given = wire.__pydantic_fields_set__
+    if "use_beam_search" in given and wire.use_beam_search:
+        if wire.sluicegate.on_length == "close":
+            raise RequestError("`on_length` cannot be close with `use_beam_search`", param="sluicegate.on_length")
+        return
+    for name in given & BEAMS:
+        if asks(rows_of("chat")[name], getattr(wire, name)):
+            raise RequestError(f"`{name}` needs `use_beam_search: true`", param=name)
+
+
+class Wishes(TypedDict):
+    """Fields of a `Request` that our own object sets alike in every dialect."""
+
+    cache: bool
+    reuse: Reuse
+    deadline_s: float | None
+    explain: bool
+
+
+def wishes_of(asked: Extension) -> Wishes:
+    cache = asked.cache
+    reuse = Reuse() if isinstance(cache, bool) else Reuse(cache.semantic, cache.threshold, tuple(cache.tags))
+    return {"cache": cache is not False, "reuse": reuse, "deadline_s": asked.deadline_s, "explain": asked.explain}
+
+
+def reasoning_of(wishes: Mapping[str, bool | None]) -> bool:
+    """Whether thoughts are asked for, of all the fields that can say so; None says nothing. Raises `RequestError` where
+    two of them disagree."""
+    said: tuple[str, bool] | None = None
+    for name, wish in wishes.items():
+        if wish is None:
+            continue
+        if said is not None and said[1] != wish:
+            raise contradiction(said[0], name)
+        said = said or (name, wish)
+    return said is not None and said[1]
+
+
+def check_extension(asked: Extension, constraint: Constraint | None, *, shaped: bool) -> None:
+    """Raises `RequestError` for a wish that this request gives nothing to act on. `shaped`: the output has a shape even
+    where the answer is free, by tools or thoughts."""
+    if not asked.__pydantic_fields_set__:
+        return
+    for given, name, needs in (
+        (asked.grammar and constraint is None, "grammar", "an answer with a schema or another constraint"),
+        (asked.on_length == "close" and constraint is None and not shaped, "on_length", "a constrained answer"),
+        (asked.variables and asked.template is None, "variables", "`template`"),
+        (asked.context_tokens is not None and not asked.context, "context_tokens", "`context`"),
+    ):
+        if given:
+            raise RequestError(f"`sluicegate.{name}` has no effect without {needs}", param=f"sluicegate.{name}")
+
+
+def parts_of(extension: Extension) -> Parts | None:
+    """None where the messages are all there is."""
+    if extension.template is None and not extension.context:
+        return None
+    documents = tuple(Document(d.text, d.source, d.score) for d in extension.context)
+    return Parts(extension.template or "", extension.variables, documents, extension.context_tokens)

@@ -1,0 +1,130 @@
+"""ASGI responses that know when the client has left: its generation is cancelled (`gateway/http/disconnects.py`)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncGenerator
+from typing import Protocol
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from sluicegate.gateway.http.disconnects import ClientLeft, ended, unless_left
+from sluicegate.gateway.request.context import Delta, Exchange
+from sluicegate.gateway.request.pipeline import Pipeline
+from sluicegate.plugins import GenerationFailed, Overloaded, SluicegateError
+
+log = logging.getLogger("sluicegate.delivery")
+HEARTBEAT = b": keep-alive\n\n"
+
+
+class Frames(Protocol):
+    """How a wire format writes a stream. Every method answers whole events, as bytes."""
+
+    def opening(self) -> bytes: ...
+
+    def delta(self, delta: Delta) -> bytes: ...
+
+    def closing(self) -> bytes: ...
+
+    def failing(self, error: SluicegateError) -> bytes:
+        """The error and the stream's end, after which a client must not take what it has for an answer."""
+
+
+class Nobody(Response):
+    """The answer to a client that has left."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        return
+
+
+class EventStream(Response):
+    """Server-sent events of one exchange. The status is already decided: errors become an event, then `[DONE]`."""
+
+    def __init__(
+        self, pipeline: Pipeline, exchange: Exchange, writer: Frames, headers: dict[str, str], heartbeat_s: float
+    ) -> None:
+        super().__init__()
+        self._pipeline = pipeline
+        self._exchange = exchange
+        self._writer = writer
+        self._extra = headers
+        self._heartbeat_s = heartbeat_s
+        self._begun = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await unless_left(scope, receive, self._send(send))
+        except (ClientLeft, OSError):
+            log.info("request %s: the client left", self._exchange.request.id)
+        except Overloaded as error:
+            await self._end_with(error, send)
+        finally:
+            await self._pipeline.close(self._exchange, asyncio.CancelledError())
+
+    async def _end_with(self, error: SluicegateError, send: Send) -> None:
+        """The gateway stops before the stream has ended."""
+        if not self._begun:
+            await self._begin(send)
+        last = self._writer.failing(error)
+        await send({"type": "http.response.body", "body": last, "more_body": False})
+
+    async def _begin(self, send: Send) -> None:
+        self._begun = True
+        headers = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache", **self._extra}
+        raw = [(k.encode("latin-1"), v.encode("latin-1")) for k, v in headers.items()]
+        await send({"type": "http.response.start", "status": 200, "headers": raw})
+
+    async def _send(self, send: Send) -> None:
+        await self._begin(send)
+        beat = _Heartbeat(send, self._heartbeat_s)
+        try:
+            async for frame in frames_of(self._pipeline, self._exchange, self._writer):
+                beat.sent_at = time.monotonic()
+                await send({"type": "http.response.body", "body": frame, "more_body": True})
+        finally:
+            await beat.end()
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+class _Heartbeat:
+    """A comment line after every silence, so that proxies keep the connection; frames are never cut by it."""
+
+    def __init__(self, send: Send, every_s: float) -> None:
+        self.sent_at = time.monotonic()
+        self._send = send
+        self._every_s = every_s
+        self._beat: asyncio.Future[None] | None = None
+        self._loop = asyncio.get_running_loop()
+        self._timer = self._loop.call_later(every_s, self._due)
+
+    async def end(self) -> None:
+        self._timer.cancel()
+        if self._beat is not None:
+            await ended(self._beat)
+
+    def _due(self) -> None:
+        self._timer = self._loop.call_later(self._every_s, self._due)
+        silent = time.monotonic() - self.sent_at >= self._every_s
+        if silent and (self._beat is None or self._beat.done()):
+            message = {"type": "http.response.body", "body": HEARTBEAT, "more_body": True}
+            self._beat = asyncio.ensure_future(self._send(message))
+
+
+async def frames_of(pipeline: Pipeline, exchange: Exchange, writer: Frames) -> AsyncGenerator[bytes, None]:
+    """The whole stream as the format writes it; errors become its last frame."""
+    yield writer.opening()
+    try:
+        async with contextlib.aclosing(pipeline.stream(exchange)) as deltas:
+            async for delta in deltas:
+                if frame := writer.delta(delta):
+                    yield frame
+        yield writer.closing()
+    except SluicegateError as error:
+        yield writer.failing(error)
+    except Exception:
+        log.exception("request %s broke in mid-stream", exchange.request.id)
+        yield writer.failing(GenerationFailed("the gateway failed while it answered; the stream is not whole"))

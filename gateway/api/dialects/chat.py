@@ -1,0 +1,27 @@
+"""`/v1/chat/completions`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fastapi import APIRouter, Request
+
+from sluicegate.gateway.api.dialects.chat_answer import ChunkWriter, completion
+from sluicegate.gateway.api.dialects.chat_request import parse_chat
+from sluicegate.gateway.api.serving import served
+
+if TYPE_CHECKING:
+    from sluicegate.gateway.runtime import House
+
+
+def add_chat_routes(router: APIRouter, house: House) -> None:
+    @router.post("/v1/chat/completions")
+    async def chat_completions(request: Request) -> Any:
+        parsed = await house.reader.parse(request, parse_chat)
+        return await served(
+            house,
+            request,
+            parsed,
+            whole=lambda exchange: completion(exchange, explain=parsed.explain),
+            frames=lambda exchange: ChunkWriter(exchange, include_usage=parsed.include_usage, explain=parsed.explain),
+        )

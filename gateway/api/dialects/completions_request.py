@@ -1,0 +1,98 @@
+"""The wire format of `/v1/completions`: a prompt as it is, no chat around it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from sluicegate.gateway.api.body.constraint_fields import ConstrainedFields, constraint_of
+from sluicegate.gateway.api.body.parsing import Parsed, read_body
+from sluicegate.gateway.api.body.shared_fields import Extension, check_company, check_extension, sampling_of, wishes_of
+from sluicegate.gateway.api.body.unknown_fields import Heeding
+from sluicegate.gateway.fields import asks, rows_of
+from sluicegate.plugins import Message, Request, RequestError
+
+MAX_PROMPTS = 32
+DEFAULT_MAX_TOKENS = 16
+OF_MESSAGES = ("reasoning", "template", "variables", "context", "context_tokens")
+"""Our own fields that say what becomes of messages, of which there are none here."""
+Text = Annotated[str, Field(min_length=1)]
+
+
+class CompletionRequest(ConstrainedFields):
+    prompt: Text | Annotated[list[Text], Field(min_length=1, max_length=MAX_PROMPTS)]
+    logprobs: Annotated[int, Field(ge=0, le=5)] | None = None
+    best_of: Annotated[int, Field(ge=1)] | None = None
+
+
+FIELDS = Heeding(CompletionRequest, "completions")
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedCompletions(Parsed):
+    """`request` is for the first prompt; `requests` has one for each."""
+
+    requests: tuple[Request, ...] = ()
+
+
+def parse_completions(body: bytes | Mapping[str, Any], api_key: str | None = None) -> ParsedCompletions:
+    """Raises `RequestError` that names the field by path."""
+    wire, ignored = read_body(body, FIELDS)
+    prompts = [wire.prompt] if isinstance(wire.prompt, str) else wire.prompt
+    _check_raw(wire.sluicegate)
+    if wire.stream and len(prompts) > 1:
+        raise RequestError("only one prompt can be streamed; send one request for each", param="prompt")
+    first = _request(wire, prompts[0], api_key)
+    others = (replace(first, id=f"{first.id}-{i}", messages=_said(text)) for i, text in enumerate(prompts[1:], 1))
+    return ParsedCompletions(
+        first,
+        explain=wire.sluicegate.explain,
+        include_usage=wire.include_usage,
+        ignored=ignored,
+        requests=(first, *others),
+        names={"messages": "prompt"},
+    )
+
+
+def _check_raw(asked: Extension) -> None:
+    for name in OF_MESSAGES:
+        if asks(rows_of("chat")[f"sluicegate.{name}"], getattr(asked, name)):
+            raise RequestError(
+                f"`sluicegate.{name}` needs messages; a prompt is read as it is: use /v1/chat/completions",
+                param=f"sluicegate.{name}",
+                code="unsupported_parameter",
+            )
+
+
+def _said(text: str) -> tuple[Message, ...]:
+    return (Message("user", text),)
+
+
+def _request(wire: CompletionRequest, prompt: str, api_key: str | None) -> Request:
+    check_company(wire)
+    constraint = constraint_of(wire)
+    check_extension(wire.sluicegate, constraint, shaped=False)
+    return Request(
+        id=f"cmpl-{uuid.uuid4().hex}",
+        model=wire.model,
+        messages=_said(prompt),
+        sampling=sampling_of(
+            wire,
+            "completions",
+            on_length=wire.sluicegate.on_length,
+            logprobs=wire.logprobs,
+            max_tokens=DEFAULT_MAX_TOKENS,
+        ),
+        constraint=constraint,
+        n=wire.n or 1,
+        stream=bool(wire.stream),
+        user=wire.user,
+        api_key=api_key,
+        metadata=wire.metadata or {},
+        **wishes_of(wire.sluicegate),
+        raw=True,
+    )

@@ -1,0 +1,27 @@
+"""`/v1/messages`: Anthropic's interface."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fastapi import APIRouter, Request
+
+from sluicegate.gateway.api.dialects.messages_answer import MessageWriter, message
+from sluicegate.gateway.api.dialects.messages_request import parse_messages
+from sluicegate.gateway.api.serving import served
+
+if TYPE_CHECKING:
+    from sluicegate.gateway.runtime import House
+
+
+def add_messages_routes(router: APIRouter, house: House) -> None:
+    @router.post("/v1/messages")
+    async def create_message(request: Request) -> Any:
+        parsed = await house.reader.parse(request, parse_messages)
+        return await served(
+            house,
+            request,
+            parsed,
+            whole=lambda exchange: message(exchange, explain=parsed.explain),
+            frames=lambda exchange: MessageWriter(exchange, explain=parsed.explain),
+        )

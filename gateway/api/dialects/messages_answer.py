@@ -1,0 +1,154 @@
+"""What leaves `/v1/messages`: a message of content blocks, the events of a stream, and errors in Anthropic's shape."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from sluicegate.gateway.api.dialects.blocks import Block, BlockWriter, event
+from sluicegate.gateway.api.extras import extension
+from sluicegate.gateway.request.context import Delta, Exchange
+from sluicegate.plugins import Answer, RequestError, ServiceError, SluicegateError, TokenLogprob
+
+STOP = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "content_filter": "refusal"}
+KINDS = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    402: "billing_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+}
+
+
+def message(exchange: Exchange, *, explain: bool) -> bytes:
+    """The body of a non-streamed answer."""
+    [answer] = exchange.answers
+    body = {
+        **_envelope(exchange),
+        "content": _content(answer, exchange),
+        "stop_reason": _stop(answer),
+        "stop_sequence": answer.stopped_by or None,
+        "stop_details": _details(answer.refusal),
+        "usage": _usage(exchange),
+    }
+    extra = extension(exchange, explain=explain)
+    return orjson.dumps({**body, "sluicegate": extra} if extra else body)
+
+
+def _content(answer: Answer, exchange: Exchange) -> list[dict[str, Any]]:
+    """A call whose arguments were cut short is left out: `input` is an object, never half of one."""
+    stopped = answer.finish_reason == "content_filter"
+    blocks: list[dict[str, Any]] = []
+    if answer.reasoning:
+        blocks.append({"type": "thinking", "thinking": answer.reasoning, "signature": ""})
+    if answer.text and not (stopped and exchange.request.constraint is not None):
+        blocks.append({"type": "text", "text": answer.text})
+    for call in () if stopped else answer.tool_calls:
+        try:
+            given = orjson.loads(call.arguments)
+        except orjson.JSONDecodeError:
+            continue
+        blocks.append({"type": "tool_use", "id": call.id, "name": call.name, "input": given})
+    return blocks
+
+
+class MessageWriter(BlockWriter):
+    """Events of one stream."""
+
+    def __init__(self, exchange: Exchange, *, explain: bool) -> None:
+        super().__init__(exchange)
+        self._explain = explain
+        self._refusal: str | None = None
+
+    def opening(self) -> bytes:
+        begun = {
+            **_envelope(self._exchange),
+            "content": [],
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": _usage(self._exchange),
+        }
+        notes = extension(self._exchange, explain=False)
+        return event("message_start", {"message": {**begun, "sluicegate": notes} if notes else begun})
+
+    def delta(self, delta: Delta) -> bytes:
+        if delta.finish_reason is not None:
+            self._refusal = delta.refusal
+        return super().delta(delta)
+
+    def closing(self) -> bytes:
+        [answer] = self._exchange.answers
+        stopped = answer.stopped_by or None
+        ended = {"stop_reason": _stop(answer), "stop_sequence": stopped, "stop_details": _details(self._refusal)}
+        told: dict[str, Any] = {"delta": ended, "usage": _usage(self._exchange)}
+        extra = extension(self._exchange, explain=self._explain)
+        return event("message_delta", {**told, "sluicegate": extra} if extra else told) + event("message_stop", {})
+
+    def failing(self, error: SluicegateError) -> bytes:
+        return event("error", {"error": _detail(error)})
+
+    def _opened(self, block: Block) -> bytes:
+        if block.kind == "refusal":  # said in `stop_details`
+            return b""
+        begun: dict[str, Any] = {"type": "text", "text": ""}
+        if block.kind == "reasoning":
+            begun = {"type": "thinking", "thinking": "", "signature": ""}
+        elif block.call is not None:
+            begun = {"type": "tool_use", "id": block.call.id, "name": block.call.name, "input": {}}
+        return event("content_block_start", {"index": block.number, "content_block": begun})
+
+    def _grown(self, block: Block, text: str, logprobs: tuple[TokenLogprob, ...]) -> bytes:
+        if block.kind == "refusal":
+            return b""
+        kind, name = _DELTAS[block.kind]
+        return event("content_block_delta", {"index": block.number, "delta": {"type": kind, name: text}})
+
+    def _closed(self, block: Block) -> bytes:
+        return b"" if block.kind == "refusal" else event("content_block_stop", {"index": block.number})
+
+
+_DELTAS = {
+    "content": ("text_delta", "text"),
+    "reasoning": ("thinking_delta", "thinking"),
+    "tool_arguments": ("input_json_delta", "partial_json"),
+}
+
+
+def message_error(error: SluicegateError) -> bytes:
+    return orjson.dumps({"type": "error", "error": _detail(error)})
+
+
+def _detail(error: SluicegateError) -> dict[str, Any]:
+    status = error.status if isinstance(error, RequestError | ServiceError) else 500
+    detail: dict[str, Any] = {"type": KINDS.get(status, "api_error"), "message": error.message, "code": error.code}
+    pointer = getattr(error, "pointer", None)
+    return detail if pointer is None else {**detail, "pointer": pointer}
+
+
+def _envelope(exchange: Exchange) -> dict[str, Any]:
+    return {"id": exchange.request.id, "type": "message", "role": "assistant", "model": exchange.served.name}
+
+
+def _stop(answer: Answer) -> str:
+    if answer.stopped_by and answer.finish_reason == "stop":
+        return "stop_sequence"
+    return STOP.get(answer.finish_reason, "end_turn")
+
+
+def _details(refusal: str | None) -> dict[str, Any] | None:
+    return None if refusal is None else {"type": "refusal", "category": None, "explanation": refusal}
+
+
+def _usage(exchange: Exchange) -> dict[str, Any]:
+    """Anthropic counts what came from the prefix cache apart."""
+    counted = exchange.told_usage
+    return {
+        "input_tokens": counted.prompt_tokens - counted.cached_tokens,
+        "cache_creation_input_tokens": 0,
+        "cache_read_input_tokens": counted.cached_tokens,
+        "output_tokens": counted.completion_tokens,
+    }

@@ -1,0 +1,244 @@
+"""The wire format of `/v1/messages` (Anthropic's): content blocks in, `Request` out."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal
+
+import orjson
+from pydantic import ConfigDict, Field
+
+from sluicegate.gateway.api.body.parsing import Parsed, read_body
+from sluicegate.gateway.api.body.shared_fields import (
+    Extension,
+    check_extension,
+    contradiction,
+    parts_of,
+    reasoning_of,
+    sampling_of,
+    wishes_of,
+)
+from sluicegate.gateway.api.body.tool_fields import choice_of, tools_of
+from sluicegate.gateway.api.body.unknown_fields import Heeding, Listed, Wire
+from sluicegate.gateway.fields.sampling import MAX_SEED
+from sluicegate.plugins import Constraint, Message, Request, RequestError, Sampling, Tool, ToolCall, ToolChoice
+
+NAMES = {"stop": "stop_sequences", "structured_outputs": "output_config.format"}
+"""Of parameters, where they are not those of chat."""
+
+
+class TextBlock(Wire):
+    type: Literal["text"]
+    text: str
+
+
+class ToolUse(Wire):
+    type: Literal["tool_use"]
+    id: str
+    name: str
+    input: dict[str, Any]
+
+
+class ToolResult(Wire):
+    type: Literal["tool_result"]
+    tool_use_id: str
+    content: str | Listed[TextBlock] | None = None
+    is_error: bool | None = None
+
+
+class TextSource(Wire):
+    type: Literal["text"]
+    data: str
+
+
+class DocumentBlock(Wire):
+    """Text of others; the input rails judge it as a document."""
+
+    type: Literal["document"]
+    source: TextSource
+    title: str | None = None
+
+
+class ThinkingBlock(Wire):
+    """Thoughts of an earlier answer; models are not shown them again."""
+
+    type: Literal["thinking", "redacted_thinking"]
+
+
+ContentBlock = Annotated[TextBlock | ToolUse | ToolResult | DocumentBlock | ThinkingBlock, Field(discriminator="type")]
+
+
+class Turn(Wire):
+    role: Literal["user", "assistant"]
+    content: str | Listed[ContentBlock]
+
+
+class CustomTool(Wire):
+    type: Literal["custom"] | None = None
+    name: str
+    description: str | None = None
+    input_schema: dict[str, Any]
+
+
+class MessageToolChoice(Wire):
+    type: Literal["auto", "any", "tool", "none"]
+    name: str | None = None
+    disable_parallel_tool_use: bool | None = None
+
+
+class JsonFormat(Wire):
+    model_config = ConfigDict(populate_by_name=True)
+    type: Literal["json_schema"]
+    schema_: dict[str, Any] | bool = Field(alias="schema")
+
+
+class OutputConfig(Wire):
+    format: JsonFormat | None = None
+    effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
+
+
+class Thinking(Wire):
+    """`adaptive` thinks too: when to think is no choice of the models here. `budget_tokens` has no effect: `max_tokens`
+    bounds thoughts and answer together."""
+
+    type: Literal["enabled", "disabled", "adaptive"]
+    budget_tokens: Annotated[int, Field(ge=1)] | None = None
+
+
+class Meta(Wire):
+    user_id: str | None = None
+
+
+class MessagesRequest(Wire):
+    model: str
+    messages: Annotated[Listed[Turn], Field(min_length=1)]
+    max_tokens: Annotated[int, Field(ge=1)]
+    system: str | Listed[TextBlock] | None = None
+    stream: bool | None = None
+    temperature: Annotated[float, Field(ge=0, le=1)] | None = None
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    top_k: Annotated[int, Field(ge=0)] | None = None
+    seed: Annotated[int, Field(ge=-MAX_SEED - 1, le=MAX_SEED)] | None = None
+    stop_sequences: Annotated[list[Annotated[str, Field(min_length=1)]], Field(max_length=16)] | None = None
+    tools: Listed[CustomTool] | None = None
+    tool_choice: MessageToolChoice | None = None
+    thinking: Thinking | None = None
+    output_config: OutputConfig | None = None
+    output_format: JsonFormat | None = None
+    metadata: Meta | None = None
+    sluicegate: Extension = Field(default_factory=Extension)
+
+
+FIELDS = Heeding(MessagesRequest, "messages")
+
+
+def parse_messages(body: bytes | Mapping[str, Any], api_key: str | None = None) -> Parsed:
+    """Raises `RequestError` that names the field by path."""
+    wire, ignored = read_body(body, FIELDS)
+    request = _request(wire, api_key)
+    return Parsed(request, explain=wire.sluicegate.explain, ignored=ignored, names=NAMES)
+
+
+def _request(wire: MessagesRequest, api_key: str | None) -> Request:
+    tools = tools_of((tool.name, tool.description, tool.input_schema) for tool in wire.tools or ())
+    constraint = _constraint(wire)
+    thinking = None if wire.thinking is None else wire.thinking.type != "disabled"
+    reasoning = reasoning_of({"sluicegate.reasoning": wire.sluicegate.reasoning, "thinking": thinking})
+    check_extension(wire.sluicegate, constraint, shaped=bool(tools) or reasoning)
+    return Request(
+        id=f"msg_{uuid.uuid4().hex}",
+        model=wire.model,
+        messages=tuple(_messages(wire)),
+        sampling=_sampling(wire),
+        constraint=constraint,
+        stream=bool(wire.stream),
+        user=wire.metadata.user_id if wire.metadata else None,
+        api_key=api_key,
+        **wishes_of(wire.sluicegate),
+        parts=parts_of(wire.sluicegate),
+        tools=tools,
+        tool_choice=_choice(wire, tools),
+        reasoning=reasoning,
+        add_generation_prompt=wire.messages[-1].role != "assistant",
+        continue_final_message=_continued(wire, reasoning),
+    )
+
+
+def _continued(wire: MessagesRequest, reasoning: bool) -> bool:
+    """A last message of the assistant's is the beginning of the answer. Raises `RequestError` where it cannot be."""
+    last = wire.messages[-1]
+    if last.role != "assistant":
+        return False
+    said = list(_turn(last))
+    if len(said) != 1 or said[0].tool_calls or not said[0].content.strip() or reasoning:
+        raise RequestError(
+            "`messages`: the last message is the assistant's, so that the answer goes on from it; that needs text, no "
+            "calls of tools, and no thoughts, which would come before it",
+            param="messages",
+            code="contradiction",
+        )
+    return True
+
+
+def _sampling(wire: MessagesRequest) -> Sampling:
+    return sampling_of(wire, "messages", on_length=wire.sluicegate.on_length, logprobs=None)
+
+
+def _choice(wire: MessagesRequest, tools: tuple[Tool, ...]) -> ToolChoice:
+    asked = wire.tool_choice
+    if asked is None:
+        return ToolChoice()
+    parallel = not asked.disable_parallel_tool_use
+    if asked.type == "tool":
+        return choice_of(tools, "required", [asked.name or ""], parallel=parallel)
+    modes: dict[str, Literal["none", "auto", "required"]] = {"any": "required", "auto": "auto", "none": "none"}
+    return choice_of(tools, modes[asked.type], None, parallel=parallel)
+
+
+def _constraint(wire: MessagesRequest) -> Constraint | None:
+    """`output_format` is the older place of `output_config.format`."""
+    newer = wire.output_config.format if wire.output_config else None
+    if newer is not None and wire.output_format is not None and newer != wire.output_format:
+        raise contradiction("output_config.format", "output_format")
+    asked = newer or wire.output_format
+    if asked is None:
+        return None
+    if wire.stop_sequences:
+        raise RequestError(
+            "`stop_sequences` would cut a structured answer in the middle; leave them out", param="stop_sequences"
+        )
+    return Constraint("json_schema", asked.schema_, None, wire.sluicegate.grammar)
+
+
+def _messages(wire: MessagesRequest) -> Iterator[Message]:
+    if wire.system:
+        yield Message("system", _text(wire.system))
+    for turn in wire.messages:
+        yield from _turn(turn)
+
+
+def _turn(turn: Turn) -> Iterator[Message]:
+    """Results of tools and documents become messages of their own, which is how the rails know them."""
+    if isinstance(turn.content, str):
+        yield Message(turn.role, turn.content)
+        return
+    text: list[str] = []
+    calls: list[ToolCall] = []
+    for block in turn.content:
+        if isinstance(block, TextBlock):
+            text.append(block.text)
+        elif isinstance(block, ToolUse):
+            calls.append(ToolCall(block.id, block.name, orjson.dumps(block.input).decode()))
+        elif isinstance(block, ToolResult):
+            failed = "The call failed: " if block.is_error else ""
+            yield Message("tool", failed + _text(block.content or ""), tool_call_id=block.tool_use_id)
+        elif isinstance(block, DocumentBlock):
+            title = f"[{block.title}]\n" if block.title else ""
+            yield Message("user", title + block.source.data, "document")
+    if text or calls:
+        yield Message(turn.role, "".join(text), tool_calls=tuple(calls))
+
+
+def _text(content: str | Listed[TextBlock]) -> str:
+    return content if isinstance(content, str) else "".join(block.text for block in content)

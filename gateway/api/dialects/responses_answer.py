@@ -1,0 +1,169 @@
+"""What leaves `/v1/responses`: a response with its output items, and the events of a stream."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import orjson
+
+from sluicegate.gateway.api.dialects.blocks import Block, BlockWriter, event
+from sluicegate.gateway.api.extras import extension, token_logprobs
+from sluicegate.gateway.http.errors import error_detail
+from sluicegate.gateway.request.context import Exchange
+from sluicegate.plugins import Answer, SluicegateError, TokenLogprob
+
+INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
+
+
+def response(exchange: Exchange, echo: Mapping[str, Any], *, explain: bool) -> bytes:
+    """The body of a non-streamed answer."""
+    [answer] = exchange.answers
+    items = [_item(exchange, block, done=True) for block in _blocks(answer, exchange)]
+    return orjson.dumps(_response(exchange, echo, items, answer, explain=explain))
+
+
+def _blocks(answer: Answer, exchange: Exchange) -> Iterator[Block]:
+    """In the order in which they were written. A structured answer that a rail stopped half-way is not shown."""
+    stopped = answer.finish_reason == "content_filter"
+    whole = answer.finish_reason in ("stop", "tool_calls")
+    number = 0
+    found: list[Block] = []
+    if answer.reasoning:
+        found.append(Block("reasoning", 0, parts=[answer.reasoning]))
+    if answer.text and not (stopped and exchange.request.constraint is not None):
+        found.append(Block("content", 0, parts=[answer.text], logprobs=list(answer.logprobs), whole=whole))
+    found += [Block("tool_arguments", 0, call, [call.arguments]) for call in (() if stopped else answer.tool_calls)]
+    if answer.refusal is not None:
+        found.append(Block("refusal", 0, parts=[answer.refusal]))
+    for number, block in enumerate(found):
+        block.number = number
+        yield block
+
+
+class ResponseWriter(BlockWriter):
+    """Events of one stream, numbered. What a client needs to begin an item comes before its first text."""
+
+    def __init__(self, exchange: Exchange, echo: Mapping[str, Any], *, explain: bool) -> None:
+        super().__init__(exchange)
+        self._echo = echo
+        self._explain = explain
+        self._sent = -1
+
+    def opening(self) -> bytes:
+        begun = _response(self._exchange, self._echo, [], None, explain=False)
+        return self._event("response.created", response=begun) + self._event("response.in_progress", response=begun)
+
+    def closing(self) -> bytes:
+        answer = self._exchange.answers[0]
+        items = [_item(self._exchange, block, done=True) for block in self.blocks]
+        ended = _response(self._exchange, self._echo, items, answer, explain=self._explain)
+        return self._event(f"response.{ended['status']}", response=ended)
+
+    def failing(self, error: SluicegateError) -> bytes:
+        """Clients of OpenAI raise what has a field `error`."""
+        detail = error_detail(error)
+        fields = {name: detail[name] for name in ("code", "message", "param")}
+        return self._event("error", **fields, error=detail)
+
+    def _opened(self, block: Block) -> bytes:
+        item = _item(self._exchange, block, done=False)
+        added = self._event("response.output_item.added", output_index=block.number, item=item)
+        if block.kind == "tool_arguments":
+            return added
+        return added + self._event("response.content_part.added", **self._at(block), part=_part(block, ""))
+
+    def _grown(self, block: Block, text: str, logprobs: tuple[TokenLogprob, ...]) -> bytes:
+        if block.kind == "tool_arguments":
+            return self._event("response.function_call_arguments.delta", **self._at(block), delta=text)
+        more = {"logprobs": token_logprobs(logprobs)} if block.kind == "content" else {}
+        return self._event(f"response.{_PART[block.kind]}.delta", **self._at(block), delta=text, **more)
+
+    def _closed(self, block: Block) -> bytes:
+        ended = self._call_ended(block) if block.kind == "tool_arguments" else self._part_ended(block)
+        item = _item(self._exchange, block, done=True)
+        return ended + self._event("response.output_item.done", output_index=block.number, item=item)
+
+    def _call_ended(self, block: Block) -> bytes:
+        name = block.call.name if block.call else ""
+        kind = "response.function_call_arguments.done"
+        return self._event(kind, **self._at(block), name=name, arguments=block.text)
+
+    def _part_ended(self, block: Block) -> bytes:
+        more = {"logprobs": token_logprobs(block.logprobs)} if block.kind == "content" else {}
+        said = {"refusal" if block.kind == "refusal" else "text": block.text}
+        ended = self._event(f"response.{_PART[block.kind]}.done", **self._at(block), **said, **more)
+        return ended + self._event("response.content_part.done", **self._at(block), part=_part(block, block.text))
+
+    def _at(self, block: Block) -> dict[str, Any]:
+        place: dict[str, Any] = {"item_id": _id(self._exchange, block), "output_index": block.number}
+        return place if block.kind == "tool_arguments" else {**place, "content_index": 0}
+
+    def _event(self, kind: str, /, **fields: Any) -> bytes:
+        self._sent += 1
+        return event(kind, {**fields, "sequence_number": self._sent})
+
+
+_PART = {"content": "output_text", "reasoning": "reasoning_text", "refusal": "refusal"}
+_PREFIX = {"content": "msg", "refusal": "msg", "reasoning": "rs", "tool_arguments": "fc"}
+
+
+def _id(exchange: Exchange, block: Block) -> str:
+    return f"{_PREFIX[block.kind]}_{exchange.request.id.removeprefix('resp_')}{block.number}"
+
+
+def _item(exchange: Exchange, block: Block, *, done: bool) -> dict[str, Any]:
+    status = ("completed" if block.whole else "incomplete") if done else "in_progress"
+    item: dict[str, Any] = {"id": _id(exchange, block), "status": status}
+    if block.kind == "tool_arguments":
+        assert block.call is not None
+        named = {"call_id": block.call.id, "name": block.call.name}
+        return {**item, "type": "function_call", **named, "arguments": block.text if done else ""}
+    content = [_part(block, block.text)] if done else []
+    if block.kind == "reasoning":
+        return {**item, "type": "reasoning", "summary": [], "content": content}
+    return {**item, "type": "message", "role": "assistant", "content": content}
+
+
+def _part(block: Block, text: str) -> dict[str, Any]:
+    kind = _PART[block.kind]
+    if kind == "refusal":
+        return {"type": kind, "refusal": text}
+    if kind == "reasoning_text":
+        return {"type": kind, "text": text}
+    return {"type": kind, "text": text, "annotations": [], "logprobs": token_logprobs(block.logprobs)}
+
+
+def _response(
+    exchange: Exchange, echo: Mapping[str, Any], items: list[dict[str, Any]], answer: Answer | None, *, explain: bool
+) -> dict[str, Any]:
+    reason = INCOMPLETE.get(answer.finish_reason) if answer else None
+    ended = answer is not None
+    status = "in_progress" if answer is None else "incomplete" if reason else "completed"
+    body: dict[str, Any] = {
+        "id": exchange.request.id,
+        "object": "response",
+        "created_at": exchange.created_s,
+        "completed_at": int(time.time()) if ended else None,
+        "status": status,
+        "error": None,
+        "incomplete_details": {"reason": reason} if reason else None,
+        "model": exchange.served.name,
+        "output": items,
+        **echo,
+        "usage": _usage(exchange) if ended else None,
+    }
+    extra = extension(exchange, explain=explain)
+    return {**body, "sluicegate": extra} if extra else body
+
+
+def _usage(exchange: Exchange) -> dict[str, Any]:
+    counted = exchange.told_usage
+    return {
+        "input_tokens": counted.prompt_tokens,
+        "input_tokens_details": {"cached_tokens": counted.cached_tokens, "cache_write_tokens": 0},
+        "output_tokens": counted.completion_tokens,
+        "output_tokens_details": {"reasoning_tokens": exchange.thought_tokens},
+        "total_tokens": counted.prompt_tokens + counted.completion_tokens,
+    }

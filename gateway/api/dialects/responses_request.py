@@ -1,0 +1,285 @@
+"""The wire format of `/v1/responses`: input items in, `Request` out.
+
+Nothing is stored here, so that what needs a stored response is refused by name.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field, model_validator
+
+from sluicegate.gateway.api.body.depth import JsonText
+from sluicegate.gateway.api.body.parsing import Parsed, read_body
+from sluicegate.gateway.api.body.shared_fields import (
+    Extension,
+    StreamOptions,
+    check_extension,
+    check_stream,
+    parts_of,
+    reasoning_of,
+    sampling_of,
+    wishes_of,
+)
+from sluicegate.gateway.api.body.tool_fields import Mode, choice_of, tools_of
+from sluicegate.gateway.api.body.unknown_fields import Heeding, Listed, Wire
+from sluicegate.gateway.api.dialects.chat_request import Reasoning
+from sluicegate.plugins import Constraint, Message, Request, RequestError, Sampling, Tool, ToolCall, ToolChoice
+
+NOT_STORED = "responses are not stored here; send the whole conversation in `input`"
+LOGPROBS = "message.output_text.logprobs"
+"""All that can be included."""
+NAMES = {
+    "messages": "input",
+    "max_tokens": "max_output_tokens",
+    "logprobs": "top_logprobs",
+    "structured_outputs": "text.format",
+}
+"""Of parameters, where they are not those of chat."""
+
+
+class ResponsePart(Wire):
+    """`input_text`, `output_text` or `refusal`."""
+
+    type: Literal["input_text", "output_text", "text", "refusal"]
+    text: str | None = None
+    refusal: str | None = None
+
+    def said(self) -> str:
+        return (self.text or "") + (self.refusal or "")
+
+
+class InputMessage(Wire):
+    type: Literal["message"] = "message"
+    role: Literal["user", "assistant", "system", "developer"]
+    content: str | Listed[ResponsePart]
+
+
+class FunctionCall(Wire):
+    type: Literal["function_call"]
+    call_id: str
+    name: str
+    arguments: JsonText
+
+
+class FunctionOutput(Wire):
+    type: Literal["function_call_output"]
+    call_id: str
+    output: str | Listed[ResponsePart]
+
+
+class ReasoningItem(Wire):
+    """Thoughts of an earlier answer; models are not shown them again."""
+
+    type: Literal["reasoning"]
+
+
+Item = FunctionCall | FunctionOutput | ReasoningItem | InputMessage
+
+
+class ResponseFunction(Wire):
+    type: Literal["function"]
+    name: str
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+    strict: bool | None = None
+
+
+class ResponseToolChoice(Wire):
+    """A function by name, or several of them under a mode."""
+
+    type: Literal["function", "allowed_tools"]
+    name: str | None = None
+    mode: Literal["auto", "required"] | None = None
+    tools: Listed[ResponseToolChoice] | None = None
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> ResponseToolChoice:
+        if self.type == "function" and not self.name:
+            raise ValueError("`name` says which function")
+        if self.type == "allowed_tools" and (self.mode is None or self.tools is None):
+            raise ValueError("`allowed_tools` needs `mode` and `tools`")
+        return self
+
+
+class TextFormat(Wire):
+    model_config = ConfigDict(populate_by_name=True)
+    type: Literal["text", "json_object", "json_schema"]
+    name: str | None = None
+    description: str | None = None
+    schema_: dict[str, Any] | bool | None = Field(default=None, alias="schema")
+    strict: bool | None = None
+
+    @model_validator(mode="after")
+    def _has_schema(self) -> TextFormat:
+        if self.type == "json_schema" and self.schema_ is None:
+            raise ValueError("`schema` is required when `type` is 'json_schema'")
+        if self.type != "json_schema" and self.schema_ is not None:
+            raise ValueError(f"`schema` is given, but `type` is {self.type!r}; make it 'json_schema'")
+        return self
+
+
+class TextOptions(Wire):
+    format: TextFormat | None = None
+    verbosity: Literal["low", "medium", "high"] | None = None
+
+
+class ResponsesRequest(Wire):
+    model: str
+    input: str | Annotated[Listed[Item], Field(min_length=1)]
+    instructions: str | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    max_output_tokens: Annotated[int, Field(ge=1)] | None = None
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
+    include: Listed[str] | None = None
+    text: TextOptions | None = None
+    tools: Listed[ResponseFunction] | None = None
+    tool_choice: Mode | ResponseToolChoice | None = None
+    parallel_tool_calls: bool | None = None
+    reasoning: Reasoning | None = None
+    metadata: dict[str, str] | None = None
+    user: str | None = None
+    sluicegate: Extension = Field(default_factory=Extension)
+
+
+FIELDS = Heeding(ResponsesRequest, "responses")
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedResponse(Parsed):
+    echo: Mapping[str, Any] | None = None
+    """What the answer repeats of the request."""
+
+
+def parse_response(body: bytes | Mapping[str, Any], api_key: str | None = None) -> ParsedResponse:
+    """Raises `RequestError` that names the field by path."""
+    wire, ignored = read_body(body, FIELDS)
+    request = _request(wire, api_key)
+    return ParsedResponse(
+        request,
+        explain=wire.sluicegate.explain,
+        ignored=(*ignored, *_not_included(wire)),
+        names=NAMES,
+        echo=_echo(wire, request.tool_choice),
+    )
+
+
+def _not_included(wire: ResponsesRequest) -> Iterator[str]:
+    return (f"include[]: {name}" for name in wire.include or () if name != LOGPROBS)
+
+
+def _request(wire: ResponsesRequest, api_key: str | None) -> Request:
+    functions = wire.tools or []
+    tools = tools_of((f.name, f.description, f.parameters) for f in functions)
+    constraint, reasoning = _constraint(wire), _reasoning(wire)
+    check_stream(wire.stream, wire.stream_options)
+    check_extension(wire.sluicegate, constraint, shaped=bool(tools) or reasoning)
+    return Request(
+        id=f"resp_{uuid.uuid4().hex}",
+        model=wire.model,
+        messages=_messages(wire),
+        sampling=_sampling(wire),
+        constraint=constraint,
+        stream=bool(wire.stream),
+        user=wire.user,
+        api_key=api_key,
+        metadata=wire.metadata or {},
+        **wishes_of(wire.sluicegate),
+        parts=parts_of(wire.sluicegate),
+        tools=tools,
+        tool_choice=_choice(wire, tools),
+        reasoning=reasoning,
+    )
+
+
+def _sampling(wire: ResponsesRequest) -> Sampling:
+    told = wire.top_logprobs is not None or LOGPROBS in (wire.include or ())
+    logprobs = (wire.top_logprobs or 0) if told else None
+    return sampling_of(wire, "responses", on_length=wire.sluicegate.on_length, logprobs=logprobs)
+
+
+def _choice(wire: ResponsesRequest, tools: tuple[Tool, ...]) -> ToolChoice:
+    asked = wire.tool_choice
+    if not isinstance(asked, ResponseToolChoice):
+        return choice_of(tools, asked, None, parallel=wire.parallel_tool_calls) if asked or tools else ToolChoice()
+    if asked.type == "function":
+        return choice_of(tools, "required", [asked.name or ""], parallel=False)
+    return choice_of(tools, asked.mode, [t.name or "" for t in asked.tools or ()], parallel=wire.parallel_tool_calls)
+
+
+def _reasoning(wire: ResponsesRequest) -> bool:
+    asked = wire.reasoning or Reasoning()
+    effort = None if asked.effort is None else asked.effort != "none"
+    return reasoning_of(
+        {
+            "sluicegate.reasoning": wire.sluicegate.reasoning,
+            "reasoning.enabled": asked.enabled,
+            "reasoning.effort": effort,
+        }
+    )
+
+
+def _constraint(wire: ResponsesRequest) -> Constraint | None:
+    asked = wire.text.format if wire.text else None
+    if asked is None or asked.type == "text":
+        return None
+    options = wire.sluicegate.grammar
+    if asked.type == "json_object":
+        return Constraint("json_object", options=options)
+    return Constraint("json_schema", asked.schema_, asked.name, options)
+
+
+def _messages(wire: ResponsesRequest) -> tuple[Message, ...]:
+    said = [Message("system", wire.instructions)] if wire.instructions else []
+    for message in [Message("user", wire.input)] if isinstance(wire.input, str) else _items(wire.input):
+        last = said[-1] if said else None
+        if message.tool_calls and last is not None and last.role == "assistant":
+            said[-1] = replace(last, tool_calls=last.tool_calls + message.tool_calls)
+        else:
+            said.append(message)
+    if all(message.role == "system" for message in said):
+        raise RequestError("`input` has no message", param="input")
+    return tuple(said)
+
+
+def _items(items: list[Any]) -> Iterator[Message]:
+    for item in items:
+        if isinstance(item, FunctionCall):
+            yield Message("assistant", "", tool_calls=(ToolCall(item.call_id, item.name, item.arguments),))
+        elif isinstance(item, FunctionOutput):
+            yield Message("tool", _text(item.output), tool_call_id=item.call_id)
+        elif isinstance(item, InputMessage):
+            yield Message(item.role, _text(item.content))
+
+
+def _text(content: str | Listed[ResponsePart]) -> str:
+    return content if isinstance(content, str) else "".join(part.said() for part in content)
+
+
+def _echo(wire: ResponsesRequest, choice: ToolChoice) -> dict[str, Any]:
+    form = wire.text.format.model_dump(by_alias=True, exclude_none=True) if wire.text and wire.text.format else None
+    asked = wire.tool_choice
+    return {
+        "instructions": wire.instructions,
+        "max_output_tokens": wire.max_output_tokens,
+        "metadata": wire.metadata or {},
+        "parallel_tool_calls": choice.parallel,
+        "previous_response_id": None,
+        "reasoning": {"effort": wire.reasoning.effort if wire.reasoning else None, "summary": None},
+        "store": False,
+        "temperature": wire.temperature,
+        "text": {"format": form or {"type": "text"}},
+        "tool_choice": asked.model_dump(exclude_none=True)
+        if isinstance(asked, ResponseToolChoice)
+        else asked or "auto",
+        "tools": [{"strict": None, "parameters": None, **t.model_dump(exclude_none=True)} for t in wire.tools or ()],
+        "top_p": wire.top_p,
+        "truncation": "disabled",
+        "user": wire.user,
+    }

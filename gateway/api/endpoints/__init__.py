@@ -1,0 +1,1 @@
+"""Routes that do not generate text."""

@@ -1,0 +1,114 @@
+"""`/v1/batches`: many requests from one file, answered behind everybody who waits."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from fastapi import APIRouter, Request, Response
+from pydantic import Field
+
+from sluicegate.gateway.api.body.parsing import read_body
+from sluicegate.gateway.api.body.unknown_fields import Heeding, Wire
+from sluicegate.gateway.api.serving import told
+from sluicegate.gateway.batches import BatchRecord, new_id
+from sluicegate.gateway.batches.batches import WINDOW_S
+from sluicegate.gateway.batches.records import OPEN
+from sluicegate.gateway.http.admission import admitted
+from sluicegate.gateway.http.guard import check_route
+
+if TYPE_CHECKING:
+    from sluicegate.gateway.runtime import House
+
+TIMES = ("in_progress", "expired", "finalizing", "completed", "failed", "cancelling", "cancelled")
+
+
+Name = Annotated[str, Field(max_length=64)]
+Value = Annotated[str, Field(max_length=512)]
+
+
+class NewBatch(Wire):
+    input_file_id: Annotated[str, Field(min_length=1)]
+    endpoint: Literal["/v1/chat/completions", "/v1/responses", "/v1/completions", "/v1/embeddings"]
+    completion_window: Literal["24h"] = "24h"
+    metadata: Annotated[dict[Name, Value], Field(max_length=16)] | None = None
+
+
+FIELDS = Heeding(NewBatch)
+
+
+def add_batches_routes(router: APIRouter, house: House) -> None:
+    @router.post("/v1/batches")
+    async def create_batch(request: Request, response: Response) -> Any:
+        caller = await admitted(house, request)
+        wire, ignored = read_body(await request.body(), FIELDS)
+        check_route(wire.endpoint, caller)
+        now_s = int(time.time())
+        record = BatchRecord(
+            id=new_id("batch"),
+            tenant=caller.tenant,
+            key_id=caller.key_id,
+            endpoint=wire.endpoint,
+            input_file_id=wire.input_file_id,
+            created_s=now_s,
+            expires_s=now_s + WINDOW_S,
+            metadata=wire.metadata or {},
+        )
+        response.headers.update(told(ignored))
+        return await _told(house, await house.batches.create(record))
+
+    @router.get("/v1/batches")
+    async def list_batches(request: Request, limit: int = 20, after: str | None = None) -> Any:
+        found = await house.batches.batches((await admitted(house, request)).tenant)
+        ids = [record.id for record in found]
+        start = ids.index(after) + 1 if after in ids else 0
+        page = found[start : start + max(1, min(limit, 100))]
+        data = [await _told(house, record) for record in page]
+        ends = {"first_id": ids[start] if page else None, "last_id": page[-1].id if page else None}
+        return {"object": "list", "data": data, **ends, "has_more": start + len(page) < len(found)}
+
+    @router.get("/v1/batches/{batch_id}")
+    async def get_batch(request: Request, batch_id: str) -> Any:
+        return await _told(house, await house.batches.batch(batch_id, (await admitted(house, request)).tenant))
+
+    @router.post("/v1/batches/{batch_id}/cancel")
+    async def cancel_batch(request: Request, batch_id: str) -> Any:
+        return await _told(house, await house.batches.cancel(batch_id, (await admitted(house, request)).tenant))
+
+
+async def _told(house: House, record: BatchRecord) -> dict[str, Any]:
+    completed, failed, read, written = await house.batches.counts(record)
+    error = {"code": "invalid_batch_file", "message": record.error, "line": record.error_line, "param": None}
+    return {
+        "id": record.id,
+        "object": "batch",
+        "endpoint": record.endpoint,
+        "errors": {"object": "list", "data": [error]} if record.error else None,
+        "input_file_id": record.input_file_id,
+        "completion_window": "24h",
+        "status": record.status,
+        "output_file_id": record.output_file_id,
+        "error_file_id": record.error_file_id,
+        "created_at": record.created_s,
+        "expires_at": record.expires_s,
+        **{f"{name}_at": record.times.get(f"{name}_at") for name in TIMES},
+        "request_counts": {"total": record.total, "completed": completed, "failed": failed},
+        "usage": {
+            "input_tokens": read,
+            "input_tokens_details": {"cached_tokens": 0},
+            "output_tokens": written,
+            "output_tokens_details": {"reasoning_tokens": 0},
+            "total_tokens": read + written,
+        },
+        "metadata": dict(record.metadata),
+        **_waiting(house, record),
+    }
+
+
+def _waiting(house: House, record: BatchRecord) -> dict[str, Any]:
+    """Why an open batch does not go on now."""
+    found = house.batches.waiting(record.id)
+    if found is None or record.status not in OPEN:
+        return {}
+    told = {"reason": found.reason, "since": found.since_s, "again_at": found.again_s}
+    return {"sluicegate": {"waiting": told}}

@@ -1,0 +1,67 @@
+"""`/v1/safety/false_positives`: whoever was refused wrongly says so; what is told is kept for the regression set.
+
+The text is that of a refused request still remembered, by its `request_id` (in the error's body), or given as `text`.
+Reading the set needs the scope `review` or `admin`; `sluicegate redteam --regressions` does.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, ConfigDict, Field
+
+from sluicegate.gateway.admin.review import SCOPE, queue_of
+from sluicegate.gateway.http.admission import admitted
+from sluicegate.gateway.http.guard import operator_of
+from sluicegate.gateway.review import Report
+from sluicegate.plugins import RequestError
+
+if TYPE_CHECKING:
+    from sluicegate.gateway.runtime import House
+
+
+class FalsePositive(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    request_id: Annotated[str, Field(max_length=128)] = ""
+    text: Annotated[str, Field(max_length=200_000)] = ""
+    rail: Annotated[str, Field(max_length=128)] = ""
+    note: Annotated[str, Field(max_length=4096)] = ""
+
+
+def add_false_positive_routes(router: APIRouter, house: House) -> None:
+    @router.post("/v1/safety/false_positives", tags=["safety"])
+    async def report(request: Request, told: FalsePositive) -> Any:
+        caller, queue = await admitted(house, request), queue_of(house)
+        if bool(told.request_id) == bool(told.text):
+            raise RequestError("give either the `request_id` of a refused request or its `text`", param="text")
+        rail, text = queue.recall(told.request_id, caller.tenant) if told.request_id else (told.rail, told.text)
+        kept = Report(
+            id=f"fp_{uuid.uuid4().hex}",
+            tenant=caller.tenant,
+            key_id=caller.key_id,
+            created_s=time.time(),
+            rail=rail,
+            request_id=told.request_id,
+            note=told.note,
+        )
+        await queue.report(kept, text)
+        house.metrics.false_positives.labels(rail if rail in house.rail_names else "other").inc()
+        return {"id": kept.id, "object": "safety.false_positive", "rail": rail}
+
+    @router.get("/v1/safety/false_positives", tags=["safety"])
+    async def regressions(request: Request, limit: Annotated[int, Query(ge=1, le=10_000)] = 1000) -> Any:
+        """Oldest first, with their texts: a set that must not be flagged."""
+        operator_of(house, request, SCOPE)
+        found = await queue_of(house).reports(limit)
+        data = [{"id": r.id, "rail": r.rail, "note": r.note, "text": body["text"]} for r, body in found]
+        return {"object": "list", "data": data}
+
+    @router.delete("/v1/safety/false_positives/{id}", tags=["safety"])
+    async def forget(request: Request, id: str) -> Any:
+        """For those who read the set: its tenant may then report another."""
+        operator_of(house, request, SCOPE)
+        await queue_of(house).remove_report(id)
+        return {"id": id, "object": "safety.false_positive", "deleted": True}

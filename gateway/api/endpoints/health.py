@@ -1,0 +1,27 @@
+"""What probes and scrapers ask: alive, ready, metrics."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+if TYPE_CHECKING:
+    from sluicegate.gateway.runtime import House
+
+
+def add_health_routes(router: APIRouter, house: House) -> None:
+    @router.get("/healthz")
+    async def healthz() -> Any:
+        return {"status": "alive"}
+
+    @router.get("/readyz")
+    async def readyz() -> Response:
+        ready, told = house.readiness
+        return Response(told, 200 if ready else 503, media_type="text/plain")
+
+    @router.get("/metrics")
+    async def metrics(request: Request) -> Response:
+        body, kind = house.metrics.exposition(request.headers.get("accept", ""))
+        return Response(body, headers={"content-type": kind})

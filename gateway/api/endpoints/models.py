@@ -1,0 +1,40 @@
+"""`/v1/models`: what is served here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fastapi import APIRouter, Request
+
+from sluicegate.gateway.admin import api_key_of
+from sluicegate.plugins import NotFound
+
+if TYPE_CHECKING:
+    from sluicegate.gateway.runtime import House
+
+
+def add_model_routes(router: APIRouter, house: House) -> None:
+    @router.get("/v1/models")
+    async def models(request: Request) -> Any:
+        house.identify(api_key_of(request))
+        return {"object": "list", "data": [_card(house, name) for name in house.models]}
+
+    @router.get("/v1/models/{name:path}")
+    async def model(request: Request, name: str) -> Any:
+        house.identify(api_key_of(request))
+        if name not in house.models:
+            raise NotFound(f"there is no model {name!r} here", param="model", code="model_not_found")
+        return _card(house, name)
+
+
+def _card(house: House, name: str) -> dict[str, Any]:
+    model = house.models[name]
+    return {
+        "id": name,
+        "object": "model",
+        "created": house.started_s,
+        "owned_by": "sluicegate",
+        "max_model_len": model.context_length,
+        "version": model.version,
+        "parent": getattr(model, "base", None),
+    }

@@ -1,0 +1,84 @@
+"""`/v1/reviews/{id}`: what became of a request or an answer that waited for a person, for the tenant who asked.
+
+An approved request is answered when its outcome is first fetched: under the caller's own key and limits, through all
+rails, except that those whose wish was granted do not wait a second time. So nothing is lost between the decision and
+the answer, whatever stops in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from sluicegate.gateway.admin.review import queue_of
+from sluicegate.gateway.api.delivery import Nobody
+from sluicegate.gateway.http.admission import admitted
+from sluicegate.gateway.http.disconnects import ClientLeft, unless_left
+from sluicegate.gateway.http.guard import api_key_of
+from sluicegate.gateway.review import Item, ReviewQueue
+from sluicegate.gateway.review.items import request_from_json
+from sluicegate.gateway.telemetry import parent_context
+from sluicegate.plugins import Caller
+
+if TYPE_CHECKING:
+    from sluicegate.gateway.runtime import House
+
+JSON = "application/json"
+
+
+def add_review_routes(router: APIRouter, house: House) -> None:
+    @router.get("/v1/reviews/{id}", tags=["reviews"])
+    async def review(request: Request, id: str) -> Any:
+        """202 while nobody has decided; `result` once somebody agreed."""
+        caller = await admitted(house, request)
+        queue = queue_of(house)
+        item, body = await queue.get(id, caller.tenant)
+        if item.status == "approved" and "result" not in body:
+            try:
+                body = await unless_left(request.scope, request.receive, _answered(house, queue, item, request, caller))
+            except ClientLeft:
+                return Nobody()
+        return Response(orjson.dumps(_told(item, body)), 202 if item.status == "pending" else 200, media_type=JSON)
+
+
+def _told(item: Item, body: Any) -> dict[str, Any]:
+    found = {
+        "id": item.id,
+        "object": "review",
+        "status": item.status,
+        "kind": item.kind,
+        "created": int(item.created_s),
+        "expires_at": int(item.expires_s),
+    }
+    if item.note:
+        found["note"] = item.note
+    if item.status == "approved":
+        found["result"] = body["result"]
+    return found
+
+
+async def _answered(house: House, queue: ReviewQueue, item: Item, request: Request, caller: Caller) -> Any:
+    """The item's body with the answer to its request; two who fetch at once get one answer."""
+    lock = queue.running.setdefault(item.id, asyncio.Lock())
+    try:
+        async with lock:
+            item, body = await queue.get(item.id, caller.tenant)
+            if "result" in body:
+                return body
+            asked = request_from_json(body["request"])
+            asked = dataclasses.replace(asked, api_key=api_key_of(request), stream=False)
+            house.check_ready()
+            context, approved = parent_context(request.headers), frozenset(body["rails"])
+            exchange = await house.pipeline.open(asked, context, route=body["route"], approved=approved)
+            await house.pipeline.collect(exchange)
+            body["result"] = orjson.loads(queue.render(exchange))
+            await queue.finish(item, body)
+            return body
+    finally:
+        if not lock.locked():
+            queue.running.pop(item.id, None)

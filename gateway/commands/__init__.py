@@ -1,0 +1,1 @@
+"""The command `sluicegate` and its subcommands."""

@@ -1,0 +1,145 @@
+"""`sluicegate bench URL`: what callers of a running gateway see, over a sweep of how many there are."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import dataclasses
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from sluicegate.gateway.commands.bench.load import Level, Load, measure
+from sluicegate.gateway.commands.bench.plot import plot
+from sluicegate.plugins import ConfigurationError
+
+KEY_ENV = "SLUICEGATE_API_KEY"
+SCHEMA = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "city": {"type": "string"}, "total": {"type": "number"}},
+    "required": ["name", "city", "total"],
+    "additionalProperties": False,
+}
+TOWNS = ("Aarhus", "Lisbon", "Tromsø", "Leiden", "Galway", "Graz", "Turku", "Bergen")
+BAR = 28
+
+
+def add_bench(commands: Any) -> None:
+    bench = commands.add_parser("bench", help="measure a running gateway: latencies, throughput, goodput")
+    bench.add_argument("url", nargs="?", default="http://127.0.0.1:8000", help="address of the gateway (%(default)s)")
+    bench.add_argument("--model", help="model to ask (default: the first one served)")
+    bench.add_argument("--concurrency", default="1,2,4,8", help="callers at once, one level each (%(default)s)")
+    bench.add_argument("--requests", type=int, default=32, help="requests of each level (%(default)s)")
+    bench.add_argument("--max-tokens", type=int, default=128, help="longest answer (%(default)s)")
+    bench.add_argument("--free", action="store_true", help="free text instead of structured answers")
+    bench.add_argument("--schema", type=Path, help="a JSON schema for the answers")
+    bench.add_argument("--slo-first-s", type=float, default=1.0, help="objective: first text (%(default)s)")
+    bench.add_argument("--slo-token-s", type=float, default=0.1, help="objective: each further token (%(default)s)")
+    bench.add_argument("--plot", type=Path, metavar="FILE", help="write the sweep as SVG")
+    bench.add_argument("--json", action="store_true", help="print one JSON object as the last line")
+    bench.set_defaults(run=_bench)
+
+
+def _bench(parsed: argparse.Namespace) -> int:
+    key = os.environ.get(KEY_ENV)
+    url = parsed.url.rstrip("/")
+    model = parsed.model or _first_model(url, key)
+    load = Load(url, _bodies(parsed, model), key, slo_first_s=parsed.slo_first_s, slo_token_s=parsed.slo_token_s)
+    levels = asyncio.run(_sweep(load, _levels(parsed.concurrency), parsed.requests))
+    print(_table(levels))
+    if parsed.plot is not None:
+        parsed.plot.write_text(plot(levels, f"{model} at {url}, {parsed.requests} requests a level"), "utf-8")
+        print(f"plotted to {parsed.plot}")
+    if parsed.json:
+        print(json.dumps({"model": model, "levels": [dataclasses.asdict(level) for level in levels]}))
+    return 1 if any(level.failed for level in levels) else 0
+
+
+async def _sweep(load: Load, levels: list[int], requests: int) -> list[Level]:
+    await measure(load, 1, 2)  # compiles the schema, warms the connection
+    found = []
+    for concurrency in levels:
+        found.append(await measure(load, concurrency, requests, _bar(f"{concurrency} callers")))
+    return found
+
+
+def _bar(name: str) -> Callable[[int, int], None]:
+    """A progress line on standard error, only where somebody watches."""
+    watched = sys.stderr.isatty()
+
+    def show(done: int, of: int) -> None:
+        if watched:
+            full = BAR * done // of
+            end = "\n" if done == of else ""
+            print(f"\r{name:>14} [{'#' * full}{'.' * (BAR - full)}] {done}/{of}", end=end, file=sys.stderr, flush=True)
+
+    return show
+
+
+def _levels(text: str) -> list[int]:
+    try:
+        found = [int(part) for part in text.split(",")]
+    except ValueError as error:
+        raise ConfigurationError(f"--concurrency {text!r} must look like 1,2,4,8") from error
+    if not found or min(found) < 1:
+        raise ConfigurationError("--concurrency must name numbers of at least 1")
+    return found
+
+
+def _first_model(url: str, key: str | None) -> str:
+    try:
+        answer = httpx.get(f"{url}/v1/models", headers={"authorization": f"Bearer {key}"} if key else {}, timeout=10)
+        return str(answer.raise_for_status().json()["data"][0]["id"])
+    except (httpx.HTTPError, LookupError, ValueError) as error:
+        raise ConfigurationError(
+            f"{url} names no model ({type(error).__name__}); is a gateway there, and is {KEY_ENV} set?"
+        ) from error
+
+
+def _bodies(parsed: argparse.Namespace, model: str) -> tuple[dict[str, Any], ...]:
+    """Each prompt is another, so that no cache answers for the engine."""
+    shape = {} if parsed.free else {"response_format": _format(parsed.schema)}
+    return tuple(
+        {
+            "model": model,
+            "messages": [{"role": "user", "content": _prompt(number)}],
+            "max_tokens": parsed.max_tokens,
+            "temperature": 0,
+            "sluicegate": {"cache": False},
+            **shape,
+        }
+        for number in range(parsed.requests)
+    )
+
+
+def _prompt(number: int) -> str:
+    town = TOWNS[number % len(TOWNS)]
+    return f"Order {1000 + number}: Clara Winther from {town} owes {17 + 3 * number}.50 EUR for {2 + number % 5} boxes."
+
+
+def _format(path: Path | None) -> dict[str, Any]:
+    try:
+        schema = SCHEMA if path is None else json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"--schema {path} cannot be read: {error}") from error
+    return {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
+
+
+def _table(levels: list[Level]) -> str:
+    lines = ["callers  requests  failed  tokens/s  first p50  first p99    gap p50    gap p99  whole p50  goodput"]
+    for level in levels:
+        cells = [level.first_s.get("p50"), level.first_s.get("p99"), level.gap_s.get("p50"), level.gap_s.get("p99")]
+        times = "  ".join(_ms(value) for value in (*cells, level.total_s.get("p50")))
+        head = f"{level.concurrency:>7}  {level.requests:>8}  {level.failed:>6}  {level.tokens_per_s:>8.1f}"
+        lines.append(f"{head}  {times}  {level.goodput:>6.0%}")
+        lines += [f"         {count} x {error}" for error, count in level.errors.items()]
+    return "\n".join(lines)
+
+
+def _ms(seconds: float | None) -> str:
+    return "        -" if seconds is None else f"{seconds * 1e3:>6.1f} ms"

@@ -1,0 +1,37 @@
+"""Calls that generate nothing (files, batches, reports, reviews): let in by the same door as those that do.
+
+They pass every stage of the slot `admit` as a `Request` without messages and with `n` 0, and count as one request a
+minute; they take no seat, no tokens and no money, so that a batch can be watched while its lines use all of these.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from typing import TYPE_CHECKING
+
+from starlette.requests import HTTPConnection
+
+from sluicegate.gateway.http.guard import api_key_of
+from sluicegate.plugins import Caller, Request, SluicegateError, StageFailed
+
+if TYPE_CHECKING:
+    from sluicegate.gateway.runtime import House
+
+log = logging.getLogger("sluicegate.pipeline")
+
+
+async def admitted(house: House, connection: HTTPConnection) -> Caller:
+    """Whoever calls. Raises what the stages of `admit` raise, and `StageFailed` where one of them breaks."""
+    key = api_key_of(connection)
+    caller = house.identify(key) if house.keyed else Caller()
+    call = Request(id=f"call-{uuid.uuid4().hex}", model="", messages=(), api_key=key, n=0, cache=False)
+    for name, stage in house.pipeline.stages.admit:
+        try:
+            caller = await stage.admit(call, caller)
+        except SluicegateError:
+            raise
+        except Exception as error:
+            log.exception("stage %s of slot admit failed on %s", name, connection.scope["path"])
+            raise StageFailed("admit", name, f"{type(error).__name__} on a call without messages") from error
+    return caller

@@ -1,0 +1,69 @@
+"""Who may operate the gateway: a key with the scope `admin`, or, where no keys exist, whoever sits at this machine.
+
+Without keys the server listens on loopback only (`gateway/server.py`). A page in the operator's browser could still
+reach it under a name of its own (DNS rebinding): `gateway/http/host_check.py` refuses that on every route. Names
+that the
+configuration adds there may use the gateway, and may not operate it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from starlette.requests import HTTPConnection
+
+from sluicegate.gateway.http.authority import authority_of, origin_of
+from sluicegate.plugins import Caller, PermissionDenied, RequestError
+
+if TYPE_CHECKING:
+    from sluicegate.gateway.runtime import House
+
+SCOPE = "admin"
+
+
+def api_key_of(request: HTTPConnection) -> str | None:
+    """From `Authorization: Bearer`, else from `x-api-key`."""
+    scheme, _, key = request.headers.get("authorization", "").partition(" ")
+    return key.strip() or None if scheme.lower() == "bearer" else request.headers.get("x-api-key")
+
+
+def operator_of(house: House, request: HTTPConnection, *scopes: str) -> Caller:
+    """Whoever has the scope `admin`, or one of `scopes`. Raises `AuthenticationError` or `PermissionDenied`."""
+    if not house.keyed:
+        _check_local(request)
+        return Caller(scopes=frozenset((SCOPE,)))
+    caller = house.identify(api_key_of(request))
+    if not caller.scopes & {SCOPE, *scopes}:
+        needed = " or ".join(repr(scope) for scope in (SCOPE, *scopes))
+        raise PermissionDenied(f"this needs a key with the scope {needed}; key {caller.key_id!r} has none")
+    return caller
+
+
+def _check_local(request: HTTPConnection) -> None:
+    try:
+        host = authority_of(request.headers.get("host", ""))
+        origin = origin_of(request.headers["origin"]) if "origin" in request.headers else None
+    except ValueError as error:
+        raise RequestError(f"a header that says whom the request is meant for {error}", code="invalid_host") from error
+    for named in (host, *((origin.authority,) if origin is not None else ())):
+        if not named.is_loopback:
+            raise PermissionDenied(
+                "without API keys only this machine may operate the gateway; the request was addressed to "
+                f"{named.host!r}"
+            )
+
+
+def allowed(path: str, routes: Iterable[str]) -> bool:
+    return any(path.startswith(r[:-1]) if r.endswith("*") else path == r for r in routes)
+
+
+def route_refused(path: str, caller: Caller) -> PermissionDenied:
+    routes = ", ".join(sorted(caller.routes or ()))
+    return PermissionDenied(f"key {caller.key_id!r} may not call {path!r}; it may call: {routes}")
+
+
+def check_route(path: str, caller: Caller) -> None:
+    """For work that will call `path` later. Raises `PermissionDenied`."""
+    if caller.routes is not None and not allowed(path, caller.routes):
+        raise route_refused(path, caller)

@@ -1,0 +1,88 @@
+"""Plain ASGI middleware: a key's routes, its `x-ratelimit-*` headers, and the feature tag of the request."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+from starlette.requests import HTTPConnection
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from sluicegate.gateway.accounts.accounts import Accounts
+from sluicegate.gateway.accounts.features import FEATURE, HEADER
+from sluicegate.gateway.accounts.limits.meter import Standing
+from sluicegate.gateway.http.errors import error_body
+from sluicegate.gateway.http.guard import allowed, api_key_of, route_refused
+from sluicegate.plugins import AuthenticationError, BooksUnavailable, Caller
+
+RawHeaders = list[tuple[bytes, bytes]]
+
+
+class KeyGate:
+    """Stands before every route, WebSockets too. A key that is not known passes: the route itself refuses it."""
+
+    def __init__(self, app: ASGIApp, accounts: Accounts) -> None:
+        self._app = app
+        self._accounts = accounts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        caller = self._caller(scope)
+        if caller is not None and caller.routes is not None and not allowed(scope["path"], caller.routes):
+            await _refuse(scope, send, caller)
+            return
+        token = FEATURE.set(dict(scope["headers"]).get(HEADER, b"").decode("latin-1"))
+        try:
+            await self._app(scope, receive, self._telling(send, caller) if scope["type"] == "http" else send)
+        finally:
+            FEATURE.reset(token)
+
+    def _caller(self, scope: Scope) -> Caller | None:
+        key = api_key_of(HTTPConnection(scope)) if self._accounts.keyring.required else None
+        if key is None:
+            return None
+        try:
+            return self._accounts.keyring.find(key)[1]
+        except (AuthenticationError, BooksUnavailable):
+            return None
+
+    def _telling(self, send: Send, caller: Caller | None) -> Send:
+        """`send`, with what is left of the caller's limits in the head of the answer."""
+        meters = self._accounts.meters_of(caller) if caller is not None else []
+        if not meters:
+            return send
+
+        async def told(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                now_s = time.time()
+                headers = rate_headers([meter.standing(now_s) for meter in meters])
+                message["headers"] = [*message["headers"], *headers]
+            await send(message)
+
+        return told
+
+
+def rate_headers(standings: Iterable[tuple[Standing | None, Standing | None]]) -> RawHeaders:
+    """Of key and team the one that has less left."""
+    found: RawHeaders = []
+    for what, told in zip((b"requests", b"tokens"), zip(*standings, strict=True), strict=True):
+        known = [standing for standing in told if standing is not None]
+        if not known:
+            continue
+        least = min(known, key=lambda s: s.remaining)
+        found.append((b"x-ratelimit-limit-" + what, b"%d" % least.limit))
+        found.append((b"x-ratelimit-remaining-" + what, b"%d" % least.remaining))
+        found.append((b"x-ratelimit-reset-" + what, f"{least.reset_s:.3f}s".encode()))
+    return found
+
+
+async def _refuse(scope: Scope, send: Send, caller: Caller) -> None:
+    error = route_refused(scope["path"], caller)
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.close", "code": 1008, "reason": "this key may not call this route"})
+        return
+    headers = [(b"content-type", b"application/json")]
+    await send({"type": "http.response.start", "status": error.status, "headers": headers})
+    await send({"type": "http.response.body", "body": error_body(error)})

@@ -1,0 +1,108 @@
+"""Plain ASGI middleware: nothing here touches a streamed body, so nothing here can delay it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+import uuid
+from collections.abc import Callable
+
+from starlette.requests import HTTPConnection
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from sluicegate.gateway.http.body_budget import UNCOUNTED, BodiesHeld
+from sluicegate.gateway.http.errors import error_body
+from sluicegate.gateway.settings import ServerSettings
+from sluicegate.plugins import RequestError, RequestTooLarge
+
+_SAFE_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
+
+
+class RequestId:
+    """Give every answer an `x-request-id`: the client's own where it is harmless, else a new one. Anthropic's clients
+    read it as `request-id`."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        sent = dict(scope["headers"]).get(b"x-request-id", b"")
+        request_id = sent if _SAFE_ID.fullmatch(sent) else f"req_{uuid.uuid4().hex}".encode()
+
+        named = [(b"x-request-id", request_id)]
+        if scope["path"].startswith("/v1/messages"):
+            named.append((b"request-id", request_id))
+
+        async def with_id(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], *named]
+            await send(message)
+
+        await self._app(scope, receive, with_id)
+
+
+class BodyLimit:
+    """Refuse a body over `max_body_bytes` with 413, by its declared length or as soon as it has grown past it; one that
+    has not come within `body_s` with 408; and one for which there is no room beside others by `held`. `sender` says
+    whose a connection is, asked only for a body that is large or comes in pieces."""
+
+    def __init__(
+        self, app: ASGIApp, settings: ServerSettings, held: BodiesHeld, sender: Callable[[HTTPConnection], str]
+    ) -> None:
+        self._app = app
+        self._max_bytes = settings.max_body_bytes
+        self._body_s = settings.body_s
+        self._held = held
+        self._sender = sender
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        declared = dict(scope["headers"]).get(b"content-length", b"0")
+        if declared.isdigit() and int(declared) > self._max_bytes:
+            await self._refuse(send)
+            return
+        seen, whole, ends_s = 0, False, time.monotonic() + self._body_s
+        whose, weight = "", 0
+
+        async def counted() -> Message:
+            nonlocal seen, whole, whose, weight
+            if whole:
+                return await receive()
+            message = await self._in_time(receive, ends_s)
+            nbytes, whole = len(message.get("body", b"")), not message.get("more_body", False)
+            seen += nbytes
+            if seen > self._max_bytes:
+                raise self._error()
+            if not whole or seen > UNCOUNTED:
+                whose = whose or self._sender(HTTPConnection(scope))
+                weight += self._held.take(whose, nbytes)
+            return message
+
+        try:
+            await self._app(scope, counted, send)
+        finally:
+            if weight:
+                self._held.give_back(whose, weight)
+
+    async def _in_time(self, receive: Receive, ends_s: float) -> Message:
+        try:
+            async with asyncio.timeout(max(0.0, ends_s - time.monotonic())):
+                return await receive()
+        except TimeoutError:
+            error = RequestError(f"the body did not come within {self._body_s:g} s", code="request_timeout")
+            error.status = 408
+            raise error from None
+
+    def _error(self) -> RequestTooLarge:
+        return RequestTooLarge(f"the body is larger than the {self._max_bytes} bytes this gateway reads")
+
+    async def _refuse(self, send: Send) -> None:
+        headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
+        await send({"type": "http.response.start", "status": 413, "headers": headers})
+        await send({"type": "http.response.body", "body": error_body(self._error())})

@@ -1,0 +1,143 @@
+"""From what a request names to the messages that a model reads, in two steps.
+
+    expand     before the rails look: template, examples and every document become messages, to be seen
+    arrange    once the model is known: documents that fit go into the last message, best at both ends
+
+What stays the same from request to request comes first, so that its KV blocks are reused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sluicegate.gateway.prompts.documents import CUT_NOTE, Count, Order, fitting, ordered, text_of, tokens_up_to
+from sluicegate.gateway.prompts.lengths import encode
+from sluicegate.gateway.prompts.summary import extractive, nearest, summariser
+from sluicegate.gateway.prompts.templates import CONTEXT, PLAIN_FRAME, QUESTION, Template, Templates, rendered
+from sluicegate.gateway.settings import PromptSettings
+from sluicegate.gateway.upstream.model import is_remote
+from sluicegate.plugins import Document, Message, Parts, Request, RequestError, ServedModel
+
+Run = Callable[..., Awaitable[Any]]
+"""(bytes, function, arguments) -> what it answers: where the function runs is whoever calls' affair."""
+CHARS_PER_TOKEN = 3
+"""How many characters of another server's model count as a token; rather too few than too many."""
+SUMMARY_SHARE = 0.25
+TEMPLATE_TOKENS = 64
+"""What a chat template adds, as a rule."""
+
+
+async def at_once(nbytes: int, function: Callable[..., Any], *arguments: Any) -> Any:
+    return function(*arguments)
+
+
+class Kitchen:
+    def __init__(self, settings: PromptSettings) -> None:
+        """Raises `ConfigurationError`."""
+        self.templates = Templates(settings.folder, settings.templates)
+        self._order: Order = settings.order  # type: ignore[assignment]
+        self._share = settings.context_share
+        self._summarise = summariser(settings.summarise)
+
+    def expand(self, request: Request) -> Request:
+        """Once. Raises `NotFound` for a template that is not there, `RequestError` for missing variables."""
+        parts = request.parts
+        if parts is None or parts.expanded:
+            return request
+        if not request.messages or request.messages[-1].role != "user":
+            raise RequestError("a template or context needs a last message of the user, the question", param="messages")
+        *before, last = request.messages
+        if parts.template:
+            template = self.templates.get(parts.template)
+            parts = replace(parts, template=template.id, version=template.version)
+            before = [*self._stable(template, parts), *before]
+        framed = replace(last, content=self._framed(parts, request, last.content))
+        shown = [Message("user", text_of(document), name=document.source or None) for document in parts.documents]
+        kept = tuple(Document("", "", document.score) for document in parts.documents)
+        parts = replace(parts, documents=kept, expanded=True)
+        return replace(request, messages=(*before, *shown, framed), parts=parts)
+
+    async def arrange(self, request: Request, model: ServedModel, run: Run = at_once) -> Request:
+        """Documents that fit take their place in the last message. `request` was expanded, and may be arranged again
+        for another model; what rails redacted stays redacted. `run` does the counting."""
+        parts = request.parts
+        if parts is None or not parts.documents:
+            return request
+        first = len(request.messages) - 1 - len(parts.documents)
+        seen = request.messages[first:-1]
+        documents = [Document(m.content, "", d.score) for m, d in zip(seen, parts.documents, strict=True)]
+        before, last = request.messages[:first], request.messages[-1]
+        context = await self._context(documents, parts, replace(request, messages=(*before, last)), model, run)
+        content = last.content.replace(_place(request), context)
+        return replace(request, messages=(*before, replace(last, content=content)))
+
+    def _stable(self, template: Template, parts: Parts) -> list[Message]:
+        """What comes first, and stays the same while the variables do."""
+        system = rendered(self.templates.environment, template.system, parts.variables, template.id)
+        examples = [m for u, a in template.examples for m in (Message("user", u), Message("assistant", a))]
+        return [*([Message("system", system)] if system else []), *examples]
+
+    def _framed(self, parts: Parts, request: Request, question: str) -> str:
+        """The question in its frame, with a mark where documents will stand: their turn comes with the model."""
+        frame = self.templates.get(parts.template).user if parts.template else PLAIN_FRAME
+        context = _place(request) if parts.documents else ""
+        variables = {**parts.variables, CONTEXT: context, QUESTION: question}
+        return rendered(self.templates.environment, frame, variables, parts.template or "none")
+
+    async def _context(
+        self, documents: list[Document], parts: Parts, request: Request, model: ServedModel, run: Run
+    ) -> str:
+        count, size = counter(model), request.nbytes or sum(len(document.text) for document in documents)
+        budget, shown, left = await run(size, self._chosen, documents, parts, request, model, count)
+        if (not left and not _was_cut(shown)) or self._summarise is None:
+            return _text(shown, self._order, documents)
+        spared = int(budget * SUMMARY_SHARE)
+        shown, left = await run(size, fitting, documents, budget - spared, count)
+        whole = {document for document in shown if not document.text.endswith(CUT_NOTE)}
+        rest = [document for document in documents if document not in whole]
+        question = request.messages[-1].content
+        if self._summarise is extractive:
+            summary = await run(size, nearest, rest, question, spared, count)
+        else:
+            summary = await self._summarise(rest, question, spared, count)
+        return "\n\n".join(filter(None, (_text(shown, self._order, documents), summary)))
+
+    def _chosen(
+        self, documents: list[Document], parts: Parts, request: Request, model: ServedModel, count: Count
+    ) -> tuple[int, list[Document], list[Document]]:
+        budget = self._budget(parts, request, model, count)
+        return budget, *fitting(documents, budget, count)
+
+    def _budget(self, parts: Parts, request: Request, model: ServedModel, count: Count) -> int:
+        """Tokens for documents: as asked, as the template says, or a share of the model's context; never more than the
+        rest of the prompt and the answer leave."""
+        template = self.templates.get(parts.template) if parts.template else None
+        asked = parts.context_tokens or (template.context_tokens if template else None)
+        context = model.context_length
+        rest = sum(tokens_up_to(message.content, context, count) for message in request.messages)
+        answer = request.sampling.max_tokens or model.context_length // 4
+        room = model.context_length - rest - min(answer, model.context_length // 2) - TEMPLATE_TOKENS
+        return max(0, min(asked or int(model.context_length * self._share), room))
+
+
+def counter(model: ServedModel) -> Count:
+    """How to count tokens of `model`."""
+    if is_remote(model):
+        return lambda text: -(-len(text) // CHARS_PER_TOKEN)
+    tokenizer: Any = model.tokenizer
+    return lambda text: len(encode(tokenizer, text, special=False))
+
+
+def _text(shown: Sequence[Document], order: Order, given: Sequence[Document]) -> str:
+    return "\n\n".join(document.text for document in ordered(shown, order, given))
+
+
+def _was_cut(shown: Sequence[Document]) -> bool:
+    return any(document.text.endswith(CUT_NOTE) for document in shown)
+
+
+def _place(request: Request) -> str:
+    """A mark that no caller can have written: the id was made here."""
+    return f"[[context of {request.id}]]"

@@ -1,0 +1,82 @@
+"""Slot `assemble`, stage `chat-template`: messages, and the schema where that helps, become the model's prompt."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sluicegate.engine import render_chat
+from sluicegate.gateway.prompts.lengths import Lengths
+from sluicegate.gateway.upstream.model import is_remote
+from sluicegate.plugins import InvalidGrammar, Message, Prompt, Request, RequestError, ServedModel
+
+
+class ChatTemplate:
+    """`show_schema`: let the model read the JSON schema it has to fill; it answers better than under masks alone."""
+
+    def __init__(self, *, show_schema: bool = True) -> None:
+        self._show_schema = show_schema
+        self._lengths = Lengths()
+
+    async def assemble(self, request: Request, model: ServedModel) -> Prompt:
+        return self.assembled(request, model)
+
+    def assembled(self, request: Request, model: ServedModel) -> Prompt:
+        """The same, for a thread: neither rendering nor tokenising waits for anything."""
+        if request.raw:
+            return self._raw(request, model)
+        if is_remote(model):
+            return Prompt("", ())
+        self._lengths.check(request.messages, (model,))
+        shown = request.callable_tools  # what it may not call, it need not read
+        tools = [{"name": t.name, "description": t.description, "parameters": t.parameters} for t in shown]
+        try:
+            text = render_chat(
+                model.tokenizer,
+                [_turn(message) for message in request.messages],
+                schema=self._schema(request),
+                tools=tools,
+                reasoning=request.reasoning,
+                add_generation_prompt=request.add_generation_prompt,
+                continue_final_message=request.continue_final_message,
+                variables=request.chat_template_kwargs,
+            )
+        except RequestError:
+            raise
+        except Exception as error:  # templates raise what they like about roles they do not know
+            raise RequestError(
+                f"the chat template of model {model.name!r} refused the messages: {error}", param="messages"
+            ) from error
+        return self._prompt(text, model, special=False)
+
+    def _raw(self, request: Request, model: ServedModel) -> Prompt:
+        """The text as it is, with the special tokens that the tokenizer puts around any text."""
+        if is_remote(model):
+            raise RequestError(
+                f"model {model.name!r} is served elsewhere, through chat; send messages to /v1/chat/completions",
+                param="model",
+                code="unsupported_model",
+            )
+        return self._prompt(request.messages[0].content, model, special=True)
+
+    def _prompt(self, text: str, model: ServedModel, *, special: bool) -> Prompt:
+        ids = self._lengths.token_ids(text, model, special=special)
+        if not ids:
+            raise RequestError("the prompt has no tokens; write something", param="messages")
+        return Prompt(text, tuple(ids))
+
+    def _schema(self, request: Request) -> dict[str, Any] | None:
+        constraint = request.constraint
+        if not self._show_schema or constraint is None or constraint.kind != "json_schema":
+            return None
+        if isinstance(constraint.value, bool):
+            return None
+        if not isinstance(constraint.value, dict):
+            raise InvalidGrammar(f"a JSON schema is an object or a boolean, found {type(constraint.value).__name__}")
+        return constraint.value
+
+
+def _turn(message: Message) -> dict[str, Any]:
+    turn: dict[str, Any] = {"role": message.role, "content": message.content}
+    if message.tool_calls:
+        turn["tool_calls"] = [{"id": c.id, "name": c.name, "arguments": c.arguments} for c in message.tool_calls]
+    return turn

@@ -1,0 +1,102 @@
+"""A choice as the texts that a client joins, and what was released of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from sluicegate.gateway.rails.token_probabilities import TokenProbabilities
+from sluicegate.plugins import Answer, Channel, FinishReason, TokenLogprob, ToolCall
+from sluicegate.safety import HoldbackWindow, JsonWindow, Redaction
+
+
+@dataclass(slots=True)
+class Text:
+    """What a client joins to one text, and its window. `number`: which call of its choice; `fed`: characters."""
+
+    channel: Channel
+    window: HoldbackWindow | JsonWindow
+    number: int = 0
+    call: ToolCall | None = None
+    probabilities: TokenProbabilities | None = None
+    fed: int = 0
+    closed: bool = False
+    is_open_call: bool = False
+    """The client was told of the call."""
+    released: list[str] = field(default_factory=list)
+    withheld: list[str] = field(default_factory=list)
+    redactions: list[Redaction] = field(default_factory=list)
+
+    @property
+    def settled(self) -> bool:
+        """Nothing waits; of a call's arguments: they are a whole JSON value."""
+        if self.closed:
+            return True
+        if self.call is not None and isinstance(self.window, JsonWindow):
+            return self.window.is_whole
+        return not self.window.held
+
+    def joined(self, *, whole: bool) -> str:
+        """`whole`: with what waits for a person."""
+        return "".join([*self.released, *(self.withheld if whole else ())])
+
+
+@dataclass(slots=True)
+class Choice:
+    index: int
+    at: Text | None = None
+    """The text that the stream stands in; None before its first piece."""
+    texts: dict[tuple[Channel, int], Text] = field(default_factory=dict)
+    """In the order in which they began."""
+    behind: int = 0
+    """Characters that wait in the windows of other texts than `at`."""
+    logprobs: list[TokenLogprob] = field(default_factory=list)
+    finish_reason: FinishReason | None = None
+    refusal: str | None = None
+    closed: bool = False
+    stopped_by: str = ""
+    """One of the request's stop strings, if it ended the choice."""
+    waiting_since: float | None = None
+    """When text began to be held that has not left yet; `most` is how many characters at once."""
+    most: int = 0
+    asked: bool = False
+    """A rail wants a person to look: nothing more leaves, and the rest goes to the review."""
+    ended: FinishReason | None = None
+    """How a withheld choice ended by itself."""
+
+    @property
+    def unclosed(self) -> list[Text]:
+        return [text for text in self.texts.values() if not text.closed]
+
+    def stand_in(self, text: Text) -> None:
+        """The stream goes on in `text`; what the one before holds stays held."""
+        if text is not self.at:
+            self.behind += (self.at.window.held if self.at is not None else 0) - text.window.held
+            self.at = text
+
+    def answer(self) -> Answer:
+        """As far as it got; one that never ended counts as cancelled."""
+        return self._answer(self.finish_reason or "cancelled", tuple(self.logprobs), self.refusal, whole=False)
+
+    def withheld(self) -> Answer:
+        """With what waits for a person: what leaves if that person agrees."""
+        return self._answer(self.ended, (), None, whole=True) if self.ended else self.answer()
+
+    def _answer(
+        self, ended: FinishReason, logprobs: tuple[TokenLogprob, ...], refusal: str | None, *, whole: bool
+    ) -> Answer:
+        calls = [text for text in self.texts.values() if text.call is not None and (whole or text.is_open_call)]
+        return Answer(
+            self.index,
+            self._said("content", whole),
+            ended,
+            logprobs,
+            refusal,
+            self._said("reasoning", whole),
+            tuple([replace(text.call, arguments=text.joined(whole=whole)) for text in calls if text.call is not None]),
+            self.closed,
+            self.stopped_by if refusal is None else "",
+        )
+
+    def _said(self, channel: Channel, whole: bool) -> str:
+        text = self.texts.get((channel, 0))
+        return "" if text is None else text.joined(whole=whole)

@@ -1,0 +1,156 @@
+"""Which rails run on a request, and which are out of the way because they keep failing."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections import defaultdict
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any
+
+from sluicegate.gateway.rails.policy import RailSlot
+from sluicegate.gateway.workers import Work
+from sluicegate.plugins import Caller, Message, OutputRail, PermissionDenied, Request, StageFailed
+from sluicegate.safety import Breaker, Conduct, Limits
+
+if TYPE_CHECKING:
+    from sluicegate.gateway.rails.moderation import Moderation
+    from sluicegate.gateway.request.context import Exchange
+
+log = logging.getLogger("sluicegate.rails")
+
+
+class RailWatch:
+    """The breakers of all rails, by slot and name, and how many requests run on these rails; shared by all."""
+
+    def __init__(self) -> None:
+        self._breakers: defaultdict[tuple[str, str], Breaker] = defaultdict(Breaker)
+        self._requests = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self.work = Work()
+        """Threads for rails that run a model: they are slow, and nothing else waits for them."""
+
+    def entered(self) -> None:
+        self._requests += 1
+        self._idle.clear()
+
+    def left(self) -> None:
+        self._requests -= 1
+        if not self._requests:
+            self._idle.set()
+
+    async def idle(self) -> None:
+        """Returns once no request runs on these rails."""
+        await self._idle.wait()
+
+    def runs(self, slot: RailSlot, rail: str, conduct: Conduct) -> bool:
+        """Whether the rail is to be called now. False: it is out of the way, and may be. Raises `StageFailed` where a
+        rail that must not be passed over has been failing; nobody waits for it then."""
+        breaker = self._breakers[slot, rail]
+        if breaker.admits(conduct):
+            return True
+        if conduct.may_fail:
+            return False
+        wait_s = max(1.0, breaker.retry_after_s)
+        raise StageFailed(slot, rail, f"it failed again and again; it is tried again in {wait_s:.0f} s", wait_s)
+
+    async def failed_at_work(
+        self, slot: RailSlot, rail: str, conduct: Conduct, sound: Callable[[], Coroutine[Any, Any, bool]]
+    ) -> None:
+        """It failed on some caller's text. Before it is left alone, `sound` says whether it fails on any."""
+        breaker = self._breakers[slot, rail]
+        if breaker.would_open(conduct) and await sound():
+            breaker.excused()
+            return
+        self.failed(slot, rail, conduct)
+
+    def failed_writing(self, name: str, rail: OutputRail, conduct: Conduct) -> None:
+        """The same for an output rail."""
+        breaker = self._breakers["moderate", name]
+        if breaker.would_open(conduct) and reads(rail):
+            breaker.excused()
+            return
+        self.failed("moderate", name, conduct)
+
+    def failed(self, slot: RailSlot, rail: str, conduct: Conduct) -> None:
+        """It failed, whatever the text."""
+        if self._breakers[slot, rail].failed(conduct):
+            log.error("rail %s of slot %s failed %d times in a row", rail, slot, conduct.failures_to_open)
+
+    def succeeded(self, slot: RailSlot, rail: str) -> None:
+        self._breakers[slot, rail].succeeded()
+
+    def stats(self) -> Mapping[str, float]:
+        """Rails that are out of the way, and failures of rails so far."""
+        found = self._breakers.values()
+        return {
+            "rails_open": float(sum(breaker.is_open for breaker in found)),
+            "rail_failures_total": float(sum(breaker.failures for breaker in found)),
+        }
+
+
+def reads(rail: OutputRail) -> bool:
+    """Whether the rail gets through a short harmless text that nobody sent."""
+    try:
+        session = rail.open(Request("probe", "probe", (Message("user", "Hello"),)), Caller(tenant="probe"), "content")
+        session.feed(f"Hello {secrets.token_hex(4)}")
+        session.close()
+    except Exception:
+        return False
+    return True
+
+
+def arm(exchange: Exchange) -> None:
+    """Choose the request's policy, and its output rails: one that is out of the way refuses now, not after generating.
+    Raises `StageFailed`."""
+    stages = exchange.pinned
+    policy = exchange.policy = stages.policies.of(exchange.request, exchange.caller, exchange.route)
+    _check_required(exchange)
+    for slot, names in (("screen", stages.screen), ("moderate", stages.moderate)):
+        shadowed = [name for name, _ in names if policy.conduct(slot, name).mode == "shadow"]  # type: ignore[arg-type]
+        exchange.unenforced += (f"{slot} {name}: in shadow" for name in shadowed)
+    for name, rail in stages.moderate:
+        conduct = policy.conduct("moderate", name)
+        if conduct.mode == "off":
+            continue
+        if stages.watch.runs("moderate", name, conduct):
+            exchange.rails.append((name, rail))
+        else:
+            exchange.unenforced.append(f"moderate {name}: failed open")
+
+
+def _check_required(exchange: Exchange) -> None:
+    """A key that is only served where some rails run is not served where a policy keeps them from acting."""
+    stages, policy = exchange.pinned, exchange.policy
+    acting = {
+        name
+        for slot, names in (("screen", stages.screen), ("moderate", stages.moderate))
+        for name, _ in names
+        if policy.conduct(slot, name).mode == "enforce"  # type: ignore[arg-type]
+    }
+    missing = sorted(exchange.caller.rails - acting)
+    if missing:
+        raise PermissionDenied(
+            f"key {exchange.caller.key_id!r} is only served where {', '.join(missing)} acts, which it does not under "
+            f"policy {policy.name!r}"
+        )
+
+
+def limits_of(exchange: Exchange) -> Limits:
+    policy = exchange.policy
+    return Limits(policy.max_hold, policy.conducts.get("moderate", {}))
+
+
+def settle(exchange: Exchange, moderation: Moderation) -> None:
+    """After the last piece: which output rails failed, for their breakers and for what the answer says."""
+    watch, failed = exchange.pinned.watch, set(moderation.failures)
+    for name, rail in exchange.rails:
+        conduct = exchange.policy.conduct("moderate", name)
+        if name not in failed:
+            watch.succeeded("moderate", name)
+            continue
+        watch.failed_writing(name, rail, conduct)
+        if conduct.failure_mode == "open" and conduct.mode == "enforce":
+            exchange.unenforced.append(f"moderate {name}: failed open")

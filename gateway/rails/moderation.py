@@ -1,0 +1,322 @@
+"""Slot `moderate`: every text of every choice goes through a hold-back window of its own.
+
+A text is what a client will join: the content of one choice, its thoughts, the arguments of one call, the name of one
+call. Its window stays open while the stream says other things in between, and what it holds stays held until it goes
+on or the choice ends. A block in any text ends the choice.
+
+Where the answer goes on from a text that the client sent (`gateway.answer.lead`), the client joins the two: windows
+read the
+end of that text first.
+
+Log probabilities are derived: `gateway.rails.token_probabilities` says which of them leave.
+
+Not covered: a violation spread over two texts (thoughts and content, two calls, two choices), for a client that joins
+what the protocols keep apart.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from sluicegate.gateway.rails.choice_texts import Choice, Text
+from sluicegate.gateway.rails.text_windows import Windows
+from sluicegate.gateway.rails.token_probabilities import TokenProbabilities
+from sluicegate.gateway.request.context import Delta
+from sluicegate.gateway.telemetry import Hold
+from sluicegate.plugins import (
+    Answer,
+    Caller,
+    Channel,
+    Decision,
+    FinishReason,
+    GenerationFailed,
+    OutputRail,
+    Piece,
+    Request,
+    TokenLogprob,
+    ToolCall,
+)
+from sluicegate.safety import HoldbackWindow, JsonWindow, Limits, Released
+
+REFUSAL = "The answer was stopped by a safety rail."
+PENDING = "The answer waits for a person to look at it."
+MAX_HOLDS = 64
+GRAVITY = ("pass", "shadow redact", "shadow escalate", "shadow block", "redact", "escalate", "block", "failed")
+WHOLE = ("stop", "tool_calls")
+
+
+class Moderation:
+    """All choices of one request. Not thread-safe; fed from the event loop."""
+
+    def __init__(
+        self,
+        rails: Sequence[tuple[str, OutputRail]],
+        request: Request,
+        caller: Caller,
+        limits: Limits = Limits(),
+        lead: str = "",
+    ) -> None:
+        """`lead`: what the client sent and joins the answer to."""
+        self._names = [name for name, _ in rails]
+        self._request = request
+        self._windows = Windows([rail for _, rail in rails], request, caller, limits, lead)
+        self._lead = lead
+        self.asked: list[tuple[str, str]] = []
+        """(rail, reason) of every place that a person is to look at."""
+        self.failures: list[str] = []
+        """Rails that failed, in the order they did."""
+        self._seconds = 0.0
+        self._outcomes = dict.fromkeys(self._names, "pass")
+        self._labels: Counter[str] = Counter()
+        self._holds: list[Hold] = []
+        self._choices = [Choice(i) for i in range(request.n)]
+        if not request.reasoning and not request.callable_tools:  # a rail that cannot open fails before any text
+            for choice in self._choices:
+                choice.at = self._begin(choice, "content")
+
+    @property
+    def finished(self) -> bool:
+        return all(choice.finish_reason is not None for choice in self._choices)
+
+    @property
+    def holds(self) -> tuple[Hold, ...]:
+        """When and how long text waited for a rail; of very many only the first ones."""
+        return tuple(self._holds)
+
+    @property
+    def longest_hold_s(self) -> float:
+        return max([hold.ended_s - hold.began_s for hold in self._holds], default=0.0)
+
+    @property
+    def altered(self) -> bool:
+        """A rail changed or stopped a choice: what was generated is not what left."""
+        return self.redacted or any(choice.refusal is not None for choice in self._choices)
+
+    @property
+    def redacted(self) -> bool:
+        return any(text.redactions for text in self._texts())
+
+    @property
+    def held(self) -> bool:
+        """Some choice has all its text, and part of it waits for a person."""
+        return any(choice.asked and choice.refusal == PENDING for choice in self._choices)
+
+    @property
+    def irreplaceable(self) -> tuple[str, ...]:
+        """Texts that had to go and could not be replaced where they stood: they ended their choices."""
+        return tuple(text.window.irreplaceable for text in self._texts() if text.window.irreplaceable)
+
+    def is_settled(self, index: int, channel: Channel, call: int = 0) -> bool:
+        """Nothing of that text waits; of a call's arguments: they are a whole JSON value."""
+        text = self._choices[index].texts.get((channel, call))
+        return text is None or text.settled
+
+    def passes(self, text: str) -> bool:
+        """Whether all output rails let `text` through untouched, as a whole and as content."""
+        return self._windows.passes(text)
+
+    def feed(self, piece: Piece) -> list[Delta]:
+        """What may leave now that `piece` was generated; nothing for a choice that already ended. Raises
+        `GenerationFailed` for a piece that no generator may give."""
+        choice = self._choices[piece.index]
+        if choice.finish_reason is not None:
+            return []
+        started = time.perf_counter()
+        deltas: list[Delta] = []
+        text = choice.at
+        if text is None or text.channel != piece.channel or text.number != piece.call:
+            text = self._turn(choice, piece, deltas)
+        if choice.finish_reason is None and text is not None:
+            if piece.finish_reason is None and not piece.ends:
+                delta = self._pass(choice, text, piece)
+                if delta.text or delta.logprobs or delta.finish_reason:
+                    deltas.append(delta)
+            else:
+                deltas += self._end(choice, text, piece)
+            held = text.window.held + choice.behind
+            if held or choice.waiting_since is not None:
+                self._watch(choice, held, started)
+        self._seconds += time.perf_counter() - started
+        return deltas
+
+    def _turn(self, choice: Choice, piece: Piece, deltas: list[Delta]) -> Text | None:
+        """The stream goes on in another text, which may be one that it was in before."""
+        number = piece.call if piece.channel == "tool_arguments" else 0
+        text = choice.texts.get((piece.channel, number)) or self._open(choice, piece, number, deltas)
+        if text is not None:
+            choice.stand_in(text)
+        return text
+
+    def _open(self, choice: Choice, piece: Piece, number: int, deltas: list[Delta]) -> Text | None:
+        """A text's first piece. None where a rail stops the name of a call."""
+        if piece.channel in ("content", "reasoning"):
+            return self._begin(choice, piece.channel)
+        if piece.channel != "tool_arguments":
+            raise GenerationFailed(f"a generator gave a piece on {piece.channel!r}, which is no channel of pieces")
+        name = piece.tool or ""
+        if all(tool.name != name for tool in self._request.callable_tools):
+            raise GenerationFailed("the model called a tool that it was not offered; nothing of the call is passed on")
+        call = ToolCall(f"call_{uuid.uuid4().hex[:24]}", name)
+        delta, told = self._name_passes(choice, call, number)
+        if delta.opened is not None or delta.finish_reason is not None:
+            deltas.append(delta)
+        if choice.finish_reason is not None:
+            return None
+        text = self._begin(choice, "tool_arguments", call, number)
+        text.is_open_call = told
+        return text
+
+    def _name_passes(self, choice: Choice, call: ToolCall, number: int) -> tuple[Delta, bool]:
+        """What leaves of a name, which comes whole and cannot be replaced: the call's opening, or the choice's end."""
+        window = self._windows.of_name()
+        text = choice.texts["tool_name", number] = Text("tool_name", window, number, closed=True)
+        steps = window.whole(call.name)
+        out = "".join([self._take(choice, text, step) for step in steps])
+        delta = self._delta(choice, text, out, steps[-1], None)
+        if delta.finish_reason is not None:
+            return replace(delta, text="", channel="content", call=0), False
+        told = out == call.name
+        return Delta(choice.index, channel="tool_arguments", call=number, opened=call if told else None), told
+
+    def _begin(self, choice: Choice, channel: Channel, call: ToolCall | None = None, number: int = 0) -> Text:
+        text = choice.texts[channel, number] = Text(channel, self._windows.of(channel, call), number, call)
+        if channel == "content" and self._request.sampling.logprobs is not None:
+            text.probabilities = TokenProbabilities(self._windows.clearing(channel), self._lead)
+        return text
+
+    def _pass(self, choice: Choice, text: Text, piece: Piece) -> Delta:
+        if text.closed:
+            raise GenerationFailed(f"a generator went on with a text of {text.channel!r} that it had called whole")
+        self._count(choice, text, piece)
+        step = text.window.feed(piece.text)
+        return self._delta(choice, text, self._take(choice, text, step), step, None)
+
+    def _count(self, choice: Choice, text: Text, piece: Piece) -> None:
+        if text.probabilities is not None:
+            text.probabilities.feed(piece.text, piece.logprobs)
+        text.fed += len(piece.text)
+        choice.closed = choice.closed or piece.closed
+
+    def _end(self, choice: Choice, text: Text, piece: Piece) -> list[Delta]:
+        """The last piece of a text, or of the choice: then all its texts end, in the order in which they began."""
+        first, reason = text.fed == 0, piece.finish_reason
+        if piece.stopped_by in self._request.sampling.stop:  # else a generator made it up
+            choice.stopped_by = piece.stopped_by
+        cut = reason is not None and (reason not in WHOLE or bool(self._request.sampling.stop))
+        if text.closed or (reason is not None and len(choice.unclosed) > 1):
+            choice.closed = choice.closed or piece.closed
+            deltas = [self._pass(choice, text, piece)] if piece.text else []
+            deltas += self._close_all(choice, text, reason, cut)
+        else:
+            self._count(choice, text, piece)
+            deltas = [self._close(choice, text, _steps(text.window, piece.text, first=first, cut=cut), reason)]
+        if choice.finish_reason is not None:
+            choice.behind = 0
+        return [d for d in deltas if d.text or d.logprobs or d.finish_reason]
+
+    def _close_all(self, choice: Choice, at: Text, reason: FinishReason | None, cut: bool) -> list[Delta]:
+        """A block ends the choice before the texts that are still open then: what they hold does not leave."""
+        deltas: list[Delta] = []
+        for text in choice.unclosed if reason is not None else ():
+            if choice.finish_reason is None:
+                deltas.append(self._close(choice, text, [text.window.close(cut=cut)], None))
+        if choice.finish_reason is None:
+            deltas.append(self._delta(choice, at, "", Released(), reason))
+        return deltas
+
+    def _close(self, choice: Choice, text: Text, steps: Sequence[Released], reason: FinishReason | None) -> Delta:
+        text.closed = True
+        return self._delta(choice, text, "".join([self._take(choice, text, s) for s in steps]), steps[-1], reason)
+
+    def answers(self) -> list[Answer]:
+        """The choices as far as they got; one that never ended counts as cancelled."""
+        return [choice.answer() for choice in self._choices]
+
+    def withheld(self) -> list[Answer]:
+        """The choices with what waits for a person: what leaves if that person agrees."""
+        return [choice.withheld() for choice in self._choices]
+
+    def decisions(self) -> list[Decision]:
+        """One line for each rail. The time is that of all rails together, shared out evenly."""
+        detail = {"redacted": dict(self._labels)} if self._labels else {}
+        each = self._seconds / max(1, len(self._names))
+        return [Decision("moderate", name, outcome, each, detail) for name, outcome in self._outcomes.items()]
+
+    def _texts(self) -> Iterable[Text]:
+        return (text for choice in self._choices for text in choice.texts.values())
+
+    def _watch(self, choice: Choice, held: int, now: float) -> None:
+        """Keep when text was held, from its first character until nothing waits any more."""
+        if choice.waiting_since is None:
+            choice.waiting_since, choice.most = now, held
+        choice.most = max(choice.most, held)
+        if held and choice.finish_reason is None:
+            return
+        if len(self._holds) < MAX_HOLDS:
+            self._holds.append(Hold(choice.index, choice.waiting_since, now, choice.most))
+        choice.waiting_since = None
+
+    def _take(self, choice: Choice, text: Text, step: Released) -> str:
+        """What may leave of a step; the rest waits for a person."""
+        self._note(text, step)
+        out, withheld = ("", step.text + step.withheld) if choice.asked else (step.text, step.withheld)
+        if withheld:
+            text.withheld.append(withheld)
+        choice.asked = choice.asked or bool(step.escalations)
+        return out
+
+    def _note(self, text: Text, step: Released) -> None:
+        for redaction in step.redactions:
+            text.redactions.append(redaction)
+            self._labels[redaction.reason] += 1
+            self._worsen(redaction.rail, "redact")
+        for line in step.escalations:
+            rail, _, reason = line.partition(": ")
+            self.asked.append((rail, reason))
+            self._worsen(rail, "escalate")
+        for line in step.failures:
+            self.failures.append(line.partition(":")[0])
+            self._worsen(self.failures[-1], "failed")
+        for line in step.shadow:
+            rail, action, _ = line.split(": ", 2)
+            self._worsen(rail, f"shadow {action}")
+        if step.rail is not None:
+            self._worsen(step.rail, "block")
+
+    def _worsen(self, rail: str, outcome: str) -> None:
+        if GRAVITY.index(outcome) > GRAVITY.index(self._outcomes[rail]):
+            self._outcomes[rail] = outcome
+
+    def _delta(self, choice: Choice, text: Text, out: str, last: Released, ended: FinishReason | None) -> Delta:
+        if last.blocked is not None:
+            choice.finish_reason, choice.refusal = "content_filter", REFUSAL
+        elif ended is not None and choice.asked:
+            choice.finish_reason, choice.refusal, choice.ended = "content_filter", PENDING, ended
+        else:
+            choice.finish_reason = ended
+        text.released.append(out)
+        logprobs = _cleared(choice, text, last) if text.probabilities is not None else ()
+        return Delta(choice.index, out, logprobs, choice.finish_reason, choice.refusal, text.channel, text.number)
+
+
+def _steps(window: HoldbackWindow | JsonWindow, text: str, *, first: bool, cut: bool) -> list[Released]:
+    """`text` is the last of a window."""
+    if first and isinstance(window, HoldbackWindow):
+        return window.whole(text, cut=cut)
+    fed = window.feed(text)
+    return [fed] if fed.blocked is not None else [fed, window.close(cut=cut)]
+
+
+def _cleared(choice: Choice, text: Text, last: Released) -> tuple[TokenLogprob, ...]:
+    """Log probabilities of text that has left untouched."""
+    assert text.probabilities is not None
+    if last.blocked is not None or choice.asked:
+        text.probabilities.drop()
+        return ()
+    found = text.probabilities.release(text.fed - text.window.held, text.redactions)
+    choice.logprobs.extend(found)
+    return found

@@ -1,0 +1,34 @@
+"""What is made of an answer that breaks what was asked: a bug of ours where our masks drew it, else its server's."""
+
+from __future__ import annotations
+
+import logging
+
+from sluicegate.gateway.request.context import Exchange
+from sluicegate.gateway.telemetry import Metrics
+from sluicegate.gateway.upstream.model import is_remote
+from sluicegate.plugins import GenerationFailed, ServiceError, UpstreamFailed
+
+log = logging.getLogger("sluicegate.pipeline")
+
+
+class Breaches:
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def note(self, exchange: Exchange, complaint: str, then: str) -> None:
+        """`complaint` is the validator's, which quotes no value of the answer; `then`: what becomes of it."""
+        if is_remote(exchange.served):
+            log.warning("request %s: %s, so it is %s", exchange.request.id, _of_another(exchange), then)
+            return
+        self._metrics.invalid_answers.inc()
+        log.error("request %s: an answer broke its schema (%s); it is %s", exchange.request.id, complaint, then)
+
+    @staticmethod
+    def error(exchange: Exchange, told: str) -> ServiceError:
+        """What its caller gets where nothing better comes; `told` where the bug is ours."""
+        return UpstreamFailed(_of_another(exchange)) if is_remote(exchange.served) else GenerationFailed(told)
+
+
+def _of_another(exchange: Exchange) -> str:
+    return f"the answer of model {exchange.served.name!r} was no good: it breaks the schema or the tools of the request"

@@ -1,0 +1,53 @@
+"""What may be shown of a request's texts where the operator opted in: never more than the rails let through.
+
+Answers are as they left. Messages are as the input rails left them and then read once more by the output rails, so that
+what must not leave in an answer does not leave in a trace either; a message that a rail would stop is withheld whole.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from sluicegate.gateway.request.context import Exchange
+from sluicegate.gateway.telemetry.finished import Content
+from sluicegate.plugins import ContentBlocked, Message, PendingReview
+from sluicegate.safety import HoldbackWindow
+
+VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+WITHHELD = "[withheld by a safety rail]"
+REFUSED = (ContentBlocked.code, PendingReview.code)
+
+
+def wanted(environ: Mapping[str, str], setting: bool) -> bool:
+    """By the configuration, or by the variable of the conventions."""
+    return setting or environ.get(VARIABLE, "").upper() in ("SPAN_ONLY", "SPAN_AND_EVENT", "TRUE")
+
+
+class Capturing:
+    """Reads with the output rails that the request ran on."""
+
+    def __call__(self, exchange: Exchange) -> Content | None:
+        """None where the messages were never screened. Where an input rail refused them, they are withheld whole."""
+        if exchange.model is None:
+            withheld = tuple([(message.role, WITHHELD) for message in exchange.request.messages])
+            return Content(withheld, ()) if exchange.error in REFUSED else None
+        messages = tuple([(message.role, self._read(message, exchange)) for message in exchange.request.messages])
+        answers = tuple([(_hidden(answer.text, exchange.restore), answer.finish_reason) for answer in exchange.answers])
+        return Content(messages, answers)
+
+    def _read(self, message: Message, exchange: Exchange) -> str:
+        try:
+            window = HoldbackWindow([rail for _, rail in exchange.pinned.moderate], exchange.request, exchange.caller)
+            steps = (window.feed(message.content), window.close())
+        except Exception:  # a rail's own failure: withholding is always safe
+            return WITHHELD
+        return WITHHELD if window.blocked else "".join([step.text for step in steps])
+
+
+def _hidden(text: str, restored: Mapping[str, str]) -> str:
+    """Values that only the caller may see are placeholders again. `restored`: placeholder -> value."""
+    for placeholder, value in sorted(restored.items(), key=lambda pair: -len(pair[1])):
+        for spelled in {value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}:
+            text = text.replace(spelled, placeholder)
+    return text

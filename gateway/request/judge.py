@@ -1,0 +1,143 @@
+"""What the rails say about a text that nobody generates from: both slots, under the policy of whoever asks.
+
+Each rail is asked as in a request of one user message (`screen`) and as about an answer (`moderate`). A rail in shadow
+is told among the categories and flags nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from sluicegate.gateway.prompts.lengths import size_of
+from sluicegate.gateway.rails.policy import RailSlot
+from sluicegate.gateway.request.context import Exchange
+from sluicegate.gateway.request.screening import Listed, asked, sound
+from sluicegate.plugins import (
+    InputRail,
+    Message,
+    OutputRail,
+    Overloaded,
+    RailSession,
+    RateLimited,
+    Request,
+    RequestError,
+    SluicegateError,
+    StageFailed,
+    Verdict,
+)
+from sluicegate.safety import Conduct
+
+PIECE_CHARS = 8192
+
+
+@dataclass(slots=True)
+class Judgement:
+    """`scores` by category, 0 to 1: a rail's name, and for rails that match `rail/label`. `hits`: those that count."""
+
+    flagged: bool = False
+    scores: dict[str, float] = field(default_factory=dict)
+    hits: set[str] = field(default_factory=set)
+    not_enforced: list[str] = field(default_factory=list)
+
+    def add(self, category: str, action: str, score: float, *, acts: bool) -> None:
+        self.scores[category] = max(score, self.scores.get(category, 0.0))
+        if action != "pass":
+            self.hits.add(category)
+            self.flagged = self.flagged or acts
+
+
+async def judge(exchange: Exchange, text: str) -> Judgement:
+    """Raises `StageFailed` where a rail failed that must not be passed over. Short texts are judged on the event loop,
+    and others get their turn before each: a request may have hundreds."""
+    await asyncio.sleep(0)
+    judgement = Judgement()
+    request = dataclasses.replace(exchange.request, messages=(Message("user", text),), nbytes=len(text))
+    listed = Listed(exchange)
+    for name, rail in exchange.pinned.screen:
+        if (conduct := _called(exchange, "screen", name, judgement)) is not None:
+            await _screened(exchange, name, rail, conduct, listed, request, judgement)
+    for name, output in exchange.pinned.moderate:
+        if (conduct := _called(exchange, "moderate", name, judgement)) is not None:
+            await _moderated(exchange, name, output, conduct, request, judgement)
+    return judgement
+
+
+def _called(exchange: Exchange, slot: RailSlot, name: str, judgement: Judgement) -> Conduct | None:
+    conduct = exchange.policy.conduct(slot, name)
+    if conduct.mode == "off":
+        return None
+    if not exchange.pinned.watch.runs(slot, name, conduct):
+        judgement.not_enforced.append(f"{slot} {name}: failed open")
+        return None
+    if conduct.mode == "shadow":
+        judgement.not_enforced.append(f"{slot} {name}: in shadow")
+    return conduct
+
+
+async def _screened(
+    exchange: Exchange,
+    name: str,
+    rail: InputRail,
+    conduct: Conduct,
+    listed: Listed,
+    request: Request,
+    judgement: Judgement,
+) -> None:
+    try:
+        result = await asked(exchange, rail, listed, request, conduct)
+    except (RequestError, Overloaded):
+        raise
+    except Exception as error:
+        await exchange.pinned.watch.failed_at_work("screen", name, conduct, lambda: sound(rail, conduct))
+        _failed("screen", name, conduct, judgement, error)
+        return
+    exchange.pinned.watch.succeeded("screen", name)
+    action = conduct.action(result.action, result.score)
+    score = result.score if result.score is not None else float(action != "pass")
+    judgement.add(name, action, score, acts=conduct.mode == "enforce")
+
+
+async def _moderated(
+    exchange: Exchange, name: str, rail: OutputRail, conduct: Conduct, request: Request, judgement: Judgement
+) -> None:
+    """A rail for answers keeps the thread that it runs on: what is long it reads on one beside the event loop."""
+    judgement.scores.setdefault(name, 0.0)
+    work, size, text = exchange.pinned.work, size_of(exchange.request), request.messages[0].content
+    try:
+        session = rail.open(request, exchange.caller, "content")
+        verdicts = await work.run(exchange.caller.tenant, size, _read, session, text)
+        labels = [label for verdict in verdicts for label in _labels(verdict)]
+    except (RateLimited, Overloaded):
+        raise
+    except Exception as error:
+        exchange.pinned.watch.failed_writing(name, rail, conduct)
+        _failed("moderate", name, conduct, judgement, error)
+        return
+    exchange.pinned.watch.succeeded("moderate", name)
+    for label in labels:
+        for category in (name, f"{name}/{label}"):
+            judgement.add(category, "redact", 1.0, acts=conduct.mode == "enforce")
+
+
+def _read(session: RailSession, text: str) -> list[Verdict]:
+    """In pieces, so that a rail in compiled code lets the event loop have its turn. Ends with the first that blocks."""
+    verdicts: list[Verdict] = []
+    for at in range(0, len(text), PIECE_CHARS):
+        verdicts.append(session.feed(text[at : at + PIECE_CHARS]))
+        if verdicts[-1].block is not None:
+            return verdicts
+    return [*verdicts, session.close()]
+
+
+def _labels(verdict: Verdict) -> Iterator[str]:
+    yield from (span.reason for span in verdict.redact)
+    yield from (reason for reason in (verdict.block, verdict.escalate) if reason)
+
+
+def _failed(slot: RailSlot, name: str, conduct: Conduct, judgement: Judgement, error: Exception) -> None:
+    if not conduct.may_fail:
+        raise error if isinstance(error, SluicegateError) else StageFailed(slot, name, type(error).__name__) from error
+    judgement.not_enforced.append(f"{slot} {name}: failed open")

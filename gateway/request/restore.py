@@ -1,0 +1,53 @@
+"""Pseudonyms back to what they stand for, on the last stretch: behind rails, validator, cache and records."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+from sluicegate.gateway.request.context import Delta, Exchange
+from sluicegate.plugins import Answer, Channel
+from sluicegate.safety import Restorer, restored
+
+
+class Restoring:
+    """The deltas of one stream. Each text is restored by itself, however often others come between."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._at_work: dict[int, dict[tuple[Channel, int], Restorer]] = {}
+
+    def feed(self, delta: Delta) -> Iterator[Delta]:
+        """A choice that ends first says what was held of its other texts."""
+        texts = self._at_work.setdefault(delta.index, {})
+        here = delta.channel, delta.call
+        if here not in texts:
+            texts[here] = Restorer(self._exchange.restore, in_json=_in_json(self._exchange, delta.channel))
+        text = texts[here].feed(delta.text)
+        if delta.finish_reason is not None:
+            text += texts.pop(here).close()
+            for (channel, call), restorer in texts.items():
+                if rest := restorer.close():
+                    yield Delta(delta.index, rest, channel=channel, call=call)
+        if text or delta.finish_reason or delta.opened or delta.logprobs:
+            yield dataclasses.replace(delta, text=text)
+
+
+def with_values(exchange: Exchange, answer: Answer) -> Answer:
+    """The answer for a caller who may see the values."""
+    values = exchange.restore
+    return dataclasses.replace(
+        answer,
+        text=restored(answer.text, values, in_json=_in_json(exchange, "content")),
+        reasoning=restored(answer.reasoning, values),
+        tool_calls=tuple(
+            dataclasses.replace(call, arguments=restored(call.arguments, values, in_json=True))
+            for call in answer.tool_calls
+        ),
+    )
+
+
+def _in_json(exchange: Exchange, channel: Channel) -> bool:
+    constraint = exchange.request.constraint
+    kind = constraint.kind if constraint is not None and channel == "content" else ""
+    return channel == "tool_arguments" or kind.startswith("json")

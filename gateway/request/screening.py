@@ -1,0 +1,226 @@
+"""Slot `screen`: input rails at work on one request, each under the conduct that the request's policy gives it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Coroutine, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+from sluicegate.gateway.rails.verdicts import applied, checked, joined, own_copy
+from sluicegate.gateway.request.context import Exchange
+from sluicegate.gateway.request.spans import Note
+from sluicegate.plugins import (
+    Caller,
+    ContentBlocked,
+    InputRail,
+    Message,
+    Overloaded,
+    Request,
+    RequestError,
+    ScreenResult,
+    Text,
+    as_messages,
+    beside_messages,
+    texts_of,
+)
+from sluicegate.safety import BuiltIn, Conduct, is_built_in
+
+log = logging.getLogger("sluicegate.rails")
+T = TypeVar("T")
+LONGEST_S = 60.0
+"""For one call of a rail to which the operator gives no time of its own, waiting for a thread included."""
+PROBE_S = 5.0
+LONG_LIST = 65_536
+"""Bytes of a body whose texts, schemas' names among them, are not listed on the event loop: some 3 ms."""
+
+
+class Screening:
+    """The input rails of one request. `asked` are those that want a person to look, with their reasons."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self.asked: list[tuple[str, str]] = []
+        self._exchange = exchange
+        self._watch = exchange.pinned.watch
+        self._listed = Listed(exchange)
+
+    async def ask(self, name: str, rail: InputRail, conduct: Conduct, note: Note) -> None:
+        """Raises `ContentBlocked`, or whatever the rail raised where that closes the request."""
+        if not self._watch.runs("screen", name, conduct):
+            self._passed_over(name, "out of the way after repeated failures", note)
+            return
+        exchange = self._exchange
+        try:
+            result = await asked(exchange, rail, self._listed, exchange.request, conduct)
+        except (RequestError, Overloaded):
+            if conduct.mode == "shadow":
+                note.outcome = "shadow block"
+                return
+            raise
+        except Exception as error:
+            await self._watch.failed_at_work("screen", name, conduct, lambda: sound(rail, conduct))
+            if not conduct.may_fail:
+                raise
+            log.warning("rail %s of slot screen failed and may: %s", name, type(error).__name__)
+            self._passed_over(name, type(error).__name__, note)
+            return
+        self._watch.succeeded("screen", name)
+        self._act(name, result, conduct, note)
+
+    def _act(self, name: str, result: ScreenResult, conduct: Conduct, note: Note) -> None:
+        action = conduct.action(result.action, result.score)
+        reason = result.reason or (f"{name}: score {result.score:.2f}" if result.score is not None else name)
+        note.detail |= {k: v for k, v in (("reason", result.reason), ("score", result.score)) if v}
+        if conduct.mode == "shadow":
+            note.outcome = f"shadow {action}"
+            return
+        note.outcome = action
+        if action == "block":
+            raise ContentBlocked(name, reason, result.told)
+        if result.messages is not None or result.texts:
+            self._replace(name, result, note)
+        self._exchange.restore |= result.restore
+        if action == "escalate":
+            self.asked.append((name, reason))
+
+    def _replace(self, name: str, result: ScreenResult, note: Note) -> None:
+        """Raises `ContentBlocked` where another text would mean another thing."""
+        try:
+            self._exchange.request = applied(result, self._exchange.request)
+        except ValueError as error:
+            note.outcome = "block"
+            told = f"{error}, and holds what is not allowed"
+            raise ContentBlocked(name, f"{result.reason}; {error}", told) from None
+
+    def _passed_over(self, name: str, why: str, note: Note) -> None:
+        note.outcome = "failed open"
+        note.detail["reason"] = why
+        self._exchange.unenforced.append(f"screen {name}: failed open")
+
+
+class Listed:
+    """The texts of a request, listed once for all rails until one of them replaces the request."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._request: Request | None = None
+        self._texts: list[Text] = []
+
+    async def of(self, request: Request) -> list[Text]:
+        """In a thread where they may be many. Raises `RequestError` for what nobody can read."""
+        if request is not self._request:
+            self._texts = await self._list(request)
+            self._request = request
+        return self._texts
+
+    async def _list(self, request: Request) -> list[Text]:
+        exchange = self._exchange
+        try:
+            if request.nbytes <= LONG_LIST:
+                return texts_of(request)
+            return await exchange.pinned.work.run(exchange.caller.tenant, request.nbytes, texts_of, request)
+        except (ValueError, RecursionError) as error:
+            raise RequestError(f"the request cannot be screened: {error}", param="messages") from error
+
+
+async def asked(
+    exchange: Exchange, rail: InputRail, listed: Listed, request: Request, conduct: Conduct
+) -> ScreenResult:
+    """What the rail says of every text of `request`. Raises what it raised, `TypeError` or `ValueError` for nonsense,
+    `TimeoutError`, `RequestError` for texts that nobody can read."""
+    texts = await listed.of(request)
+    limit_s = conduct.budget_s or LONGEST_S
+    if not is_built_in(rail):
+        return await _asked_stranger(rail, request, exchange.caller, limit_s)
+    inline = rail.inline_chars
+    chars = sum([len(text.text) for text in texts]) + rail.text_chars * len(texts)
+    if chars <= inline:
+        return _timed(conduct, rail, request, texts, exchange.caller)
+    work = exchange.pinned.work if inline else exchange.pinned.watch.work
+    read = partial(rail.screen_now, request, texts, exchange.caller)
+    turn = work.run(exchange.caller.tenant, chars, read, inline_bytes=inline)
+    return await within(limit_s, turn)
+
+
+def _timed(conduct: Conduct, rail: BuiltIn, request: Request, texts: Sequence[Text], caller: Caller) -> ScreenResult:
+    if conduct.budget_s is None:
+        return rail.screen_now(request, texts, caller)
+    began = time.perf_counter()
+    result = rail.screen_now(request, texts, caller)
+    if (took := time.perf_counter() - began) > conduct.budget_s:
+        raise TimeoutError(f"took {took:.3f} s of {conduct.budget_s:g} s")
+    return result
+
+
+async def _asked_stranger(rail: InputRail, request: Request, caller: Caller, limit_s: float) -> ScreenResult:
+    """Twice, where the rail knows messages only and there is more."""
+    result = await _one_answer(rail, request, caller, limit_s)
+    if getattr(getattr(rail, "properties", None), "reads", "messages") == "texts" or result.action == "block":
+        return result
+    beside = beside_messages(request)
+    if not beside:
+        return result
+    return joined(result, await _one_answer(rail, as_messages(request, beside), caller, limit_s), beside)
+
+
+async def _one_answer(rail: InputRail, request: Request, caller: Caller, limit_s: float) -> ScreenResult:
+    found = await within(limit_s, _contained(rail, own_copy(request), caller))
+    return checked(found, request)
+
+
+async def _contained(rail: InputRail, request: Request, caller: Caller) -> Any:
+    """What the rail answers. What would stop the event loop (`SystemExit`) becomes an ordinary error, and so does a
+    rail that cancels itself."""
+    try:
+        return await rail.screen(request, caller)
+    except (Exception, GeneratorExit):
+        raise
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        raise RuntimeError("screen() cancelled itself") from error
+    except BaseException as error:
+        raise RuntimeError(f"screen() raised {type(error).__name__}") from error
+
+
+async def sound(rail: InputRail, conduct: Conduct) -> bool:
+    """Whether the rail answers a short harmless text, one that it cannot have seen: what failed before was then the
+    callers' texts, and no reason to leave the rail alone."""
+    probe = Request("probe", "probe", (Message("user", f"Hello {secrets.token_hex(4)}"),))
+    try:
+        limit_s = min(conduct.budget_s or PROBE_S, PROBE_S)
+        checked(await within(limit_s, _contained(rail, probe, Caller(tenant="probe"))), probe)
+    except RequestError:
+        return True
+    except Exception:
+        return False
+    return True
+
+
+async def within(budget_s: float | None, work: Coroutine[Any, Any, T]) -> T:
+    """What `work` answers in time; else `TimeoutError`, also where it does not heed its cancellation."""
+    if budget_s is None:
+        return await work
+    began = time.perf_counter()
+    task = asyncio.ensure_future(work)
+    try:
+        done, _ = await asyncio.wait((task,), timeout=budget_s)
+    except asyncio.CancelledError:
+        task.cancel()
+        raise
+    if not done:
+        task.cancel()
+        task.add_done_callback(_forget)
+        raise TimeoutError(f"took longer than {budget_s:g} s")
+    if (took := time.perf_counter() - began) > budget_s:  # it kept the event loop to itself
+        raise TimeoutError(f"took {took:.3f} s of {budget_s:g} s")
+    return task.result()
+
+
+def _forget(task: asyncio.Task[Any]) -> None:
+    if not task.cancelled():
+        task.exception()

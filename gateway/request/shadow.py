@@ -1,0 +1,67 @@
+"""Shadow traffic: a copy of some requests goes to another model, whose answer nobody gets but the recorders."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+import random
+from collections.abc import Mapping
+
+from sluicegate.gateway.request.context import Exchange
+from sluicegate.gateway.request.pipeline import Pipeline
+from sluicegate.gateway.routing.table import RouteTable
+from sluicegate.plugins import Caller, SluicegateError
+
+log = logging.getLogger("sluicegate.shadow")
+MAX_RUNNING = 8
+"""Copies under way at a time; more are left out and counted, so that shadows never pile up."""
+PRIORITY = 20
+TENANT = "shadow"
+
+
+class Shadows:
+    """Copies wait behind everything else, cost no key anything, and fail alone."""
+
+    def __init__(self, pipeline: Pipeline, table: RouteTable) -> None:
+        self._pipeline = pipeline
+        self._table = table
+        self._running: set[asyncio.Task[None]] = set()
+        self._counts = {"sent_total": 0.0, "left_out_total": 0.0, "failed_total": 0.0}
+
+    def consider(self, exchange: Exchange) -> None:
+        """Called once for each request whose generation has begun."""
+        model, share = self._table.shadow(exchange.served.name)
+        if not share or exchange.cached is not None or random.random() >= share:
+            return
+        if len(self._running) >= MAX_RUNNING:
+            self._counts["left_out_total"] += 1
+            return
+        task = asyncio.create_task(self._send(exchange, model))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    async def close(self) -> None:
+        for task in list(self._running):
+            task.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
+
+    def stats(self) -> Mapping[str, float]:
+        return self._counts
+
+    async def _send(self, exchange: Exchange, model: str) -> None:
+        self._counts["sent_total"] += 1
+        copy = dataclasses.replace(
+            exchange.request,
+            id=f"shadow-{exchange.request.id}",
+            api_key=None,
+            stream=False,
+            cache=False,
+            priority=PRIORITY,
+            metadata={**exchange.request.metadata, "shadow_of": exchange.served.name},
+        )
+        try:
+            await self._pipeline.answer_with(copy, Caller(tenant=TENANT), model)
+        except SluicegateError as error:
+            self._counts["failed_total"] += 1
+            log.info("shadow of %s at %s failed: %s", exchange.request.id, model, error.code)

@@ -1,0 +1,1 @@
+"""Traces and metrics on their way to an OTLP collector."""

@@ -1,0 +1,70 @@
+"""Where every finished request is handed in: to the exporter when it was sampled, to the ring always."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+
+from opentelemetry import context
+from opentelemetry.sdk.resources import SERVICE_NAME, Resource
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
+
+from sluicegate.gateway.telemetry import semconv
+from sluicegate.gateway.telemetry.finished import Finished
+from sluicegate.gateway.telemetry.otlp.export import Exporter, exporter_of
+from sluicegate.gateway.telemetry.series import Series
+from sluicegate.gateway.telemetry.span_builder import Value
+from sluicegate.gateway.telemetry.tracing import TraceIds, Tracing, exports, sampler_of
+
+
+class Desk:
+    """Used from the event loop. `recent`: how many finished requests the ring keeps; 0 = none."""
+
+    def __init__(self, environ: Mapping[str, str], recent: int = 0) -> None:
+        asked = exports(environ, "TRACES")
+        self.exporter: Exporter | None = exporter_of(environ, resource_of(environ)) if asked else None
+        self._tracing = Tracing(sampler_of(environ) if asked else ALWAYS_OFF)
+        self._ring: deque[Finished] = deque(maxlen=recent)
+        self._seen = 0
+        self.series = Series()
+
+    def begin(self, model: str, parent: context.Context | None) -> TraceIds:
+        return self._tracing.begin(f"{semconv.OPERATION_CHAT} {model}", parent)
+
+    @property
+    def seen(self) -> int:
+        """Requests handed in since the start; grows by one with each."""
+        return self._seen
+
+    def hand_in(self, done: Finished) -> None:
+        self._seen += 1
+        if self._ring.maxlen:
+            self._ring.append(done)
+            self.series.add(done)
+        if done.ids.sampled and self.exporter is not None:
+            self.exporter.take(done)
+
+    def recent(self) -> Iterator[Finished]:
+        """Newest first."""
+        return reversed(self._ring)
+
+    def find(self, name: str) -> Finished | None:
+        """By request id or by trace id (32 hex digits)."""
+        return next((d for d in self.recent() if name in (d.asked.id, f"{d.ids.trace_id:032x}")), None)
+
+    def start(self) -> None:
+        if self.exporter is not None:
+            self.exporter.start()
+
+    def close(self) -> None:
+        """Blocks for a few seconds at most; call it off the event loop."""
+        if self.exporter is not None:
+            self.exporter.close()
+
+
+def resource_of(environ: Mapping[str, str]) -> dict[str, Value]:
+    """What the standard variables and the SDK's detectors say of this process."""
+    found = Resource.create({}).attributes
+    told = {key: value for key, value in found.items() if isinstance(value, str | bool | int | float)}
+    name = environ.get("OTEL_SERVICE_NAME") or str(told[SERVICE_NAME])
+    return {**told, SERVICE_NAME: "sluicegate" if name.startswith("unknown_service") else name}

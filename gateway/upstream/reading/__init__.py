@@ -1,0 +1,1 @@
+"""Reading what another server answers, each field against its bound."""

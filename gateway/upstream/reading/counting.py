@@ -1,0 +1,129 @@
+"""How many tokens another server used: what it claims, as far as that can be true, else our own count.
+
+Our own count of a text is a quarter of its characters. A claim of tokens written is believed between a sixteenth of the
+characters and all bytes of the text, plus the thoughts that are said to be hidden, but never past `max_tokens`; one of
+tokens read, between a sixteenth of the prompt's characters and its bytes. So what is charged is never more than what
+was reserved for one answer, however many were asked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sluicegate.gateway.accounts.limits.estimates import CHARS_PER_TOKEN, fairly_read, most_read
+from sluicegate.gateway.upstream.bounds import CHARS_A_TOKEN, ENDS, Bounds
+from sluicegate.gateway.upstream.reading.reader import Claim
+from sluicegate.plugins import Request, Usage
+
+
+class Length:
+    """How long the text of one choice is, and whether `max_tokens` can be so long. Words are counted only once there
+    are as many characters as could be too many words."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        self._bounds = bounds
+        self._unsplit: list[str] = []
+        self._words = 0
+        self._open = False
+        """The last character belongs to a word that may go on."""
+        self.chars = 0
+
+    def fit(self, text: str) -> str:
+        """What of `text` may still be said; less than all of it ends the choice."""
+        left = self._bounds.chars - self.chars
+        fitting = text if len(text) <= left else text[:left]
+        self.chars += len(fitting)
+        if self.chars < 2 * self._bounds.words:
+            self._unsplit.append(fitting)
+            return fitting
+        if self._unsplit:
+            self._count("".join(self._unsplit))
+            self._unsplit.clear()
+        return self._within(fitting)
+
+    def _within(self, text: str) -> str:
+        before = self._words, self._open
+        self._count(text)
+        if self._words <= self._bounds.words:
+            return text
+        self._words, self._open = before
+        fitting = self._first(text, self._bounds.words - self._words)
+        self._count(fitting)
+        self.chars -= len(text) - len(fitting)
+        return fitting
+
+    def _count(self, text: str) -> None:
+        words = text.split()
+        goes_on = self._open and not text[:1].isspace()
+        self._words += len(words) - (1 if words and goes_on else 0)
+        if text:
+            self._open = not text[-1].isspace()
+
+    def _first(self, text: str, words: int) -> str:
+        """The beginning of `text` that holds so many new words."""
+        rest = text
+        if self._open and not text[:1].isspace():
+            words += 1
+        found = rest.split(None, words)
+        return text if len(found) <= words else text[: len(text) - len(found[-1])].rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Of all choices together. `size` in bytes."""
+
+    chars: int
+    size: int
+
+
+def used(request: Request, context: int, bounds: Bounds, written: Written, claim: Claim | None) -> tuple[Usage, bool]:
+    """What one answer used, and whether the server's claim was left aside or cut."""
+    prompt, odd_prompt = _read(request, context, claim)
+    completion, odd_completion = _wrote(bounds, written, claim)
+    cached = min(claim.cached, prompt) if claim is not None else 0
+    return Usage(prompt, completion, cached), claim is not None and (odd_prompt or odd_completion)
+
+
+def unanswered(request: Request, context: int) -> Usage:
+    """Of a prompt that was sent, and nothing is known of what became of it."""
+    return Usage(prompt_tokens=_estimated(request, context))
+
+
+def within_one(request: Request, context: int, total: Usage) -> Usage:
+    """`total` of several answers, but not more than one can use: so much was reserved."""
+    bounds = Bounds.of(request, context)
+    prompt = min(total.prompt_tokens, most_read(request, context))
+    completion = min(total.completion_tokens, bounds.choices * bounds.tokens)
+    return Usage(prompt, completion, min(total.cached_tokens, prompt))
+
+
+def _estimated(request: Request, context: int) -> int:
+    return min(fairly_read(request), most_read(request, context))
+
+
+def _read(request: Request, context: int, claim: Claim | None) -> tuple[int, bool]:
+    if claim is None:
+        return _estimated(request, context), True
+    chars = sum([len(message.content) for message in request.messages])
+    if claim.prompt * CHARS_A_TOKEN < chars:
+        return _estimated(request, context), True
+    if claim.prompt <= min(chars, context):  # no text has fewer bytes than characters
+        return claim.prompt, False
+    most = most_read(request, context)
+    return min(claim.prompt, most), claim.prompt > most
+
+
+def _wrote(bounds: Bounds, written: Written, claim: Claim | None) -> tuple[int, bool]:
+    most = bounds.choices * bounds.tokens
+    if claim is None or claim.completion * CHARS_A_TOKEN < written.chars:
+        return min(most, -(-written.chars // CHARS_PER_TOKEN)), True
+    most = min(most, written.size + claim.reasoning + ENDS * bounds.choices)
+    return min(claim.completion, most), claim.completion > most
+
+
+def added(one: Usage, other: Usage) -> Usage:
+    return Usage(
+        one.prompt_tokens + other.prompt_tokens,
+        one.completion_tokens + other.completion_tokens,
+        one.cached_tokens + other.cached_tokens,
+    )

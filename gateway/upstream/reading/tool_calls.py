@@ -1,0 +1,127 @@
+"""Calls of tools in one choice of another server: names are whole and offered before they leave, arguments judged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from sluicegate.gateway.answer.validation import Validator
+from sluicegate.gateway.upstream.bounds import MOST_CALLS
+from sluicegate.gateway.upstream.events import Broken, Malformed
+from sluicegate.gateway.upstream.reading.following import Following, Spare
+from sluicegate.gateway.upstream.reading.reader import CallPart
+from sluicegate.plugins import Answer, CompiledGrammar, Request, ToolCall
+
+
+@dataclass(slots=True)
+class _Call:
+    """`index` as the server numbers it. `held`: arguments that cannot be judged before they are whole."""
+
+    index: int
+    name: str = ""
+    opened: bool = False
+    matcher: Following | None = None
+    held: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """What the request offers. Arguments for a tool without a grammar are held until whole, and judged then."""
+
+    request: Request
+    grammars: Mapping[str, CompiledGrammar]
+    validator: Validator
+
+    @property
+    def names(self) -> list[str]:
+        return [tool.name for tool in self.request.callable_tools]
+
+
+class Calls:
+    """Takes what chunks add, gives (number, name or None, arguments) for pieces. A call is over when the next begins.
+
+    Same as judging all calls at the end, but incremental."""
+
+    def __init__(self, offered: Offered, spare: Spare) -> None:
+        self._offered = offered
+        self._spare = spare
+        self._seen: set[int] = set()
+        self._now: _Call | None = None
+
+    def __len__(self) -> int:
+        return len(self._seen)
+
+    def take(self, part: CallPart) -> Iterator[tuple[int, str | None, str]]:
+        """Raises `Broken` for a tool or arguments that were not asked for."""
+        if self._now is None or part.index != self._now.index:
+            yield from self.close(whole=True)
+            self._now = self._next(part.index)
+        call = self._now
+        if part.name:
+            self._name(call, part.name)
+        if part.arguments:
+            yield from self._arguments(call, part.arguments)
+
+    def close(self, *, whole: bool) -> Iterator[tuple[int, str | None, str]]:
+        """What was held of the call that is over. `whole`: it must be; else what cannot be judged is dropped."""
+        call, self._now = self._now, None
+        if call is None:
+            return
+        if whole and (call.matcher is None or not call.matcher.can_stop):
+            self._judge(call)
+        if call.held and whole:
+            yield len(self._seen) - 1, call.name, "".join(call.held)
+
+    def _next(self, index: int) -> _Call:
+        choice = self._offered.request.tool_choice
+        if not self._offered.request.callable_tools:
+            raise Malformed("it calls a tool, and none was offered")
+        if index in self._seen:
+            raise Malformed("it goes on with a call after the next one began")
+        if self._seen and not choice.parallel:
+            raise Broken("it calls more than one tool, and one was allowed")
+        if len(self._seen) >= MOST_CALLS:
+            raise Malformed(f"it calls more than {MOST_CALLS} tools")
+        self._seen.add(index)
+        return _Call(index)
+
+    def _name(self, call: _Call, part: str) -> None:
+        """Some servers repeat the name in each chunk, a few send it in parts."""
+        names = self._offered.names
+        if part == call.name and call.name in names:
+            return
+        if call.opened:
+            raise Malformed("it names one call twice")
+        call.name += part
+        if not any(name.startswith(call.name) for name in names):
+            raise Broken("it calls a tool that was not offered")
+
+    def _arguments(self, call: _Call, text: str) -> Iterator[tuple[int, str | None, str]]:
+        first = not call.opened
+        if first:
+            self._open(call)
+        if call.matcher is None:
+            call.held.append(text)
+            return
+        call.matcher.take(text, "the arguments of a call do not follow its schema")
+        yield len(self._seen) - 1, call.name if first else None, text
+
+    def _open(self, call: _Call) -> None:
+        if call.name not in self._offered.names:
+            raise Broken("it calls a tool that was not offered")
+        call.opened = True
+        grammar = self._offered.grammars.get(call.name)
+        call.matcher = Following(grammar, self._spare) if grammar is not None else None
+
+    def _judge(self, call: _Call) -> None:
+        """Of a call that was held, or has no end by its grammar. The complaint quotes names of the schema alone."""
+        if call.matcher is None and call.name in self._offered.names:
+            whole = ToolCall("", call.name, "".join(call.held))
+            if (
+                self._offered.validator.complaint(
+                    self._offered.request, Answer(0, "", "tool_calls", tool_calls=(whole,))
+                )
+                is None
+            ):
+                return
+        raise Broken("the arguments of a call do not follow its schema, or end before they are whole")

@@ -1,0 +1,1 @@
+"""Connections to other servers: addresses, time limits, retries and refusals."""

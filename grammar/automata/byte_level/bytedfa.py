@@ -1,0 +1,190 @@
+"""`ByteDfa`: an immutable, canonical automaton over bytes, in the form that token classification walks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from hashlib import blake2b
+from itertools import chain, pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from sluicegate.grammar.automata.tables import algebra
+from sluicegate.grammar.automata.tables.table import Row, Table, minimal
+from sluicegate.grammar.budget.meter import DEFAULT_BUDGET, Budget, Meter
+
+Segments = tuple[tuple[int, int, int], ...]  # (first byte, last byte, target), sorted, disjoint, merged
+_SYMBOLS = 256
+
+
+class ByteDfa:
+    """A regular language of byte strings; minimal, states numbered breadth first in byte order from 0, the start.
+
+    Every state can reach acceptance, but for the one state of the empty language. Equal languages have equal `digest`.
+    """
+
+    def __init__(self, segments: Sequence[Segments], accepting: Sequence[bool]) -> None:
+        """Both must already be canonical (`ByteDfa.of_table`, `canonical_bytes`); they are kept."""
+        self.segments = segments
+        self._accepts = accepting
+
+    @classmethod
+    def of_table(cls, table: Table) -> ByteDfa:
+        """From a canonical table over 0..255."""
+        rows = [tuple(algebra.ranges_of(table, state, _SYMBOLS)) for state in range(len(table.rows))]
+        return cls(rows, table.accepting)
+
+    @property
+    def start(self) -> int:
+        """The start state, always 0."""
+        return 0
+
+    @property
+    def state_count(self) -> int:
+        return len(self.segments)
+
+    @cached_property
+    def accepting(self) -> npt.NDArray[np.bool_]:
+        """bool [S]: may the bytes end in this state?"""
+        return _frozen(np.array(self._accepts, dtype=np.bool_))
+
+    @cached_property
+    def transitions(self) -> npt.NDArray[np.int32]:
+        """int32 [S, 256]: the next state, -1 = dead. Built on first use: 1 KiB a state."""
+        dense = np.full(self.state_count * _SYMBOLS, -1, dtype=np.int32)
+        flat = [(state * _SYMBOLS + low, high - low + 1, target) for state, low, high, target in self._edges()]
+        if flat:
+            first, length, target = np.array(flat, dtype=np.int64).T
+            before = np.cumsum(length) - length
+            cells = np.repeat(first - before, length) + np.arange(int(length.sum()))
+            dense[cells] = np.repeat(target, length)
+        return _frozen(dense.reshape(self.state_count, _SYMBOLS))
+
+    @cached_property
+    def digest(self) -> bytes:
+        """128 bits that name the language."""
+        flat = [self.state_count, *self._accepts, *map(len, self.segments)]
+        flat.extend(chain.from_iterable(chain.from_iterable(self.segments)))
+        return blake2b(np.array(flat, dtype="<i4").tobytes(), digest_size=16).digest()
+
+    def accepts(self, data: bytes) -> bool:
+        state = 0
+        for byte in data:
+            state = self.step(state, byte)
+            if state < 0:
+                return False
+        return bool(self._accepts[state])
+
+    def step(self, state: int, byte: int) -> int:
+        """The next state, -1 if there is none."""
+        for low, high, target in self.segments[state] if state >= 0 else ():
+            if low <= byte <= high:
+                return target
+        return -1
+
+    def is_empty(self) -> bool:
+        """Does it accept nothing at all?"""
+        return not any(self._accepts)
+
+    def table(self) -> Table:
+        """The same automaton as a `Table` over byte classes, for the algebra."""
+        cuts = sorted({0, *(cut for _, low, high, _ in self._edges() for cut in (low, high + 1) if cut < _SYMBOLS)})
+        number = {cut: c for c, cut in enumerate(cuts)}
+        number[_SYMBOLS] = len(cuts)
+        rows: list[Row] = []
+        for segments in self.segments:
+            rows.append({c: t for low, high, t in segments for c in range(number[low], number[high + 1])})
+        return Table(cuts, list(range(len(cuts))), rows, list(self._accepts))
+
+    def _edges(self) -> Iterator[tuple[int, int, int, int]]:
+        for state, segments in enumerate(self.segments):
+            for low, high, target in segments:
+                yield state, low, high, target
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ByteDfa) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __repr__(self) -> str:
+        return f"ByteDfa({self.state_count} states)"
+
+
+def canonical_bytes(rows: Sequence[Segments], accepting: Sequence[bool]) -> ByteDfa:
+    """From trimmed, minimal rows with merged segments, start at 0, in any numbering."""
+    number = {0: 0}
+    queue = [0]
+    for state in queue:
+        for _, _, target in rows[state]:
+            if target not in number:
+                number[target] = len(queue)
+                queue.append(target)
+    renumbered = [tuple([(low, high, number[t]) for low, high, t in rows[state]]) for state in queue]
+    return ByteDfa(renumbered, [accepting[state] for state in queue])
+
+
+def _frozen(array: npt.NDArray) -> npt.NDArray:  # type: ignore[type-arg]
+    array.flags.writeable = False
+    return array
+
+
+# Operations
+
+
+def byte_literal(data: bytes) -> ByteDfa:
+    """Exactly these bytes."""
+    rows = [((byte, byte, position + 1),) for position, byte in enumerate(data)]
+    return ByteDfa([*rows, ()], [False] * len(data) + [True])
+
+
+def byte_union(left: ByteDfa, right: ByteDfa, *, budget: Budget = DEFAULT_BUDGET) -> ByteDfa:
+    """In one or both."""
+    return ByteDfa.of_table(algebra.union(left.table(), right.table(), Meter(budget, "union")))
+
+
+def byte_intersection(left: ByteDfa, right: ByteDfa, *, budget: Budget = DEFAULT_BUDGET) -> ByteDfa:
+    """In both."""
+    return ByteDfa.of_table(algebra.intersection(left.table(), right.table(), Meter(budget, "intersection")))
+
+
+def byte_difference(left: ByteDfa, right: ByteDfa, *, budget: Budget = DEFAULT_BUDGET) -> ByteDfa:
+    """In `left`, not in `right`."""
+    return ByteDfa.of_table(algebra.difference(left.table(), right.table(), Meter(budget, "difference")))
+
+
+def byte_concat(*parts: ByteDfa, budget: Budget = DEFAULT_BUDGET) -> ByteDfa:
+    """One after the other."""
+    whole = byte_literal(b"").table()
+    for part in parts:
+        whole = algebra.concat(whole, part.table(), Meter(budget, "concatenation"))
+    return ByteDfa.of_table(whole)
+
+
+def byte_star(dfa: ByteDfa, *, budget: Budget = DEFAULT_BUDGET) -> ByteDfa:
+    """Any number of times, none included."""
+    return ByteDfa.of_table(algebra.star(dfa.table(), Meter(budget, "repetition")))
+
+
+def minimize(
+    transitions: npt.NDArray[np.integer], accepting: Iterable[bool], start: int = 0, *, budget: Budget = DEFAULT_BUDGET
+) -> ByteDfa:
+    """Any deterministic [S, 256] table (-1 = dead) to the canonical automaton of its language."""
+    rows: list[Row] = []
+    for line in transitions.tolist():
+        rows.append({byte: target for byte, target in enumerate(line) if target >= 0})
+    table = Table(list(range(_SYMBOLS)), list(range(_SYMBOLS)), rows, [bool(a) for a in accepting], start)
+    return ByteDfa.of_table(minimal(table, Meter(budget, "byte automaton")))
+
+
+def merged(segments: Iterable[tuple[int, int, int]]) -> Segments:
+    """Sort, and join neighbours that go to the same target."""
+    out: list[tuple[int, int, int]] = []
+    for low, high, target in sorted(segments):
+        if out and out[-1][1] == low - 1 and out[-1][2] == target:
+            out[-1] = (out[-1][0], high, target)
+        else:
+            out.append((low, high, target))
+    assert all(a[1] < b[0] for a, b in pairwise(out)), "segments overlap"
+    return tuple(out)

@@ -1,0 +1,127 @@
+"""A name for what each state still accepts, so that work done for a state is shared by every automaton that has it.
+
+Two states, of the same or of different automata, have equal digests exactly when they accept the same continuations (up
+to collisions of 128-bit hashes). Found bottom up over strongly connected components (Tarjan, 1972). Inside a
+component the states are told apart by refinement with ranks that depend on nothing but the language (Moore, 1956,
+made canonical).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from typing import NamedTuple
+
+from sluicegate.grammar.automata.byte_level.bytedfa import ByteDfa, Segments
+
+
+def residual_digests(dfa: ByteDfa) -> list[bytes]:
+    """One digest for every state of `dfa`. About linear in its edges."""
+    return names_of(dfa.segments, dfa.accepting.tolist())
+
+
+def names_of(rows: Sequence[Segments], accepting: Sequence[bool]) -> list[bytes]:
+    """The same for a minimal automaton over any symbols, by rows of (first symbol, last one, target), in order."""
+    automaton = _Automaton(rows, accepting)
+    digests: list[bytes] = [b""] * len(rows)
+    for component in _components(rows):
+        if len(component) == 1:
+            state = component[0]
+            digests[state] = _hash([_described(automaton, state, {state: 0}, digests)])
+        else:
+            _digest_component(automaton, component, digests)
+    return digests
+
+
+class _Automaton(NamedTuple):
+    segments: Sequence[Segments]
+    accepting: Sequence[bool]
+
+
+def _described(dfa: _Automaton, state: int, inside: dict[int, int], digests: list[bytes]) -> object:
+    """Row of a state: targets outside the component by digest, those inside by their number in `inside`."""
+    edges = [(low, high, inside[t] if t in inside else digests[t].hex()) for low, high, t in dfa.segments[state]]
+    return bool(dfa.accepting[state]), edges
+
+
+def _digest_component(dfa: _Automaton, component: list[int], digests: list[bytes]) -> None:
+    """Number the component breadth first from a state that the language singles out, and hash the whole of it."""
+    inside = set(component)
+    root = _singled_out(dfa, component, inside, digests)
+    number = {root: 0}
+    queue = [root]
+    for state in queue:
+        for _, _, target in dfa.segments[state]:
+            if target in inside and target not in number:
+                number[target] = len(queue)
+                queue.append(target)
+    whole = _hash([_described(dfa, state, number, digests) for state in queue]).hex()
+    for state in component:
+        digests[state] = _hash((whole, number[state]))
+
+
+def _singled_out(dfa: _Automaton, component: list[int], inside: set[int], digests: list[bytes]) -> int:
+    """The first state that refinement tells from all others. Ranks depend on the language only, so the choice does.
+
+    The automaton is minimal: refinement ends with every state alone. Most often one is alone after a round or two.
+    """
+    alike = dict.fromkeys(component, -1)
+    rank = _ranked({state: repr(_described(dfa, state, alike, digests)) for state in component})
+    inner = {state: [t for _, _, t in dfa.segments[state] if t in inside] for state in component}
+    while True:
+        sizes = Counter(rank.values())
+        alone = min((r for r, size in sizes.items() if size == 1), default=None)
+        if alone is not None:
+            return next(state for state in component if rank[state] == alone)
+        rank = _ranked({state: (rank[state], *(rank[t] for t in inner[state])) for state in component})
+
+
+def _ranked(signatures: dict) -> dict[int, int]:  # type: ignore[type-arg]
+    position = {signature: index for index, signature in enumerate(sorted(set(signatures.values())))}
+    return {state: position[signature] for state, signature in signatures.items()}
+
+
+def _hash(described: object) -> bytes:
+    return blake2b(repr(described).encode(), digest_size=16).digest()
+
+
+def _components(rows: Sequence[Segments]) -> Iterator[list[int]]:
+    """Strongly connected components, every one after those it leads to."""
+    index: list[int] = [-1] * len(rows)
+    low: list[int] = [0] * len(rows)
+    on_stack = bytearray(len(rows))
+    stack: list[int] = []
+    counter = 0
+    for root in range(len(rows)):
+        if index[root] >= 0:
+            continue
+        work = [(root, iter(rows[root]))]
+        index[root] = low[root] = counter
+        counter += 1
+        stack.append(root)
+        on_stack[root] = 1
+        while work:
+            state, edges = work[-1]
+            for _, _, target in edges:
+                if index[target] < 0:
+                    index[target] = low[target] = counter
+                    counter += 1
+                    stack.append(target)
+                    on_stack[target] = 1
+                    work.append((target, iter(rows[target])))
+                    break
+                if on_stack[target]:
+                    low[state] = min(low[state], index[target])
+            else:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[state])
+                if low[state] == index[state]:
+                    component = []
+                    while True:
+                        component.append(stack.pop())
+                        on_stack[component[-1]] = 0
+                        if component[-1] == state:
+                            break
+                    yield component

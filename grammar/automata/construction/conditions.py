@@ -1,0 +1,179 @@
+"""Position automaton of a tree with `^`, `$`, `\\b` and `\\B` anywhere.
+
+All four speak about two neighbours only: what stands before a place (the text's beginning, a word character, another
+one) and what stands after it (the end, a word character, another one). So a condition is a subset of nine pairs, a
+bit mask. Glushkov's sets carry such masks: a link between two positions exists if the mask between them allows their
+kinds. To have a kind, every position is split into its word characters and its others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sluicegate.grammar.automata.charsets import Ranges, intersect, negate
+from sluicegate.grammar.automata.patterns.syntax import Alt, Begin, Chars, Edge, End, Node, Repeat, Seq
+from sluicegate.grammar.budget.meter import Meter
+from sluicegate.plugins.errors import UnsupportedGrammar
+
+_OUTSIDE, _WORD, _OTHER = 0, 1, 2  # kinds of neighbours; outside = before the first or after the last character
+_ALWAYS = 0b111_111_111  # bit 3 * before + after
+_AT_BEGIN = 0b000_000_111
+_AT_END = 0b001_001_001
+_AT_EDGE = 0b010_101_010  # one of the two is a word character
+
+_Masked = dict[int, int]  # condition -> positions
+
+
+@dataclass(slots=True)
+class _Part:
+    """`empty`: under which condition the part may match nothing. `first`, `last`: positions at its borders, by the
+    condition on the place just before, just after them."""
+
+    empty: int
+    first: _Masked
+    last: _Masked
+
+
+class ConditionalPositions:
+    """Has what `Positions` has; `subset` reads both alike."""
+
+    __slots__ = ("_kinds", "_meter", "_numbers", "_word", "alphabet", "first", "follow", "last", "nullable", "sets")
+
+    def __init__(self, tree: Node, meter: Meter) -> None:
+        self._meter = meter
+        self._word = _word_set(tree)
+        self._numbers: dict[Ranges, int] = {}
+        self._kinds = [0, 0, 0]  # positions of each kind
+        self.follow: list[int] = []
+        self.sets: list[int] = []
+        self.alphabet: list[Ranges] = []
+        whole = self._build(tree)
+        self.nullable = bool(whole.empty & 1)
+        self.first = self.last = 0
+        for kind in (_WORD, _OTHER):
+            for mask, positions in whole.first.items():
+                if mask >> kind & 1:
+                    self.first |= positions & self._kinds[kind]
+            for mask, positions in whole.last.items():
+                if mask >> 3 * kind & 1:
+                    self.last |= positions & self._kinds[kind]
+
+    def _build(self, node: Node) -> _Part:
+        if isinstance(node, Chars):
+            return self._chars(node)
+        if isinstance(node, Seq):
+            whole = _Part(_ALWAYS, {}, {})
+            for item in node.items:
+                whole = self._concat(whole, self._build(item))
+            return whole
+        if isinstance(node, Alt):
+            return _either([self._build(item) for item in node.items])
+        if isinstance(node, Repeat):
+            return self._repeat(node)
+        if isinstance(node, Begin):
+            return _Part(_AT_BEGIN, {}, {})
+        if isinstance(node, End):
+            return _Part(_AT_END, {}, {})
+        assert isinstance(node, Edge), f"{type(node).__name__} has no positions"
+        return _Part(_ALWAYS ^ _AT_EDGE if node.negative else _AT_EDGE, {}, {})
+
+    def _chars(self, node: Chars) -> _Part:
+        positions = 0
+        for kind, ranges in self._split(node.ranges):
+            self._meter.states()
+            bit = 1 << len(self.follow)
+            number = self._numbers.setdefault(ranges, len(self.alphabet))
+            if number == len(self.alphabet):
+                self.alphabet.append(ranges)
+            self.follow.append(0)
+            self.sets.append(number)
+            self._kinds[kind] |= bit
+            positions |= bit
+        return _Part(0, {_ALWAYS: positions}, {_ALWAYS: positions})
+
+    def _split(self, ranges: Ranges) -> list[tuple[int, Ranges]]:
+        if self._word is None:
+            return [(_OTHER, ranges)]
+        halves = ((_WORD, intersect(ranges, self._word)), (_OTHER, intersect(ranges, negate(self._word))))
+        return [(kind, half) for kind, half in halves if half]
+
+    def _concat(self, left: _Part, right: _Part) -> _Part:
+        self._link(left.last, right.first)
+        return _Part(
+            left.empty & right.empty,
+            _merge(left.first, _under(right.first, left.empty)),
+            _merge(right.last, _under(left.last, right.empty)),
+        )
+
+    def _repeat(self, node: Repeat) -> _Part:
+        """`low` copies, then a loop or (x (x (x)?)?)?, built from the far end so that links stay few."""
+        if node.high is None:
+            tail = self._build(node.item)
+            self._link(tail.last, tail.first)
+            tail.empty = _ALWAYS
+        else:
+            tail = _Part(_ALWAYS, {}, {})
+            for _ in range(node.high - node.low):
+                tail = self._concat(self._build(node.item), tail)
+                tail.empty = _ALWAYS
+        for _ in range(node.low):
+            tail = self._concat(self._build(node.item), tail)
+        return tail
+
+    def _link(self, ends: _Masked, beginnings: _Masked) -> None:
+        for before_mask, before in ends.items():
+            for after_mask, after in beginnings.items():
+                mask = before_mask & after_mask
+                for kind in (_WORD, _OTHER):
+                    allowed = 0
+                    if mask >> 3 * kind + _WORD & 1:
+                        allowed |= after & self._kinds[_WORD]
+                    if mask >> 3 * kind + _OTHER & 1:
+                        allowed |= after & self._kinds[_OTHER]
+                    self._follow_from(before & self._kinds[kind], allowed)
+
+    def _follow_from(self, ends: int, beginnings: int) -> None:
+        while ends and beginnings:
+            bit = ends & -ends
+            self.follow[bit.bit_length() - 1] |= beginnings
+            ends ^= bit
+
+
+def _either(parts: list[_Part]) -> _Part:
+    whole = _Part(0, {}, {})
+    for part in parts:
+        whole = _Part(whole.empty | part.empty, _merge(whole.first, part.first), _merge(whole.last, part.last))
+    return whole
+
+
+def _under(masked: _Masked, condition: int) -> _Masked:
+    """The same positions with `condition` required as well."""
+    out: _Masked = {}
+    for mask, positions in masked.items():
+        if mask & condition:
+            out[mask & condition] = out.get(mask & condition, 0) | positions
+    return out
+
+
+def _merge(left: _Masked, right: _Masked) -> _Masked:
+    out = dict(left)
+    for mask, positions in right.items():
+        out[mask] = out.get(mask, 0) | positions
+    return out
+
+
+def _word_set(tree: Node) -> Ranges | None:
+    """The set that `\\b` asks about, None if there is no `\\b`."""
+    found = {edge.word: edge for edge in _edges(tree)}
+    if len(found) > 1:
+        position = max(edge.position for edge in found.values())
+        raise UnsupportedGrammar(f"pattern: not supported: \\b under changing flags (position {position})")
+    return next(iter(found), None)
+
+
+def _edges(node: Node) -> list[Edge]:
+    if isinstance(node, Edge):
+        return [node]
+    if isinstance(node, (Seq, Alt)):
+        return [edge for item in node.items for edge in _edges(item)]
+    return _edges(node.item) if isinstance(node, Repeat) else []

@@ -1,0 +1,126 @@
+"""Position automaton -> deterministic table, by the subset construction (Rabin and Scott, 1959)."""
+
+from __future__ import annotations
+
+from sluicegate.grammar.automata.charsets import Ranges, intersect, partition
+from sluicegate.grammar.automata.construction.conditions import ConditionalPositions
+from sluicegate.grammar.automata.construction.positions import Positions
+from sluicegate.grammar.automata.patterns.syntax import Node
+from sluicegate.grammar.automata.tables.table import Row, Table, minimal
+from sluicegate.grammar.budget.meter import Meter
+
+_SMALL = 4_000
+"""Positions of which sets are small: a state is one bit for each."""
+
+
+def compile_tree(tree: Node, meter: Meter) -> Table:
+    """The canonical table of a tree without anchors and lookaround."""
+    return _compile(Positions(tree, meter), meter)
+
+
+def compile_conditional(tree: Node, meter: Meter) -> Table:
+    """The same for a tree with `^`, `$` and `\\b` anywhere, but without lookaround."""
+    return _compile(ConditionalPositions(tree, meter), meter)
+
+
+def _compile(nfa: Positions | ConditionalPositions, meter: Meter) -> Table:
+    table = minimal(_determinise(nfa, meter), meter)
+    meter.result(len(table.rows))
+    return table
+
+
+def _determinise(nfa: Positions | ConditionalPositions, meter: Meter) -> Table:
+    """A state is what may come next plus whether the text may end: fewer states than sets of positions."""
+    starts, classes, members = partition(nfa.alphabet)
+    by_class = _positions_by_class(nfa, members)
+    dominators = _dominators(nfa)
+    follow, last = nfa.follow, nfa.last
+    meter.renew(wide=len(nfa.sets) <= _SMALL)
+    first = _undominated(nfa.first, dominators)
+    number: dict[tuple[int, bool], int] = {(first, nfa.nullable): 0}
+    queue = [first]
+    accepting = [nfa.nullable]
+    seen: dict[int, int] = {}
+    rows: list[Row] = []
+    for ahead in queue:
+        row: Row = {}
+        for c, positions in by_class:
+            here = ahead & positions
+            if not here:
+                continue
+            target = seen.get(here)
+            if target is None:
+                key = (_undominated(_successors(here, follow), dominators), bool(here & last))
+                target = number.setdefault(key, len(queue))
+                if target == len(queue):
+                    meter.states()
+                    queue.append(key[0])
+                    accepting.append(key[1])
+                seen[here] = target
+            row[c] = target
+        rows.append(row)
+    return Table(starts, classes, rows, accepting)
+
+
+def _positions_by_class(nfa: Positions | ConditionalPositions, members: list[int]) -> list[tuple[int, int]]:
+    by_set = [0] * len(nfa.alphabet)
+    for position, number in enumerate(nfa.sets):
+        by_set[number] |= 1 << position
+    out = []
+    for c, sets in enumerate(members):
+        positions = 0
+        for number, mask in enumerate(by_set):
+            if sets >> number & 1:
+                positions |= mask
+        out.append((c, positions))
+    return out
+
+
+def _dominators(nfa: Positions | ConditionalPositions) -> list[tuple[int, int]]:
+    """`(position, positions that add nothing beside it)`.
+
+    A position that may repeat and may be last, such as the `.*` behind a search, accepts every text over its set.
+    Beside it, positions from which only characters of that set can be reached are superfluous. Without this, counted
+    repetitions and unanchored alternatives make states that differ in nothing that matters.
+    """
+    sets = {n for p, n in enumerate(nfa.sets) if nfa.follow[p] & nfa.last & (1 << p)}
+    harmless = {n: _positions_within(nfa, nfa.alphabet[n]) for n in sets}
+    out = []
+    for position, number in enumerate(nfa.sets):
+        bit = 1 << position
+        if nfa.follow[position] & nfa.last & bit:
+            out.append((bit, ~(harmless[number] & ~bit)))
+    return out
+
+
+def _positions_within(nfa: Positions | ConditionalPositions, ranges: Ranges) -> int:
+    """Positions from which nothing outside `ranges` can be read."""
+    within = [intersect(other, ranges) == other for other in nfa.alphabet]
+    good = 0
+    for position, number in enumerate(nfa.sets):
+        if within[number]:
+            good |= 1 << position
+    changed = True
+    while changed:
+        changed = False
+        for position in range(len(nfa.sets) - 1, -1, -1):
+            if good >> position & 1 and nfa.follow[position] & ~good:
+                good &= ~(1 << position)
+                changed = True
+    return good
+
+
+def _undominated(ahead: int, dominators: list[tuple[int, int]]) -> int:
+    for bit, keep in dominators:
+        if ahead & bit:
+            ahead &= keep
+    return ahead
+
+
+def _successors(here: int, follow: list[int]) -> int:
+    ahead = 0
+    while here:
+        bit = here & -here
+        ahead |= follow[bit.bit_length() - 1]
+        here ^= bit
+    return ahead

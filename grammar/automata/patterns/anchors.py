@@ -1,0 +1,69 @@
+"""Anchors at the edges of a pattern, resolved on the tree: no automaton has to know about them.
+
+An unanchored search for `r` is the language of `.* r .*`; a `^` that can only stand first says that the left `.*` is
+empty, likewise `$` on the right. Anchors anywhere else are left to `lookaround`, which handles all of them, only
+slower.
+"""
+
+from __future__ import annotations
+
+from sluicegate.grammar.automata.patterns.syntax import (
+    ANYTHING,
+    EMPTY,
+    Alt,
+    Begin,
+    End,
+    Look,
+    Node,
+    Seq,
+    has_anchor,
+    sequence,
+)
+
+
+def search_tree(tree: Node) -> Node | None:
+    """A tree without anchors for "`tree` occurs somewhere", or None if an anchor or lookaround is out of reach."""
+    left = _open_left(tree)
+    whole = _open_right(left) if left is not None else None
+    return None if whole is None or has_anchor(whole) else whole
+
+
+def _open_left(node: Node) -> Node | None:
+    """`.*` before `node`, except where `^` forbids it."""
+    if isinstance(node, Begin):
+        return EMPTY
+    if not has_anchor(node, (Begin, Look)):
+        return Seq([ANYTHING, node])
+    if isinstance(node, Alt):
+        return _all_branches([_open_left(item) for item in node.items])
+    if isinstance(node, Seq) and node.items:
+        head, *rest = node.items
+        if any(has_anchor(item, (Begin, Look)) for item in rest):
+            return None
+        opened = _open_left(head)
+        return None if opened is None else sequence([opened, *rest])
+    return None
+
+
+def _open_right(node: Node) -> Node | None:
+    """`.*` after `node`, except where `$` forbids it."""
+    if isinstance(node, End):
+        return EMPTY
+    if isinstance(node, Look) and node.ahead and not node.negative:
+        return _open_right(node.item)  # nothing follows that would have to agree with it
+    if not has_anchor(node, (End, Look)):
+        return Seq([node, ANYTHING])
+    if isinstance(node, Alt):
+        return _all_branches([_open_right(item) for item in node.items])
+    if isinstance(node, Seq) and node.items:
+        *rest, tail = node.items
+        if any(has_anchor(item, (End, Look)) for item in rest):
+            return None
+        opened = _open_right(tail)
+        return None if opened is None else sequence([*rest, opened])
+    return None
+
+
+def _all_branches(branches: list[Node | None]) -> Node | None:
+    whole = [branch for branch in branches if branch is not None]
+    return Alt(whole) if len(whole) == len(branches) else None

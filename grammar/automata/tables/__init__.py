@@ -1,0 +1,1 @@
+"""Deterministic tables over symbol classes, and their algebra."""

@@ -1,0 +1,148 @@
+"""Which states of a trimmed automaton accept the same words.
+
+Three ways, the cheapest that fits: one bottom-up pass when no cycle is longer than a self-loop (Revuz, "Minimisation of
+acyclic deterministic automata in linear time", 1992, widened to self-loops); rounds of refinement for small automata
+(Moore, 1956); splitting by the smaller half for the rest (Hopcroft, "An n log n algorithm", 1971).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sluicegate.grammar.budget.meter import Meter
+
+Row = dict[int, int]
+_MOORE_LIMIT = 48  # states; above it Hopcroft wins on every automaton measured
+
+
+def equivalence_classes(rows: Sequence[Row], accepting: Sequence[bool], meter: Meter) -> list[int]:
+    """Block number of every state; numbers are dense from 0. Row keys must be in ascending order."""
+    order = _bottom_up(rows)
+    if order is not None:
+        return _by_hashing(rows, accepting, order)
+    if len(rows) <= _MOORE_LIMIT:
+        return _moore(rows, accepting)
+    return _hopcroft(rows, accepting, meter)
+
+
+def _bottom_up(rows: Sequence[Row]) -> list[int] | None:
+    """States with all their successors before them, or None if there is a cycle of two states or more."""
+    mark = bytearray(len(rows))  # 0 new, 1 open, 2 done
+    order: list[int] = []
+    for root in range(len(rows)):
+        if mark[root]:
+            continue
+        mark[root] = 1
+        stack = [(root, iter(rows[root].values()))]
+        while stack:
+            state, successors = stack[-1]
+            for target in successors:
+                if not mark[target]:
+                    mark[target] = 1
+                    stack.append((target, iter(rows[target].values())))
+                    break
+                if mark[target] == 1 and target != state:
+                    return None
+            else:
+                mark[state] = 2
+                order.append(state)
+                stack.pop()
+    return order
+
+
+_SELF = -2
+_Signature = tuple[bool, tuple[int, ...], tuple[int, ...]]  # accepts, classes, blocks they lead to
+
+
+def _by_hashing(rows: Sequence[Row], accepting: Sequence[bool], order: list[int]) -> list[int]:
+    block = [-1] * len(rows)
+    signatures: list[_Signature] = []  # of a block, its self-loops spelled out
+    known: dict[_Signature, int] = {}
+    for state in order:
+        row = rows[state]
+        keys = tuple(row)
+        targets = tuple([block[t] if t != state else _SELF for t in row.values()])
+        signature = (accepting[state], keys, targets)
+        found = known.get(signature)
+        if found is None:
+            found = _unrolled_twin(signature, signatures)
+        if found is None:
+            found = len(signatures)
+            signatures.append((accepting[state], keys, _close(targets, found)))
+        known[signature] = block[state] = found
+    return block
+
+
+def _unrolled_twin(signature: _Signature, signatures: list[_Signature]) -> int | None:
+    """A block that this state only unrolls by one step: `aa*` seen before `a*`."""
+    accepts, keys, targets = signature
+    for candidate in set(targets):
+        if candidate != _SELF:
+            other = signatures[candidate]
+            if other[0] == accepts and other[1] == keys and other[2] == _close(targets, candidate):
+                return candidate
+    return None
+
+
+def _close(targets: tuple[int, ...], own: int) -> tuple[int, ...]:
+    return tuple([own if t == _SELF else t for t in targets]) if _SELF in targets else targets
+
+
+def _moore(rows: Sequence[Row], accepting: Sequence[bool]) -> list[int]:
+    names: dict[object, int] = {}
+    block = [names.setdefault((accepts, tuple(row)), len(names)) for row, accepts in zip(rows, accepting, strict=True)]
+    while True:
+        count = len(names)
+        names = {}
+        block = [
+            names.setdefault((block[state], *[block[t] for t in row.values()]), len(names))
+            for state, row in enumerate(rows)
+        ]
+        if len(names) == count:
+            return block
+
+
+def _hopcroft(rows: Sequence[Row], accepting: Sequence[bool], meter: Meter) -> list[int]:
+    """Blocks are sets of states; `before[c][t]` are the states that go to `t` by class `c`."""
+    before: dict[int, dict[int, list[int]]] = {}
+    for state, row in enumerate(rows):
+        for c, target in row.items():
+            before.setdefault(c, {}).setdefault(target, []).append(state)
+    groups: dict[object, set[int]] = {}
+    for state, row in enumerate(rows):
+        groups.setdefault((accepting[state], tuple(row)), set()).add(state)
+    blocks = list(groups.values())
+    block = [0] * len(rows)
+    for number, members in enumerate(blocks):
+        for state in members:
+            block[state] = number
+    waiting = set(range(len(blocks)))
+    while waiting:
+        meter.clock()
+        splitter = tuple(blocks[waiting.pop()])
+        for into in before.values():
+            _split(into, splitter, blocks, block, waiting)
+    return block
+
+
+def _split(
+    into: dict[int, list[int]], splitter: tuple[int, ...], blocks: list[set[int]], block: list[int], waiting: set[int]
+) -> None:
+    """Split every block into those that go into the splitter by one class and those that do not."""
+    touched: dict[int, list[int]] = {}
+    for target in splitter:
+        for state in into.get(target, ()):
+            touched.setdefault(block[state], []).append(state)
+    for number, inside in touched.items():
+        members = blocks[number]
+        if len(inside) == len(members):
+            continue
+        part = set(inside)
+        members -= part
+        if number not in waiting and len(part) > len(members):
+            blocks[number], part = part, members  # the larger half keeps the number: only the smaller must wait
+        fresh = len(blocks)
+        blocks.append(part)
+        waiting.add(fresh)
+        for state in part:
+            block[state] = fresh

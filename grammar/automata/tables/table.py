@@ -1,0 +1,155 @@
+"""The working form of every automaton here: states over a small alphabet of symbol classes.
+
+An alphabet maps symbols (code points or bytes) to classes by sorted interval starts; class -1 is always dead. A row
+maps a class to the next state, keys in ascending order, missing = dead. Minimal tables are canonical: classes are as
+coarse as the language allows and numbered by first symbol, states are numbered breadth first, so equal languages give
+equal tables.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import chain
+
+import numpy as np
+
+from sluicegate.grammar.automata.tables.equivalence import equivalence_classes
+from sluicegate.grammar.budget.meter import Meter
+
+Row = dict[int, int]
+
+
+@dataclass(slots=True, eq=False)
+class Table:
+    """`rows[state][class] -> state`. Shared freely once built: nobody mutates a table it did not make."""
+
+    starts: list[int]
+    classes: list[int]
+    rows: list[Row]
+    accepting: list[bool]
+    start: int = 0
+
+    def class_of(self, symbol: int) -> int:
+        """Class of a symbol."""
+        return self.classes[bisect_right(self.starts, symbol) - 1]
+
+    def is_empty(self) -> bool:
+        """True when no accepting state exists; sound only for trimmed tables."""
+        return not any(self.accepting)
+
+    def digest(self) -> bytes:
+        """128-bit name of a canonical table."""
+        flat = [len(self.starts), len(self.rows), *self.starts, *self.classes, *self.accepting]
+        flat.extend(map(len, self.rows))
+        for row in self.rows:
+            flat.extend(chain.from_iterable(row.items()))
+        return blake2b(np.array(flat, dtype="<i4").tobytes(), digest_size=16).digest()
+
+
+def empty_table() -> Table:
+    """The language of nothing at all, in canonical form."""
+    return Table([0], [-1], [{}], [False])
+
+
+def minimal(table: Table, meter: Meter) -> Table:
+    """The canonical minimal table of the same language."""
+    table = trim(table)
+    if table.is_empty():
+        return empty_table()
+    return canonical(_quotient(table, equivalence_classes(table.rows, table.accepting, meter)))
+
+
+def trim(table: Table) -> Table:
+    """Keep the states that can be reached and can reach acceptance."""
+    reached = _reach([table.start], lambda state: table.rows[state].values(), len(table.rows))
+    before: list[list[int]] = [[] for _ in table.rows]
+    for state, row in enumerate(table.rows):
+        if reached[state]:
+            for target in row.values():
+                before[target].append(state)
+    ends = [state for state, accepts in enumerate(table.accepting) if accepts and reached[state]]
+    live = _reach(ends, before.__getitem__, len(table.rows))
+    if all(live):
+        return table
+    if not live[table.start]:
+        return empty_table()
+    number = {old: new for new, old in enumerate(state for state in range(len(live)) if live[state])}
+    rows = [{c: number[t] for c, t in table.rows[old].items() if t in number} for old in number]
+    accepting = [table.accepting[old] for old in number]
+    return Table(table.starts, table.classes, rows, accepting, number[table.start])
+
+
+def _reach(roots: list[int], successors: Callable[[int], object], count: int) -> list[bool]:
+    seen = [False] * count
+    for root in roots:
+        seen[root] = True
+    stack = list(roots)
+    while stack:
+        for target in successors(stack.pop()):  # type: ignore[attr-defined]
+            if not seen[target]:
+                seen[target] = True
+                stack.append(target)
+    return seen
+
+
+def _quotient(table: Table, blocks: list[int]) -> Table:
+    count = max(blocks) + 1
+    if count == len(blocks):
+        return table
+    rows: list[Row] = [{}] * count
+    accepting = [False] * count
+    for state, block in enumerate(blocks):
+        if not rows[block]:
+            rows[block] = {c: blocks[t] for c, t in table.rows[state].items()}
+            accepting[block] = table.accepting[state]
+    return Table(table.starts, table.classes, rows, accepting, blocks[table.start])
+
+
+def canonical(table: Table) -> Table:
+    """Coarsest classes, classes by first symbol, states breadth first. `table` is trimmed and minimal."""
+    merged = _coarsest(table)
+    starts, classes, order = _renumber_intervals(table, merged)
+    rows = [{order[merged[c]]: t for c, t in row.items()} for row in table.rows]
+    number = {table.start: 0}
+    queue = [table.start]
+    sorted_rows = []
+    for state in queue:
+        row = dict(sorted(rows[state].items()))
+        sorted_rows.append(row)
+        for target in row.values():
+            if target not in number:
+                number[target] = len(queue)
+                queue.append(target)
+    renumbered = [{c: number[t] for c, t in row.items()} for row in sorted_rows]
+    return Table(starts, classes, renumbered, [table.accepting[state] for state in queue])
+
+
+def _coarsest(table: Table) -> dict[int, int]:
+    """Classes that go to the same place from every state are one class."""
+    columns: dict[int, list[int]] = {}
+    size = len(table.rows)
+    for state, row in enumerate(table.rows):
+        base = state * size
+        for c, target in row.items():
+            if c in columns:
+                columns[c].append(base + target)
+            else:
+                columns[c] = [base + target]
+    names: dict[tuple[int, ...], int] = {}
+    return {c: names.setdefault(tuple(column), len(names)) for c, column in columns.items()}
+
+
+def _renumber_intervals(table: Table, merged: dict[int, int]) -> tuple[list[int], list[int], dict[int, int]]:
+    starts: list[int] = []
+    classes: list[int] = []
+    order: dict[int, int] = {}
+    for start, c in zip(table.starts, table.classes, strict=True):
+        name = merged.get(c, -1)
+        number = order.setdefault(name, len(order)) if name >= 0 else -1
+        if not classes or classes[-1] != number:
+            starts.append(start)
+            classes.append(number)
+    return starts, classes, order

@@ -1,0 +1,151 @@
+"""Reading words off a canonical table: the shortest, all of them, how many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sluicegate.grammar.automata.tables.algebra import ranges_of
+from sluicegate.grammar.automata.tables.table import Table
+
+_LIMIT = 0x110000
+
+
+def shortest(table: Table) -> str | None:
+    """Breadth-first; of a set, the character that reads best stands for it."""
+    if table.is_empty():
+        return None
+    faces = _faces(table)
+    came: dict[int, tuple[int, int]] = {}
+    queue = [table.start]
+    for state in queue:
+        if table.accepting[state]:
+            break
+        for c, target in table.rows[state].items():
+            if target not in came and target != table.start:
+                came[target] = (state, c)
+                queue.append(target)
+    letters = []
+    while state != table.start:
+        state, c = came[state]
+        letters.append(faces[c])
+    return "".join(reversed(letters))
+
+
+def _faces(table: Table) -> dict[int, str]:
+    """A character for every class: a lower-case letter if there is one, else a printable one, else the first."""
+    preferences = [*range(0x61, 0x7B), *range(0x30, 0x3A), *range(0x41, 0x5B), *range(0x21, 0x7F), 0x20]
+    faces: dict[int, str] = {}
+    for code_point in preferences:
+        faces.setdefault(table.class_of(code_point), chr(code_point))
+    for start, c in zip(table.starts, table.classes, strict=True):
+        faces.setdefault(c, chr(start))
+    return faces
+
+
+def longest(table: Table) -> int | None:
+    """Length of the longest word, None if there is no bound; 0 for the empty language."""
+    depth: dict[int, int] = {}
+    open_states: set[int] = set()
+    stack = [(table.start, False)]
+    while stack:
+        state, done = stack.pop()
+        if done:
+            open_states.discard(state)
+            depth[state] = max((depth[t] + 1 for t in set(table.rows[state].values())), default=0)
+            continue
+        if state in open_states:
+            return None
+        if state in depth:
+            continue
+        open_states.add(state)
+        stack.append((state, True))
+        for target in set(table.rows[state].values()):
+            if target in open_states:
+                return None
+            if target not in depth:
+                stack.append((target, False))
+    return depth[table.start]
+
+
+def length_range(table: Table) -> tuple[int, int | None] | None:
+    """Lengths of the shortest and the longest word (None: no bound)."""
+    first = shortest(table)
+    return None if first is None else (len(first), longest(table))
+
+
+def count(table: Table, limit: int) -> int | None:
+    """Number of words, None if it is above `limit`."""
+    if table.is_empty():
+        return 0
+    if longest(table) is None:
+        return None
+    sizes = _class_sizes(table)
+    ways: dict[int, int] = {}
+    stack = [table.start]
+    while stack:
+        state = stack[-1]
+        missing = [t for t in table.rows[state].values() if t not in ways]
+        if missing:
+            stack.extend(missing)
+            continue
+        stack.pop()
+        ways[state] = table.accepting[state] + sum(sizes[c] * ways[t] for c, t in table.rows[state].items())
+        if ways[state] > limit:
+            return None
+    return ways[table.start]
+
+
+def _class_sizes(table: Table) -> dict[int, int]:
+    sizes: dict[int, int] = {}
+    for low, end, c in zip(table.starts, [*table.starts[1:], _LIMIT], table.classes, strict=True):
+        sizes[c] = sizes.get(c, 0) + end - low
+    return sizes
+
+
+def enumerate_words(table: Table, limit: int) -> Iterator[str]:
+    """Shortest first, then by code point. Only ways that lead to a word of the wanted length are taken."""
+    if limit <= 0 or table.is_empty():
+        return
+    given = 0
+    longest_word = longest(table)
+    ends_after = [{state for state, accepts in enumerate(table.accepting) if accepts}]
+    while longest_word is None or len(ends_after) <= longest_word + 1:
+        for word in _of_length(table, len(ends_after) - 1, ends_after):
+            yield word
+            given += 1
+            if given >= limit:
+                return
+        next_ends = ends_after[-1]
+        ends_after.append({s for s, row in enumerate(table.rows) if not next_ends.isdisjoint(row.values())})
+
+
+def _of_length(table: Table, length: int, ends_after: list[set[int]]) -> Iterator[str]:
+    """Depth-first; `ends_after[k]` are the states from which some word of exactly `k` characters is left."""
+    if table.start not in ends_after[length]:
+        return
+    if length == 0:
+        yield ""
+        return
+    stack = [_letters(table, table.start, ends_after[length - 1])]
+    word: list[str] = []
+    while stack:
+        step = next(stack[-1], None)
+        if step is None:
+            stack.pop()
+            if word:
+                word.pop()
+            continue
+        letter, target = step
+        left = length - len(word) - 1
+        if left == 0:
+            yield "".join(word) + letter
+        else:
+            word.append(letter)
+            stack.append(_letters(table, target, ends_after[left - 1]))
+
+
+def _letters(table: Table, state: int, wanted: set[int]) -> Iterator[tuple[str, int]]:
+    for low, high, target in ranges_of(table, state, _LIMIT):
+        if target in wanted:
+            for code_point in range(low, high + 1):
+                yield chr(code_point), target

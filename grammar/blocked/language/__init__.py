@@ -1,0 +1,1 @@
+"""Phrases and patterns of a blocklist as automata over texts, without a vocabulary."""

@@ -1,0 +1,75 @@
+"""A blocklist as an operator or a caller states it, and what it says about whole texts."""
+
+from __future__ import annotations
+
+from functools import cached_property, lru_cache
+
+from sluicegate.grammar.automata import CharDfa
+from sluicegate.grammar.blocked.language.fold import BORDER, SPACE, symbols_of
+from sluicegate.grammar.blocked.language.patterns import without
+from sluicegate.grammar.blocked.language.phrases import Phrases
+from sluicegate.grammar.blocked.language.product import Classes, without_phrases
+from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar
+
+MOST_PHRASES = 20_000
+MOST_CHARACTERS = 1_000
+
+
+class Blocklist:
+    """`phrases` are found as `fold` says, `patterns` (Python's dialect) in the text as it is. Immutable."""
+
+    def __init__(self, phrases: tuple[str, ...], patterns: tuple[str, ...]) -> None:
+        if len(phrases) > MOST_PHRASES:
+            raise GrammarLimit(f"a blocklist of {len(phrases)} phrases; at most {MOST_PHRASES}", param="blocklist")
+        for phrase in phrases:
+            if not isinstance(phrase, str) or len(phrase) > MOST_CHARACTERS or not symbols_of(phrase)[0].strip():
+                raise InvalidGrammar(
+                    f"{str(phrase)[:40]!r} is no phrase of 1 to {MOST_CHARACTERS} visible characters", param="blocklist"
+                )
+        if not all(isinstance(pattern, str) for pattern in patterns):
+            raise InvalidGrammar("patterns are texts", param="blocklist_patterns")
+        self.machine = Phrases(phrases) if phrases else None
+        self._least = min((len(symbols_of(p, SPACE)[0].rstrip(" ").replace(BORDER, "")) for p in phrases), default=0)
+        self.patterns = patterns
+        _ = self.texts
+
+    @cached_property
+    def texts(self) -> CharDfa | None:
+        """Texts without the patterns; None where there are none."""
+        return without(self.patterns) if self.patterns else None
+
+    @cached_property
+    def _classes(self) -> Classes:
+        assert self.machine is not None
+        return Classes(self.machine)
+
+    def prepare(self) -> None:
+        """Work out, once, what patterns beside the phrases are looked through with (a quarter of a second)."""
+        if self.machine is not None:
+            _ = self._classes
+
+    def without(self, texts: CharDfa, least: bool = False, most: bool = False) -> CharDfa:
+        """Of `texts` those that hold nothing blocked, or more where masks need not know: where every text that holds
+        nothing so far has a way on. `least`, `most`: their length is bounded so, beside what `texts` says.
+
+        Raises `GrammarLimit` where that takes too many states.
+        """
+        found = texts if self.texts is None else texts.intersection(self.texts)
+        return found if self.machine is None or found.is_empty() else self._without(found, least, most)
+
+    @lru_cache(maxsize=500)  # noqa: B019  # blocklists are few, and kept anyway
+    def _without(self, texts: CharDfa, least: bool, most: bool) -> CharDfa:
+        return without_phrases(texts, self._classes, least, most)
+
+    def holds(self, text: str) -> bool:
+        """Is a phrase or a pattern in `text`?"""
+        short = len(text) < self._least and text.isascii()  # other characters may be spelled by several symbols
+        if not short and self.machine is not None and self.machine.step(0, symbols_of(text, SPACE)[0]) == Phrases.FOUND:
+            return True
+        return self.texts is not None and not self.texts.accepts(text)
+
+
+@lru_cache(maxsize=32)
+def blocklist(phrases: tuple[str, ...], patterns: tuple[str, ...]) -> Blocklist | None:
+    """The same object for the same lists; None for empty ones. Raises a `GrammarError`."""
+    return Blocklist(phrases, patterns) if phrases or patterns else None

@@ -1,0 +1,1 @@
+"""CPU time and states that one piece of work may take."""

@@ -1,0 +1,138 @@
+"""How much work one automaton may cost. Patterns come from strangers, and some of them explode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+from sluicegate.grammar.budget.clock import worked_s
+from sluicegate.plugins.errors import GrammarLimit
+
+_WIDE = 5
+_CLOCK_EVERY = 64  # states between two looks at the clock: a look costs about as much as a state
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Bounds of one construction. `max_seconds` is CPU time of the calling thread."""
+
+    max_states: int = 20_000
+    max_seconds: float = 2.0
+
+
+DEFAULT_BUDGET = Budget()
+_TICKS = 256
+"""Small steps between two looks at the clock: about a millisecond of them at most."""
+
+
+class Exhausted(Exception):
+    """What was worked out for a mask or a token is past its time. No `GrammarError`: nothing that answers those in
+    another way takes it for one."""
+
+
+class Allowance:
+    """CPU time of the calling thread for one piece of work. `pause`: called with each look at the clock."""
+
+    __slots__ = ("error", "pause", "ticks", "until")
+
+    def __init__(self, seconds: float, error: Exception, pause: Callable[[], None] | None = None) -> None:
+        self.until = worked_s() + seconds
+        self.error = error
+        self.pause = pause
+        self.ticks = _TICKS
+
+    def look(self) -> None:
+        self.ticks = _TICKS
+        if worked_s() > self.until:
+            raise self.error
+        if self.pause is not None:
+            self.pause()
+
+
+_now: ContextVar[Allowance | None] = ContextVar("what the work of this thread may take", default=None)
+
+
+@contextmanager
+def allowed(allowance: Allowance) -> Iterator[Allowance]:
+    """What is done inside raises the error of `allowance` past its time, wherever it looks at the clock."""
+    token = _now.set(allowance)
+    try:
+        yield allowance
+    finally:
+        _now.reset(token)
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """What is compiled inside, all automata together, raises `GrammarLimit` past so much CPU time of the thread. The
+    pause of what surrounds it is kept."""
+    outer = _now.get()
+    error = GrammarLimit(
+        f"the grammar takes more than {seconds:g} s of CPU time to compile; make it smaller, or raise limits.cpu_s"
+    )
+    with allowed(Allowance(seconds, error, outer.pause if outer is not None else None)):
+        yield
+
+
+def look() -> None:
+    """Raise if the time for the work at hand is used up. Called where work is done in a loop."""
+    allowance = _now.get()
+    if allowance is not None:
+        allowance.look()
+
+
+def tick() -> None:
+    """`look`, once in so many times: for steps of a few microseconds."""
+    allowance = _now.get()
+    if allowance is not None:
+        allowance.ticks -= 1
+        if allowance.ticks < 0:
+            allowance.look()
+
+
+class Meter:
+    """Counts what one construction has spent; raises `GrammarLimit` once it is past its `Budget`."""
+
+    __slots__ = ("_deadline_s", "_left", "_next_look", "budget", "subject")
+
+    def __init__(self, budget: Budget = DEFAULT_BUDGET, subject: str = "pattern") -> None:
+        self.budget = budget
+        self.subject = subject
+        self._left = budget.max_states
+        self._next_look = self._left - _CLOCK_EVERY
+        self._deadline_s = worked_s() + budget.max_seconds
+
+    def states(self, count: int = 1) -> None:
+        """Charge for `count` new states."""
+        self._left -= count
+        if self._left < 0:
+            raise GrammarLimit(
+                f"the {self.subject} needs more than {self.budget.max_states} automaton states; shorten counted "
+                "repetitions such as {1,1000}, split alternatives, or raise Budget.max_states"
+            )
+        if self._left < self._next_look:
+            self._next_look = self._left - _CLOCK_EVERY
+            self.clock()
+
+    def result(self, count: int) -> None:
+        """Charge for all states of the result alone."""
+        self.renew()
+        self.states(count)
+
+    def clock(self) -> None:
+        """Raise if the time is used up. For loops that make no states."""
+        look()
+        if worked_s() > self._deadline_s:
+            raise GrammarLimit(
+                f"the {self.subject} takes more than {self.budget.max_seconds} s of CPU time to compile; anchor it "
+                "with ^ and $, avoid nested or overlapping repetitions, or raise Budget.max_seconds"
+            )
+
+    def renew(self, wide: bool = False) -> None:
+        """A fresh count of states for the next phase; the clock runs on. `wide`: for states on the way to the result,
+        which may have fewer: what counts and is searched for at once (a host name of 1 to 256 characters, anywhere in a
+        text) shrinks to a fifth, and more."""
+        self._left = self.budget.max_states * (_WIDE if wide else 1)
+        self._next_look = self._left - _CLOCK_EVERY

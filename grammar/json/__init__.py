@@ -1,0 +1,1 @@
+"""From conjunctions of schema facts to readings of JSON values."""

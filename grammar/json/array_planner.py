@@ -1,0 +1,93 @@
+"""From a conjunction of facts about arrays to a plan: what the items satisfy, and how many there may be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sluicegate.grammar.json.arrays import ArrayPlan, Counting
+from sluicegate.grammar.json.duplicates import Repeated, last_pair
+from sluicegate.grammar.lexemes.scalars import spellings
+from sluicegate.grammar.reading.guards import all_of
+from sluicegate.grammar.schema import strings
+from sluicegate.grammar.schema.containers import Array, Conj
+from sluicegate.grammar.schema.numbers import Numbers
+from sluicegate.grammar.schema.value_set import few_scalars
+
+if TYPE_CHECKING:
+    from sluicegate.grammar.json.plans import Plans
+
+_FEW_MEMBERS = 64
+
+
+def plan_of(plans: Plans, spec: Array) -> ArrayPlan | None:
+    """None where no array satisfies `spec`."""
+    prefix, rest, high = _items(plans, spec)
+    least = max(spec.low, 2 if spec.repeats else 1 if plans.refuses([], spec.checks) else 0)
+    low = max([least, *(wanted.start + wanted.low for wanted in spec.contains if wanted.low)])
+    if high is not None and low > high:
+        return None
+    paired = last_pair(prefix, rest, high, plans.satisfiable) if spec.repeats and not spec.contains else None
+    if spec.repeats and not spec.contains and paired is None:
+        return None
+    members = _members(plans, spec, rest) if spec.unique and not prefix and rest is not None else None
+    if members is not None:
+        high = len(members) if high is None else min(high, len(members))
+        if low > high:
+            return None
+    items = [*prefix, *([] if rest is None else [rest])]
+    told = spec.unique and not spec.contains and members is None
+    fixed = told and not all(_can_grow(plans, terms) for terms in items)
+    plan = ArrayPlan(
+        prefix,
+        rest,
+        least,
+        high,
+        spec.unique,
+        spec.contains,
+        all_of(plans.check(spec.checks), Repeated() if spec.repeats and spec.contains else None),
+        members,
+        tight=fixed or (told and any(_is_tight(plans, terms) for terms in items)),
+        fixed=fixed,
+        paired=paired,
+    )
+    if plan.contains and not Counting(plan, plans.satisfiable).can_end(0, (0,) * len(plan.contains)):
+        return None
+    return plan
+
+
+def _items(plans: Plans, spec: Array) -> tuple[tuple[Conj, ...], Conj | None, int | None]:
+    """What the first items satisfy, what all others do (None: there are none), and how many there may be."""
+    prefix: list[Conj] = []
+    high = spec.high
+    for i in range(spec.prefix_size):
+        if (high is not None and i >= high) or not plans.satisfiable(spec.at(i)):
+            high = i
+            break
+        prefix.append(spec.at(i))
+    rest = spec.at(spec.prefix_size)
+    if (high is not None and high <= len(prefix)) or not plans.satisfiable(rest):
+        return tuple(prefix), None, len(prefix) if high is None else min(high, len(prefix))
+    return tuple(prefix), rest, high
+
+
+def _is_tight(plans: Plans, terms: Conj) -> bool:
+    """Some number or word, once begun again, may be unable to become another one."""
+    domain = plans.domain(terms)
+    return domain.null or bool(domain.booleans) or any(part != Numbers() for part in domain.numbers)
+
+
+def _can_grow(plans: Plans, terms: Conj) -> bool:
+    return all(map(strings.can_grow, plans.domain(terms).strings))
+
+
+def _members(plans: Plans, spec: Array, rest: Conj) -> tuple[tuple[bool, str], ...] | None:
+    """All values an item can have, where they are few scalars."""
+    domain = plans.domain(rest)
+    few = None if spec.contains else few_scalars(domain)
+    if few is None or len(few[0]) + len(few[1]) > _FEW_MEMBERS:
+        return None
+    words, values = few
+    members = [(True, word) for word in sorted(words)]
+    members += [(False, "|".join(text.decode() for text in spellings(value))) for value in sorted(values)]
+    members += [(False, "true" if value else "false") for value in sorted(domain.booleans)]
+    return tuple(members + ([(False, "null")] if domain.null else []))

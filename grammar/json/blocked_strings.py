@@ -1,0 +1,34 @@
+"""Sets of strings without what a blocklist takes out of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+
+from sluicegate.grammar.blocked.language.blocklist import Blocklist
+from sluicegate.grammar.schema import strings
+from sluicegate.grammar.schema.strings import Strings, StringSet
+
+
+def unblocked(blocklist: Blocklist, parts: StringSet) -> StringSet:
+    """Without what `blocklist` takes out of known lists; what it takes out of all others, masks never offer.
+
+    `parts` itself where that is nothing, so that what is known of it stays known. Raises `GrammarLimit`.
+    """
+    if parts == strings.EVERY:
+        return parts
+    found = tuple([_unblocked(blocklist, part) for part in parts])
+    return parts if all(a is b for a, b in zip(found, parts, strict=True)) else found
+
+
+@lru_cache(maxsize=2_000)
+def _unblocked(blocklist: Blocklist, part: Strings) -> Strings:
+    """Lists are looked through once, not once a request."""
+    reduced = part.reduced
+    if reduced.words is not None:
+        kept = frozenset([word for word in reduced.words if not blocklist.holds(word)])
+        return part if len(kept) == len(reduced.words) else Strings(words=kept)
+    if reduced.dfa is None:  # such a string can always go on
+        return part
+    dfa = blocklist.without(reduced.dfa, reduced.low > 0, reduced.high is not None)
+    return part if dfa is reduced.dfa else replace(reduced, dfa=dfa).reduced

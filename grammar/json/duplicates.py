@@ -1,0 +1,169 @@
+"""Arrays in which some two items must be equal: the negation of `uniqueItems`.
+
+As long as two later items may be equal, any item may come. From where that is no longer so, an item is one of those
+before, or may be given again by one that is still to come; so the text always has a way on.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from sluicegate.grammar.json.array_steps import ItemDone
+from sluicegate.grammar.json.arrays import ArrayPlan, ArrayState
+from sluicegate.grammar.reading.guards import canonical
+from sluicegate.grammar.reading.lookahead import Reach, of_threads
+from sluicegate.grammar.reading.readings import Run, Thread
+from sluicegate.grammar.schema.constants import json_text
+from sluicegate.grammar.schema.containers import Conj, Literal, conj
+from sluicegate.grammar.vocabulary.punctuation import Place
+from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sluicegate.grammar.reading.text import Tape
+
+ALWAYS = 1 << 30
+_MET = 1
+
+
+class Repeated:
+    """The array just closed holds two equal items."""
+
+    def allows(self, tape: Tape, end: int) -> bool:
+        begin, close = tape.closed
+        items = json.loads(bytes(tape.text[begin:close]))
+        return len({canonical(item) for item in items}) < len(items)
+
+    def refused(self, tape: Tape) -> None:
+        return None
+
+
+class _Looked:
+    """Refuses nothing, but makes the text be looked at."""
+
+    def allows(self, tape: Tape, end: int) -> bool:
+        return True
+
+    def refused(self, tape: Tape) -> None:
+        return None
+
+
+_LOOKED = _Looked()
+
+
+def last_pair(
+    prefix: tuple[Conj, ...], rest: Conj | None, high: int | None, satisfiable: Callable[[Conj], bool]
+) -> int | None:
+    """The last place of an item that one behind it may repeat; None where there is none, `ALWAYS` where one is always
+    to come."""
+    if rest is not None and (high is None or high - len(prefix) >= 2):
+        return ALWAYS if high is None else high - 2
+    items = [*prefix[:high], *([rest] if rest is not None and (high is None or high > len(prefix)) else [])]
+    for place in range(len(items) - 2, -1, -1):
+        if any(satisfiable(conj((*items[place], *other))) for other in items[place + 1 :]):
+            return place
+    return None
+
+
+class RepeatingState(ArrayState):
+    """`used`: 1 once two items are equal. Before that the items so far, from the last place on that can be repeated by
+    what is all to come, or 0: they do not matter yet, or are not known."""
+
+    __slots__ = ()
+
+    @property
+    def is_met(self) -> bool:
+        return self.used == _MET
+
+    @property
+    def _paired(self) -> int:
+        assert self.plan.paired is not None
+        return self.plan.paired
+
+    def may_close(self) -> bool:
+        return self.is_met and super().may_close()
+
+    def _items_read(self, at: Place, vocabulary: Vocabulary) -> int | None:
+        return super()._items_read(at, vocabulary) if self.is_met else None
+
+    def items(self) -> tuple[Thread, ...]:
+        if self.is_met:
+            return super().items()
+        own = self.plan.at(self.index)
+        assert own is not None
+        given = self._given()
+        done = self.done.get(())
+        if done is None:
+            done = self.done[()] = RepeatDone(self)
+        if given is None or self.index < self._paired or self._may_repeat(given):
+            return (self.values.start(own, done),)
+        others: list[Conj] = [(value,) for value in sorted(given, key=lambda value: value.json)]
+        others += self._to_come() if self.index <= self._paired else []
+        ways = dict.fromkeys(conj((*own, *other)) for other in others)
+        return tuple([self.values.start(terms, done) for terms in ways if self.values.satisfiable(terms)])
+
+    def _given(self) -> frozenset[Literal] | None:
+        if isinstance(self.used, frozenset):
+            return self.used
+        return None if self.index else frozenset()
+
+    def _to_come(self) -> list[Conj]:
+        """What the items behind the next one satisfy."""
+        plan = self.plan
+        places = range(self.index + 1, len(plan.prefix) + 1 if plan.high is None else plan.high)
+        return list(dict.fromkeys(terms for place in places if (terms := plan.at(place)) is not None))
+
+    def _may_repeat(self, given: frozenset[Literal]) -> bool:
+        """An item behind the next one may be one of `given`."""
+        satisfiable = self.values.satisfiable
+        return any(satisfiable(conj((*terms, value))) for terms in self._to_come() for value in given)
+
+    def after(self, items: list[Any] | None) -> RepeatingState:
+        """After the next item, the last of `items` (None: not known, and no two are equal)."""
+        plan, used = self.plan, self.used
+        after = min(self.index + 1, plan.horizon)
+        if items is not None and not self.is_met:
+            seen = [canonical(item) for item in items]
+            if seen[-1] in seen[:-1]:
+                used = _MET
+            elif after >= self._paired:
+                used = frozenset([Literal(json_text(item)) for item in items])
+        found = self.values.array_state(plan, after, self.hits, used, self.follow)
+        assert isinstance(found, RepeatingState)
+        return found
+
+    def met(self) -> RepeatingState:
+        """After the next item, if it repeats one."""
+        after = min(self.index + 1, self.plan.horizon)
+        found = self.values.array_state(self.plan, after, self.hits, _MET, self.follow)
+        assert isinstance(found, RepeatingState)
+        return found
+
+
+class RepeatDone(ItemDone):
+    """After an item, before it is known whether it repeats one: the text is asked. `state`: where it does not."""
+
+    __slots__ = ("before",)
+    by_text = True
+
+    def __init__(self, before: RepeatingState) -> None:
+        super().__init__(before.after(None), _LOOKED)
+        self.before = before
+
+    def after(self, outcome: int) -> tuple[Thread, ...]:
+        return (*self.before.met().between(), *self.state.between())
+
+    def finish(self, outcome: int, run: Run, end_offset: int) -> tuple[Thread, ...]:
+        assert run.tape is not None
+        assert self.guard is not None
+        run.passes(self.guard, end_offset)
+        return self.before.after(run.tape.items(len(run.tape.text) - end_offset)).between()
+
+    def _find(self, outcome: int, at: Place, vocabulary: Vocabulary) -> Reach:
+        return of_threads(self.after(outcome), at, vocabulary)
+
+
+def state_of(plan: ArrayPlan) -> type[ArrayState]:
+    return ArrayState if plan.paired is None else RepeatingState

@@ -1,0 +1,131 @@
+"""What an object may hold: its listed names, the kinds of free ones, and what their values satisfy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
+
+from sluicegate.grammar.json.existentials import Claims, Ends
+from sluicegate.grammar.lexemes.base import Lexeme
+from sluicegate.grammar.lexemes.literals import plain, sorted_spellings
+from sluicegate.grammar.reading.guards import DistinctKey
+from sluicegate.grammar.reading.lookahead import of_word
+from sluicegate.grammar.reading.mask_builder import Guard
+from sluicegate.grammar.schema import strings
+from sluicegate.grammar.schema.containers import Conj
+from sluicegate.grammar.schema.strings import Strings
+from sluicegate.grammar.vocabulary.punctuation import Places
+
+
+@dataclass(frozen=True, eq=False)
+class ObjectPlan:
+    """One alternative of an object, ready to be followed; every listed name can be given a value.
+
+    `names[i]` is listed with value `values[i]`; the first `ordered` rules of `any_order` False: names come in this
+    order, and free names after all of them. `free`: lexemes of names that are not listed, with their values.
+    """
+
+    names: tuple[str, ...]
+    values: tuple[Conj, ...]
+    required: tuple[bool, ...]
+    free: tuple[tuple[Lexeme, Conj], ...]
+    refused: frozenset[str]
+    """Names that are not free: listed ones, and those that must be absent."""
+    low: int
+    high: int | None
+    any_order: bool
+    check: Guard | None
+    some: int = 0
+    """How many demands there are that some property must meet; then `claims` and `free_claims` say for each name, and
+    each kind of free ones, in which ways it can be given: (bit set of demands that it meets, what its value satisfies).
+    """
+    claims: tuple[Claims, ...] = ()
+    free_claims: tuple[Claims, ...] = ()
+    skips: tuple[int, ...] = ()
+    """For each name, which demands are met where it is not given."""
+    free_names: tuple[Strings, ...] = ()
+    """For each of `free`, the names."""
+    supply: int | None = None
+    """How many free names there are, where they may be too few."""
+    _read: dict[Places, list[tuple[int, int]]] = field(default_factory=dict)
+    _read_from: dict[Places, list[tuple[int, int]]] = field(default_factory=dict)
+
+    @cached_property
+    def ends(self) -> Ends:
+        return Ends(self)
+
+    def skipped(self, at: int, until: int | None = None) -> int:
+        """Demands met by the names that do not come: in order those from `at` to `until` (None: all that are left), in
+        any order all but those in `at`."""
+        found = 0
+        for i in range(0 if self.any_order else at, len(self.names) if until is None else until):
+            if not (self.any_order and at >> i & 1):
+                found |= self.skips[i]
+        return found
+
+    @cached_property
+    def counts(self) -> bool:
+        return bool(self.low > sum(self.required)) or self.high is not None
+
+    @cached_property
+    def in_order(self) -> bool:
+        """Which names may come next hangs on nothing but where the last one stands in the list."""
+        return not (self.any_order or self.counts or self.some)
+
+    @cached_property
+    def until(self) -> list[int]:
+        """For each index the one behind the first required name from there on: names up to it may come next."""
+        found = [len(self.names)]
+        for i in reversed(range(len(self.names))):
+            found.append(i + 1 if self.required[i] else found[-1])
+        return found[::-1]
+
+    @cached_property
+    def spelled(self) -> list[tuple[bytes, int]]:
+        """Usual spellings of the names, sorted, with their indices."""
+        return sorted_spellings(self.names)
+
+    def names_read(self, places: Places) -> list[tuple[int, int]]:
+        """What each listed name reads from its opening quote on, and where it ends."""
+        found = self._read.get(places)
+        if found is None:
+            found = self._read[places] = [of_word(plain(name) + b'"', places) for name in self.names]
+        return found
+
+    def read_from(self, at: int, places: Places) -> tuple[int, int]:
+        """The same of all names that may come next from index `at` on, where they come in order."""
+        found = self._read_from.get(places)
+        if found is None:
+            read = ends = 0
+            found = [(0, 0)]
+            for needed, (inside, over) in zip(reversed(self.required), reversed(self.names_read(places)), strict=True):
+                read, ends = (inside, over) if needed else (read | inside, ends | over)
+                found.append((read, ends))
+            found.reverse()
+            self._read_from[places] = found
+        return found[at]
+
+    @cached_property
+    def leafy(self) -> bool:
+        """Some free name begins no longer one: once it was given, what leads to it again must not be begun."""
+        return not all(map(strings.can_grow, self.free_names))
+
+    @cached_property
+    def distinct(self) -> DistinctKey:
+        return DistinctKey(self.refused)
+
+    @cached_property
+    def required_from(self) -> tuple[int, ...]:
+        """How many required names stand at or after each index."""
+        counts = [0]
+        for needed in reversed(self.required):
+            counts.append(counts[-1] + needed)
+        return tuple(reversed(counts))
+
+
+def ordered_names(listed: tuple[str, ...], required: frozenset[str], order: str) -> tuple[str, ...]:
+    """`listed` as the option `property_order` wants it."""
+    if order != "required_first":
+        return listed
+    return tuple(chain((n for n in listed if n in required), (n for n in listed if n not in required)))

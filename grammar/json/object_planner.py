@@ -1,0 +1,272 @@
+"""From a conjunction of facts about objects to a plan: which names there are, of which kinds, and with what values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sluicegate.grammar.budget.meter import look
+from sluicegate.grammar.json.blocked_strings import unblocked
+from sluicegate.grammar.json.existentials import Claims, TooMany, claims_of, names_of, skipped
+from sluicegate.grammar.json.members import member_terms
+from sluicegate.grammar.json.object_plan import ObjectPlan, ordered_names
+from sluicegate.grammar.lexemes.base import Lexeme
+from sluicegate.grammar.lexemes.scalars import string_lexemes
+from sluicegate.grammar.schema import strings
+from sluicegate.grammar.schema.containers import Conj, Object
+from sluicegate.grammar.schema.semantics import is_empty
+from sluicegate.grammar.schema.strings import Strings, StringSet
+from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar
+
+if TYPE_CHECKING:
+    from sluicegate.grammar.json.plans import Plans
+
+_PATTERNS = 40
+_CLASSES = 2**6
+_CLAIMING = 3
+"""Objects within objects whose demands are counted while asking whether there is a value at all."""
+_DEMANDS = 64
+"""Demands on one object; where there are more, checks stand in for all."""
+_CLAIMED = 500
+"""Ways to meet demands that are asked for in one schema; for what is beyond, a check stands in."""
+
+_Classes = list[tuple[StringSet, tuple[str | StringSet, ...]]]
+"""Sets of names, each with the patterns and the sets of `every` that its names match."""
+
+
+class _Kind(NamedTuple):
+    """Free names that are told apart from others: by a lexeme of their own, with values of their own."""
+
+    lexeme: Lexeme
+    terms: Conj
+    names: Strings
+    claims: Claims
+
+
+class ObjectPlanner:
+    """One per compiled grammar, beside the plans that ask it."""
+
+    def __init__(self, plans: Plans) -> None:
+        self.plans = plans
+        self._claiming = self._claimed = 0
+
+    def plan(self, spec: Object) -> ObjectPlan | None:
+        """None where no object satisfies `spec`."""
+        if spec.contradicts():
+            return None
+        try:
+            return self._counted(spec)
+        except TooMany as error:
+            dropped = error.demands
+        some = tuple(demand for demand in spec.some if demand not in dropped)
+        checks = spec.checks | {demand.origin for demand in dropped}
+        return self.plan(replace(spec, some=some, checks=checks))
+
+    def exists(self, spec: Object) -> bool | None:
+        """Whether any object satisfies `spec`, told without a plan, where its required properties decide that; None
+        where they do not."""
+        if spec.contradicts():
+            return False
+        if spec.some or spec.low > len(spec.required):
+            return None
+        return self._given(spec, spec.required, _patterns(spec)) is not None
+
+    def _counted(self, spec: Object) -> ObjectPlan | None:
+        """Raises `TooMany` where its demands cannot be counted."""
+        if len(spec.some) > _DEMANDS:
+            raise TooMany(spec.some)
+        listed, unordered = _listed(spec)
+        patterns = _patterns(spec)
+        if len(patterns) > _PATTERNS:
+            raise GrammarLimit(
+                f"{len(patterns)} patterns over property names in one object; at most {_PATTERNS} are followed: "
+                "join patterns whose values satisfy the same"
+            )
+        given = self._given(spec, listed, patterns)
+        if given is None:
+            return None
+        if names_of(spec.some):
+            there = frozenset(given)
+            spec = replace(spec, some=tuple(some for some in spec.some if some.absent <= there))
+        refused = frozenset(listed) | spec.absent
+        kinds, few = self._free(spec, patterns, refused)
+        given |= few
+        free_names = tuple(kind.names for kind in kinds)
+        supply = strings.supply(free_names, refused, spec.low)
+        if supply is not None and spec.low > len(given) + supply:
+            return None
+        plan = self._put_together(spec, given, kinds, refused, supply, unordered)
+        try:
+            return None if spec.some and not plan.ends.reachable(0, 0, 0) else plan
+        except GrammarLimit:
+            look()
+            raise TooMany(spec.some[len(spec.some) // 2 :]) from None
+
+    def _put_together(
+        self,
+        spec: Object,
+        given: dict[str, Conj],
+        kinds: list[_Kind],
+        refused: frozenset[str],
+        supply: int | None,
+        unordered: bool,
+    ) -> ObjectPlan:
+        order, required = self.plans.options.property_order, frozenset(spec.required)
+        claims: tuple[Claims, ...] = ()
+        if spec.some:
+            claims = tuple([self._claims(spec, terms, partial(_has, name)) for name, terms in given.items()])
+        return ObjectPlan(
+            names=tuple(given),
+            values=tuple(given.values()),
+            required=tuple(name in required for name in given),
+            free=tuple((kind.lexeme, kind.terms) for kind in kinds),
+            refused=refused,
+            low=spec.low,
+            high=spec.high,
+            any_order=order == "any" or (unordered and order == "schema"),
+            check=self.plans.check(spec.checks),
+            some=len(spec.some),
+            claims=claims,
+            free_claims=tuple(kind.claims for kind in kinds) if spec.some else (),
+            skips=tuple(skipped(spec, name, name in required) for name in given) if spec.some else (),
+            free_names=tuple(kind.names for kind in kinds),
+            supply=supply,
+        )
+
+    # --- names that are listed ---
+
+    def _given(self, spec: Object, listed: tuple[str, ...], patterns: tuple[str, ...]) -> dict[str, Conj] | None:
+        """Those of `listed` that can have a value, in order, with what it satisfies; None if a required one cannot."""
+        plans, required = self.plans, frozenset(spec.required)
+        matchers = {text: plans.meaning.pattern(text, "/patternProperties") for text in patterns}
+        found: dict[str, Conj] = {}
+        for name in ordered_names(listed, required, plans.options.property_order):
+            matched = [text for text in patterns if _matches(matchers[text], name)]
+            terms = member_terms(spec, name, [*matched, *(e for e, _ in spec.every if strings.contains(e, name))])
+            allowed = name not in spec.absent and strings.contains(spec.names, name)
+            allowed = allowed and not (plans.blocklist is not None and plans.blocklist.holds(name))
+            if allowed and plans.satisfiable(terms):
+                found[name] = terms
+            elif name in required:
+                return None
+        return found
+
+    # --- names that are not ---
+
+    def _free(
+        self, spec: Object, patterns: tuple[str, ...], refused: frozenset[str]
+    ) -> tuple[list[_Kind], dict[str, Conj]]:
+        """Kinds of names; and names out of sets of few words, which are as good as listed."""
+        plans = self.plans
+        kinds: list[_Kind] = []
+        few: dict[str, Conj] = {}
+        for language, terms in self._classes(spec, patterns, refused):
+            if strings.is_empty(language) or not plans.satisfiable(terms):
+                continue
+            if plans.blocklist is not None:
+                language = unblocked(plans.blocklist, language)
+            words = strings.finite_words(language)
+            if words is None:
+                claims = self._claims(spec, terms, partial(_overlap, language, refused))
+                kinds += [_Kind(x, terms, part, claims) for part in language for x in string_lexemes((part,))]
+                continue
+            for name in sorted(words - refused):
+                if plans.blocklist is None or not plans.blocklist.holds(name):
+                    few[name] = terms
+        return kinds, few
+
+    def _classes(
+        self, spec: Object, patterns: tuple[str, ...], refused: frozenset[str]
+    ) -> list[tuple[StringSet, Conj]]:
+        """Names that are not listed, by which patterns they match; the class of a `refused` one does not matter."""
+        classes: _Classes = [(spec.names, ())]
+        for text in patterns:
+            match: StringSet = (Strings(dfa=self.plans.meaning.pattern(text, "/patternProperties")),)
+            classes = _split(classes, match, text)
+            if len(classes) > _CLASSES:
+                raise GrammarLimit(
+                    f"patternProperties overlap in more than {_CLASSES} ways; make patterns that exclude one another"
+                )
+        asked = dict.fromkeys(language for some in spec.some for language, _ in some.ways)
+        asked.update(dict.fromkeys(language for language, _ in spec.every))
+        every = {language for language, _ in spec.every}
+        for given in asked:
+            language = strings.beyond(given, refused)
+            inside = given if given in every else None
+            if strings.is_empty(language) or (language == strings.EVERY and inside is None):
+                continue  # no free name is told from another by it
+            classes = _split(classes, language, inside)
+            if len(classes) > _CLASSES and spec.some:
+                raise TooMany(spec.some)
+            if len(classes) > _CLASSES:
+                raise GrammarLimit(
+                    f"sets of property names overlap in more than {_CLASSES} ways; ask for fewer of them at once"
+                )
+        return [(language, member_terms(spec, None, matched)) for language, matched in classes]
+
+    # --- demands ---
+
+    def _claims(self, spec: Object, terms: Conj, named: Callable[[StringSet], bool]) -> Claims:
+        """Raises `TooMany` also where that leads too deep into claims of other objects."""
+        if not spec.some:
+            return ()
+        if self._claiming >= _CLAIMING or self._claimed >= _CLAIMED:
+            self.plans.assume()
+            raise TooMany(spec.some)
+        self._claiming += 1
+        try:
+            most = self.plans.options.limits.alternatives
+            return claims_of(spec, terms, named, self._claimable, self._never, most)
+        finally:
+            self._claiming -= 1
+
+    def _claimable(self, terms: Conj) -> bool:
+        self._claimed += 1
+        return self.plans.satisfiable(terms)
+
+    def _never(self, terms: Conj) -> bool:
+        """No value satisfies `terms`, as far as a glance tells."""
+        try:
+            return is_empty(self.plans.domain(terms))
+        except InvalidGrammar:
+            return False
+
+
+def _patterns(spec: Object) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(text for part in spec.parts for text, _ in part.patterns))
+
+
+def _listed(spec: Object) -> tuple[tuple[str, ...], bool]:
+    """Names that a schema speaks of one by one; and whether no one list holds them all, so that no order is the
+    author's."""
+    named = {name: None for part in spec.parts for name, _ in part.named}
+    demanded = names_of(spec.some)
+    listed = tuple(dict.fromkeys([*named, *spec.required, *demanded]))
+    lists = sum(1 for part in spec.parts if part.named) + (len(listed) > len(named))
+    return listed, lists > 1 or any(name not in named and name not in spec.required for name in demanded)
+
+
+def _split(classes: _Classes, language: StringSet, text: str | StringSet | None) -> _Classes:
+    """Each class cut in two, what is in `language` and what is not; the former noted to match `text`, if given."""
+    other = strings.complement(language)
+    inside = () if text is None else (text,)
+    cuts = [
+        (strings.intersect(names, side), (*texts, *added))
+        for names, texts in classes
+        for side, added in ((language, inside), (other, ()))
+    ]
+    return [(names, texts) for names, texts in cuts if not strings.is_empty(names)]
+
+
+def _overlap(names: StringSet, refused: frozenset[str], language: StringSet) -> bool:
+    return not strings.is_empty(strings.intersect(names, strings.beyond(language, refused)))
+
+
+def _has(name: str, language: StringSet) -> bool:
+    return strings.contains(language, name)
+
+
+def _matches(dfa: Any, name: str) -> bool:
+    return strings.contains((Strings(dfa=dfa),), name)

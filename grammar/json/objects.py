@@ -1,0 +1,337 @@
+"""Objects: which names may come next, and what their values are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sluicegate.grammar.json.layout import Between, Then, closing
+from sluicegate.grammar.json.object_plan import ObjectPlan
+from sluicegate.grammar.json.object_steps import Entry, Free, MemberDone, Named, Names
+from sluicegate.grammar.lexemes.base import QUOTE, Lexeme
+from sluicegate.grammar.lexemes.literals import Literals
+from sluicegate.grammar.lexemes.scalars import string_lexemes
+from sluicegate.grammar.reading.continuations import Continuation
+from sluicegate.grammar.reading.lookahead import Reach, of_scalar
+from sluicegate.grammar.reading.readings import Choice, InLexeme, Thread
+from sluicegate.grammar.schema.containers import Conj
+from sluicegate.grammar.vocabulary.punctuation import HERE, Place, Places
+from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from sluicegate.grammar.json.values import Values
+
+_BRACE, _COMMA = 0x7D, 0x2C
+
+
+class ObjectState:
+    """An open object between members. `at`: next listed name in order, or a bit set of those given (any order);
+    `count`: members so far, 0 where nobody asks; `met`: bit set of the demands met so far; `used`: free names that
+    came, once one of them begins no longer one; `kinds`: kinds of free names that are left, with their lexemes."""
+
+    __slots__ = (
+        "_after",
+        "_before",
+        "_entered",
+        "_names",
+        "_offered",
+        "_read",
+        "at",
+        "count",
+        "done",
+        "entries",
+        "follow",
+        "kinds",
+        "met",
+        "plan",
+        "used",
+        "values",
+    )
+
+    def __init__(
+        self,
+        values: Values,
+        plan: ObjectPlan,
+        at: int,
+        count: int,
+        follow: Continuation,
+        met: int = 0,
+        used: frozenset[str] = frozenset(),
+    ) -> None:
+        self.values = values
+        self.plan = plan
+        self.at = at
+        self.count = count
+        self.follow = follow
+        self.met = met
+        self.used = used
+        self.kinds = [(k, lexeme) for k, (lexeme, _) in enumerate(plan.free)] if not used else _left(plan, used)
+        self.done: Continuation | None = None
+        self.entries: dict[tuple[int, int], Entry] = {}
+        self._before: tuple[Thread, ...] | None = None
+        self._after: tuple[Thread, ...] | None = None
+        self._names: tuple[Thread, ...] | None = None
+        self._offered: list[int] | None = None
+        self._read: tuple[int, int] | None = None
+        self._entered: dict[int, Reach | None] = {}
+
+    # --- what may come next ---
+
+    def missing(self) -> int:
+        """Required names that have not come yet."""
+        plan = self.plan
+        if not plan.any_order:
+            return plan.required_from[self.at]
+        return sum(1 for i, needed in enumerate(plan.required) if needed and not self.at >> i & 1)
+
+    def may_close(self) -> bool:
+        plan = self.plan
+        if self.missing() or (plan.counts and self.count < plan.low):
+            return False
+        return not plan.some or (self.met | plan.skipped(self.at)) + 1 == 1 << plan.some
+
+    def offered(self) -> list[int]:
+        """Listed names that may come next and leave the object completable."""
+        if self._offered is not None:
+            return self._offered
+        plan = self.plan
+        if plan.in_order:
+            self._offered = list(range(self.at, plan.until[self.at]))
+            return self._offered
+        room = None if plan.high is None else plan.high - self.count
+        found: list[int] = []
+        missing = self.missing()
+        for i in range(self.at if not plan.any_order else 0, len(plan.names)):
+            if plan.any_order and self.at >> i & 1:
+                continue
+            needed = plan.required[i]
+            fits = bool(self.ways(i)) if plan.some else room is None or missing + (not needed) <= room
+            if fits and self._enough_left(i):
+                found.append(i)
+            if needed and not plan.any_order:
+                break
+        self._offered = found
+        return found
+
+    def _enough_left(self, i: int) -> bool:
+        """After name `i`, the names left can still reach the least number of members."""
+        plan = self.plan
+        if not plan.counts or plan.any_order or (plan.free and plan.supply is None):
+            return True
+        return self.count + len(plan.names) - i + (plan.supply or 0) >= plan.low
+
+    def ways(self, index: int) -> list[tuple[ObjectState, Conj]]:
+        """Where name `index` (-1 - k: a free name of kind k) leads, and with what value; only what can be completed."""
+        plan = self.plan
+        claims = plan.claims[index] if index >= 0 else plan.free_claims[-1 - index]
+        found = []
+        for hits, terms in claims:
+            after = self.after_listed(index, hits) if index >= 0 else self.after_free(hits)
+            if plan.ends.reachable(after.at, after.met, after.count):
+                found.append((after, terms))
+        return found
+
+    def offers_free(self) -> bool:
+        plan = self.plan
+        if not self.kinds:
+            return False
+        if plan.some:
+            return (plan.any_order or not self.missing()) and any(self.ways(-1 - k) for k, _ in self.kinds)
+        if plan.supply is not None and not plan.any_order and self.at < len(plan.names):
+            return not self.missing() and self.count + plan.supply >= plan.low
+        missing = self.missing()
+        if plan.high is not None and self.count + missing + 1 > plan.high:
+            return False
+        return plan.any_order or not missing
+
+    # --- threads ---
+
+    def opened(self) -> tuple[Thread, ...]:
+        """After `{`."""
+        if self._before is None:
+            layout = self.values.layout
+            threads = layout.optional(layout.block, Then(self.name_threads)) if self._has_names() else ()
+            if self.may_close():
+                threads = (*threads, *self._close(), *layout.before_close(Then(self._close)))
+            self._before = threads
+        return self._before
+
+    def between(self) -> tuple[Thread, ...]:
+        """After a member."""
+        if self._after is None:
+            after: tuple[Thread, ...] = ()
+            if self._has_names() or self.may_close():
+                after = (Between(self.member_done(), self._next_or_close),)
+            if self.may_close():
+                # Where the check refuses the bracket, a comma may come instead.
+                ending = self._close if self.plan.check is None else self._next_or_close
+                after = (*after, *self.values.layout.before_close(Then(ending)))
+            self._after = after
+        return self._after
+
+    def _next_or_close(self) -> tuple[Choice, ...]:
+        layout = self.values.layout
+        closing = self._close() if self.may_close() else ()
+        if not self._has_names():
+            return closing
+        return (Choice({_COMMA: Then(lambda: layout.optional(layout.block, Then(self.name_threads)))}), *closing)
+
+    def _has_names(self) -> bool:
+        return self.offers_free() or bool(self.offered())
+
+    def _close(self) -> tuple[Choice, ...]:
+        return tuple(closing(_BRACE, self.plan.check, follow) for follow in self.follow.branches)
+
+    def name_threads(self) -> tuple[Thread, ...]:
+        """At the opening quote of a name."""
+        if self._names is None:
+            self._names = (Choice({QUOTE: Names(self)}),)
+        return self._names
+
+    def in_name(self) -> tuple[Thread, ...]:
+        plan = self.plan
+        offered = self.offered()
+        threads: list[Thread] = []
+        if offered:
+            chosen = range(offered[0], offered[-1] + 1) if plan.in_order else frozenset(offered)
+            lexeme = Literals([pair for pair in plan.spelled if pair[1] in chosen])
+            threads.append(InLexeme(lexeme, lexeme.start, Named(self)))
+        if self.offers_free():
+            kinds = [(k, lexeme) for k, lexeme in self.kinds if not plan.some or self.ways(-1 - k)]
+            threads.extend(InLexeme(lexeme, lexeme.start, Free(self, k)) for k, lexeme in kinds)
+        return tuple(threads)
+
+    # --- members ---
+
+    def after_listed(self, i: int, hits: int = 0) -> ObjectState:
+        plan = self.plan
+        at = self.at | 1 << i if plan.any_order else i + 1
+        if plan.some and not plan.any_order:
+            hits |= plan.skipped(self.at, i)
+        return self.values.object_state(plan, at, self.count + plan.counts, self.follow, self.met | hits, self.used)
+
+    def after_free(self, hits: int = 0) -> ObjectState:
+        plan = self.plan
+        at = self.at if plan.any_order else len(plan.names)
+        if plan.some and not plan.any_order:
+            hits |= plan.skipped(self.at)
+        return self.values.object_state(plan, at, self.count + plan.counts, self.follow, self.met | hits, self.used)
+
+    def without(self, names: frozenset[str]) -> ObjectState:
+        """The same place where the free names `names` have been given."""
+        return self.values.object_state(self.plan, self.at, self.count, self.follow, self.met, names)
+
+    def entries_of(self, index: int) -> list[Entry]:
+        """What may follow name `index` (-1 - k: a free name of kind k), given from here."""
+        plan = self.plan
+        if plan.some:
+            ways = self.ways(index)
+            return [after.entry(index, terms, way) for way, (after, terms) in enumerate(ways)]
+        if index >= 0:
+            return [self.after_listed(index).entry(index, plan.values[index])]
+        return [self.after_free().entry(index, plan.free[-1 - index][1])]
+
+    def entry(self, index: int, terms: Conj, way: int = 0) -> Entry:
+        """What follows the name that led to this state: `index` of a listed one, -1 - k for the k-th kind of free ones.
+
+        The same object from wherever the name was offered.
+        """
+        found = self.entries.get((index, way))
+        if found is None or found.terms != terms:
+            found = self.entries[index, way] = Entry(self, terms)
+        return found
+
+    # --- what can be read, told from the facts; None where threads tell it: names end inside a token, guards are asked
+
+    def opened_reach(self, at: Place, vocabulary: Vocabulary) -> Reach | None:
+        """After `{`, at `at`."""
+        names = self._names_read(at, vocabulary)
+        return None if names is None else self._or_closed(HERE | names, vocabulary)
+
+    def between_reach(self, vocabulary: Vocabulary) -> Reach | None:
+        """After a member."""
+        comma = vocabulary.places.by_path.get(b",")
+        if comma is None or not self._has_names():
+            return self._or_closed(HERE, vocabulary)
+        names = self._names_read(comma, vocabulary)
+        return None if names is None else self._or_closed(HERE | comma.lift(HERE | names), vocabulary)
+
+    def entry_reach(self, index: int, at: Place, vocabulary: Vocabulary) -> Reach | None:
+        """After name `index` (-1 - k: a free name of kind k): `:`, perhaps blanks, the value, and on."""
+        if self.plan.some or at is not vocabulary.places.root:
+            return None
+        return (self.after_listed(index) if index >= 0 else self.after_free())._entered_reach(index, vocabulary)
+
+    def _entered_reach(self, index: int, vocabulary: Vocabulary) -> Reach | None:
+        """The same from the state that the name leads to, which is one for all states that offer it."""
+        if index not in self._entered:
+            self._entered[index] = self._find_entered(index, vocabulary)
+        return self._entered[index]
+
+    def _find_entered(self, index: int, vocabulary: Vocabulary) -> Reach | None:
+        plan, values, places = self.plan, self.values, vocabulary.places
+        colon = places.by_path.get(b":")
+        if colon is None:
+            return None
+        terms = plan.values[index] if index >= 0 else plan.free[-1 - index][1]
+        value, after = values.value_reach(terms, places.root, vocabulary), self.between_reach(vocabulary)
+        if after is None or value.doubtful or after.doubtful or after.ends:
+            return None
+        layout = values.layout
+        read = value.read | places.behind(value.ends, after.read)
+        return Reach(HERE | colon.lift(HERE | layout.spaced(layout.colon, read, places)))
+
+    def _names_read(self, at: Place, vocabulary: Vocabulary) -> int | None:
+        """Perhaps blanks, and a name."""
+        if not self._has_names():
+            return 0
+        plan, layout, places = self.plan, self.values.layout, vocabulary.places
+        read, ends = self._name_read(places)
+        if plan.some or (ends and layout.delayed(layout.block, ends, places) & at.domain):
+            return None
+        return layout.spaced(layout.block, read, places)
+
+    def name_reach(self, vocabulary: Vocabulary) -> Reach | None:
+        """Of a name, from its opening quote on."""
+        read, ends = self._name_read(vocabulary.places)
+        return None if ends or self.plan.some else Reach(HERE | read)
+
+    def _name_read(self, places: Places) -> tuple[int, int]:
+        """What a name reads from its opening quote on, and where it may end."""
+        plan = self.plan
+        if self._read is None:
+            read = ends = 0
+            if plan.in_order:
+                read, ends = plan.read_from(self.at, places)
+            else:
+                known = plan.names_read(places)
+                for i in self.offered():
+                    read |= known[i][0]
+                    ends |= known[i][1]
+            for _, lexeme in self.kinds if self.offers_free() else ():
+                inside, over = of_scalar(lexeme, places)
+                read |= inside
+                ends |= over
+            self._read = read, ends
+        return self._read
+
+    def _or_closed(self, read: int, vocabulary: Vocabulary) -> Reach | None:
+        if not self.may_close():
+            return Reach(read)
+        if self.plan.check is not None:
+            return None
+        closed = self.values.layout.close_reach(_BRACE, self.follow, vocabulary)
+        return closed._replace(read=closed.read | read)
+
+    def member_done(self) -> Continuation:
+        if self.done is None:
+            self.done = MemberDone(self)
+        return self.done
+
+
+def _left(plan: ObjectPlan, used: frozenset[str]) -> list[tuple[int, Lexeme]]:
+    """Kinds of free names, less those that were given."""
+    found = []
+    for k, part in enumerate(plan.free_names):
+        found += [(k, lexeme) for lexeme in string_lexemes((replace(part, minus=part.minus | used),))]
+    return found

@@ -1,0 +1,194 @@
+"""What satisfies a conjunction of facts: its domain, its plans, and whether there is anything at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeVar
+
+from sluicegate.grammar.budget.meter import look
+from sluicegate.grammar.json import array_planner
+from sluicegate.grammar.json.arrays import ArrayPlan, Counting
+from sluicegate.grammar.json.blocked_strings import unblocked
+from sluicegate.grammar.json.members import member_terms, surely_has_value
+from sluicegate.grammar.json.object_plan import ObjectPlan
+from sluicegate.grammar.json.object_planner import ObjectPlanner
+from sluicegate.grammar.lexemes.scalars import number_lexemes
+from sluicegate.grammar.options import GrammarOptions
+from sluicegate.grammar.reading.guards import Checked, all_of
+from sluicegate.grammar.reading.mask_builder import Guard
+from sluicegate.grammar.schema import strings
+from sluicegate.grammar.schema.checks import Checks
+from sluicegate.grammar.schema.constants import json_text
+from sluicegate.grammar.schema.containers import Array, Conj, Fact, Literal, Object, Term
+from sluicegate.grammar.schema.document import Document
+from sluicegate.grammar.schema.semantics import Circular, Meaning
+from sluicegate.grammar.schema.value_set import Domain
+from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar
+
+_UNKNOWN: Any = object()
+_DEEP = 30
+"""Values within values that are planned while asking whether there is one at all; what lies deeper, as in schemas of
+hundreds of settings each of which may hold all others, is planned when a text gets there."""
+_Spec = TypeVar("_Spec", Object, Array)
+_Plan = TypeVar("_Plan", ObjectPlan, ArrayPlan)
+
+
+class Plans:
+    """Of one compiled grammar. Grows by what depends on the schema alone; making the same thing twice at once is
+    harmless."""
+
+    def __init__(self, document: Document | None, options: GrammarOptions) -> None:
+        self.options = options
+        self.blocklist = options.blocked
+        self.meaning = Meaning(options.limits)
+        self.checks = Checks(document) if document is not None else None
+        self._objects: dict[Object, ObjectPlan | None] = {}
+        self._arrays: dict[Array, ArrayPlan | None] = {}
+        self._counting: dict[ArrayPlan, Counting] = {}
+        self._satisfiable: dict[Conj, bool] = {}
+        self._asking: set[Conj] = set()
+        self._assumed = False
+        self._object_planner = ObjectPlanner(self)
+        self._unblocked_domains: dict[Conj, Domain] = {}
+
+    # --- meaning ---
+
+    def place(self, terms: Conj) -> str:
+        """Pointer to the first schema among `terms`, for messages."""
+        return next((fact.node.pointer for fact in terms if isinstance(fact, Term)), "")
+
+    def domain(self, terms: Conj) -> Domain:
+        look()
+        try:
+            found = self.meaning.of_conj(terms)
+            kinds, most = max(len(found.objects), len(found.arrays)), self.options.limits.threads
+            if kinds > most:
+                raise GrammarLimit(
+                    f"a value has {kinds} kinds of objects or of arrays (anyOf, oneOf), of which at most {most} are "
+                    "followed at the same time: split the schema, or raise limits.threads",
+                    pointer=self.place(terms),
+                )
+            return found if self.blocklist is None else self._unblocked_domain(terms, found)
+        except Circular:
+            raise InvalidGrammar(
+                "this schema refers to itself without a value in between", pointer=self.place(terms)
+            ) from None
+
+    def _unblocked_domain(self, terms: Conj, found: Domain) -> Domain:
+        """`found`, the domain of `terms`, without blocked strings."""
+        known = self._unblocked_domains.get(terms)
+        if known is None:
+            assert self.blocklist is not None
+            left = unblocked(self.blocklist, found.strings)
+            # The same object where nothing is blocked: lexemes are found by it, and shared by values of one domain.
+            known = found if left is found.strings else replace(found, strings=left)
+            self._unblocked_domains[terms] = known
+        return known
+
+    def satisfiable(self, terms: Conj) -> bool:
+        """Some value satisfies all of `terms`, as far as conjunctions tell.
+
+        A value nested in itself without end is none, so what is still being asked counts as unsatisfiable; an answer
+        that rests on this is not remembered.
+        """
+        known = self._satisfiable.get(terms)
+        if known is not None:
+            return known
+        if surely_has_value(terms):
+            return True
+        if terms in self._asking:
+            self.assume()
+            return False
+        outer, self._assumed = self._assumed, False
+        self._asking.add(terms)
+        try:
+            answer = self._has_value(self.domain(terms))
+        finally:
+            self._asking.discard(terms)
+        if answer or not self._assumed or not self._asking:
+            self._satisfiable[terms] = answer
+        self._assumed = self._assumed or outer
+        return answer
+
+    def _has_value(self, domain: Domain) -> bool:
+        if domain.null or domain.booleans or not strings.is_empty(domain.strings):
+            return True
+        if number_lexemes(domain.numbers):
+            return True
+        if any(self.array_plan(spec) is not None for spec in domain.arrays):
+            return True
+        return any(self._has_object(spec) for spec in domain.objects)
+
+    def _has_object(self, spec: Object) -> bool:
+        if len(self._asking) > _DEEP and spec not in self._objects:
+            told = self._object_planner.exists(spec)
+            if told is not None:
+                return told
+        return self.object_plan(spec) is not None
+
+    def why_not(self, terms: Conj) -> str:
+        """Pointer to a required part that has no value, as deep as it can be followed."""
+        pointer = self.place(terms)
+        try:
+            for spec in self.domain(terms).objects:
+                for name in spec.required:
+                    below = member_terms(spec, name, ())
+                    if not self.satisfiable(below) and any(isinstance(fact, Term) for fact in below):
+                        return self.why_not(below)
+        except RecursionError:
+            pass
+        return pointer
+
+    # --- plans ---
+
+    def object_plan(self, spec: Object) -> ObjectPlan | None:
+        """None where no object satisfies `spec`."""
+        found = self._objects.get(spec, _UNKNOWN)
+        return self._planned(self._objects, spec, self._object_planner.plan) if found is _UNKNOWN else found
+
+    def array_plan(self, spec: Array) -> ArrayPlan | None:
+        """None where no array satisfies `spec`."""
+        found = self._arrays.get(spec, _UNKNOWN)
+        return self._planned(self._arrays, spec, partial(array_planner.plan_of, self)) if found is _UNKNOWN else found
+
+    def _planned(
+        self, known: dict[_Spec, _Plan | None], spec: _Spec, make: Callable[[_Spec], _Plan | None]
+    ) -> _Plan | None:
+        """The plan of `spec`; not kept where it leaves out what is still being asked."""
+        assumed, self._assumed = self._assumed, False
+        plan = make(spec)
+        tentative = self._assumed and bool(self._asking)
+        self._assumed = self._assumed or assumed
+        if not tentative:
+            known[spec] = plan
+        return plan
+
+    def assume(self) -> None:
+        """What is being asked rests on an assumption, and its answer must not be remembered."""
+        self._assumed = True
+
+    def excluded(self, plan: ArrayPlan, item: Any) -> Literal | None:
+        """`item` as what later items of a tight plan must not be; None where they can always become another one."""
+        if isinstance(item, list | dict):
+            return None
+        if isinstance(item, str) and not plan.fixed:
+            return None
+        return Literal(json_text(item))
+
+    def counting(self, plan: ArrayPlan) -> Counting:
+        found = self._counting.get(plan)
+        if found is None:
+            found = self._counting[plan] = Counting(plan, self.satisfiable)
+        return found
+
+    def refuses(self, value: Any, facts: frozenset[Fact]) -> bool:
+        """A check of `facts` surely refuses `value`."""
+        return self.checks is not None and any(self.checks.validator(f)(value) != f.positive for f in facts)
+
+    def check(self, facts: frozenset[Fact]) -> Guard | None:
+        if not facts:
+            return None
+        assert self.checks is not None
+        return all_of(*(Checked(self.checks.validator(fact), fact.positive) for fact in sorted(facts, key=repr)))

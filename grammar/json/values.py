@@ -1,0 +1,199 @@
+"""From conjunctions of facts to threads, and what these can read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+from sluicegate.grammar.json.arrays import ArrayPlan, ArrayState, Used
+from sluicegate.grammar.json.duplicates import state_of
+from sluicegate.grammar.json.layout import Layout
+from sluicegate.grammar.json.object_plan import ObjectPlan
+from sluicegate.grammar.json.objects import ObjectState
+from sluicegate.grammar.json.plans import Plans
+from sluicegate.grammar.lexemes.base import QUOTE, Lexeme
+from sluicegate.grammar.lexemes.scalars import number_lexemes, string_lexemes, word_lexeme
+from sluicegate.grammar.options import GrammarOptions
+from sluicegate.grammar.reading.continuations import Continuation, Many
+from sluicegate.grammar.reading.lookahead import Reach, after_byte, joined, of_scalar, of_threads
+from sluicegate.grammar.reading.readings import Choice, InLexeme, Thread
+from sluicegate.grammar.reading.value_start import Hole, Start
+from sluicegate.grammar.schema.containers import Conj
+from sluicegate.grammar.schema.document import Document
+from sluicegate.grammar.schema.value_set import Domain
+from sluicegate.grammar.vocabulary.punctuation import HERE, Place, Places
+from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
+
+_State = TypeVar("_State", ObjectState, ArrayState, Start, Many)
+_STATES = 20_000
+"""Object and array states kept for sharing; beyond, the table starts anew and nothing but speed is lost."""
+_Scalars = tuple[tuple[Lexeme, ...], tuple[Lexeme, ...], Lexeme | None]
+_HOLE = Hole()
+_NESTED = 8
+"""Values within values that are told for all places at once; deeper ones for the place at hand, which ends sooner."""
+
+
+class Values(Plans):
+    """One per compiled grammar. Grows lazily, and only by what depends on the schema alone, so threads of different
+    matchers share it; building the same thing twice at once is harmless."""
+
+    def __init__(self, document: Document | None, options: GrammarOptions) -> None:
+        super().__init__(document, options)
+        self.layout = Layout(options)
+        self._terms: dict[Conj, Conj] = {}
+        self._states: dict[Any, Any] = {}
+        self._reaches: dict[int, tuple[Conj, Reach]] = {}
+        self._looking: set[int] = set()
+        self._lexemes: dict[int, tuple[Domain, _Scalars]] = {}
+        self._scalar_reaches: dict[int, Reach] = {}
+
+    # --- threads ---
+
+    def value(self, terms: Conj, follow: Continuation) -> tuple[Thread, ...]:
+        """Threads at the first byte of a value that satisfies all of `terms`."""
+        domain = self.domain(terms)
+        moves: dict[int, Any] = {}
+        lexemes, numbers, words = self._scalars(domain)
+        if lexemes:
+            moves[QUOTE] = lambda: tuple(InLexeme(lexeme, lexeme.start, follow) for lexeme in lexemes)
+        objects = [found for spec in domain.objects if (found := self.object_plan(spec)) is not None]
+        if objects:
+            moves[0x7B] = lambda: _joined(self.object_state(plan, 0, 0, follow).opened() for plan in objects)
+        arrays = [ready for spec in domain.arrays if (ready := self.array_plan(spec)) is not None]
+        if arrays:
+            moves[0x5B] = lambda: _joined(
+                self.array_state(plan, 0, (0,) * len(plan.contains), 0, follow).opened() for plan in arrays
+            )
+        threads: list[Thread] = [Choice(moves)] if moves else []
+        threads.extend([InLexeme(lexeme, lexeme.start, follow) for lexeme in numbers])
+        if words is not None:
+            threads.append(InLexeme(words, words.start, follow))
+        return tuple(threads)
+
+    def _scalars(self, domain: Domain) -> _Scalars:
+        """Lexemes of its strings, of its numbers, and of what has a name."""
+        known = self._lexemes.get(id(domain))
+        if known is None:
+            if len(self._lexemes) >= _STATES:
+                self._lexemes, self._scalar_reaches = {}, {}
+            names = word_lexeme(domain.null, domain.booleans)
+            found = string_lexemes(domain.strings), number_lexemes(domain.numbers), names
+            known = self._lexemes[id(domain)] = domain, found  # as long as `domain` is kept, nothing else has its id
+        return known[1]
+
+    def renewed(self) -> Values:
+        """Forget all frames; those in use live on with their matchers."""
+        self._terms, self._states, self._reaches, self._unblocked_domains = {}, {}, {}, {}
+        self._lexemes, self._scalar_reaches = {}, {}
+        self.layout = Layout(self.options)
+        return self
+
+    def start(self, terms: Conj, follow: Continuation) -> Start:
+        """The same object for the same arguments, as long as it is kept."""
+        terms = self._terms.setdefault(terms, terms)
+        key = (id(terms), follow)
+        found: Start | None = self._states.get(key)
+        if found is None:
+            found = self._keep(key, Start(self, terms, follow))
+        return found
+
+    def value_reach(self, terms: Conj, at: Place, vocabulary: Vocabulary) -> Reach:
+        """What the start of a value can read, with what follows it left open."""
+        known, key = self._reaches, id(terms)
+        found = known.get(key)
+        if found is not None:
+            return found[1]
+        if key in self._looking or len(self._looking) > _NESTED:
+            return self._value_reach(terms, at, vocabulary)
+        self._looking.add(key)
+        try:
+            reach = self._value_reach(terms, vocabulary.places.root, vocabulary)
+        finally:
+            self._looking.discard(key)
+        if len(known) >= _STATES:
+            known.clear()
+        known[key] = terms, reach  # as long as `terms` is kept, nothing else has its id
+        return reach
+
+    def _value_reach(self, terms: Conj, at: Place, vocabulary: Vocabulary) -> Reach:
+        domain, places = self.domain(terms), vocabulary.places
+        found = self._scalar_reaches.get(id(domain))
+        if found is None:
+            found = self._scalar_reaches[id(domain)] = _of_scalars(self._scalars(domain), places)
+        if not domain.objects and not domain.arrays:
+            return found
+        parts = [found]
+        for byte, opened in ((0x7B, self._objects_reach), (0x5B, self._arrays_reach)):
+            first, place = places.root.below(byte), at.below(byte)
+            if first is not None and place is not None:
+                parts += [after_byte(first, found) for found in opened(domain, place, vocabulary)]
+        return parts[0] if len(parts) == 1 else joined(parts)
+
+    def _objects_reach(self, domain: Domain, at: Place, vocabulary: Vocabulary) -> Iterator[Reach]:
+        for spec in domain.objects:
+            plan = self.object_plan(spec)
+            if plan is not None:
+                state = self.object_state(plan, 0, 0, _HOLE)
+                yield state.opened_reach(at, vocabulary) or of_threads(state.opened(), at, vocabulary)
+
+    def _arrays_reach(self, domain: Domain, at: Place, vocabulary: Vocabulary) -> Iterator[Reach]:
+        for spec in domain.arrays:
+            plan = self.array_plan(spec)
+            if plan is not None:
+                state = self.array_state(plan, 0, (0,) * len(plan.contains), 0, _HOLE)
+                yield state.opened_reach(at, vocabulary) or of_threads(state.opened(), at, vocabulary)
+
+    def numbers(self, terms: Conj) -> tuple[Lexeme, ...]:
+        """Lexemes of the numbers that satisfy `terms`."""
+        return self._scalars(self.domain(terms))[1]
+
+    def many(self, branches: tuple[Continuation, ...]) -> Many:
+        key = frozenset(branches)
+        found: Many | None = self._states.get(key)
+        if found is None:
+            found = self._keep(key, Many(branches))
+        return found
+
+    def object_state(
+        self,
+        plan: ObjectPlan,
+        at: int,
+        count: int,
+        follow: Continuation,
+        met: int = 0,
+        used: frozenset[str] = frozenset(),
+    ) -> ObjectState:
+        key = (plan, at, count, follow, met, used)
+        found: ObjectState | None = self._states.get(key)
+        if found is None:
+            found = self._keep(key, ObjectState(self, plan, at, count, follow, met, used))
+        return found
+
+    def array_state(
+        self, plan: ArrayPlan, index: int, hits: tuple[int, ...], used: Used, follow: Continuation
+    ) -> ArrayState:
+        key = (plan, index, hits, used, follow)
+        found: ArrayState | None = self._states.get(key)
+        if found is None:
+            found = self._keep(key, state_of(plan)(self, plan, index, hits, used, follow))
+        return found
+
+    def _keep(self, key: Any, state: _State) -> _State:
+        if len(self._states) >= _STATES:
+            self._states = {}
+        self._states[key] = state
+        return state
+
+
+def _joined(groups: Any) -> tuple[Thread, ...]:
+    return tuple(thread for group in groups for thread in group)
+
+
+def _of_scalars(lexemes: _Scalars, places: Places) -> Reach:
+    strings, numbers, words = lexemes
+    read, ends = HERE, 0
+    for lexeme in (*strings, *numbers) if words is None else (*strings, *numbers, words):
+        inside, over = of_scalar(lexeme, places)
+        read |= inside
+        ends |= over
+    return Reach(read, ends)

@@ -1,0 +1,95 @@
+"""How many bytes it takes at least to finish a parse."""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from sluicegate.grammar.budget.meter import tick
+
+if TYPE_CHECKING:
+    from sluicegate.grammar.lark.earley import Items, Rule
+
+NEVER = 1 << 40
+_KEPT = 20_000
+_MOST_WAYS = 5_000
+
+
+class Least:
+    """Costs of symbols, by the rules; those of Earley sets, along the sets they began in.
+
+    `words`: short words of each terminal, the shortest first; `values`: terminals that stand for JSON values, which
+    take a byte at least.
+    """
+
+    def __init__(self, rules: list[Rule], words: dict[str, Any], values: list[str]) -> None:
+        self.rules = rules
+        self.symbols: dict[tuple[bool, str], int] = {
+            (True, name): len(found[0].text) if found else NEVER for name, found in words.items()
+        } | {(True, name): 1 for name in values}
+        self._settle()
+        self._known: dict[Any, int] = {}
+
+    def _settle(self) -> None:
+        """Of names, the cheapest first: each rule is looked at when all its names are known, after Knuth (1977)."""
+        missing: list[int] = []
+        users: dict[tuple[bool, str], list[int]] = {}
+        queue: list[tuple[int, int]] = []
+        for number, rule in enumerate(self.rules):
+            names = {symbol for symbol in rule.expansion if symbol not in self.symbols}
+            missing.append(len(names))
+            for symbol in names:
+                users.setdefault(symbol, []).append(number)
+            if not names:
+                queue.append((self._sum(rule, 0), number))
+        heapify(queue)
+        while queue:
+            tick()
+            cost, number = heappop(queue)
+            symbol = (False, self.rules[number].origin)
+            if symbol in self.symbols:
+                continue
+            self.symbols[symbol] = cost
+            for user in users.get(symbol, ()):
+                missing[user] -= 1
+                if not missing[user]:
+                    heappush(queue, (self._sum(self.rules[user], 0), user))
+
+    def _sum(self, rule: Rule, dot: int) -> int:
+        return min(sum(self.symbols.get(symbol, NEVER) for symbol in rule.expansion[dot:]), NEVER)
+
+    def of_items(self, items: Items) -> int:
+        if items.whole:
+            return 0
+        if len(self._known) > _KEPT:
+            self._known.clear()
+        return min((self._item(item, items) for waiting in items.waiting.values() for item in waiting), default=NEVER)
+
+    def _item(self, item: Any, items: Items) -> int:
+        rule = self.rules[item.rule]
+        return self._sum(rule, item.dot) + self._after(rule.origin, item.since or items)
+
+    def _after(self, origin: str, since: Items) -> int:
+        """From where an `origin` that began in `since` ends: the cheapest way out through what waited for it, after
+        Dijkstra (1959)."""
+        known = self._known.get((origin, since))
+        if known is not None:
+            return known
+        queue: list[tuple[int, int, str, Items]] = [(0, 0, origin, since)]
+        seen: set[tuple[str, Items]] = set()
+        best, numbers = NEVER, count(1)
+        while queue and len(seen) < _MOST_WAYS:
+            cost, _, name, began = heappop(queue)
+            if (name, began) in seen:
+                continue
+            seen.add((name, began))
+            if name == began.parser.start and began is began.parser.first:
+                best = cost
+                break
+            for item in began.waiting.get((False, name), ()):
+                rule = self.rules[item.rule]
+                further = cost + self._sum(rule, item.dot + 1)
+                heappush(queue, (further, next(numbers), rule.origin, item.since or began))
+        self._known[origin, since] = best
+        return best

@@ -1,0 +1,1 @@
+"""The regular pieces of a text: automata, word lists, counted strings."""

@@ -1,0 +1,279 @@
+"""Lexemes: the regular pieces that a text is made of. A lexeme steps over bytes and says when it may end.
+
+States are small hashable values. A lexeme that may end and may also go on (`12` of `123`) leaves the choice to what
+follows; one that cannot go on (a string after its closing quote) is over at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+
+from sluicegate.grammar.automata import Body, ByteDfa, residual_digests
+from sluicegate.grammar.budget.meter import look
+from sluicegate.grammar.vocabulary.trie import I32
+
+QUOTE = 0x22
+BACKSLASH = 0x5C
+_LOOK_EVERY = 1_000
+"""Words of a list between two looks at the clock."""
+_NAMED = 100
+"""Larger automata share by their whole language only: naming each residual language would take longer than it saves."""
+State = Any
+"""Small hashable values; each lexeme has its own kind."""
+
+
+class Lexeme(Protocol):
+    """What the threads of a grammar need of a lexeme. `outcome` tells which of several readings ended, if any did."""
+
+    start: State
+    is_string: bool
+    """It ends with the closing quote of a JSON string."""
+    general: bool
+    """It is no part of JSON: what follows it may begin with any byte. Its only outcome is 0."""
+    is_blank: bool
+    """Whitespace; nothing that begins with a blank follows it."""
+    is_list: bool
+    """One of the strings in `words`, each with one of `outcomes`; `window` tells which of them are left."""
+    branches: dict[Any, Any] | None
+    """Subtrees classified so far, see `classify.in_branch`; None where that is cheaper than looking them up."""
+
+    @property
+    def heads(self) -> frozenset[int]:
+        """Bytes that it may begin with."""
+
+    def next(self, state: State, byte: int) -> State | None: ...
+
+    def outcome(self, state: State) -> int | None:
+        """A number if the lexeme may end in this state, else None."""
+
+    def grows(self, state: State) -> bool:
+        """Some byte is possible in this state."""
+
+    def run(self, state: State, text: bytes) -> State | None:
+        """Steps over all of `text`, or None where a byte is refused or the lexeme ends for good before the last byte
+        or with it; a general one also where it may end before a byte, for then there are two readings."""
+
+    def next_bytes(self, state: State) -> set[int]:
+        """Bytes that may come next."""
+
+    def key(self, state: State) -> Hashable | None:
+        """Name of the residual language, the same in every schema; None where sharing would not pay."""
+
+
+class DfaLexeme:
+    """A lexeme given by an explicit automaton over bytes; states are its row numbers.
+
+    With `quoted`, and for a `Body`, the automaton describes a JSON string's body and the lexeme takes the closing quote
+    as well.
+    """
+
+    is_list = False
+
+    def __init__(
+        self, dfa: ByteDfa | Body, *, quoted: bool = False, general: bool = False, is_blank: bool = False
+    ) -> None:
+        self.general = general
+        self.is_blank = is_blank
+        self.branches: dict[Any, Any] | None = {}
+        self.dfa = dfa
+        if isinstance(dfa, Body):
+            quoted, self.table = True, dfa.table
+        elif quoted:
+            self.table = _closed(dfa)
+        else:
+            self.table = np.array(dfa.transitions)  # a copy: read-only arrays would make compiled loops compile again
+        self.quoted = self.is_string = quoted
+        size = self.table.shape[0]
+        self.final = size - 1 if quoted else -1
+        if quoted:
+            self.accepting = np.zeros(size, np.bool_)
+            self.accepting[-1] = True
+            self._grows = [True] * (size - 1) + [False]
+        else:
+            assert isinstance(dfa, ByteDfa)
+            self.accepting = np.array(dfa.accepting)
+            self._grows = [bool(row) for row in dfa.segments]
+        self.start = 0
+        self._rows: list[list[int] | None] = [None] * size
+        self._accepts: list[bool] = self.accepting.tolist()
+        self._keys: dict[int, Hashable] = {}
+        self._names: list[bytes] | None = None
+        self.told = np.zeros(size, np.int64)
+        """What walks found out about the states, see `steady`."""
+        self.taken: dict[int, dict[int, bool]] = {}
+        """By slice of the vocabulary and state, see `slices.taken`."""
+
+    @cached_property
+    def distances(self) -> list[int]:
+        """Bytes from each state to the nearest one in which the lexeme may end."""
+        size = self.table.shape[0]
+        before: list[list[int]] = [[] for _ in range(size)]
+        found = [-1] * size
+        whole = self.table >= 0
+        edges = np.unique((np.arange(size, dtype=np.int64)[:, None] * size + self.table)[whole])
+        for state, after in zip((edges // size).tolist(), (edges % size).tolist(), strict=True):
+            before[after].append(state)
+        reached = np.flatnonzero(self.accepting).tolist()
+        for state in reached:
+            found[state] = 0
+        for after in reached:
+            for state in before[after]:
+                if found[state] < 0:
+                    found[state] = found[after] + 1
+                    reached.append(state)
+        return found
+
+    @cached_property
+    def heads(self) -> frozenset[int]:
+        return frozenset(self.next_bytes(self.start))
+
+    def row(self, state: int) -> list[int]:
+        """Next state by byte, -1 = refused."""
+        found = self._rows[state]
+        if found is None:
+            found = self._rows[state] = self.table[state].tolist()
+        return found
+
+    def next(self, state: int, byte: int) -> int | None:
+        after = self.row(state)[byte]
+        return None if after < 0 else after
+
+    def outcome(self, state: int) -> int | None:
+        return 0 if self._accepts[state] else None
+
+    def grows(self, state: int) -> bool:
+        return self._grows[state]
+
+    def run(self, state: int, text: bytes) -> int | None:
+        for byte in text:
+            if self.general and self._accepts[state]:
+                return None
+            state = self.row(state)[byte]
+            if state < 0:
+                return None
+        return state if self._grows[state] else None
+
+    def next_bytes(self, state: int) -> set[int]:
+        return {byte for byte, after in enumerate(self.row(state)) if after >= 0}
+
+    def key(self, state: int) -> Hashable:
+        known = self._keys.get(state)
+        if known is None:
+            known = self._keys[state] = self._key(state)
+        return known
+
+    def _key(self, state: int) -> Hashable:
+        if state == self.final:
+            return b"closed"
+        if isinstance(self.dfa, Body):
+            name = self.dfa.name(state)
+            return (True, self.dfa.digest, state) if name is None else (True, name)
+        if self.dfa.state_count > _NAMED:
+            return (self.quoted, self.dfa.digest, state)
+        if self._names is None:
+            self._names = residual_digests(self.dfa)
+        return (self.quoted, self._names[state])
+
+
+def _closed(dfa: ByteDfa) -> I32:
+    """Its transitions, and a last state that the quote leads to from wherever it accepts."""
+    size = dfa.state_count
+    table = np.full((size + 1, 256), -1, np.int32)
+    table[:size] = dfa.transitions
+    table[np.flatnonzero(dfa.accepting), QUOTE] = size
+    return table
+
+
+class WordNode:
+    """Node of a trie of byte strings; `word` = number of the word that ends here, or None. Words `low` to `high` of
+    the sorted list begin with the `at` bytes that lead here."""
+
+    __slots__ = ("at", "below", "high", "low", "word")
+
+    def __init__(self, low: int, high: int, at: int) -> None:
+        self.low = low
+        self.high = high
+        self.at = at
+        self.below: dict[int, WordNode] = {}
+        self.word: int | None = None
+
+
+class SortedWords:
+    """Byte strings in order, as arrays for the compiled loops: word w is `data[starts[w]:ends[w]]`."""
+
+    __slots__ = ("data", "ends", "starts")
+
+    def __init__(self, words: list[bytes]) -> None:
+        sizes = np.array([len(word) for word in words], np.int64)
+        self.ends = np.cumsum(sizes)
+        self.starts = self.ends - sizes
+        self.data = np.frombuffer(b"".join(words) or b"\0", np.uint8).copy()
+
+
+class Words:
+    """One of a few byte strings, spelled exactly; states are trie nodes. `outcome` = index of the word."""
+
+    is_string = False
+    is_blank = False
+    is_list = True
+    general = False
+    branches: dict[Any, Any] | None = None
+
+    def __init__(self, words: list[tuple[bytes, int]]) -> None:
+        words = sorted(words)
+        self.words = [word for word, _ in words]
+        self.spelled = SortedWords(self.words)
+        self.outcomes = [number for _, number in words]
+        self.start = WordNode(0, len(words), 0)
+        self.heads = frozenset(word[0] for word in self.words if word)
+        for k, (word, number) in enumerate(words):
+            if not k % _LOOK_EVERY:
+                look()
+            node = self.start
+            for at, byte in enumerate(word):
+                below = node.below.get(byte)
+                if below is None:
+                    below = node.below[byte] = WordNode(k, k, at + 1)
+                below.high = k + 1
+                node = below
+            node.word = number
+
+    def next(self, state: WordNode, byte: int) -> WordNode | None:
+        return state.below.get(byte)
+
+    def outcome(self, state: WordNode) -> int | None:
+        return state.word
+
+    def grows(self, state: WordNode) -> bool:
+        return bool(state.below)
+
+    def run(self, state: WordNode, text: bytes) -> WordNode | None:
+        node: WordNode | None = state
+        for byte in text:
+            assert node is not None
+            node = node.below.get(byte)
+            if node is None:
+                return None
+        return node if node is not None and node.below else None
+
+    def key(self, state: WordNode) -> None:
+        return None
+
+    def window(self, state: WordNode) -> tuple[int, int, int]:
+        """(low, high, at): what may follow is what the sorted words `low` to `high` have from byte `at` on."""
+        return state.low, state.high, state.at
+
+    def outcome_of(self, word: int) -> int:
+        """Outcome of a sorted word."""
+        return self.outcomes[word]
+
+    def next_bytes(self, state: WordNode) -> set[int]:
+        return set(state.below)
+
+    def firsts(self, state: WordNode) -> Iterable[int]:
+        """Bytes that may come next."""
+        return state.below

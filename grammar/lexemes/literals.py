@@ -1,0 +1,211 @@
+"""JSON strings out of a known set, in every spelling that JSON gives them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from sluicegate.grammar.lexemes.base import BACKSLASH, QUOTE, SortedWords
+
+_SHORT = {'"': b'"', "\\": b"\\", "/": b"/", "\b": b"b", "\f": b"f", "\n": b"n", "\r": b"r", "\t": b"t"}
+_HEX = b"0123456789abcdefABCDEF"
+
+
+class Window(NamedTuple):
+    """The sorted words `low` to `high` are still possible; their first `at` bytes were spelled, however.
+
+    `begun`: bytes so far of a character spelled with a backslash (hex digits in lower case). `at` is -1 once closed.
+    """
+
+    low: int
+    high: int
+    at: int
+    begun: bytes = b""
+
+
+def plain(text: str) -> bytes:
+    """The spelling that `json.dumps(ensure_ascii=False)` gives; a lone surrogate has only its escape."""
+    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
+        return text.encode()
+    if not any(map(_is_surrogate, text)):
+        return json.dumps(text, ensure_ascii=False)[1:-1].encode()
+    return b"".join(json.dumps(char, ensure_ascii=_is_surrogate(char))[1:-1].encode() for char in text)
+
+
+def _is_surrogate(char: str) -> bool:
+    return "\ud800" <= char <= "\udfff"
+
+
+class Literals:
+    """One of a few strings, from after the opening quote to the closing one.
+
+    `words`: pairs (usual spelling, outcome) in ascending order, see `sorted_spellings`. Nothing is built per character.
+    """
+
+    is_string = True
+    is_blank = False
+    is_list = True
+    general = False
+    branches: dict[Any, Any] | None = None
+
+    def __init__(self, words: list[tuple[bytes, int]]) -> None:
+        self.words = [text for text, _ in words]
+        self.outcomes = [number for _, number in words]
+        self.start = Window(0, len(words), 0)
+        self._spelled: SortedWords | None = None
+
+    @property
+    def spelled(self) -> SortedWords:
+        if self._spelled is None:
+            self._spelled = SortedWords(self.words)
+        return self._spelled
+
+    @property
+    def heads(self) -> frozenset[int]:
+        return frozenset(self.firsts(self.start))
+
+    def next(self, state: Window, byte: int) -> Window | None:
+        low, high, at, begun = state
+        if begun:
+            return self._next_escaped(state, byte)
+        if byte == BACKSLASH:
+            more = self._between(state) and any(word[at] != QUOTE for word in self.words[low:high])
+            return Window(low, high, at, b"\\") if more else None
+        words = self.words
+        while low < high and words[low][at] < byte:
+            low += 1
+        end = low
+        while end < high and words[end][at] == byte:
+            end += 1
+        if low == end:
+            return None
+        if byte != QUOTE:
+            return Window(low, end, at + 1)
+        return Window(low, end, -1)
+
+    def _between(self, state: Window) -> bool:
+        """At the beginning of a character."""
+        return not 0x80 <= self.words[state.low][state.at] < 0xC0
+
+    def _next_escaped(self, state: Window, byte: int) -> Window | None:
+        low, high, at, _ = state
+        begun = _lowered(state.begun, byte)
+        found = False
+        for k in range(low, high):
+            size, spellings = _escapes_at(self.words[k], at)
+            if begun in spellings:
+                end = k + 1
+                character = self.words[k][at : at + size]
+                while end < high and self.words[end][at : at + size] == character:
+                    end += 1
+                return Window(k, end, at + size)
+            found = found or any(spelling.startswith(begun) for spelling in spellings)
+        return Window(low, high, at, begun) if found else None
+
+    def outcome(self, state: Window) -> int | None:
+        return self.outcomes[state.low] if state.at < 0 else None
+
+    def grows(self, state: Window) -> bool:
+        return state.at >= 0
+
+    def run(self, state: Window, text: bytes) -> Window | None:
+        low, high, at, begun = state
+        if high - low == 1 and not begun and QUOTE not in text and BACKSLASH not in text:
+            return Window(low, high, at + len(text)) if self.words[low].startswith(text, at) else None
+        after: Window | None = state
+        for byte in text:
+            assert after is not None
+            after = self.next(after, byte)
+            if after is None or after.at < 0:
+                return None
+        return after
+
+    def key(self, state: Window) -> None:
+        return None
+
+    def window(self, state: Window) -> tuple[int, int, int] | None:
+        """(low, high, at): what may usually follow is what the sorted words `low` to `high` have from byte `at` on.
+
+        None inside a character spelled with a backslash.
+        """
+        return None if state.begun else (state.low, state.high, state.at)
+
+    def usual(self, state: Window) -> set[int]:
+        """Bytes that may come next in usual spelling; none inside an escape."""
+        low, high, at, begun = state
+        return set() if begun else {self.words[k][at] for k in range(low, high)}
+
+    def next_bytes(self, state: Window) -> set[int]:
+        return set(self.firsts(state))
+
+    def characters(self, state: Window) -> set[str]:
+        """What may come next; nothing inside a character."""
+        if not self._between(state):
+            return set()
+        return {_character(word, state.at) for word in self.words[state.low : state.high]} - {""}
+
+    def outcome_of(self, word: int) -> int:
+        """Outcome of a sorted word."""
+        return self.outcomes[word]
+
+    def firsts(self, state: Window) -> Iterable[int]:
+        """Bytes that may come next."""
+        low, high, at, begun = state
+        if not begun:
+            found = {self.words[k][at] for k in range(low, high)}
+            return found | {BACKSLASH} if self._between(state) and found != {QUOTE} else found
+        found = set()
+        for k in range(low, high):
+            for spelling in _escapes_at(self.words[k], at)[1]:
+                if spelling.startswith(begun) and len(spelling) > len(begun):
+                    byte = spelling[len(begun)]
+                    found |= {byte, ord(chr(byte).upper())} if begun[:2] == b"\\u" else {byte}
+        return found
+
+
+def sorted_spellings(words: Iterable[str]) -> list[tuple[bytes, int]]:
+    """Usual spellings with the closing quote, each with its index in `words`, sorted."""
+    return sorted((plain(word) + b'"', number) for number, word in enumerate(words))
+
+
+def literals(words: Iterable[str]) -> Literals:
+    """The lexeme of `words`; outcomes are indices."""
+    return Literals(sorted_spellings(words))
+
+
+def _escapes_at(word: bytes, at: int) -> tuple[int, tuple[bytes, ...]]:
+    """The character spelled at offset `at`: how many bytes its usual spelling takes, and its spellings with `\\`."""
+    char = _character(word, at)
+    return len(plain(char)) or 1, escapes_of(char) if char else ()
+
+
+def _character(word: bytes, at: int) -> str:
+    """The character spelled at offset `at`; "" at the closing quote."""
+    lead = word[at]
+    if lead == QUOTE:
+        return ""
+    if lead == BACKSLASH:
+        char: str = json.loads(b'"' + word[at : at + (6 if word[at + 1] == 0x75 else 2)] + b'"')
+        return char
+    return chr(lead) if lead < 0x80 else word[at : at + (2 if lead < 0xE0 else 3 if lead < 0xF0 else 4)].decode()
+
+
+@lru_cache(maxsize=4_000)
+def escapes_of(char: str) -> tuple[bytes, ...]:
+    """Spellings of one character with a backslash, hex digits in lower case."""
+    code = ord(char)
+    if code >= 0x10000:
+        high, low = 0xD800 + ((code - 0x10000) >> 10), 0xDC00 + ((code - 0x10000) & 0x3FF)
+        return (b"\\u%04x\\u%04x" % (high, low),)
+    if char in _SHORT:
+        return (b"\\" + _SHORT[char], b"\\u%04x" % code)
+    return (b"\\u%04x" % code,)
+
+
+def _lowered(begun: bytes, byte: int) -> bytes:
+    """Append; hex digits of a \\u escape compare without case, the escape letters themselves with it."""
+    if begun[:2] == b"\\u" and len(begun) not in (6, 7) and byte in _HEX:
+        return begun + bytes([byte]).lower()
+    return begun + bytes([byte])

@@ -1,0 +1,156 @@
+"""Lexemes for sets of scalars."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import lru_cache
+
+from sluicegate.grammar.automata import ByteDfa, CharDfa, byte_intersection, string_body, utf8
+from sluicegate.grammar.budget.meter import look
+from sluicegate.grammar.lexemes.base import DfaLexeme, Lexeme, Words
+from sluicegate.grammar.lexemes.counted import Counted
+from sluicegate.grammar.lexemes.literals import literals
+from sluicegate.grammar.schema import numbers, strings
+from sluicegate.grammar.schema.numbers import Numbers, NumberSet
+from sluicegate.grammar.schema.strings import Strings, StringSet
+from sluicegate.grammar.vocabulary.classify import at_root
+from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
+from sluicegate.plugins.errors import GrammarLimit
+
+_LOOK_EVERY = 64
+"""Constants between two looks at the clock."""
+_TOO_LARGE = 10**308
+_LISTED = 2_000
+"""Constants of a list from which on they are spelled without exponents."""
+_SPELLED = 2_000
+
+
+@lru_cache(maxsize=1_000)
+def string_automaton(dfa: CharDfa) -> DfaLexeme:
+    """From after the opening quote. Strings of a large automaton are spelled without needless escapes, in a tenth of
+    the states."""
+    if dfa.state_count <= _SPELLED:
+        try:
+            return DfaLexeme(string_body(dfa))
+        except GrammarLimit:
+            pass
+    return DfaLexeme(string_body(dfa, escapes=False))
+
+
+@lru_cache(maxsize=1)
+def every_string() -> DfaLexeme:
+    return string_automaton(CharDfa.any_string())
+
+
+@lru_cache(maxsize=1_000)
+def _string_lexeme(part: Strings) -> Lexeme | None:
+    part = part.reduced
+    if part.words is not None:
+        return literals(sorted(part.words)) if part.words else None
+    inner = every_string() if part.dfa is None else string_automaton(part.dfa)
+    if part.low or part.high is not None:
+        return Counted(inner, every_string(), part.low, part.high, part.dfa)
+    return inner
+
+
+def string_lexemes(parts: StringSet) -> tuple[Lexeme, ...]:
+    """One lexeme for each part that is not empty, from after the opening quote."""
+    if parts == strings.EVERY:
+        return (every_string(),)
+    found = (_string_lexeme(part) for part in parts)
+    return tuple(lexeme for lexeme in found if lexeme is not None)
+
+
+@lru_cache(maxsize=500)
+def number_lexemes(parts: NumberSet) -> tuple[Lexeme, ...]:
+    if not parts:
+        return ()
+    listed = [part for part in parts if part.values is not None]
+    others = tuple(part for part in parts if part.values is None)
+    found: list[Lexeme] = []
+    for part in listed:
+        assert part.values is not None
+        words: list[tuple[bytes, int]] = []
+        for k, value in enumerate(sorted(part.values)):
+            if not k % _LOOK_EVERY:
+                look()
+            words.extend((spelling, 0) for spelling in spellings(value, part.plain, len(part.values) > _LISTED))
+        if words:
+            found.append(Words(words))
+    if others:
+        dfa = numbers.automaton(others)
+        if dfa is not None:
+            found.append(DfaLexeme(byte_intersection(dfa, _within_doubles())))
+    return tuple(found)
+
+
+@lru_cache(maxsize=1)
+def _within_doubles() -> ByteDfa:
+    """Exponents up to 307: readers turn larger ones into infinity, which is no JSON value. Digits are not counted."""
+    return utf8(CharDfa.from_pattern(r"[-+.0-9]+([eE][+-]?0*(\d{1,2}|[12]\d\d|30[0-7]))?", anchored=True))
+
+
+def spellings(value: Fraction, only_plain: bool = False, few: bool = False) -> list[bytes]:
+    """The usual JSON spellings of a constant: `1`, `1.0`; unless `few`: `0.001`, `1e-3`, `1e-03`. Not trailing zeros
+    without end."""
+    plain = numbers.plain_text(value)
+    if only_plain:
+        return [plain.encode()]
+    found = {plain}
+    if abs(value) >= _TOO_LARGE:  # but for these digits readers would turn it into infinity
+        return [plain.encode()]
+    if value.denominator == 1:
+        found.add(plain + ".0")
+    if value == 0:
+        found |= {"-0", "-0.0"}
+    digits = plain.lstrip("-").replace(".", "").strip("0") or "0"
+    if value and not few and (len(plain) > 5 or abs(value) >= 1000 or value.denominator > 1):
+        found |= _exponent_forms(value, digits)
+    return sorted(text.encode() for text in found)
+
+
+def _exponent_forms(value: Fraction, digits: str) -> set[str]:
+    sign = "-" if value < 0 else ""
+    size = abs(value)
+    if size >= 1:
+        power = len(str(int(size))) - 1
+    else:
+        power = 0
+        while size < 1:
+            size, power = size * 10, power - 1
+    heads = [digits if len(digits) == 1 else f"{digits[0]}.{digits[1:]}"]
+    if len(digits) == 1:
+        heads.append(digits + ".0")
+    mark = "-" if power < 0 else ""
+    exponents = {f"{mark}{abs(power)}", f"{mark or '+'}{abs(power):02}", f"{mark or '+'}{abs(power)}"}
+    return {f"{sign}{head}{e}{exponent}" for head in heads for e in "eE" for exponent in exponents}
+
+
+@lru_cache(maxsize=1)
+def warm() -> tuple[DfaLexeme, ...]:
+    """The automata that most schemas share, built once per process (a quarter of a second)."""
+    shared = [every_string(), *number_lexemes(numbers.EVERY), *number_lexemes((Numbers(step=Fraction(1)),))]
+    for name in ("date-time", "date", "time", "email", "uri", "hostname", "ipv4", "ipv6", "uuid"):
+        string_automaton(CharDfa.from_format(name))
+    return tuple(lexeme for lexeme in shared if isinstance(lexeme, DfaLexeme))
+
+
+def prepare(vocabulary: Vocabulary) -> None:
+    """Work out, once, what nearly every schema asks of `vocabulary`: its tables, and what can follow in a plain string
+    or number. Takes about a second for 128,000 tokens, a third of that from disk."""
+    vocabulary.warm()
+    lexemes = warm()
+    if vocabulary.is_prepared:
+        return
+    vocabulary.is_prepared = True
+    for lexeme in lexemes:
+        for state in range(len(lexeme.table)):
+            if lexeme.grows(state):
+                at_root(vocabulary, lexeme, state)
+
+
+@lru_cache(maxsize=32)
+def word_lexeme(null: bool, booleans: frozenset[bool]) -> Words | None:
+    words = [(b"null", 0)] if null else []
+    words += [(b"true" if value else b"false", 0) for value in sorted(booleans)]
+    return Words(words) if words else None

@@ -1,0 +1,1 @@
+"""Parser states, masks, forced text, and the matcher of one sequence."""

@@ -1,0 +1,142 @@
+"""Text that the grammar leaves no choice about, and the tokens a tokenizer would spell it with."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from itertools import accumulate, chain
+
+from sluicegate.grammar.json.layout import Between
+from sluicegate.grammar.lexemes.literals import Literals
+from sluicegate.grammar.matching.state import Config, Configs
+from sluicegate.grammar.reading.readings import Choice, InLexeme, Thread
+from sluicegate.grammar.reading.text import Tape
+from sluicegate.grammar.reading.value_start import Start
+from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
+
+_MOST_BYTES = 256
+_MOST_TEXT = 20_000
+
+
+def forced_text(configs: Configs, config: Config, tape: Tape | None) -> tuple[bytes, set[int]]:
+    """The bytes that must come next, as far as they are sure and in their usual spelling, and those that may follow
+    them, or more.
+
+    A known string may always be spelled with escapes too; these spell the same text and are no choice. Stops
+    wherever the text may end or a guard must be asked.
+    """
+    found = bytearray()
+    while len(found) < _MOST_BYTES and not config.can_stop:
+        byte = _next_byte(config)
+        if byte < 0:
+            break
+        after, _ = configs.take(config, bytes([byte]), tape)
+        if after is None:
+            break
+        found.append(byte)
+        config = after
+    if not found:  # nearly always: nobody asks what may follow nothing
+        return b"", set()
+    return bytes(found), {byte for thread in config.threads for byte in thread.firsts()}
+
+
+def _next_byte(config: Config) -> int:
+    """The one byte that the text can go on with, -1 if there are several; worked out once for a place."""
+    if config.forced is None:
+        byte = _only_byte(config.threads)
+        config.forced = -1 if byte is None else byte
+    return config.forced
+
+
+def _only_byte(threads: Iterable[Thread]) -> int | None:
+    """The one byte that all of `threads` go on with, None if there are several."""
+    only: set[int] = set()
+    for thread in threads:
+        if isinstance(thread, Start | Between):
+            byte = _only_byte(thread.threads())
+            if byte is None:
+                return None
+            only.add(byte)
+        else:
+            only |= _usual_bytes(thread)
+        if len(only) > 1:
+            return None
+    return only.pop() if only else None
+
+
+def _usual_bytes(thread: Thread) -> set[int]:
+    """Bytes to go on with; several where that is not sure."""
+    many = {0, 1}
+    if isinstance(thread, Choice):
+        return many if thread.guards else {byte for byte in thread.moves if thread.go(byte)}
+    if isinstance(thread, InLexeme) and thread.lexeme.outcome(thread.state) is None:
+        if isinstance(thread.lexeme, Literals):
+            return thread.lexeme.usual(thread.state) or many
+        return thread.lexeme.next_bytes(thread.state) or many
+    return many
+
+
+def canonical_tokens(vocabulary: Vocabulary, tokens: list[int], forced: bytes, following: set[int]) -> list[int]:
+    """What the tokenizer writes for `forced` after the text of `tokens`, as far as that is the same whatever comes
+    next; `following`: bytes that may. Where `tokens` end inside one of the tokenizer's (a model may spell as it likes),
+    the rest of that one is spelled by itself, and all after it as the tokenizer would.
+
+    Where the tokenizer ends a token, it has written what stands before as if nothing followed: so do BPE and unigram
+    models. So all that can happen is that a token begins at some place in `forced` and goes on past its end, or that
+    one ends with it, and what all of these cases begin with is sure.
+    """
+    if vocabulary.encode is None or not forced:
+        return []
+    cuts = _cuts(vocabulary, forced, following)
+    first = next(cuts)
+    if first == 0:  # all of it may be the beginning of one longer token
+        return []
+    before = b"".join([vocabulary.words[token] for token in tokens])
+    if len(before) > _MOST_TEXT:
+        return []
+    sure: list[int] | None = None
+    for size in chain((first,), cuts):
+        added = _added(vocabulary, tokens, before, forced[:size])
+        sure = added if sure is None else sure[: _alike(sure, added)]
+        if not sure:
+            return []
+    assert sure is not None
+    text = b"".join(vocabulary.words[token] for token in sure if token < len(vocabulary.words))
+    return sure if all(vocabulary.words[token] for token in sure) and forced.startswith(text) else []
+
+
+def _added(vocabulary: Vocabulary, tokens: list[int], before: bytes, forced: bytes) -> list[int]:
+    """Tokens that spell `forced` after `tokens`, whose text is `before`; [] where that cannot be told."""
+    spelled = _spelled(vocabulary, before + forced)
+    if spelled is None or spelled[: len(tokens)] == tokens:
+        return [] if spelled is None else spelled[len(tokens) :]
+    ends = list(accumulate(len(vocabulary.words[token]) for token in spelled))
+    if not ends or ends[-1] != len(before) + len(forced):  # a tokenizer that adds a space, or leaves something out
+        return []
+    place = bisect_left(ends, len(before))
+    rest = _spelled(vocabulary, forced[: ends[place] - len(before)])
+    return [] if rest is None else rest + spelled[place + 1 :]
+
+
+def _cuts(vocabulary: Vocabulary, forced: bytes, following: set[int]) -> Iterator[int]:
+    """Where in `forced` a token may begin that ends after it, from its beginning on; and its end."""
+    trie = vocabulary.trie
+    for begin in range(max(0, len(forced) - vocabulary.longest + 1), len(forced)):
+        node = trie.find(forced[begin:])
+        if node >= 0 and any(trie.child(node, byte) >= 0 for byte in following):
+            yield begin
+    yield len(forced)
+
+
+def _spelled(vocabulary: Vocabulary, text: bytes) -> list[int] | None:
+    """None where the text breaks off inside a character, whose parts nothing is known of."""
+    assert vocabulary.encode is not None
+    try:
+        return vocabulary.encode(text.decode())
+    except UnicodeDecodeError:
+        return None
+
+
+def _alike(left: list[int], right: list[int]) -> int:
+    """How many tokens both begin with."""
+    return next((i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))

@@ -1,0 +1,123 @@
+"""Guards: what a mask cannot know without the text, asked before the closing byte is allowed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+from sluicegate.grammar.reading.mask_builder import Guard
+from sluicegate.grammar.reading.text import Tape
+
+_REMEMBERED = 64
+
+
+class DistinctKey:
+    """A property name that is not listed in the schema: neither one of `listed` nor one the object already has."""
+
+    def __init__(self, listed: frozenset[str]) -> None:
+        self.listed = listed
+        self._rests: dict[str, frozenset[str]] = {}
+
+    def allows(self, tape: Tape, end: int) -> bool:
+        assert tape.open is not None
+        name = tape.last_string()
+        return name not in self.listed and name not in tape.open.keys
+
+    def refused(self, tape: Tape) -> frozenset[str] | None:
+        assert tape.open is not None
+        if tape.mode == 0:
+            return self.listed | tape.open.keys
+        begun = tape.begun_string()
+        if begun is None:
+            return None
+        known = self._rests.get(begun)
+        if known is None:
+            if len(self._rests) >= _REMEMBERED:
+                self._rests.clear()
+            known = self._rests[begun] = _rests(begun, self.listed)
+        return known | _rests(begun, tape.open.keys)
+
+
+class DistinctItem:
+    """`uniqueItems`: the item that ends differs from all before it. `tried`: what comes next hangs on the string that
+    ends too, so every token that ends it has to be tried."""
+
+    def __init__(self, tried: bool = False) -> None:
+        self.tried = tried
+
+    def allows(self, tape: Tape, end: int) -> bool:
+        items = tape.items(end)
+        last = canonical(items.pop())
+        return all(canonical(item) != last for item in items)
+
+    def refused(self, tape: Tape) -> frozenset[str] | None:
+        if self.tried or tape.mode == 2 or tape.open is None:
+            return None
+        end = tape.string[0] if tape.mode else len(tape.text)
+        before = bytes(tape.text[tape.open.start : end]).rstrip(b" \t\r\n,")
+        items = json.loads(before + b"]")
+        words = frozenset(item for item in items if isinstance(item, str))
+        if tape.mode == 0:
+            return words
+        begun = tape.begun_string()
+        return None if begun is None else _rests(begun, words)
+
+
+class Checked:
+    """The object or array just closed passes (or fails, as `expected` says) a whole validator."""
+
+    def __init__(self, validator: Callable[[Any], bool], expected: bool) -> None:
+        self.validator = validator
+        self.expected = expected
+        self._known: dict[bytes, bool] = {}
+
+    def allows(self, tape: Tape, end: int) -> bool:
+        begin, close = tape.closed
+        text = bytes(tape.text[begin:close])
+        known = self._known.get(text)
+        if known is None:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            known = self._known[text] = self.validator(json.loads(text, parse_float=Decimal)) == self.expected
+        return known
+
+    def refused(self, tape: Tape) -> None:
+        return None
+
+
+class Together:
+    """All of several guards."""
+
+    def __init__(self, guards: tuple[Guard, ...]) -> None:
+        self.guards = guards
+
+    def allows(self, tape: Tape, end: int) -> bool:
+        return all(guard.allows(tape, end) for guard in self.guards)
+
+    def refused(self, tape: Tape) -> None:
+        return None
+
+
+def all_of(*guards: Guard | None) -> Guard | None:
+    real = tuple(guard for guard in guards if guard is not None)
+    if len(real) > 1:
+        return Together(real)
+    return real[0] if real else None
+
+
+def canonical(value: Any) -> Any:
+    """Equal for equal JSON values and for these only: 1 and 1.0 are equal, 1 and true are not."""
+    if isinstance(value, bool) or value is None:
+        return (str(value),)
+    if isinstance(value, list):
+        return ("list", *map(canonical, value))
+    if isinstance(value, dict):
+        return ("dict", frozenset((key, canonical(item)) for key, item in value.items()))
+    return value
+
+
+def _rests(begun: str, names: frozenset[str]) -> frozenset[str]:
+    """What a string that begins with `begun` must not go on to spell."""
+    return frozenset([name[len(begun) :] for name in names if name.startswith(begun)])

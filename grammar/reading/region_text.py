@@ -1,0 +1,49 @@
+"""A tape that is off in free text and starts afresh where a JSON region begins."""
+
+from __future__ import annotations
+
+from sluicegate.grammar.reading.text import Tape
+
+_OFF = 3
+
+
+class RegionTape(Tape):
+    """Brackets and strings are followed from `restart` to the end of the value that begins there."""
+
+    __slots__ = ()
+
+    def __init__(self, on: bool = True) -> None:
+        super().__init__()
+        if not on:
+            self.mode = _OFF
+
+    @property
+    def off(self) -> bool:  # type: ignore[override]
+        return self.mode == _OFF
+
+    def push(self, byte: int) -> None:
+        if self.mode == _OFF:
+            self.text.append(byte)
+            return
+        try:
+            super().push(byte)
+        except ValueError:  # not JSON: another reading than the one this tape follows
+            self._turn_off()
+            return
+        if self.mode == 0 and self.open is None:
+            self._turn_off()
+
+    def _turn_off(self) -> None:
+        self.mode, self.open, self.since = _OFF, None, len(self.text)
+
+    def push_all(self, word: bytes) -> None:
+        if self.mode == _OFF:
+            self.text += word
+        else:
+            super().push_all(word)
+
+    def restart(self, end_offset: int) -> None:
+        """A region begins here, or, with `end_offset` 1, at the last byte."""
+        self.mode, self.open, self.since = 0, None, len(self.text) - end_offset
+        if end_offset:
+            self.push(self.text.pop())

@@ -1,0 +1,1 @@
+"""A tokenizer's vocabulary as tries, and its tokens classified by lexeme state."""

@@ -1,0 +1,86 @@
+"""Tokens across the seams of a JSON text: which ones are possible at all, and where they close a string."""
+
+from __future__ import annotations
+
+import re
+import threading
+
+import numpy as np
+
+from sluicegate.grammar.vocabulary import kernels
+from sluicegate.grammar.vocabulary.trie import I32
+
+_STRING = rb'"(?:[^"\\\x00-\x1f]|\\.)*+'
+_LEXEMES = re.compile(
+    rb"(?>[ \t\r\n]++|[{}\[\]:,]|" + _STRING + rb'"|-?[0-9][0-9.eE+-]*+|true|false|null)*+'
+    rb"(?:" + _STRING + rb"\\?|-|t|tr|tru|f|fa|fal|fals|n|nu|nul)?",
+    re.DOTALL,
+)
+_NONE = np.empty(0, np.int32)
+_MOST = 200
+_SECOND_KEY = re.compile(rb',[ \t\r\n]*"(?:[^"\\]|\\.)*"')
+
+
+def plausible(text: bytes) -> bool:
+    """Could stand in some JSON text where no string is open: whole lexemes, then perhaps the beginning of one.
+
+    Wider than JSON (order is not looked at) but for one thing: a token that spells a comma and then a whole string is
+    left out, because no mask may cross two property names at once (see `tape`).
+    """
+    return _LEXEMES.fullmatch(text) is not None and _SECOND_KEY.search(text) is None
+
+
+class Ways:
+    """Tokens by the places that they lead to: token `tokens[k]` spells the text of place `numbers[k]`, see `places`."""
+
+    __slots__ = ("_all", "_known", "numbers", "tokens")
+
+    def __init__(self, numbers: I32, tokens: I32) -> None:
+        self.numbers = numbers
+        self.tokens = tokens
+        self._all: int | None = None
+        self._known: dict[int, I32] = {}
+
+    def taken(self, found: int) -> I32:
+        """Those that lead to one of the places of `found`."""
+        if self._all is None:
+            flags = np.zeros(int(self.numbers.max(initial=0)) + 1, np.bool_)
+            flags[self.numbers] = True
+            self._all = int.from_bytes(np.packbits(flags, bitorder="little").tobytes(), "little")
+        found &= self._all
+        if not found:
+            return _NONE
+        known = self._known.get(found)
+        if known is None:
+            if len(self._known) >= _MOST:
+                self._known.clear()
+            bits = np.frombuffer(found.to_bytes(self._all.bit_length() // 8 + 1, "little"), np.uint8)
+            out = np.empty(self.tokens.size, np.int32)
+            known = self._known[found] = out[: kernels.taken(bits, self.numbers, self.tokens, out)].copy()
+        return known
+
+
+class Ending(Ways):
+    """Tokens that end a lexeme with one `outcome`. `closers`: those that end with it; the others go on after it."""
+
+    __slots__ = ("closers", "outcome")
+
+    def __init__(self, outcome: int, closers: I32, numbers: I32, tokens: I32) -> None:
+        super().__init__(numbers, tokens)
+        self.outcome = outcome
+        self.closers = closers
+
+
+class Scratch:
+    """Room for one walk over the vocabulary at a time: int32 arrays for inside tokens, exits and closing tokens."""
+
+    def __init__(self, size: int, nodes: int) -> None:
+        self._arrays = np.empty(size, np.int32), np.empty(nodes + 1, np.int32), np.empty(size, np.int32)
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> tuple[I32, I32, I32]:
+        self._lock.acquire()
+        return self._arrays
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()

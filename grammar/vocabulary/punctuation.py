@@ -1,0 +1,161 @@
+"""Every way on that tokens can spell in JSON, as places of one small trie, and sets of them as whole numbers.
+
+Outside strings JSON leaves a vocabulary little room: tokens spell a few hundred pieces of punctuation, here all of them
+with everything that is left of them after any whole lexeme. So what can be read after a lexeme, wherever it ended, is
+one set: bit n of a number says that the text of place n can be read. Bit 0 is the empty text: it can be read wherever
+there is any way on at all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sluicegate.grammar.lexemes.base import QUOTE
+from sluicegate.grammar.vocabulary.trie import Branch
+
+HERE = 1
+_LEXEME = re.compile(
+    rb'[ \t\r\n]++|[{}\[\]:,]|"(?:[^"\\\x00-\x1f]|\\.)*+"|-?[0-9][0-9.eE+-]*+|true|false|null', re.DOTALL
+)
+_MOST = 20_000
+"""Sets whose places further on are remembered, for each place and for all ends together."""
+
+
+class Place(Branch):
+    """Node of the trie. `number`: its bit; `ids`: this number, if some token spells exactly this text somewhere."""
+
+    __slots__ = ("_lifted", "_up", "domain", "forks", "number")
+    number: int
+    domain: int
+    """Places that can stand behind this one."""
+    forks: int
+    """Those of them behind which more can stand."""
+
+    def prepare(self, places: Places) -> None:
+        """Find what stands behind this place. Only of use where a lexeme ends."""
+        self._lifted: dict[int, int] = {}
+        self._up: dict[int, int] = {}
+        self.domain = self.forks = 0
+        cut = len(self.path)
+        for below in _subtree(self):
+            own = places.by_path.get(below.path[cut:])
+            if own is not None:
+                self._up[own.number] = 1 << below.number
+                self.domain |= 1 << own.number
+                if below.children:
+                    self.forks |= 1 << own.number
+
+    def below(self, byte: int) -> Place | None:
+        return self.children.get(byte)  # type: ignore[return-value]
+
+    def lift(self, found: int) -> int:
+        """The places of `found`, which can be read behind this one, as read from where this one begins."""
+        found &= self.domain
+        known = self._lifted.get(found)
+        if known is None:
+            known = 0
+            for number in numbers(found):
+                known |= self._up[number]
+            if len(self._lifted) >= _MOST:
+                self._lifted.clear()
+            self._lifted[found] = known
+        return known
+
+
+class Places:
+    """`words`: what tokens spell outside strings, from wherever a lexeme ends or none has begun."""
+
+    def __init__(self, words: Iterable[bytes]) -> None:
+        self.by_path: dict[bytes, Place] = {}
+        self.all: list[Place] = []
+        self.root = self._place(b"")
+        for text in sorted({rest for word in words for rest in _rests(word)}):
+            self._insert(text)
+        for place in self.all:
+            place.prepare(self)
+        # Inserted in order, so numbers are those of a depth-first walk: the trie as arrays, for the compiled loop.
+        self.byte = np.array([place.path[-1] if place.path else 0 for place in self.all], np.uint8)
+        self.depth = np.array([len(place.path) for place in self.all], np.int32)
+        self.skip = np.array([place.number + sum(1 for _ in _subtree(place)) for place in self.all], np.int32)
+        quote = self.root.below(QUOTE)
+        inside = () if quote is None else _subtree(quote)
+        self.longest_string = max((len(place.path) - 1 for place in inside), default=0)
+        """Bytes behind an opening quote at most."""
+        self._behind: dict[tuple[int, int], int] = {}
+        self.words: dict[bytes, tuple[int, int]] = {}
+        """What strings read from their opening quote on, see `reach`."""
+        self.lexemes: dict[Any, Any] = {}
+        """The same of lexemes that have not begun."""
+        self.simple = self.root.find(b'"\\u') is None
+        """No token spells so much of an escape as could be any character's."""
+
+    def _place(self, path: bytes) -> Place:
+        place = self.by_path[path] = Place(path)
+        place.number = len(self.all)
+        self.all.append(place)
+        return place
+
+    def _insert(self, word: bytes) -> None:
+        node: Branch = self.root
+        for i, byte in enumerate(word):
+            below = node.children.get(byte)
+            if below is None:
+                below = node.children[byte] = self._place(word[: i + 1])
+            node = below
+        assert isinstance(node, Place)
+        node.ids = np.array([node.number], np.int32)
+
+    def number(self, text: bytes) -> int | None:
+        """None where no token goes on with `text`."""
+        found = self.by_path.get(text)
+        return None if found is None else found.number
+
+    def behind(self, ends: int, found: int) -> int:
+        """`found`, read behind each of `ends`."""
+        if ends == HERE or not found:
+            return found if ends else 0
+        known = self._behind.get((ends, found))
+        if known is None:
+            known = 0
+            for number in numbers(ends):
+                known |= self.all[number].lift(found)
+            if len(self._behind) >= _MOST:
+                self._behind.clear()
+            self._behind[ends, found] = known
+        return known
+
+
+def bits_of(flags: npt.NDArray[np.bool_]) -> int:
+    """The set of the places whose flag is set."""
+    return int.from_bytes(np.packbits(flags, bitorder="little").tobytes(), "little")
+
+
+def numbers(found: int) -> Iterator[int]:
+    """The bits of `found`."""
+    while found:
+        low = found & -found
+        yield low.bit_length() - 1
+        found ^= low
+
+
+def _subtree(place: Branch) -> Iterator[Place]:
+    assert isinstance(place, Place)
+    yield place
+    for below in place.children.values():
+        yield from _subtree(below)
+
+
+def _rests(word: bytes) -> Iterator[bytes]:
+    """`word`, and what is left of it after each lexeme that it spells."""
+    at = 0
+    while at < len(word):
+        yield word[at:]
+        lexeme = _LEXEME.match(word, at)
+        if lexeme is None:
+            return
+        at = lexeme.end()

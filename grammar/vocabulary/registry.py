@@ -1,0 +1,76 @@
+"""The vocabularies of all served models: each made once, shared by those with one tokenizer, kept between starts."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import NamedTuple
+
+from sluicegate.grammar.lexemes import scalars as leaves
+from sluicegate.grammar.vocabulary import kernels
+from sluicegate.grammar.vocabulary import snapshot as prepared
+from sluicegate.grammar.vocabulary.array_store import Folder
+from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
+from sluicegate.plugins.contract import ServedModel
+
+log = logging.getLogger("sluicegate.grammar")
+
+
+class _Made(NamedTuple):
+    vocabulary: Vocabulary
+    tokenizer: object
+    facts: tuple[int, tuple[int, ...]]
+    """Columns and end tokens of the model."""
+    classes: int
+    """States that were known when it was made: as many are on disk."""
+
+
+class Vocabularies:
+    """`folder`: where what was worked out is kept for the next start; None = nowhere. Safe for several threads."""
+
+    def __init__(self, folder: Folder | None) -> None:
+        self._folder = folder
+        self._made: dict[tuple[str, str], _Made] = {}
+        self._lock = threading.Lock()
+
+    def of(self, model: ServedModel) -> Vocabulary:
+        """Takes about a second for 128,000 tokens the first time, and seconds more on a machine where it never ran."""
+        with self._lock:
+            key = (model.name, model.version)
+            found = self._made.get(key) or self._of_same_tokenizer(model)
+            if found is None:
+                found = self._make(model)
+            self._made[key] = found
+            return found.vocabulary
+
+    def keep(self) -> None:
+        """Write what was learned since."""
+        if self._folder is not None:
+            for made in {id(made.vocabulary): made for made in self._made.values()}.values():
+                if len(made.vocabulary.classes) != made.classes:
+                    prepared.keep(made.vocabulary, self._folder)
+
+    def _of_same_tokenizer(self, model: ServedModel) -> _Made | None:
+        """Adapters have the very tokenizer of the model they stand beside: its tables serve them all."""
+        facts = model.vocab_size, model.eos_token_ids
+        return next(
+            (one for one in self._made.values() if one.tokenizer is model.tokenizer and one.facts == facts), None
+        )
+
+    def _make(self, model: ServedModel) -> _Made:
+        """Says what takes how long: somebody is waiting for the server."""
+        began = time.perf_counter()
+        log.info("grammar: loading compiled loops (some seconds the first time on this machine)")
+        kernels.warm()
+        loaded = time.perf_counter()
+        log.info("grammar: loops ready after %.1f s; reading the vocabulary of %s", loaded - began, model.name)
+        made = Vocabulary.from_tokenizer(model.tokenizer, model.vocab_size, eos_token_ids=model.eos_token_ids)
+        restored = self._folder is not None and prepared.restore(made, self._folder)
+        leaves.prepare(made)
+        if self._folder is not None and not restored:
+            prepared.keep(made, self._folder)
+        origin = f"{len(made.classes)} states from disk" if restored else "made anew"
+        took = time.perf_counter() - loaded
+        log.info("grammar: %d tokens of %s ready after %.1f s (%s)", made.size, model.name, took, origin)
+        return _Made(made, model.tokenizer, (model.vocab_size, model.eos_token_ids), len(made.classes))

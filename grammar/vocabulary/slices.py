@@ -1,0 +1,117 @@
+"""Shares of a vocabulary that most string automata take whole, so that a walk need only look at the rest.
+
+A slice is an alphabet: tokens spelled with it alone, and a trie of all others. If from a state of an automaton every
+text over the alphabet stays alive, the slice's tokens are inside without looking at one of them. llguidance's
+"slicer" does this for three fixed expressions; here the automaton is asked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+
+from sluicegate.grammar.automata import CharDfa, utf8
+from sluicegate.grammar.lexemes.base import DfaLexeme
+from sluicegate.grammar.vocabulary import kernels
+from sluicegate.grammar.vocabulary.pruning import BEYOND, BLANKS, kinds_of, takes_below
+from sluicegate.grammar.vocabulary.trie import I32, FlatTrie, build_flat
+
+_MOST_PAIRS = 200
+_LONGEST = 32
+"""Bytes. Tokens of more are in no slice, so that a state which counts down from far above takes slices as well."""
+_MARKS = rb" !#$%&'()*+,-./:;<=>?@[]^_`{|}~"
+_DIGITS, _LETTERS = b"0123456789", bytes(range(0x41, 0x5B)) + bytes(range(0x61, 0x7B))
+_ALPHABETS = (
+    (_MARKS + _DIGITS + _LETTERS, True),
+    (b" " + _DIGITS + _LETTERS, True),
+    (_MARKS + _DIGITS + _LETTERS, False),
+    (_DIGITS + _LETTERS, False),
+)
+"""ASCII letters, and whether all beyond ASCII that is no white space belongs to them."""
+
+
+@dataclass(slots=True, eq=False)
+class Slice:
+    """`text`: the automaton of the alphabet; `kinds`: the same as bits, see `steady`; `row`: bitmask of its tokens;
+    `rest`: trie of all other tokens."""
+
+    text: DfaLexeme
+    kinds: int
+    row: I32
+    count: int
+    rest: FlatTrie
+    main: dict[int, int] = field(default_factory=dict)
+    """Nodes of the whole vocabulary's trie by nodes of `rest`, as far as asked for."""
+
+    def node_of(self, node: int, words: Sequence[bytes], trie: FlatTrie) -> int:
+        """The node of the whole trie that spells what `node` of `rest` spells."""
+        found = self.main.get(node)
+        if found is None:
+            token = int(self.rest.ids[self.rest.first[node]])
+            found = self.main[node] = trie.find(words[token][: int(self.rest.depth[node])])
+        return found
+
+
+def make_slices(words: Sequence[bytes], row_words: int) -> tuple[Slice, ...]:
+    """From the widest alphabet to the narrowest."""
+    return tuple(_slice(text, kinds, words, row_words) for text, kinds in alphabets())
+
+
+@lru_cache(maxsize=1)
+def alphabets() -> tuple[tuple[DfaLexeme, int], ...]:
+    """Their automata and kinds, from the widest to the narrowest."""
+    found = []
+    for letters, beyond in _ALPHABETS:
+        ranges = re.escape(letters.decode()) + (r"\u0080-\U0010ffff" if beyond else "")
+        text = CharDfa.from_pattern(f"[{ranges}]*", dialect="python", anchored=True)
+        if beyond:
+            text = text.difference(CharDfa.from_pattern(f"[{BLANKS}]", dialect="python"))
+        found.append((DfaLexeme(utf8(text)), kinds_of(letters) | (BEYOND if beyond else 0)))
+    return tuple(found)
+
+
+def _slice(text: DfaLexeme, kinds: int, words: Sequence[bytes], row_words: int) -> Slice:
+    row = np.zeros(row_words * 32, np.bool_)
+    rest = list(words)
+    table = [text.row(state) for state in range(text.table.shape[0])]
+    for token, word in enumerate(words):
+        state = text.start
+        for byte in word:
+            state = table[state][byte]
+            if state < 0:
+                break
+        else:
+            if 0 < len(word) <= _LONGEST:
+                row[token] = True
+                rest[token] = b""
+    bits = np.packbits(row, bitorder="little").view(np.int32)
+    return Slice(text, kinds, bits, int(row.sum()), build_flat(rest))
+
+
+def taken(lexeme: DfaLexeme, state: int, slices: tuple[Slice, ...]) -> Slice | None:
+    """The first of `slices` of which every text, of as many bytes as its tokens have at most, stays inside `lexeme`
+    from `state` on."""
+    if not lexeme.is_string:
+        return None
+    for part in slices:
+        if takes_below(lexeme.table, state, part.kinds, _LONGEST, lexeme.told) or _closed(lexeme, state, part):
+            return part
+    return None
+
+
+def _closed(lexeme: DfaLexeme, state: int, part: Slice) -> bool:
+    """Every text over the alphabet of `part`, however long, stays inside."""
+    known = lexeme.taken.setdefault(id(part.text), {})
+    answer = known.get(state)
+    if answer is None:
+        text = part.text
+        mine, at = np.empty(_MOST_PAIRS, np.int32), np.empty(_MOST_PAIRS, np.int32)
+        count = kernels.pairs_reached(lexeme.table, state, text.table, text.start, mine, at)
+        answer = known[state] = count > 0
+        for other in mine[:count][at[:count] == text.start].tolist() if count > 1 else ():
+            known[other] = True
+    return answer

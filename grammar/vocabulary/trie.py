@@ -1,0 +1,174 @@
+"""A vocabulary as tries: a flat one for compiled walks, and small linked ones for the few structural tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from sluicegate.grammar.budget.meter import tick
+from sluicegate.grammar.vocabulary.pruning import describe
+
+I32 = npt.NDArray[np.int32]
+U8 = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class FlatTrie:
+    """Nodes in depth-first order, children by ascending byte.
+
+    `byte` uint8[N], `depth` int32[N] (1 = first byte), `skip` int32[N] (next node outside the subtree), `first`
+    int32[N + 1]: tokens spelled exactly by node i are `ids[first[i]:first[i] + exact[i]]`; those of its whole subtree
+    are `ids[first[i]:first[skip[i]]]`.
+    """
+
+    byte: U8
+    depth: I32
+    skip: I32
+    first: I32
+    exact: I32
+    ids: I32
+    roots: I32
+    """int32[256]: the node of depth 1 for each byte, or -1."""
+
+    @property
+    def size(self) -> int:
+        return int(self.byte.shape[0])
+
+    @cached_property
+    def most(self) -> int:
+        """No word is spelled by more tokens than this."""
+        return max(1, int(self.exact.max(initial=0)))
+
+    @cached_property
+    def nodes(self) -> tuple[U8, I32]:
+        """The same as walks read it, see `steady.describe`."""
+        letters, nodes = describe(self.byte, self.depth, self.skip, self.first, self.exact)
+        return letters, nodes
+
+    def at(self, node: int) -> I32:
+        """Tokens spelled exactly by `node`; none by -1."""
+        if node < 0:
+            return self.ids[:0]
+        first = self.first[node]
+        return self.ids[first : first + self.exact[node]]
+
+    def child(self, node: int, byte: int) -> int:
+        """Node below `node` (-1: the root) for `byte`, or -1."""
+        if node < 0:
+            return int(self.roots[byte])
+        below, end = node + 1, int(self.skip[node])
+        while below < end and self.byte[below] < byte:
+            below = int(self.skip[below])
+        return below if below < end and self.byte[below] == byte else -1
+
+    def find(self, word: bytes, node: int = -1) -> int:
+        """Node that spells `word`, from the root or from `node` on; -1 where there is none."""
+        for byte in word:
+            node = self.child(node, byte)
+            if node < 0:
+                return -1
+        return node
+
+
+@njit(cache=True)
+def _build(data, starts, ends, byte, depth, skip, first, exact):  # type: ignore[no-untyped-def]
+    """Insert sorted words; returns the number of nodes. Same as inserting each word into a trie of dicts."""
+    count = 0
+    longest = 0
+    for i in range(starts.size):
+        longest = max(longest, ends[i] - starts[i])
+    path = np.empty(longest + 1, np.int32)
+    open_depth = 0
+    previous = -1
+    for i in range(starts.size):
+        size = ends[i] - starts[i]
+        common = 0
+        if previous >= 0:
+            limit = min(size, ends[previous] - starts[previous])
+            while common < limit and data[starts[i] + common] == data[starts[previous] + common]:
+                common += 1
+        for d in range(common, open_depth):
+            skip[path[d]] = count
+        for d in range(common, size):
+            byte[count] = data[starts[i] + d]
+            depth[count] = d + 1
+            first[count] = i
+            exact[count] = 0
+            path[d] = count
+            count += 1
+        open_depth = size
+        exact[path[size - 1]] += 1
+        previous = i
+    for d in range(open_depth):
+        skip[path[d]] = count
+    first[count] = starts.size
+    return count
+
+
+def build_flat(words: Sequence[bytes]) -> FlatTrie:
+    """`words[t]` = bytes of token t; empty ones (special tokens) are left out."""
+    order = sorted((word, token) for token, word in enumerate(words) if word)
+    data = np.frombuffer(b"".join(word for word, _ in order) or b"\0", np.uint8)
+    sizes = np.array([len(word) for word, _ in order], np.int64)
+    ends = np.cumsum(sizes) if sizes.size else sizes
+    starts = ends - sizes
+    room = int(sizes.sum()) + 1
+    byte, depth, skip = np.empty(room, np.uint8), np.empty(room, np.int32), np.empty(room, np.int32)
+    first, exact = np.empty(room + 1, np.int32), np.zeros(room, np.int32)
+    n = _build(data, starts, ends, byte, depth, skip, first, exact) if order else 0
+    ids = np.array([token for _, token in order], np.int32)
+    first[n] = len(order)
+    roots = np.full(256, -1, np.int32)
+    for node in np.flatnonzero(depth[:n] == 1).tolist():
+        roots[byte[node]] = node
+    return FlatTrie(
+        byte[:n].copy(), depth[:n].copy(), skip[:n].copy(), first[: n + 1].copy(), exact[:n].copy(), ids, roots
+    )
+
+
+@dataclass(slots=True, eq=False)
+class Branch:
+    """Node of a small linked trie. `ids` ends here: token numbers, or numbers of remainders."""
+
+    path: bytes
+    ids: I32 | None = None
+    children: dict[int, Branch] = field(default_factory=dict)
+    _only_blanks: bool | None = None
+
+    @property
+    def only_blanks(self) -> bool:
+        """Below is nothing but whitespace."""
+        if self._only_blanks is None:
+            self._only_blanks = all(b in b" \t\r\n" and below.only_blanks for b, below in self.children.items())
+        return self._only_blanks
+
+    def find(self, word: bytes) -> Branch | None:
+        node: Branch | None = self
+        for b in word:
+            if node is None:
+                return None
+            node = node.children.get(b)
+        return node
+
+
+def build_branches(words: Iterable[tuple[bytes, int]]) -> Branch:
+    root = Branch(b"")
+    ends: dict[int, tuple[Branch, list[int]]] = {}
+    for word, number in words:
+        tick()
+        node = root
+        for i, b in enumerate(word):
+            below = node.children.get(b)
+            if below is None:
+                below = node.children[b] = Branch(word[: i + 1])
+            node = below
+        ends.setdefault(id(node), (node, []))[1].append(number)
+    for node, numbers in ends.values():
+        tick()
+        node.ids = np.array(sorted(numbers), np.int32)
+    return root

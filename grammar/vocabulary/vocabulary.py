@@ -1,0 +1,332 @@
+"""A tokenizer's vocabulary as bytes, prepared once for masks: tries, and what tokens can do around JSON punctuation."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sluicegate.grammar.automata.byte_level import string_bodies as bodies
+from sluicegate.grammar.vocabulary import kernels
+from sluicegate.grammar.vocabulary import pruning as steady
+from sluicegate.grammar.vocabulary.boundary import Ending, Scratch, Ways, plausible
+from sluicegate.grammar.vocabulary.escapes import BACKSLASH, QUOTE, Escapes
+from sluicegate.grammar.vocabulary.lru import Remembered
+from sluicegate.grammar.vocabulary.punctuation import Places
+from sluicegate.grammar.vocabulary.slices import Slice, make_slices
+from sluicegate.grammar.vocabulary.token_bytes import token_bytes
+from sluicegate.grammar.vocabulary.trie import I32, FlatTrie, build_flat
+from sluicegate.plugins.errors import InvalidGrammar
+
+_SEAMS = re.compile(rb'(?:(?<=")(?=[ \t\r\n:,}\]])|(?<=[0-9el])(?=[ \t\r\n,}\]])|(?<=[ \t\r\n])(?=[^ \t\r\n]))')
+_CLOSING = re.compile(rb'((?:[^"\\]|\\.)*")', re.DOTALL)
+_QUOTED = re.compile(rb'[^"]*"((?:[^"\\]|\\.)*")', re.DOTALL)
+_NO_IDS = np.empty(0, np.int32)
+CLASSES_BYTES = 128 << 20
+"""A dense class takes 16 kB of a 128,000 token vocabulary."""
+RESTS_BYTES = 32 << 20
+MASKS_BYTES = 16 << 20
+LEFT_BYTES = 4 << 20
+_FIRST_BYTES = frozenset(b'{}[],:"tfn')
+
+
+class Vocabulary:
+    """Immutable but for caches. `size` = columns of the logits; `words[t]` = bytes of token t, b"" if special.
+
+    Special tokens are never allowed by any mask, except those in `eos_token_ids`, and these only where a grammar may
+    stop.
+    """
+
+    def __init__(
+        self,
+        words: Sequence[bytes],
+        *,
+        eos_token_ids: Iterable[int],
+        size: int | None = None,
+        encode: Callable[[str], list[int]] | None = None,
+    ) -> None:
+        self.size = max(len(words), size or 0)
+        self.eos_token_ids = tuple(sorted(set(eos_token_ids)))
+        if size is not None and size < len(words):
+            raise InvalidGrammar(f"vocab_size {size} is smaller than the vocabulary ({len(words)} tokens)")
+        if not self.eos_token_ids or not all(0 <= t < self.size for t in self.eos_token_ids):
+            raise InvalidGrammar(f"eos_token_ids {self.eos_token_ids} must name tokens below {self.size}")
+        eos = set(self.eos_token_ids)
+        # A tuple of bytes, and dictionaries of bytes and numbers below: the garbage collector does not look into them.
+        self.words = tuple([b"" if t in eos else bytes(w) for t, w in enumerate(words)])
+        self.encode = encode
+        if max((len(w) for w in self.words), default=0) > 1000:
+            raise InvalidGrammar("the vocabulary has a token of more than 1000 bytes")
+        self.eos = np.array(self.eos_token_ids, np.int32)
+        self.row_words = (self.size + 31) // 32
+        self._warm = False
+        self.is_prepared = False
+        """The states that nearly every schema asks for are classified, see `leaves.prepare`."""
+        self.classes = Remembered(CLASSES_BYTES)
+        """Lexeme states classified so far, see `classify`; shared by all grammars of this vocabulary."""
+        self.rests = Remembered(RESTS_BYTES)
+        """The same for what is left of single words."""
+        self.masks = Remembered(MASKS_BYTES)
+        """Whole masks of places where only punctuation can come, see `config`."""
+        self.left_at = Remembered(LEFT_BYTES)
+        """(numbers of remainders, tokens) by the nodes where walks left an automaton, see `classify`."""
+        self.screens: dict[Any, Any] = {}
+        """Blocklists worked out against this vocabulary, see `blocked`."""
+        self.lock = threading.Lock()
+
+    @classmethod
+    def from_bytes(
+        cls,
+        words: Sequence[bytes],
+        *,
+        eos_token_ids: Iterable[int],
+        vocab_size: int | None = None,
+        encode: Callable[[str], list[int]] | None = None,
+    ) -> Vocabulary:
+        return cls(words, eos_token_ids=eos_token_ids, size=vocab_size, encode=encode)
+
+    @classmethod
+    def from_tokenizer(
+        cls, tokenizer: Any, vocab_size: int | None = None, *, eos_token_ids: Iterable[int] | None = None
+    ) -> Vocabulary:
+        """From a fast `transformers` tokenizer: byte-level BPE, or SentencePiece with byte fallback.
+
+        Raises `InvalidGrammar` for a tokenizer whose tokens cannot be told as bytes.
+        """
+        words = token_bytes(tokenizer)
+        eos = list(eos_token_ids) if eos_token_ids is not None else [tokenizer.eos_token_id]
+        if any(t is None for t in eos):
+            raise InvalidGrammar("the tokenizer has no end-of-sequence token; pass eos_token_ids")
+
+        def encode(text: str) -> list[int]:
+            return list(tokenizer.encode(text, add_special_tokens=False))
+
+        return cls(words, eos_token_ids=eos, size=vocab_size, encode=encode)
+
+    @classmethod
+    def from_tiktoken(
+        cls, path: str | Path, *, special_tokens: int = 256, eos_offsets: Iterable[int] = (1, 9)
+    ) -> Vocabulary:
+        """From a rank file (lines of base64 and rank). Special tokens follow the ranks; `eos_offsets` count from there
+        (the defaults are those of Llama 3: end_of_text and eot_id)."""
+        ranks = {}
+        for line in Path(path).read_bytes().splitlines():
+            if line.strip():
+                word, rank = line.split()
+                ranks[base64.b64decode(word)] = int(rank)
+        n = max(ranks.values()) + 1
+        words = [b""] * (n + special_tokens)
+        for spelled, number in ranks.items():
+            words[number] = spelled
+        return cls(words, eos_token_ids=[n + offset for offset in eos_offsets])
+
+    @cached_property
+    def blank(self) -> I32:
+        """A row that allows nothing, one for all masks that begin with none; not to be written to."""
+        return np.zeros(self.row_words, np.int32)
+
+    @cached_property
+    def slices(self) -> tuple[Slice, ...]:
+        return make_slices(self.words, self.row_words)
+
+    @cached_property
+    def trie(self) -> FlatTrie:
+        return build_flat(self.words)
+
+    @cached_property
+    def places(self) -> Places:
+        """Every way on in JSON that some token spells from somewhere."""
+        return self.places_of(self._remainders)
+
+    @cached_property
+    def structural(self) -> Ways:
+        """Tokens that can stand where JSON expects punctuation, a literal or a string's opening quote."""
+        numbers = [self.places.by_path[word].number for word in self._structural.values()]
+        return Ways(np.array(numbers, np.int32), np.array(list(self._structural), np.int32))
+
+    @cached_property
+    def _structural(self) -> dict[int, bytes]:
+        return {
+            token: word for token, word in enumerate(self.words) if word and word[0] in _FIRST_BYTES and plausible(word)
+        }
+
+    @cached_property
+    def escapes(self) -> Escapes:
+        return Escapes(self.words)
+
+    @cached_property
+    def closing(self) -> dict[str, I32]:
+        """Tokens that close a string, by what they add to it first, decoded."""
+        return self._by_string(_CLOSING)
+
+    @cached_property
+    def quoted(self) -> dict[str, I32]:
+        """Tokens that spell a whole string outside others, by the first one's decoded text."""
+        return self._by_string(_QUOTED)
+
+    def _by_string(self, pattern: re.Pattern[bytes]) -> dict[str, I32]:
+        found: dict[str, list[int]] = {}
+        for token, word in enumerate(self.words):
+            match = pattern.match(word)
+            if match:
+                try:
+                    text = json.loads(b'"' + match.group(1))
+                except ValueError:
+                    continue
+                found.setdefault(text, []).append(token)
+        return {text: np.array(tokens, np.int32) for text, tokens in found.items()}
+
+    def beginnings(self, text: bytes) -> list[int]:
+        """Tokens that spell a proper beginning of `text`."""
+        numbers, twins = self._by_spelling
+        found: list[int] = []
+        for size in range(1, min(len(text), self.longest + 1)):
+            token = numbers.get(text[:size])
+            if token is not None:
+                found.append(token)
+                if twins:
+                    found += twins.get(text[:size], ())
+        return found
+
+    @cached_property
+    def _by_spelling(self) -> tuple[dict[bytes, int], dict[bytes, list[int]]]:
+        """The first token of each spelling, and the others where there are several."""
+        first: dict[bytes, int] = {}
+        others: dict[bytes, list[int]] = {}
+        for token, word in enumerate(self.words):
+            if word and first.setdefault(word, token) != token:
+                others.setdefault(word, []).append(token)
+        return first, others
+
+    @cached_property
+    def longest(self) -> int:
+        """Bytes of the longest token."""
+        return max((len(word) for word in self.words), default=0)
+
+    @cached_property
+    def closings(self) -> dict[bytes, Ending]:
+        """Tokens that close a string spelled plainly, by what they spell of it, the quote included."""
+        parts: dict[bytes, tuple[list[int], list[int], list[int]]] = {}
+        for token, word in enumerate(self.words):
+            at = word.find(QUOTE) + 1
+            if not at or BACKSLASH in word[:at]:
+                continue
+            closers, numbers, tokens = parts.setdefault(word[:at], ([], [], []))
+            number = self._remainder_numbers.get(word[at:])
+            if at == len(word):
+                closers.append(token)
+            elif number is not None:
+                numbers.append(number)
+                tokens.append(token)
+        return {
+            text: Ending(0, *(np.array(part, np.int32) for part in found))
+            for text, found in parts.items()
+            if any(found)
+        }
+
+    @cached_property
+    def scratch(self) -> Scratch:
+        return Scratch(self.size, self.trie.size)
+
+    def restore(self, trie: FlatTrie, slices: tuple[Slice, ...], remainders: list[bytes], places: Places) -> None:
+        """Take these instead of working them out; see `prepared`, which makes sure that they are the same."""
+        self.__dict__.update(trie=trie, slices=slices, _remainders=frozenset(remainders), places=places)
+
+    @property
+    def remainder_words(self) -> list[bytes]:
+        """What tokens can spell after the end of a lexeme they began inside, in order."""
+        return sorted(self._remainders)
+
+    def places_of(self, remainders: Iterable[bytes]) -> Places:
+        return Places({*remainders, *self._structural.values()})
+
+    @cached_property
+    def _remainders(self) -> frozenset[bytes]:
+        rests = {word[seam.start() :] for word in self.words for seam in _SEAMS.finditer(word, 1)}
+        return frozenset(rest for rest in rests if plausible(rest))
+
+    @cached_property
+    def _remainder_numbers(self) -> dict[bytes, int]:
+        """Their places."""
+        return {rest: self.places.by_path[rest].number for rest in self._remainders}
+
+    @cached_property
+    def _remainders_from(self) -> list[list[tuple[bytes, int]]]:
+        """The same by first byte, in order."""
+        found: list[list[tuple[bytes, int]]] = [[] for _ in range(256)]
+        for rest, number in sorted(self._remainder_numbers.items()):
+            found[rest[0]].append((rest, number))
+        return found
+
+    @cached_property
+    def _pairs_at(self) -> dict[int, tuple[I32, I32]]:
+        return {}
+
+    def pairs_at(self, node: int) -> tuple[I32, I32]:
+        """(remainder numbers, tokens) of the subtree at `node` of the flat trie, a remainder beginning with it."""
+        found = self._pairs_at.get(node)
+        if found is None:
+            trie = self.trie
+            below = trie.ids[trie.first[node] : trie.first[trie.skip[node]]]
+            readable = self._remainders_from[trie.byte[node]]
+            numbers, tokens = [], []
+            if below.size > len(readable):  # after blanks: half of all tokens, of which three words are JSON
+                for rest, number in readable:
+                    there = trie.at(trie.find(rest[1:], node)).tolist()
+                    numbers += [number] * len(there)
+                    tokens += there
+                below = _NO_IDS
+            cut = int(trie.depth[node]) - 1
+            for token in below.tolist():
+                place = self._remainder_numbers.get(self.words[token][cut:])
+                if place is not None:
+                    numbers.append(place)
+                    tokens.append(token)
+            found = self._pairs_at[node] = (np.array(numbers, np.int32), np.array(tokens, np.int32))
+        return found
+
+    def pairs_after(self, node: int) -> tuple[I32, I32]:
+        """The same for what follows `node`: its subtree without itself. -1: nothing follows."""
+        key = -2 - node
+        found = self._pairs_at.get(key)
+        if found is None:
+            parts = []
+            below, end = node + 1, int(self.trie.skip[node]) if node >= 0 else 0
+            while below < end:
+                parts.append(self.pairs_at(below))
+                below = int(self.trie.skip[below])
+            found = self._pairs_at[key] = (
+                np.concatenate([_NO_IDS, *(numbers for numbers, _ in parts)]),
+                np.concatenate([_NO_IDS, *(tokens for _, tokens in parts)]),
+            )
+        return found
+
+    def warm(self) -> Vocabulary:
+        """Build what would otherwise be built at the first mask: about a second for 128,000 tokens, once."""
+        if self._warm:
+            return self
+        self._warm = True
+        kernels.warm()
+        bodies.warm()
+        steady.warm()
+        _ = (
+            self.slices,
+            [trie.nodes for trie in (self.trie, *(part.rest for part in self.slices))],
+            self.structural,
+            self.escapes,
+            self.places,
+            self.closing,
+            self.quoted,
+            self.closings,
+            self._by_spelling,
+            self._remainders_from,
+            self.longest,
+        )
+        return self

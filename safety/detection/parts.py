@@ -1,0 +1,137 @@
+"""What of a request a judge reads, and as what: the user's own words, or untrusted text.
+
+    user         messages of listed roles, variables of a template
+    document     tool results, messages named as documents, context documents, what stands between document tags
+    beside       tools, schemas, choices, patterns, names: together as a document and, where there are words enough,
+                 each as the user's. Schemas speak in orders ("must be set"), so that thresholds are higher here.
+
+Not covered: a text whose parts stand in different tools, or in a tool and a message; words of fewer than three.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Literal
+
+from sluicegate.plugins.contract import Request, Text, place_of
+from sluicegate.plugins.contract.texts import Path
+from sluicegate.safety.matching.json_escapes import Unescaped
+
+As = Literal["user", "document", "beside"]
+PIECE = 60_000
+OVERLAP = 2_400
+"""Characters. A longer text is judged piece by piece, so that the time can be looked at in between."""
+LEAST_WORDS = 5
+"""Of a text beside the messages that is judged by itself; fewer say nothing that could overrule anybody."""
+MOST_ALONE = 200
+BATCH = 2_000
+"""So many texts of one tool are judged one by one; the others together, so many characters at a time."""
+_BLOB = re.compile(r"[A-Za-z0-9+/=_-]{40,}")
+_BETWEEN = re.compile(r"[_\- ]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A piece of a request. `texts`: one, or of what stands beside the messages all of one tool, of one schema."""
+
+    place: str
+    texts: tuple[str, ...]
+    read_as: As
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.texts)
+
+
+class Reader:
+    """What one rail's settings make of requests."""
+
+    def __init__(self, roles: frozenset[str], document_names: frozenset[str], document_tags: tuple[str, ...]) -> None:
+        self._roles = roles
+        self._names = document_names
+        self._opener = opener(document_tags)
+
+    def parts(self, request: Request, texts: Sequence[Text]) -> list[Part]:
+        """In order; none is empty. `texts`: those of `request`."""
+        inside = [text for text in texts if text.role in self._roles and text.kind != "arguments"]
+        own = [part for text in inside for part in self._of_message(request, text) if part.text.strip()]
+        return [*own, *_beside([text for text in texts if text.role is None])]
+
+    def _of_message(self, request: Request, text: Text) -> Iterator[Part]:
+        message = request.messages[int(text.path[1])]
+        place = f"messages[{text.path[1]}]"
+        if text.kind == "document" or message.role == "tool" or message.name in self._names:
+            yield Part(place, (_said(text.text),), "document")
+            return
+        own, documents = split_documents(text.text, self._opener)
+        yield from (Part(f"a document in {place}", (found,), "document") for found in documents)
+        yield Part(place, (own,), "user")
+
+
+def _said(text: str) -> str:
+    """What tools answer is mostly JSON, and whoever wrote it spelled some letters by their numbers."""
+    return Unescaped(text).text if "\\u" in text else text
+
+
+def _beside(texts: list[Text]) -> Iterator[Part]:
+    """Variables one by one; of a tool, or of the constraint, all that can be read as words."""
+    for path, found in groupby(texts, key=_together):
+        if path == ("parts", "variables"):
+            yield from (Part(text.place, (text.text,), "user") for text in found if text.is_free)
+        elif said := tuple(words for text in found if (words := _words(text.text))):
+            yield Part(place_of(path), said, "beside")
+
+
+def _together(text: Text) -> Path:
+    return text.path[:2] if text.path[0] in ("tools", "messages", "parts") else text.path[:1]
+
+
+def _words(text: str) -> str:
+    """`text` where it reads as words; a long identifier as the words it is made of; empty for anything else."""
+    if text.count(" ") >= 2 or _BLOB.fullmatch(text):
+        return text
+    found = _BETWEEN.split(text)
+    return " ".join(found) if len(found) >= LEAST_WORDS and all(map(str.isalpha, found)) else ""
+
+
+def alone(texts: Sequence[str]) -> Iterator[str]:
+    """Of what stands beside the messages: the texts that are judged one by one, and batches of the others."""
+    said = list(dict.fromkeys(text for text in texts if text.count(" ") >= LEAST_WORDS - 1 or _BLOB.fullmatch(text)))
+    yield from said[:MOST_ALONE]
+    rest = "\n".join(said[MOST_ALONE:])
+    yield from (rest[start : start + BATCH] for start in range(0, len(rest), BATCH - BATCH // 8))
+
+
+def pieces(text: str) -> Iterator[str]:
+    """The whole of a text that is not too long; else pieces that overlap and reach its end."""
+    if len(text) <= PIECE:
+        yield text
+        return
+    for start in range(0, len(text) - OVERLAP, PIECE - OVERLAP):
+        yield text[start : start + PIECE]
+
+
+def opener(tags: tuple[str, ...]) -> re.Pattern[str] | None:
+    names = "|".join(map(re.escape, tags))
+    return re.compile(rf"<({names})(?:\s[^<>]{{0,200}})?>", re.IGNORECASE) if tags else None
+
+
+def split_documents(text: str, opener: re.Pattern[str] | None) -> tuple[str, list[str]]:
+    """(the user's own words, what stands between tags). A tag that is never closed marks nothing. Linear."""
+    lower, own, documents, at = text.lower(), [], [], 0
+    unclosed: set[str] = set()
+    for found in opener.finditer(text) if opener else ():
+        tag = found[1].lower()
+        if found.start() < at or tag in unclosed:
+            continue
+        end = lower.find(f"</{tag}>", found.end()) if len(lower) == len(text) else -1
+        if end < 0:
+            unclosed.add(tag)
+            continue
+        own.append(text[at : found.start()])
+        documents.append(text[found.end() : end])
+        at = end + len(tag) + 3
+    return "\n".join([*own, text[at:]]), documents

@@ -1,0 +1,247 @@
+"""The automaton of `safety.matching.nfa` made deterministic while text is read, one character at a time, in linear
+time.
+
+What is found: every match of every rule at every start, as long as it can be; matches that overlap are one. So
+nothing is hidden by standing inside or beside something else. `find_all` says it for a whole text; `Scanner` says the
+same, but incrementally, and knows after each character where the earliest match that may still come would begin.
+
+A state of the deterministic automaton is an ordered tuple of *groups*, oldest first. A group holds the threads that
+began at one place; the place itself is a register of the scanner, not of the state, so states are shared by all texts.
+A thread that an older group holds too is dropped from the younger: whatever it would match, the older matches longer.
+
+Not covered: matches longer than the caller's patience. The scanner holds what may still match; the window bounds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from sluicegate.safety.matching import symbols as text
+from sluicegate.safety.matching.nfa import Accept, Nfa, Rule
+from sluicegate.safety.matching.prefilter import Prefilter
+
+MAX_STATES = 20_000
+"""Deterministic states kept; past it all are forgotten and built again as texts need them."""
+
+Group = tuple[frozenset[int], int | None]
+"""Positions, and how many symbols back its start may lie at most (None: it stays where it was)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    start: int
+    end: int
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A match of `rule` that began where group `group` did, and ended `back` symbols before this character."""
+
+    group: int
+    rule: int
+    back: int
+    inside: bool
+    """The match ends within this very character, which folds to several symbols: all of it belongs to the match."""
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What a character does to the registers: report; then group n begins where group `keep[n]` did (None: all stay as
+    they were); pin the starts of groups that have stopped sliding (group, limit); and open `opened` new groups."""
+
+    events: tuple[Event, ...]
+    keep: tuple[int, ...] | None
+    pins: tuple[tuple[int, int], ...]
+    opened: int
+
+
+class State(dict[str, "State"]):
+    """Next states by character, filled on demand. One with `actions` is an arrow with something to do: they are run
+    and the way goes on from `target`."""
+
+    __slots__ = ("actions", "automaton", "context", "ends", "groups", "moves", "slides", "target")
+
+    def __init__(self, automaton: Automaton, groups: tuple[Group, ...], context: str) -> None:
+        super().__init__()
+        self.automaton, self.groups, self.context = automaton, groups, context
+        self.slides = any(limit is not None for _, limit in groups)
+        self.actions: tuple[Action, ...] | None = None
+        self.moves: tuple[tuple[int, ...] | None, int] | None = None
+        """`keep` and `opened` of an arrow that does nothing else, as nearly all do."""
+        self.target = self
+        self.ends: list[Event] | None = None
+
+    def __missing__(self, char: str) -> State:
+        found = self[char] = self.automaton.step(self, char)
+        return found
+
+
+class Automaton:
+    """Immutable to its users and shared by all sessions; grows its states as texts visit them."""
+
+    def __init__(self, nfa: Nfa, fold: Callable[[str], str]) -> None:
+        self.rules: list[Rule] = nfa.rules
+        self.fingerprint = nfa.fingerprint
+        self.fold = fold
+        self._nfa = nfa
+        self._states: dict[tuple[tuple[Group, ...], str], State] = {}
+        self._moves: dict[tuple[int, str], frozenset[int]] = {}
+        self._begins: dict[tuple[str, str], frozenset[int]] = {}
+        self._distances: list[tuple[int, int] | None] | None = None
+        self.start = State(self, (), "edge")
+        self.prefilter = None if nfa.has_phrases else Prefilter(nfa.shapes, fold)
+
+    def idle_after(self, before: str) -> State:
+        """The state with nothing live after the text `before`, of which a few characters are enough."""
+        context = "edge"
+        for symbol in "".join(map(self.fold, before)):
+            context = _context(context, symbol)
+        return self._intern((), context)
+
+    def step(self, state: State, char: str) -> State:
+        """The arrow for `char`; an arrow that changes no register is the next state itself."""
+        at, actions = state, []
+        for n, symbol in enumerate(self.fold(char)):
+            action, at = self._read(at, symbol, inside=n > 0)
+            if action != _NO_ACTION:
+                actions.append(action)
+        if not actions:
+            return at
+        arrow = State(self, (), "")
+        arrow.actions, arrow.target = tuple(actions), at
+        if len(actions) == 1 and not actions[0].events and not actions[0].pins:
+            arrow.moves = (actions[0].keep, actions[0].opened)
+        return arrow
+
+    def at_end(self, state: State) -> list[Event]:
+        """Matches that the end of the text completes."""
+        if state.ends is None:
+            state.ends = self._accepted(state, "")
+        return state.ends
+
+    def unfinished(self, state: State) -> list[tuple[int, int, int]]:
+        """(group, rule, symbols missing at least) of matches that have begun and would tell too much if cut short."""
+        if self._distances is None:
+            self._distances = self._nfa.distances()
+        found = [
+            (index, near[1], near[0])
+            for index, (positions, _) in enumerate(state.groups)
+            for near in (self._distances[q] for q in positions)
+            if near is not None and self.rules[near[1]].tells is not None
+        ]
+        return sorted(set(found))
+
+    def _read(self, state: State, symbol: str, *, inside: bool) -> tuple[Action, State]:
+        events = self._accepted(state, symbol, inside=inside)
+        groups: list[Group] = []
+        keep: list[int] = []
+        pins: list[tuple[int, int]] = []
+        seen: set[int] = set()
+        for index in _by_age(state.groups):
+            positions, limit = state.groups[index]
+            reached = frozenset[int]().union(*(self._move(q, symbol) for q in positions))
+            for group in self._parted(reached, seen):
+                if limit is not None and group[1] is None:
+                    pins.append((len(groups), limit))
+                groups.append(group)
+                keep.append(index)
+        fresh = list(self._parted(self._begin(state.context, symbol), seen))
+        kept = None if keep == list(range(len(state.groups))) else tuple(keep)
+        action = Action(tuple(events), kept, tuple(pins), len(fresh))
+        return action, self._intern((*groups, *fresh), _context(state.context, symbol))
+
+    def _accepted(self, state: State, symbol: str, *, inside: bool = False) -> list[Event]:
+        return [
+            Event(index, accept.rule, accept.back, inside)
+            for index, (positions, _) in enumerate(state.groups)
+            for accept in sorted({a for q in positions for a in self._nfa.positions[q].accepts}, key=_accept_order)
+            if _may_follow(accept.right, symbol)
+        ]
+
+    def _parted(self, reached: frozenset[int], seen: set[int]) -> Iterator[Group]:
+        """The positions that no older group holds, by the limit of their sliding."""
+        fresh = reached - seen
+        table = self._nfa.positions
+        seen.update(q for q in fresh if not table[q].checked)
+        limits = {table[q].slide for q in fresh}
+        for limit in sorted(limits, key=_slide_order):
+            yield (fresh if len(limits) == 1 else frozenset(q for q in fresh if table[q].slide == limit)), limit
+
+    def _move(self, q: int, symbol: str) -> frozenset[int]:
+        found = self._moves.get((q, symbol))
+        if found is None:
+            position = self._nfa.positions[q]
+            targets = [*position.chars.get(symbol, ()), *(t for chars, t in position.sets if symbol in chars)]
+            found = self._moves[q, symbol] = frozenset[int]().union(*map(self._nfa.closure, targets))
+        return found
+
+    def _begin(self, context: str, symbol: str) -> frozenset[int]:
+        found = self._begins.get((context, symbol))
+        if found is None:
+            entries = [e.position for e in self._nfa.entries if _may_precede(e.left, context)]
+            waiting = frozenset[int]().union(*map(self._nfa.closure, entries))
+            found = frozenset[int]().union(*(self._move(q, symbol) for q in waiting))
+            self._begins[context, symbol] = found
+        return found
+
+    def _intern(self, groups: tuple[Group, ...], context: str) -> State:
+        found = self._states.get((groups, context))
+        if found is None:
+            if len(self._states) >= MAX_STATES:
+                self._forget()
+            found = self._states[groups, context] = State(self, groups, context)
+        return found
+
+    def _forget(self) -> None:
+        """States in use by sessions stay valid: they only lose their arrows, and find new ones."""
+        states, self._states, self._moves, self._begins = self._states, {}, {}, {}
+        for state in states.values():
+            state.clear()
+        self.start.clear()
+
+
+_NO_ACTION = Action((), None, (), 0)
+
+
+def _by_age(groups: tuple[Group, ...]) -> list[int]:
+    """Sliding groups last: what they let go now has begun later than what stands fixed. (Or earlier, for the head of an
+    address; but nothing else holds positions of its rest.)"""
+    return sorted(range(len(groups)), key=lambda index: groups[index][1] is not None)
+
+
+def _slide_order(limit: int | None) -> int:
+    return -1 if limit is None else limit
+
+
+def _accept_order(accept: Accept) -> tuple[int, int]:
+    return accept.rule, accept.back
+
+
+def _context(before: str, symbol: str) -> str:
+    """What a start looks back on: `digit`, `point` (point, comma or dash after a digit), `word`, `open` (no matter)."""
+    if symbol.isdecimal():
+        return "digit"
+    if symbol in ".,-" and before == "digit":
+        return "point"
+    return "word" if text.is_word(symbol) else "open"
+
+
+def _may_precede(left: str, context: str) -> bool:
+    if left == "edge":
+        return context == "edge"
+    if left == "word":
+        return context not in ("word", "digit")
+    return left == "any" or context not in ("word", "digit", "point")
+
+
+def _may_follow(right: str, symbol: str) -> bool:
+    """Whether a match may end before `symbol`; the empty symbol is the end of the text."""
+    if not symbol or right == "any":
+        return True
+    if right == "digitless":
+        return not symbol.isdecimal()
+    if right == "number":
+        return not text.is_word(symbol) and symbol not in ".,-"
+    return right == "word" and not text.is_word(symbol)

@@ -1,0 +1,44 @@
+"""Which Latin letter a character resembles (the idea is UTS #39's); the letters themselves are in `letters.py`.
+
+Not covered: look-alikes of punctuation, and pairs such as `rn` for `m`. Only letters that no normalisation form maps
+are listed; fullwidth, mathematical and circled letters fall to NFKD.
+The table is closed under case on purpose: `в` follows `В`, although only the capital resembles `B`, so that a
+phrase in Cyrillic or Greek still matches whatever its case. Letters whose two cases resemble different letters stay as
+they are, and are listed in `AMBIGUOUS`: a phrase takes them for either.
+"""
+
+from __future__ import annotations
+
+from sluicegate.safety.matching.confusable_letters import pairs
+
+_PAIRS = pairs()
+
+AMBIGUOUS = {
+    "η": "hn", "ν": "nv", "μ": "mu", "υ": "yu", "γ": "y", "г": "r", "ь": "b", "ш": "w", "и": "nu",
+    "я": "r", "ъ": "b", "щ": "w", "э": "e", "σ": "o", "θ": "o", "λ": "a", "δ": "d", "п": "n", "л": "n", "д": "a",
+    "ค": "a", "ภ": "n", "๏": "o", "ร": "s", "ย": "u", "ฬ": "w", "ק": "p", "ץ": "y", "א": "x", "ש": "w", "ס": "o",
+    "〇": "o", "工": "i", "ഠ": "o", "ଠ": "o", "ዐ": "o", "ሀ": "u",
+}  # fmt: skip
+"""Folded letters that a phrase's letters may be written as, besides themselves."""
+
+LEET = {
+    "0": "o", "1": "il", "2": "z", "3": "e", "4": "a", "5": "s", "6": "g", "7": "t", "8": "b", "9": "g",
+    "@": "a", "$": "s", "!": "il", "|": "il", "+": "t", "€": "e", "£": "l",
+}  # fmt: skip
+
+_MARKS = {"’": "'", "‘": "'", "ʼ": "'", "′": "'", "。": ".", "｡": ".", "․": ".", "−": "-", "∕": "/", "⁄": "/", "∶": ":"}
+
+_LETTER_RUNS = ((0x1F150, "A"), (0x1F170, "A"), (0x1F1E6, "A"))  # negative circled, negative squared, regional
+
+
+def look_alike(char: str) -> str:
+    """The Latin character that `char` resembles, of the same case; `char` itself where there is none."""
+    found = _PAIRS.get(char.lower()) or _PAIRS.get(char)
+    if found is not None:
+        return found.upper() if char.isupper() else found
+    if char in _MARKS:
+        return _MARKS[char]
+    for first, letter in _LETTER_RUNS:
+        if first <= ord(char) < first + 26:
+            return chr(ord(letter) + ord(char) - first)
+    return char

@@ -1,0 +1,338 @@
+"""Patterns and phrases compiled to one non-deterministic automaton over symbols.
+
+Positions are small integers. An edge carries a set of characters (from patterns) or single characters (from the trie
+of phrases). `safety.matching.automaton` runs it; nothing here sees text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from sluicegate.plugins.errors import ConfigurationError
+from sluicegate.safety.matching import symbols as text
+from sluicegate.safety.matching.charset import CharSet
+from sluicegate.safety.matching.confusables import AMBIGUOUS, LEET
+from sluicegate.safety.matching.regex import Alt, Cat, Node, Parsed, Repeat, longest, parse
+
+MAX_STATES = 20_000
+"""Of patterns alone; phrases share a trie and are not counted."""
+
+EVADED_LETTERS = 6
+"""Shorter phrases are matched as they are: `50` should not ring for `so`. An ideograph counts as two."""
+
+_EMPHASIS = "*_~`"
+_SPACE = "\0"  # in a spelled-out phrase: one mark or more between two letters
+_SPACERS = " .-_*|/\u00b7\u2022"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What a match means. `valid` is given the matched symbols and must not keep state; a rule with one must have
+    matches of bounded length, because every start in the text is then followed apart. `tells`: whether the beginning of
+    a match, `(symbols there, symbols missing at least)`, must not leave where the text is cut short within it."""
+
+    label: str
+    valid: Callable[[str], bool] | None = None
+    tells: Callable[[int, int], bool] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Accept:
+    """`right`: `any`, `word`, `number` or `edge`: what may follow. `back`: symbols read past the match's end."""
+
+    rule: int
+    right: str
+    back: int = 0
+
+
+@dataclass(slots=True)
+class Position:
+    empty: list[int] = field(default_factory=list)
+    sets: list[tuple[CharSet, int]] = field(default_factory=list)
+    chars: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    accepts: tuple[Accept, ...] = ()
+    slide: int | None = None
+    """A number: threads that wait here count as begun at most so many symbols ago, whatever came before."""
+    checked: bool = False
+    """Belongs to a rule with a validator: no thread here stands for another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Threads may start at `position` where `left` (`any`, `word`, `number`, `edge`) holds."""
+
+    left: str
+    position: int
+
+
+class Nfa:
+    def __init__(self) -> None:
+        self.positions: list[Position] = []
+        self.rules: list[Rule] = []
+        self.entries: list[Entry] = []
+        self.shapes: list[Node] = []
+        """What a match, with its cue, looks like; for `safety.matching.prefilter`. Phrases are not in it."""
+        self._written = hashlib.sha256()
+        self._roots: dict[str, int] = {}
+        self._children: dict[tuple[int, str], int] = {}
+        self._trie_size = 0
+        self._closures: dict[int, frozenset[int]] = {}
+
+    @property
+    def fingerprint(self) -> str:
+        """Of all that was added, in order; the same in every process."""
+        return self._written.hexdigest()
+
+    def _note(self, *parts: object) -> None:
+        self._written.update(repr(parts).encode())
+
+    def add_rule(self, rule: Rule) -> int:
+        self._note("rule", rule.label, getattr(rule.valid, "__name__", None), getattr(rule.tells, "__name__", None))
+        self.rules.append(rule)
+        return len(self.rules) - 1
+
+    def add_pattern(
+        self, rule: int, pattern: str, *, left: str = "", right: str = "", cue: str = "", tails: tuple[str, ...] = ()
+    ) -> None:
+        """`left` and `right` override the anchors written in the pattern (`number`: beside no digit, also not past a
+        point or dash). `cue` is a pattern that must come right before, `tails` are texts one of which must follow;
+        neither is part of the match, and a cue alone holds nothing back. Raises `ConfigurationError` for what
+        `safety.matching.regex` refuses or a pattern too large."""
+        self._note("pattern", rule, pattern, left, right, cue, tails)
+        parsed = parse(pattern)
+        self._check_bound(rule, pattern, parsed)
+        body = self._position()
+        end = self._build(parsed.node, body)
+        for tail in tails:
+            self._tail(end, rule, tail)
+        if not tails:
+            self._accept(end, rule, right or parsed.right)
+        for position in self.positions[body:]:
+            position.checked = self.rules[rule].valid is not None
+        entry, left = self._led(cue, body, left) if cue else (body, left)
+        self.shapes.append(Cat((*([parse(cue).node] if cue else []), parsed.node, *_following(tails))))
+        self.entries.append(Entry(left or parsed.left, entry))
+
+    def add_address(self, rule: int, *, plain: str, dotted: str, rest: str, limits: tuple[int, int]) -> None:
+        """Addresses `head@rest`, where the head is the longest run before the sign: of `plain` characters up to
+        `limits[0]`, or with `dotted` ones among them up to `limits[1]`. Both are patterns of one character."""
+        self._note("address", rule, plain, dotted, rest, limits)
+        entry, run, broken = self._position(), self._position(), self._position()
+        one, other = parse(plain).node, parse(dotted).node
+        assert isinstance(one, CharSet)
+        assert isinstance(other, CharSet)
+        self.positions[entry].sets = [(one, run)]
+        self.positions[run].sets = [(one, run), (other, broken)]
+        self.positions[broken].sets = [(one, broken), (other, broken)]
+        parsed = parse(rest)
+        # Each head has its own copy of the rest: one's start must not stand for the other's.
+        for head, limit in zip((run, broken), limits, strict=True):
+            body = self._position()
+            self._accept(self._build(parsed.node, body), rule, parsed.right)
+            self.positions[head].slide = self.positions[self._waiting(head, body)].slide = limit
+        self.shapes.append(Cat((one, Repeat(Alt((one, other)), 0, None), parsed.node)))
+        self.entries.append(Entry("any", entry))
+
+    def add_phrase(self, rule: int, phrase: str, *, borders: bool = True, evasions: bool = True) -> None:
+        """Matches however it is written: `safety.matching.symbols.wide` of both sides. With `evasions`, in phrases
+        of enough
+        letters also digits for letters, emphasis marks inside, and all letters spaced out. Raises
+        `ConfigurationError` for a phrase that folds to nothing."""
+        self._note("phrase", rule, phrase, borders, evasions)
+        symbols = " ".join("".join(map(text.wide, phrase)).split())
+        if not symbols:
+            raise ConfigurationError(f"blocklist phrase {phrase!r} has no visible characters; remove it")
+        letters = sum(2 if text.is_unspaced(s) else s.isalpha() for s in symbols)
+        evasions = evasions and letters >= EVADED_LETTERS
+        left, right = ("word" if borders and text.is_word(symbols[i]) else "any" for i in (0, -1))
+        accept = Accept(rule, right)
+        self._spell(f"{left} leet" if evasions else left, left, symbols, accept, evasions=evasions)
+        if evasions:
+            apart = _SPACE.join(filter(str.strip, map(text.wide, phrase)))
+            self._spell(f"{left} spaced", left, apart, accept, evasions=True)
+
+    def _spell(self, root: str, left: str, symbols: str, accept: Accept, *, evasions: bool) -> None:
+        at = self._root(root, left)
+        for n, symbol in enumerate(symbols):
+            at = self._branch(at, symbol, evasions=evasions, last=n == len(symbols) - 1)
+        if accept not in self.positions[at].accepts:
+            self.positions[at].accepts += (accept,)
+
+    @property
+    def has_phrases(self) -> bool:
+        return bool(self._roots)
+
+    def closure(self, position: int) -> frozenset[int]:
+        """Positions reached without reading; only those that read or accept."""
+        found = self._closures.get(position)
+        if found is None:
+            found = self._closures[position] = self._closure(position)
+        return found
+
+    def distances(self) -> list[tuple[int, int] | None]:
+        """For each position: how many symbols a match needs at least from there, and of which rule."""
+        sources: list[list[tuple[int, int]]] = [[] for _ in self.positions]  # (symbols read, position) by target
+        for q, position in enumerate(self.positions):
+            for target in position.empty:
+                sources[target].append((0, q))
+            for target in {t for _, t in position.sets} | {t for found in position.chars.values() for t in found}:
+                sources[target].append((1, q))
+        found: list[tuple[int, int] | None] = [None] * len(self.positions)
+        todo = deque((0, q, position.accepts[0].rule) for q, position in enumerate(self.positions) if position.accepts)
+        while todo:
+            missing, q, rule = todo.popleft()
+            if found[q] is None:
+                found[q] = missing, rule
+                for read, source in sources[q]:
+                    (todo.append if read else todo.appendleft)((missing + read, source, rule))
+        return found
+
+    def _closure(self, position: int) -> frozenset[int]:
+        seen, todo = {position}, [position]
+        while todo:
+            for target in self.positions[todo.pop()].empty:
+                if target not in seen:
+                    seen.add(target)
+                    todo.append(target)
+        return frozenset(q for q in seen if self._useful(self.positions[q]))
+
+    @staticmethod
+    def _useful(position: Position) -> bool:
+        return bool(position.sets or position.chars or position.accepts)
+
+    def _root(self, name: str, left: str) -> int:
+        root = self._roots.get(name)
+        if root is None:
+            root = self._roots[name] = self._position()
+            self.entries.append(Entry(left, root))
+        return root
+
+    def _branch(self, at: int, symbol: str, *, evasions: bool, last: bool) -> int:
+        target = self._children.get((at, symbol))
+        if target is None:
+            target = self._children[at, symbol] = self._position()
+            self._trie_size += 1
+            for written in _written(symbol, evasions=evasions):
+                self._edge(at, written, target)
+            if symbol in (" ", _SPACE):  # a run of white space is one
+                for written in _written(symbol, evasions=evasions):
+                    self._edge(target, written, target)
+        if evasions and not last and symbol != _SPACE:
+            for mark in _EMPHASIS:
+                self._edge(target, mark, target)
+        return target
+
+    def _edge(self, at: int, symbol: str, target: int) -> None:
+        chars = self.positions[at].chars
+        if target not in chars.get(symbol, ()):
+            chars[symbol] = (*chars.get(symbol, ()), target)
+
+    def _accept(self, at: int, rule: int, right: str) -> None:
+        self.positions[at].accepts += (Accept(rule, right),)
+        if right == "number":  # `1.` may end a sentence or go on as `1.5`: one symbol more decides
+            after = self._position()
+            self.positions[at].sets.append((_POINT, after))
+            self.positions[after].accepts += (Accept(rule, "digitless", back=1),)
+
+    def _tail(self, at: int, rule: int, tail: str) -> None:
+        for symbol in tail:
+            target = self._position()
+            self.positions[at].sets.append((CharSet(((ord(symbol), ord(symbol)),), fold=True), target))
+            at = target
+        self.positions[at].accepts += (Accept(rule, "word", back=len(tail)),)
+
+    def _led(self, cue: str, body: int, left: str) -> tuple[int, str]:
+        """Positions for `cue`, which end where `body` may begin. All of them slide: a match has not begun there yet."""
+        parsed = parse(cue)
+        entry = self._position()
+        self._waiting(self._build(parsed.node, entry), body)
+        for position in self.positions[entry:]:
+            position.slide = 0
+        return entry, left or parsed.left
+
+    def _waiting(self, before: int, body: int) -> int:
+        """A position after `before` that reads what `body` reads first; nothing in the body comes back to it."""
+        waiting = self._fork(before)
+        for q in self._closure(body):
+            self.positions[waiting].sets += self.positions[q].sets
+        return waiting
+
+    def _check_bound(self, rule: int, pattern: str, parsed: Parsed) -> None:
+        if self.rules[rule].valid is not None and longest(parsed.node) is None:
+            raise ConfigurationError(f"pattern {pattern!r} has a validator but no longest match; bound its repeats")
+
+    def _position(self) -> int:
+        self.positions.append(Position())
+        return len(self.positions) - 1
+
+    def _build(self, node: Node, entry: int) -> int:
+        """Wire `node` from `entry`; the position after it."""
+        if isinstance(node, CharSet):
+            target = self._position()
+            self.positions[entry].sets.append((node, target))
+            return target
+        if isinstance(node, Repeat):
+            return self._repeat(node, entry)
+        if isinstance(node, Alt):
+            return self._either(node, entry)
+        assert isinstance(node, Cat)
+        for part in node.parts:
+            entry = self._build(part, entry)
+        return entry
+
+    def _either(self, node: Alt, entry: int) -> int:
+        ends = [self._build(part, self._fork(entry)) for part in node.parts]
+        joined = self._position()
+        for end in ends:
+            self.positions[end].empty.append(joined)
+        return joined
+
+    def _repeat(self, node: Repeat, entry: int) -> int:
+        for _ in range(node.low):
+            entry = self._build(node.part, entry)
+            self._check_size()
+        if node.high is None:
+            loop = self._fork(entry)
+            self.positions[self._build(node.part, loop)].empty.append(loop)
+            return self._fork(loop)
+        ends = [entry]
+        for _ in range(node.high - node.low):
+            entry = self._build(node.part, self._fork(entry))
+            ends.append(entry)
+            self._check_size()
+        joined = self._position()
+        for end in ends:
+            self.positions[end].empty.append(joined)
+        return joined
+
+    def _fork(self, position: int) -> int:
+        target = self._position()
+        self.positions[position].empty.append(target)
+        return target
+
+    def _check_size(self) -> None:
+        if len(self.positions) - self._trie_size > MAX_STATES:
+            raise ConfigurationError(
+                f"the patterns need more than {MAX_STATES} states; lower the bounds of their repeats or split them"
+            )
+
+
+_POINT = CharSet(ranges=((ord(","), ord(",")), (ord("-"), ord("-")), (ord("."), ord("."))))
+
+
+@lru_cache(maxsize=4096)
+def _written(symbol: str, *, evasions: bool) -> str:
+    """The symbols that a phrase's symbol may be found as."""
+    if symbol == _SPACE:
+        return _SPACERS
+    tables = (AMBIGUOUS, LEET) if evasions else (AMBIGUOUS,)
+    return symbol + "".join(other for table in tables for other, letters in table.items() if symbol in letters)
+
+
+def _following(tails: tuple[str, ...]) -> list[Node]:
+    spelled = [Cat(tuple(CharSet(((ord(c), ord(c)),), fold=True) for c in tail)) for tail in tails]
+    return [Alt(tuple(spelled))] if tails else []

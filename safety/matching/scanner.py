@@ -1,0 +1,227 @@
+"""Matches in a text that comes in pieces: the same as `find_all` of the whole, but incremental.
+
+Not covered: look-back past what is held. A match is judged by its own characters and one on either side.
+"""
+
+from __future__ import annotations
+
+from sluicegate.safety.matching import symbols as text
+from sluicegate.safety.matching.automaton import Action, Automaton, Match, State
+
+NEAR = 512
+"""Characters; what has begun further back than that and is no match yet has what a prefilter looks for."""
+SHORT = 64
+"""Texts below this are read as they are; looking first would cost more."""
+
+
+def find_all(automaton: Automaton, whole: str) -> list[Match]:
+    """Every match, in order; overlapping ones are joined, and carry the label of the rule that was added first."""
+    if automaton.prefilter is not None and len(whole) >= SHORT:
+        return Scanner(automaton).search(whole)
+    return scan_all(automaton, whole)
+
+
+def scan_all(automaton: Automaton, whole: str) -> list[Match]:
+    """The same, by reading every character: what `find_all` must equal."""
+    scanner = Scanner(automaton)
+    return [*scanner.feed(whole), *scanner.close()]
+
+
+class Scanner:
+    """State of one text. `clear_to`: no match that is still to be reported covers a character before it."""
+
+    def __init__(self, automaton: Automaton) -> None:
+        self.automaton = automaton
+        self._state: State = automaton.start
+        self._starts: list[int] = []
+        self._found: list[tuple[int, int, int]] = []
+        self._text = ""
+        self._base = 0
+        self._end = 0
+        self.clear_to = 0
+
+    def feed(self, piece: str) -> list[Match]:
+        """Matches that this piece settled."""
+        self._text += piece
+        state, at = self._state, self._end
+        for char in piece:
+            state = state[char]
+            if state.actions is not None:
+                self._act(state, at)
+                state = state.target
+            at += 1
+        self._state, self._end = state, at
+        return self._settle(self._earliest())
+
+    def close(self) -> list[Match]:
+        for event in self.automaton.at_end(self._state):
+            self._report(self._starts[event.group], self._end, event.rule, event.back)
+        self._starts, self._state = [], self.automaton.start
+        return self._settle(self._end)
+
+    def cut(self) -> list[Match]:
+        """As `close`, for a text that was cut short: what has begun at its end and would tell too much is a match."""
+        for group, rule, missing in self.automaton.unfinished(self._state):
+            start, tells = self._start(group), self.automaton.rules[rule].tells
+            if tells is not None and tells(self._end - start, missing):
+                self._add(start, self._end, rule)
+        return self.close()
+
+    def _start(self, group: int) -> int:
+        """Where group `group` begins, if nothing more is read."""
+        limit = self._state.groups[group][1]
+        return self._starts[group] if limit is None else self._bounded(self._starts[group], self._end, limit)
+
+    def read_before(self, lead: str) -> None:
+        """Begin behind `lead`, as `feed` of it does, with no word of matches that are over there. Of what lies further
+        back than `NEAR` characters only what the automaton's prefilter points at is read."""
+        at, far = 0, len(lead) - NEAR
+        self._text = lead
+        if self.automaton.prefilter is not None and far > 0:
+            candidates = self.automaton.prefilter.candidates(lead)
+            while (found := candidates.next(at)) is not None and found[0] < far:
+                self._state = self.automaton.idle_after(_visible_before(self.automaton, lead, found[0]))
+                at = self._read_until_idle(*found)
+            if not self._state.groups and at < far:
+                at, self._state = far, self.automaton.idle_after(_visible_before(self.automaton, lead, far))
+        self._read_until_idle(at, len(lead))
+        self._end = len(lead)
+        self._settle(self._earliest())
+
+    def search(self, whole: str) -> list[Match]:
+        """All matches of a text that comes as a whole. Reads only from where the automaton's prefilter points until
+        nothing is live; there, the state depends on the characters just before alone."""
+        assert self.automaton.prefilter is not None
+        self._text = whole
+        candidates, at = self.automaton.prefilter.candidates(whole), 0
+        while (found := candidates.next(at)) is not None:
+            start, end = found
+            self._state = self.automaton.idle_after(_visible_before(self.automaton, whole, start))
+            at = self._read_until_idle(start, end)
+        self._end = len(whole)
+        return self.close()
+
+    def _read_until_idle(self, start: int, end: int) -> int:
+        """From `start` to `end` and on while anything is live; where it stopped."""
+        state, at = self._state, start
+        while at < len(self._text) and (at < end or state.groups):
+            state = state[self._text[at]]
+            if state.actions is not None:
+                self._act(state, at)
+                state = state.target
+            at += 1
+        self._state = state
+        return at
+
+    def _act(self, arrow: State, at: int) -> None:
+        """Same as `_run` of its actions."""
+        if arrow.moves is None:
+            for action in arrow.actions or ():
+                self._run(action, at)
+            return
+        keep, opened = arrow.moves
+        if keep is not None:
+            starts = self._starts
+            if len(keep) > 1:
+                self._starts = [starts[i] for i in keep]
+            else:  # by far the most frequent; a comprehension would be a call
+                self._starts = [starts[keep[0]]] if keep else []
+        if opened:
+            self._starts.extend([at] * opened)
+
+    def _run(self, action: Action, at: int) -> None:
+        for event in action.events:
+            end = at + 1 if event.inside else at
+            self._report(self._starts[event.group], end, event.rule, event.back)
+        if action.keep is not None:
+            starts = self._starts
+            self._starts = [starts[i] for i in action.keep]
+        for group, limit in action.pins:
+            self._starts[group] = self._bounded(self._starts[group], at, limit)
+        if action.opened:
+            self._starts.extend([at] * action.opened)
+
+    def _report(self, start: int, end: int, rule: int, back: int) -> None:
+        end = self._trimmed(start, end, back)
+        valid = self.automaton.rules[rule].valid
+        fold = self.automaton.fold
+        if valid is None or valid("".join(map(fold, self._text[start - self._base : end - self._base]))):
+            self._add(start, end, rule)
+
+    def _add(self, start: int, end: int, rule: int) -> None:
+        """`_found` stays in order and apart; what is new overlaps its last ones, if any."""
+        found, later = self._found, []
+        while found and found[-1][1] > start:
+            other = found.pop()
+            if other[0] >= end:
+                later.append(other)
+                continue
+            start, end, rule = min(start, other[0]), max(end, other[1]), min(rule, other[2])
+        found.append((start, end, rule))
+        found.extend(reversed(later))
+
+    def _trimmed(self, start: int, end: int, back: int) -> int:
+        """`end` moved before `back` symbols and what is invisible before it; marks stay with their character."""
+        while end > start + 1:
+            char = self._text[end - 1 - self._base]
+            if self.automaton.fold(char):
+                if not back:
+                    break
+                back -= 1
+            elif text.is_mark(char) and not back:
+                break
+            end -= 1
+        return end
+
+    def _bounded(self, start: int, at: int, limit: int) -> int:
+        """The later of `start` and the place `limit` symbols before `at`."""
+        if at - start <= limit:
+            return start
+        fold, place = self.automaton.fold, at
+        while place > start and limit:
+            place -= 1
+            limit -= 1 if fold(self._text[place - self._base]) else 0
+        return place
+
+    def _earliest(self) -> int:
+        """Where the earliest live thread began."""
+        if not self._starts:
+            return self._end
+        if not self._state.slides:
+            return min(self._starts)
+        return min(
+            start if limit is None else self._bounded(start, self._end, limit)
+            for start, (_, limit) in zip(self._starts, self._state.groups, strict=True)
+        )
+
+    def _settle(self, earliest: int) -> list[Match]:
+        settled: list[Match] = []
+        if self._found:
+            settled, earliest = self._split(earliest)
+        self.clear_to = earliest
+        if earliest > self._base:
+            self._text = self._text[earliest - self._base :]
+            self._base = earliest
+        return settled
+
+    def _split(self, earliest: int) -> tuple[list[Match], int]:
+        """Matches that nothing live can reach, and the offset that the text is clear to."""
+        settled: list[Match] = []
+        waiting: list[tuple[int, int, int]] = []
+        for start, end, rule in self._found:
+            if end <= earliest:
+                settled.append(Match(start, end, self.automaton.rules[rule].label))
+            else:
+                waiting.append((start, end, rule))
+                earliest = min(earliest, start)
+        self._found = waiting
+        return settled, earliest
+
+
+def _visible_before(automaton: Automaton, whole: str, at: int) -> str:
+    """Characters before `at` with two symbols or more, as far as there are any."""
+    start, symbols = at, 0
+    while start > 0 and symbols < 2:
+        start -= 1
+        symbols += len(automaton.fold(whole[start]))
+    return whole[start:at]

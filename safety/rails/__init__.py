@@ -1,0 +1,1 @@
+"""Match rails for streams and messages, and pseudonyms for personal data."""

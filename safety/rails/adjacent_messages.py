@@ -1,0 +1,65 @@
+"""Matches across messages that stand next to each other: many templates, and other servers, make one turn of several
+messages of one role, with a line break between them.
+
+Not covered: what is cut within a word, since no template puts words together again; what is spread over two roles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from sluicegate.plugins.contract import Request, Text
+from sluicegate.safety.matching.automaton import Automaton, Match
+from sluicegate.safety.matching.scanner import find_all
+
+REACH = 256
+"""Characters of a message on either side of a border that are read."""
+_SAME = {"developer": "system"}
+Piece = tuple[Text, int, str]
+"""Of a text: from which offset on, and what stands there."""
+
+
+def across(automaton: Automaton, request: Request, texts: Iterable[Text]) -> list[tuple[Text, Match]]:
+    """The share that each text has in a match over several of them. `texts`: those of `request` that are read."""
+    found: list[tuple[Text, Match]] = []
+    for run in _runs(request, texts):
+        for match in find_all(automaton, "\n".join([piece for _, _, piece in run])):
+            shares = list(_shares(run, match))
+            if len(shares) > 1:
+                found += shares
+    return found
+
+
+def _shares(run: Sequence[Piece], match: Match) -> Iterator[tuple[Text, Match]]:
+    at = 0
+    for text, offset, piece in run:
+        start, end = max(match.start - at, 0), min(match.end - at, len(piece))
+        if start < end:
+            yield text, Match(offset + start, offset + end, match.label)
+        at += len(piece) + 1
+
+
+def _runs(request: Request, texts: Iterable[Text]) -> Iterator[list[Piece]]:
+    """Messages of one role in a row; one that is long ends a run and begins another."""
+    run: list[Piece] = []
+    last: Text | None = None
+    for text in texts:
+        if text.role is None or text.path[-1] != "content":
+            continue
+        if last is None or not _is_one_turn(request, int(last.path[1]), int(text.path[1])):
+            yield from [run] if len(run) > 1 else []
+            run = []
+        said, last = text.text, text
+        if len(said) <= 2 * REACH:
+            run.append((text, 0, said))
+            continue
+        if run:
+            yield [*run, (text, 0, said[:REACH])]
+        run = [(text, len(said) - REACH, said[-REACH:])]
+    if len(run) > 1:
+        yield run
+
+
+def _is_one_turn(request: Request, first: int, last: int) -> bool:
+    """Whether all messages from one to the other have the same role; those without text are no border."""
+    return len({_SAME.get(message.role, message.role) for message in request.messages[first : last + 1]}) == 1

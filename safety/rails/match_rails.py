@@ -1,0 +1,321 @@
+"""Rails that match: an output rail for streams and an input rail for messages, over one automaton.
+
+Not covered: meaning. What the automaton has no pattern for passes; so does a match spread over messages of two roles,
+two channels or two choices.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from sluicegate.plugins.contract import (
+    CHANNELS,
+    Caller,
+    Channel,
+    RailProperties,
+    Request,
+    ScreenResult,
+    Span,
+    Text,
+    Verdict,
+    in_two,
+    texts_of,
+)
+from sluicegate.plugins.contract.texts import Path
+from sluicegate.safety.matching.automaton import Automaton, Match
+from sluicegate.safety.matching.json_escapes import find_spelled, joined
+from sluicegate.safety.matching.scanner import Scanner, find_all
+from sluicegate.safety.rails.adjacent_messages import across
+from sluicegate.safety.rails.verdict_memory import Remembered
+
+LONG = 20_000
+"""Characters; a few milliseconds of reading."""
+CONTEXT = 2
+"""Visible characters before a place that rules may look at."""
+WORTH_REMEMBERING = 64
+"""Characters; fewer are read as fast as they are looked up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What to do about each label. `actions`: `redact`, `escalate` or `block` by label; others do `action`."""
+
+    action: str = "redact"
+    actions: Mapping[str, str] | None = None
+    replacement: str = "[REDACTED]"
+    """`{label}` in it stands for the label."""
+
+    def does(self, label: str) -> str:
+        return (self.actions or {}).get(label, self.action)
+
+    def span(self, match: Match) -> Span:
+        return Span(match.start, match.end, match.label, self.replacement.replace("{label}", match.label))
+
+
+def version(automaton: Automaton, policy: Policy) -> str:
+    """Changes when the rules or what is done about them change, and only then."""
+    said = (policy.action, sorted((policy.actions or {}).items()), policy.replacement)
+    return hashlib.sha256(f"{automaton.fingerprint} {said}".encode()).hexdigest()[:16]
+
+
+class MatchSession:
+    """Same as `find_all` of the whole channel, but incremental; ends at the first match that blocks."""
+
+    def __init__(self, scanner: Scanner, policy: Policy) -> None:
+        self._scanner = scanner
+        self._policy = policy
+        self._escalated = False
+
+    def clears(self, text: str) -> bool:
+        """There is nothing to say of `text`, if it is the whole of the channel. Reads nothing into the session."""
+        return not find_all(self._scanner.automaton, text)
+
+    def feed(self, text: str) -> Verdict:
+        matches = self._scanner.feed(text)
+        return self._verdict(matches) if matches else Verdict(self._scanner.clear_to)
+
+    def close(self) -> Verdict:
+        return self._verdict(self._scanner.close())
+
+    def cut(self) -> Verdict:
+        """As `close`, for a text that was cut short within a match."""
+        return self._verdict(self._scanner.cut())
+
+    def after(self, lead: str) -> MatchSession:
+        """A session for what follows `lead`."""
+        return _MatchContinuation(self._scanner, self._policy, lead)
+
+    @property
+    def _clear_to(self) -> int:
+        return self._scanner.clear_to
+
+    def _verdict(self, matches: list[Match]) -> Verdict:
+        spans: list[Span] = []
+        asked: Match | None = None
+        for match in matches:
+            action = self._policy.does(match.label)
+            if action == "block":
+                return Verdict(match.start, tuple(spans), block=match.label)
+            if action == "redact":
+                spans.append(self._policy.span(match))
+            elif not self._escalated:  # the first is told; whoever looks at it sees the others
+                self._escalated, asked = True, match
+        if asked is None:
+            return Verdict(self._clear_to, tuple(spans))
+        return Verdict(self._clear_to, tuple(spans), escalate=asked.label, escalate_at=asked.start)
+
+
+class _MatchContinuation(MatchSession):
+    """Reports matches that end behind `lead`, with offsets from there on, until none can have begun in it or hang on
+    its last characters. What else is in the text a session of the text alone reports."""
+
+    def __init__(self, scanner: Scanner, policy: Policy, lead: str) -> None:
+        super().__init__(scanner, policy)
+        self._lead = lead
+        self._is_read = self._over = False
+        self._fed = 0
+        self._symbols = 0  # visible ones, of the text
+        self._near = 0  # offset in the text up to which a rule may look at the lead
+
+    def clears(self, text: str) -> bool:
+        base = len(self._lead)
+        return all(match.end <= base for match in find_all(self._scanner.automaton, self._lead + text))
+
+    def feed(self, text: str) -> Verdict:
+        self._fed += len(text)
+        if not self._over:
+            self._read_lead()
+            self._look(text)
+            found = self._moved(self._scanner.feed(text))
+            self._over = self._symbols >= CONTEXT and self._clear_to >= self._near
+            return self._verdict(found)
+        return Verdict(self._fed)
+
+    def close(self) -> Verdict:
+        return self._ended(self._scanner.close)
+
+    def cut(self) -> Verdict:
+        return self._ended(self._scanner.cut)
+
+    def _ended(self, end: Callable[[], list[Match]]) -> Verdict:
+        if self._over:
+            return Verdict(self._fed)
+        self._read_lead()
+        return self._verdict(self._moved(end()))
+
+    def _read_lead(self) -> None:
+        if not self._is_read:
+            self._is_read = True
+            self._scanner.read_before(self._lead)
+
+    def _look(self, text: str) -> None:
+        fold, at = self._scanner.automaton.fold, 0
+        while self._symbols < CONTEXT and at < len(text):
+            self._symbols += len(fold(text[at]))
+            self._near, at = self._near + 1, at + 1
+
+    @property
+    def _clear_to(self) -> int:
+        return self._fed if self._over else max(0, self._scanner.clear_to - len(self._lead))
+
+    def _moved(self, matches: list[Match]) -> list[Match]:
+        base = len(self._lead)
+        return [Match(max(0, m.start - base), m.end - base, m.label) for m in matches if m.end > base]
+
+
+class MatchRail:
+    """Slot `moderate`. The automaton is shared by all sessions."""
+
+    def __init__(
+        self, name: str, automaton: Automaton, policy: Policy, channels: frozenset[Channel] | None = None
+    ) -> None:
+        self.name = name
+        self.automaton = automaton
+        self.policy = policy
+        self.properties = RailProperties(
+            version(automaton, policy), channels=_with_names(channels or frozenset(CHANNELS))
+        )
+
+    def open(self, request: Request, caller: Caller, channel: Channel) -> MatchSession | PassSession:
+        if channel not in self.properties.channels:
+            return PassSession()
+        return MatchSession(Scanner(self.automaton), self.policy)
+
+
+def _with_names(channels: frozenset[Channel]) -> frozenset[Channel]:
+    """Whoever has the arguments of calls looked at has their names looked at: older settings know no names."""
+    return channels | {"tool_name"} if "tool_arguments" in channels else channels
+
+
+class PassSession:
+    """For a channel that the rail was told to leave alone."""
+
+    def __init__(self) -> None:
+        self._end = 0
+
+    def clears(self, text: str) -> bool:
+        return True
+
+    def feed(self, text: str) -> Verdict:
+        self._end += len(text)
+        return Verdict(self._end)
+
+    def close(self) -> Verdict:
+        return Verdict(self._end)
+
+
+_AS_SPACES = str.maketrans("_-./:+~|", "        ")
+_BETWEEN_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+class MatchScreen:
+    """Slot `screen`: the same matches in every text of the request, one by one. The first that blocks decides."""
+
+    inline_chars = LONG
+    text_chars = 0
+
+    def __init__(self, name: str, automaton: Automaton, policy: Policy, roles: frozenset[str]) -> None:
+        """`roles`: whose messages are read; what stands beside the messages always is."""
+        self.name = name
+        self.properties = RailProperties(version(automaton, policy), reads="texts")
+        self._automaton = automaton
+        self._policy = policy
+        self._roles = roles
+        self._clean: Remembered[bool] = Remembered()
+
+    async def screen(self, request: Request, caller: Caller) -> ScreenResult:
+        """Long requests are read in a thread, so that others' streams go on."""
+        texts = texts_of(request)
+        if sum(len(text.text) for text in texts) > LONG:
+            return await asyncio.to_thread(self.screen_now, request, texts, caller)
+        return self.screen_now(request, texts, caller)
+
+    def screen_now(self, request: Request, texts: Sequence[Text], caller: Caller) -> ScreenResult:
+        """The same, in the thread that calls it. `texts`: those of `request`, as `texts_of` lists them."""
+        changes: list[tuple[Text, str]] = []
+        asked: dict[str, str] = {}
+        for text, matches in self._found(request, as_spelled(texts), caller.tenant):
+            for match in matches:
+                action = self._policy.does(match.label)
+                if action == "block":
+                    return ScreenResult("block", self._reason({match.label: text.place}), told=refusal(text))
+                asked.setdefault(f"{action} {match.label}", text.place)
+            new = self._without(text.text, matches)
+            if new != text.text:
+                changes.append((text, new))
+        return self._result(request, changes, asked)
+
+    def _result(self, request: Request, changes: list[tuple[Text, str]], asked: dict[str, str]) -> ScreenResult:
+        """`asked`: the first place by action and label."""
+        worst: Literal["redact", "escalate"] = (
+            "escalate" if any(key.startswith("escalate ") for key in asked) else "redact"
+        )
+        told = {key.removeprefix(f"{worst} "): place for key, place in asked.items() if key.startswith(worst)}
+        if not told:
+            return ScreenResult()
+        messages, others = in_two(changes, request)
+        return ScreenResult(worst, self._reason(told), messages, texts=others)
+
+    def _reason(self, labels: Mapping[str, str]) -> str:
+        return f"{self.name}: {', '.join(f'{label} in {place}' for label, place in sorted(labels.items()))}"
+
+    def _found(self, request: Request, texts: list[Text], tenant: str) -> Iterator[tuple[Text, list[Match]]]:
+        """Texts with matches, each once. What was clean in one of the tenant's last requests is not read again."""
+        shared: dict[Path, list[Match]] = {}
+        for text, match in across(self._automaton, request, (text for text in texts if text.role in self._roles)):
+            shared.setdefault(text.path, []).append(match)
+        for text, matches in self._alone(texts, tenant):
+            yield text, joined([*matches, *shared.pop(text.path, ())])
+        yield from ((text, joined(shared[text.path])) for text in texts if text.path in shared)
+
+    def _alone(self, texts: Sequence[Text], tenant: str) -> Iterator[tuple[Text, list[Match]]]:
+        for group in _groups(texts, self._roles):
+            said = [text.text for text in group]
+            read_as = "".join(["f" if text.is_free else "i" for text in group])  # one text is read in two ways
+            worth = sum(map(len, said)) >= WORTH_REMEMBERING or any("\\" in text for text in said)  # read twice
+            key = self._clean.key(tenant, (read_as, *said)) if worth else None
+            if key is not None and self._clean.find(key):
+                continue
+            found = [(text, matches) for text in group if (matches := self._matches(text))]
+            if key is not None and not found:
+                self._clean.keep(key, True)
+            yield from found
+
+    def _matches(self, text: Text) -> list[Match]:
+        """A phrase is found in an identifier, too, where words cannot have spaces between them; such a match says
+        that there is one, and not where."""
+        found = find_spelled(self._automaton, text.text)
+        if found or text.is_free or self._automaton.prefilter is not None:
+            return found
+        spaced = _BETWEEN_WORDS.sub(" ", text.text.translate(_AS_SPACES))
+        return find_all(self._automaton, spaced) if spaced != text.text else []
+
+    def _without(self, text: str, matches: list[Match]) -> str:
+        parts, at = [], 0
+        for match in matches:
+            if self._policy.does(match.label) == "redact":
+                parts += [text[at : match.start], self._policy.span(match).replacement]
+                at = match.end
+        return "".join([*parts, text[at:]])
+
+
+def _groups(texts: Sequence[Text], roles: frozenset[str]) -> list[list[Text]]:
+    """Each text of a message by itself; what stands beside the messages together, as applications send it again."""
+    beside = [text for text in texts if text.role is None]
+    groups = [[text] for text in texts if text.role in roles]
+    return [*groups, beside] if beside else groups
+
+
+def as_spelled(texts: Sequence[Text]) -> list[Text]:
+    """Without what arguments say: `find_spelled` reads that from how they are written, where it can be replaced."""
+    return [text for text in texts if "(decoded)" not in text.path]
+
+
+def refusal(text: Text) -> str:
+    """What a caller is told about `text`: where, never what was found."""
+    return f"the text at {text.place} is not allowed here"

@@ -1,0 +1,1 @@
+"""Compile what rails look for: phrases, patterns, personal data and secrets."""

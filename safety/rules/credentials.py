@@ -1,0 +1,112 @@
+"""Keys, tokens and passwords by the shapes that their issuers print.
+
+Not covered: passwords and keys without a telling prefix (entropy alone rings on hashes and identifiers), tokens cut
+short, and a private key whose header is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sluicegate.plugins.errors import ConfigurationError
+from sluicegate.safety.matching import symbols as text
+from sluicegate.safety.matching.automaton import Automaton
+from sluicegate.safety.matching.nfa import Nfa, Rule
+
+SHORT = 8
+"""Symbols of a secret or number that may leave where a text is cut short."""
+
+
+def half_told(there: int, missing: int) -> bool:
+    """Two thirds of the shortest secret of its kind: the rest can be tried."""
+    return there >= SHORT and 2 * missing <= there
+
+
+def nearly_told(there: int, missing: int) -> bool:
+    """All but two symbols: check digits tell the rest."""
+    return there >= SHORT and missing <= 2
+
+
+_T = "[A-Za-z0-9]"
+_U = "[A-Za-z0-9_-]"
+_PEM = "-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
+_BREAK = "(?:\\s|\\\\n|\\\\r)"  # a line break, also as a JSON or shell string spells it
+# Headers (`Proc-Type: ...`), then long lines, then a short one and the footer, as far as there is any.
+_PEM_BODY = f"(?:{_BREAK}{{1,4}}[A-Za-z-]{{1,24}}: [^\\n\\\\]{{1,80}}){{0,6}}(?:{_BREAK}{{1,6}}[A-Za-z0-9+/=]{{16,}})+"
+_PEM_FOOTER = f"(?:{_BREAK}{{1,4}}[A-Za-z0-9+/=]{{1,76}})?{_BREAK}{{0,4}}-----END [A-Z0-9 ]{{3,40}}-----"
+_PEM_END = f"(?:{_PEM_FOOTER}|(?:[\\n\\r]|\\\\n|\\\\r)+[A-Za-z0-9+/=]{{1,76}})?"
+_HOST = "[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?"
+
+PATTERNS: tuple[tuple[str, str], ...] = (
+    ("private_key", _PEM + _PEM_BODY + _PEM_END),
+    ("private_key", "AGE-SECRET-KEY-1[02-9AC-HJ-NP-Z]{40,}"),
+    ("aws_access_key_id", "(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16,}"),
+    ("github_token", f"gh[pousr]_{_T}{{36,}}"),
+    ("github_token", "github_pat_[A-Za-z0-9_]{60,}"),
+    ("gitlab_pat", f"gl(?:pat|rt|dt|cbt|ptt|ft|soat|agent)-[A-Za-z0-9_.-]{{19,}}{_U}"),
+    ("google_api_key", f"AIza{_U}{{35,}}"),
+    ("google_oauth", f"GOCSPX-{_U}{{28,}}"),
+    ("google_oauth", "ya29\\.[A-Za-z0-9_-]{30,}"),
+    ("jwt", f"eyJ{_U}{{8,}}\\.eyJ{_U}{{8,}}\\.{_U}{{8,}}"),
+    ("jwt", f"eyJ{_U}{{8,}}\\.{_U}*\\.{_U}{{8,}}\\.{_U}{{8,}}\\.{_U}{{8,}}"),
+    ("npm_token", f"npm_{_T}{{36,}}"),
+    ("pypi_token", f"pypi-AgE{_U}{{40,}}"),
+    ("slack_token", f"xox[abceoprs]-{_T}{{8,}}(?:-{_T}+)+"),
+    ("slack_token", f"xapp-\\d-{_T}{{8,}}(?:-{_T}+)+"),
+    ("slack_webhook", "hooks\\.slack\\.com/(?:services|workflows)/[A-Z0-9]{6,}/[A-Z0-9]{6,}/[A-Za-z0-9/]{16,}"),
+    ("stripe_key", f"[srp]k_(?:test|live)_{_T}{{16,}}"),
+    ("stripe_key", f"whsec_{_T}{{24,}}"),
+    ("anthropic_key", f"sk-ant-{_U}{{32,}}"),
+    ("openai_key", "sk-(?:proj-|svcacct-|admin-|None-)?[A-Za-z0-9_-]{31,}[A-Za-z0-9]"),
+    ("huggingface_token", f"hf_{_T}{{34,}}"),
+    ("sendgrid_key", f"SG\\.{_U}{{22}}\\.{_U}{{43,}}"),
+    ("twilio_key", "SK[0-9a-f]{32}"),
+    ("mailgun_key", "key-[0-9a-f]{32}"),
+    ("digitalocean_token", "do[opr]_v1_[0-9a-f]{64}"),
+    ("shopify_token", "shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}"),
+    ("square_token", f"sq0(?:atp|csp)-{_U}{{22,}}"),
+    ("telegram_bot_token", f"\\b\\d{{8,10}}:AA{_U}{{33}}"),
+    ("discord_token", f"\\b[MNO]{_U}{{23,27}}\\.{_U}{{6}}\\.{_U}{{27,}}"),
+    ("databricks_token", "dapi[0-9a-f]{32}"),
+    ("vault_token", f"hv[sbr]\\.{_U}{{24,}}"),
+    ("grafana_token", f"gl(?:sa|c)_{_T}{{32,}}(?:_[0-9a-f]{{8}})?"),
+    ("docker_token", f"dckr_(?:pat|oat)_{_U}{{27,}}"),
+    ("atlassian_token", f"ATATT3{_U}{{40,}}"),
+    ("linear_key", f"lin_api_{_T}{{32,}}"),
+    ("notion_token", f"(?:ntn|secret)_{_T}{{40,}}"),
+    ("newrelic_key", "NRAK-[A-Z0-9]{27,}"),
+    ("postman_key", "PMAK-[0-9a-f]{24}-[0-9a-f]{34}"),
+    ("azure_storage_key", "AccountKey=[A-Za-z0-9+/]{86}=="),
+)  # fmt: skip
+
+# After a scheme of up to twenty characters, which is part of what is replaced.
+_URL = f"://[^\\s/:@?#]{{0,64}}:[^\\s/@?#]{{1,128}}@(?:{_HOST}|\\[[0-9a-f:]{{2,39}}\\])(?::\\d{{1,5}})?"
+
+CUED: tuple[tuple[str, str, str], ...] = (
+    ("aws_secret_access_key", "[A-Za-z0-9/+]{40}", "(?i)aws.?secret.?(?:access.?)?key[\"' ]{0,3}[=:][\"' ]{0,3}"),
+)
+
+TYPES = tuple(dict.fromkeys(["private_key", "url_basic_auth", *(label for label, *_ in (*PATTERNS, *CUED))]))
+
+
+_TELLS = {"url_basic_auth": nearly_told}  # most of what begins like one is a plain address
+
+
+def compile_secrets(types: Iterable[str] = TYPES) -> Automaton:
+    """Raises `ConfigurationError` for an unknown type."""
+    wanted = set(types)
+    unknown = wanted.difference(TYPES)
+    if unknown:
+        raise ConfigurationError(f"there is no kind of secret {min(unknown)!r}; known: {', '.join(TYPES)}")
+    nfa = Nfa()
+    rules = {label: nfa.add_rule(Rule(label, tells=_TELLS.get(label, half_told))) for label in TYPES if label in wanted}
+    for label, pattern in PATTERNS:
+        if label in wanted:
+            nfa.add_pattern(rules[label], pattern)
+    if "url_basic_auth" in wanted:
+        nothing = "[^\\s\\S]"
+        nfa.add_address(rules["url_basic_auth"], plain="[A-Za-z0-9+.-]", dotted=nothing, rest=_URL, limits=(20, 20))
+    for label, pattern, cue in CUED:
+        if label in wanted:
+            nfa.add_pattern(rules[label], pattern, cue=cue)
+    return Automaton(nfa, text.narrow)

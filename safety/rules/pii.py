@@ -1,0 +1,144 @@
+"""Personal data by shape: addresses, numbers and identifiers, with their check digits.
+
+Not covered: names, postal addresses, employers and whatever else has no shape (an optional plug-in's job); addresses
+spelled out (`jane at example dot com`); numbers in words; a number wrapped over two lines, other than a card's.
+Loopback and unspecified IP addresses pass. A weak shape (7 digits, 12-digit cards) counts only beside a word that says
+what it is, in English.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import phonenumbers
+
+from sluicegate.plugins.errors import ConfigurationError
+from sluicegate.safety.matching import symbols as text
+from sluicegate.safety.matching.automaton import Automaton
+from sluicegate.safety.matching.nfa import Nfa, Rule
+from sluicegate.safety.rules import checks
+from sluicegate.safety.rules.credentials import nearly_told
+from sluicegate.safety.rules.national_ids import SHAPES
+
+_PHONE_CUE = (
+    "(?i)\\b(?:phone|telephone|tel|mobile|cell|fax|call|dial|text|sms|whatsapp|hotline|answering at|messages to"
+    "|reach (?:me|us|him|her|them))[^0-9+]{0,14}"
+)
+_CARD_CUE = "(?i)\\b(?:cards?|cc|visa|mastercard|maestro|amex|discover|diners|jcb)[^0-9]{0,18}"
+_BIRTH_CUE = "(?i)\\b(?:born|dob|d\\.o\\.b|date of birth|birth ?date|birthday)[^0-9\\n]{0,14}"
+_MONTH = "(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}"
+_PHONE_TAILS = tuple(mark + word for mark in (" ", "-", ", ") for word in ("office", "fax", "mobile", "cell"))
+
+
+def _email(nfa: Nfa, rule: int) -> None:
+    # 64 characters is the standard's bound; longer unbroken runs are written by those who know that filters stop there.
+    # The sign may be written for a URL or a page.
+    rest = "(?:@|%40|&#64;|&commat;)(?:\\w[\\w-]*\\.)+[^\\W\\d_]\\w{1,23}\\b"
+    nfa.add_address(rule, plain="\\w", dotted="[.%+'&-]", rest=rest, limits=(128, 64))
+
+
+def _phone(nfa: Nfa, rule: int) -> None:
+    def add(pattern: str, valid: Callable[[str], bool], **context: object) -> None:
+        checked = nfa.add_rule(Rule("phone", valid, nearly_told))
+        nfa.add_pattern(checked, pattern, **({"left": "number", "right": "number"} | context))  # type: ignore[arg-type]
+
+    add("\\+\\d(?:[ .()/-]{0,2}\\d){7,14}", checks.international_phone)
+    add("00[ .-]?[1-9](?:[ .()-]{0,2}\\d){8,14}", checks.international_phone)
+    add("(?:1[ .-]?)?(?:\\([2-9]\\d{2}\\) ?|[2-9]\\d{2}[ .-])\\d{3}[ .-]\\d{4}", checks.north_american_phone)
+    add("(?:0[1-9]\\d{0,3}[ /-]|\\(0[1-9]\\d{0,3}\\) ?)\\d{2,7}(?:[ -]\\d{2,4}){0,4}", checks.national_phone)
+    weak = "\\(?\\d{2,5}\\)?(?:[ .-]?\\d{2,5}){1,5}"
+    add(weak, checks.phone_beside_cue, cue=_PHONE_CUE, left="", right="number")
+    add(weak, checks.phone_beside_cue, tails=_PHONE_TAILS)
+
+
+def _credit_card(nfa: Nfa, rule: int) -> None:
+    checked = nfa.add_rule(Rule("credit_card", checks.credit_card, nearly_told))
+    for shape in (
+        "\\d{4}(?:[\\s.-]?\\d{4}){2}[\\s.-]?\\d{1,4}(?:[\\s.-]?\\d{1,3})?",
+        "\\d{4}[\\s.-]?\\d{6}[\\s.-]?\\d{4,5}",
+    ):
+        nfa.add_pattern(checked, shape, left="number", right="number")
+    cued = nfa.add_rule(Rule("credit_card", checks.card_beside_cue, nearly_told))
+    nfa.add_pattern(cued, "\\d(?:[ -]?\\d){11,18}", cue=_CARD_CUE, right="number")
+
+
+def _iban(nfa: Nfa, rule: int) -> None:
+    checked = nfa.add_rule(Rule("iban", checks.iban, nearly_told))
+    shape = "(?i)[a-z]{2}[ -]?\\d{2}(?:[ -]?[a-z0-9]{4}){2,7}(?:[ -]?[a-z0-9]{1,3})?"
+    nfa.add_pattern(checked, shape, left="word", right="word")
+
+
+def _ip_address(nfa: Nfa, rule: int) -> None:
+    octet = "(?:25[0-5]|2[0-4]\\d|1?\\d?\\d)"
+    four = nfa.add_rule(Rule("ip_address", checks.ip_address))
+    nfa.add_pattern(four, f"{octet}(?:\\.{octet}){{3}}", left="number", right="number")
+    six = nfa.add_rule(Rule("ip_address", checks.ipv6_address))
+    shape = "(?i)(?:[0-9a-f]{1,4}|:)(?::[0-9a-f]{0,4}){2,8}"
+    nfa.add_pattern(six, shape, left="word", right="word")
+
+
+def _mac_address(nfa: Nfa, rule: int) -> None:
+    nfa.add_pattern(
+        rule, "(?i)[0-9a-f]{2}(?::[0-9a-f]{2}){5}|[0-9a-f]{2}(?:-[0-9a-f]{2}){5}", left="word", right="word"
+    )
+
+
+def _coordinates(nfa: Nfa, rule: int) -> None:
+    pair = "[+-]?(?:[1-8]?\\d|90)\\.\\d{4,8},[ ]?[+-]?(?:1[0-7]\\d|[1-9]?\\d|180)\\.\\d{4,8}"
+    nfa.add_pattern(rule, pair, left="number", right="number")
+
+
+def _date_of_birth(nfa: Nfa, rule: int) -> None:
+    for shape in (
+        "\\d{1,2}[/.-]\\d{1,2}[/.-](?:\\d{4}|\\d{2})",
+        "\\d{4}[/.-]\\d{1,2}[/.-]\\d{1,2}",
+        f"(?i)\\d{{1,2}}(?:st|nd|rd|th)?(?: of)? {_MONTH},? \\d{{4}}",
+    ):
+        nfa.add_pattern(rule, shape, cue=_BIRTH_CUE, right="word")
+    nfa.add_pattern(rule, f"(?i){_MONTH}\\.? \\d{{1,2}}(?:st|nd|rd|th)?,? \\d{{4}}", cue=_BIRTH_CUE, right="word")
+
+
+def _crypto_address(nfa: Nfa, rule: int) -> None:
+    base58 = nfa.add_rule(Rule("crypto_address", checks.base58_address))
+    nfa.add_pattern(base58, "[13][1-9A-HJ-NP-Za-km-z]{25,34}", left="word", right="word")
+    bech32 = nfa.add_rule(Rule("crypto_address", checks.bech32_address))
+    nfa.add_pattern(bech32, "(?i)(?:bc|tb|ltc)1[02-9ac-hj-np-z]{38,60}", left="word", right="word")
+    nfa.add_pattern(rule, "0x[0-9a-fA-F]{40}", left="word", right="word")
+
+
+_KINDS: dict[str, Callable[[Nfa, int], None]] = {
+    "email": _email,
+    "iban": _iban,
+    "credit_card": _credit_card,
+    "ip_address": _ip_address,
+    "mac_address": _mac_address,
+    "crypto_address": _crypto_address,
+    "coordinates": _coordinates,
+    "date_of_birth": _date_of_birth,
+    "phone": _phone,
+}
+
+TYPES = tuple(dict.fromkeys([*(k for k in _KINDS if k != "phone"), *(label for label, *_ in SHAPES), "phone"]))
+"""Every label this rail knows, in the order of precedence where spans overlap."""
+
+
+def compile_pii(types: Iterable[str] = TYPES) -> Automaton:
+    """Raises `ConfigurationError` for an unknown type."""
+    wanted = set(types)
+    unknown = wanted.difference(TYPES)
+    if unknown:
+        raise ConfigurationError(f"there is no kind of personal data {min(unknown)!r}; known: {', '.join(TYPES)}")
+    phonenumbers.PhoneMetadata.load_all()  # else the first number of each country would wait for its import
+    nfa = Nfa()
+    for label in TYPES:
+        if label in wanted:
+            _add(nfa, label)
+    return Automaton(nfa, text.narrow)
+
+
+def _add(nfa: Nfa, label: str) -> None:
+    if label in _KINDS:
+        _KINDS[label](nfa, nfa.add_rule(Rule(label)))
+    for _, pattern, check, cue in (shape for shape in SHAPES if shape[0] == label):
+        left = "" if cue else "number"
+        nfa.add_pattern(nfa.add_rule(Rule(label, check, nearly_told)), pattern, left=left, right="number", cue=cue)

@@ -1,0 +1,402 @@
+"""The hold-back window of one channel: text goes in as it is generated and comes out once every rail is content.
+
+The law: all that was released, and the verdict, do not depend on how the text was cut into pieces; and no character
+of a forbidden span is ever released. Both hold as far as they hold for each rail alone.
+
+Not covered: a rail that changes its mind (refused as a bad verdict), one that never returns (its time is measured, not
+cut short), and a rail whose verdicts depend on the cut of the text or on the clock: then nothing leaks, but where the
+stream ends may depend on them too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from time import perf_counter
+
+from sluicegate.plugins.contract import Caller, Channel, OutputRail, RailSession, Request, Verdict
+from sluicegate.safety.rail_policy import Conduct, Limits
+from sluicegate.safety.window.continuation import continuing
+from sluicegate.safety.window.released import NOTHING, Redaction, Released, joined
+
+_NONE: tuple[Redaction, ...] = ()
+
+
+@dataclass(slots=True)
+class Guard:
+    """One rail at work on the channel."""
+
+    name: str
+    open: Callable[[], RailSession]
+    session: RailSession
+    conduct: Conduct
+    clear_to: int = 0
+    dropped: bool = False  # it failed, and may
+    silent: bool = False  # it blocked, and that ended nothing
+
+    @property
+    def speaks(self) -> bool:
+        return not self.dropped and not self.silent
+
+    @property
+    def counts(self) -> bool:
+        """What it says decides over what leaves."""
+        return self.speaks and self.conduct.mode != "shadow"
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    reason: str
+    rail: str
+
+
+class BadVerdict(Exception):
+    """A rail's answer breaks the contract; the message says how."""
+
+
+class HoldbackWindow:
+    """Mutable, for one channel of one choice, used by one task at a time. `feed` until `blocked`, then `close`."""
+
+    def __init__(
+        self,
+        rails: Sequence[OutputRail],
+        request: Request,
+        caller: Caller,
+        channel: Channel = "content",
+        limits: Limits = Limits(),
+        lead: str = "",
+    ) -> None:
+        """A rail that cannot open its session fails at the first piece. `lead`: what the reader has already, and joins
+        the text to; each rail reads the text alone and behind its lead."""
+        self.blocked: str | None = None
+        self._limits = limits
+        self._guards = [self._guard(rail, request, caller, channel) for rail in rails]
+        self._behind = [self._guard(rail, request, caller, channel, lead) for rail in rails] if lead else []
+        self._guards += self._behind
+        self._pieces: list[str] = []
+        self._held_text = ""
+        self._done = 0  # released up to here
+        self._fed = 0
+        self._spans: list[Redaction] = []
+        self._failures: list[str] = []
+        self._escalations: list[str] = []
+        self._shadow: list[str] = []
+        self._hold_from: int | None = None  # what leaves from here on is withheld
+        self._refused: Stop | None = None
+        self.irreplaceable: str | None = None
+        """The text whose redaction was refused, if that ended the stream."""
+        self._closing = False
+        self._cut = False
+
+    @property
+    def held(self) -> int:
+        """Characters fed and neither released nor replaced."""
+        return self._fed - self._done
+
+    def feed(self, text: str) -> Released:
+        """What may leave now. After a block nothing more is taken or released."""
+        steps = []
+        while text and self.blocked is None:
+            # A piece no longer than the room left cannot pass the bound midway, so the bound is met at a character.
+            room = max(1, self._limits.max_hold - self.held)
+            piece, text = (text, "") if len(text) <= room else (text[:room], text[room:])
+            steps.append(self._step(piece))
+        return steps[0] if len(steps) == 1 else joined(*steps)
+
+    def close(self, *, cut: bool = False) -> Released:
+        """The text is complete: what is left, or a block. `cut`: it was cut short, by its length or a stop string; a
+        session that has `cut` is asked that in place of `close`."""
+        if self.blocked is not None:
+            return NOTHING
+        if self._behind:
+            self._read_leads()
+        self._closing, self._cut = True, cut
+        return self._release(self._ask_all(None))
+
+    def whole(self, text: str, *, cut: bool = False) -> list[Released]:
+        """`feed` of all there will be, and `close`. Where every rail can tell at once that it has nothing to say of it
+        (`clears(text) -> bool`, of a session that may have it), none reads it letter by letter."""
+        if not cut and len(text) <= self._limits.max_hold and all(_clears(guard, text) for guard in self._guards):
+            self._fed = self._done = len(text)
+            return [Released(text) if text else NOTHING]
+        fed = self.feed(text)
+        return [fed] if fed.blocked is not None else [fed, self.close(cut=cut)]
+
+    def _step(self, piece: str) -> Released:
+        before = [guard.clear_to for guard in self._guards]
+        if self._behind:
+            self._read_leads()
+        self._pieces.append(piece)
+        self._held_text += piece
+        self._fed += len(piece)
+        stop = self._ask_all(piece)
+        if stop is not None and len(piece) > 1:
+            stop = self._pinpoint(stop, before, self._fed - len(piece))
+        released = self._release(stop)
+        if stop is None and self.held > self._limits.max_hold:
+            released = joined(released, self._release(Stop("max_hold", self._slowest())))
+        return released
+
+    def _read_leads(self) -> None:
+        """Outside of any rail's time; what fails here fails again where failures are dealt with."""
+        for guard in self._behind:
+            if (prepare := getattr(guard.session, "prepare", None)) is not None:
+                with contextlib.suppress(Exception):
+                    prepare()
+
+    def _slowest(self) -> str:
+        return min((g for g in self._guards if g.counts), key=lambda g: g.clear_to).name
+
+    def _ask_all(self, piece: str | None) -> Stop | None:
+        """Every rail sees the piece (None: the end), even after one has blocked: what may leave depends on all."""
+        stop: Stop | None = None
+        for guard in self._guards:
+            if guard.speaks:
+                found = self._ask(guard, piece)
+                stop = stop or found
+        return stop
+
+    def _ask(self, guard: Guard, piece: str | None) -> Stop | None:
+        budget_s = guard.conduct.budget_s
+        began = perf_counter() if budget_s is not None else 0.0
+        try:
+            verdict = self._last_of(guard.session) if piece is None else guard.session.feed(piece)
+            self._check(guard, verdict, closing=piece is None)
+            if budget_s is not None and (took := perf_counter() - began) > budget_s:
+                raise TimeoutError(f"took {took:.3f} s of {budget_s} s")
+        except Exception as error:
+            return self._failed(guard, error)
+        seen, guard.clear_to = guard.clear_to, verdict.clear_to
+        if guard.conduct.mode == "shadow":
+            self._shadowed(guard, verdict)
+            return None
+        for span in verdict.redact:
+            self._spans.append(Redaction(span.start, span.end, span.reason, span.replacement, guard.name))
+        if verdict.block is not None:
+            return self._blocked(guard, verdict.block)
+        if verdict.escalate:
+            self._escalated(guard, verdict.escalate, seen if verdict.escalate_at is None else verdict.escalate_at)
+        return None
+
+    def _last_of(self, session: RailSession) -> Verdict:
+        cut = getattr(session, "cut", None) if self._cut else None
+        found: Verdict = session.close() if cut is None else cut()
+        return found
+
+    def _blocked(self, guard: Guard, reason: str) -> Stop | None:
+        if guard.conduct.on_block == "block":
+            return Stop(reason, guard.name)
+        guard.silent = True
+        self._escalated(guard, reason, guard.clear_to)
+        return None
+
+    def _escalated(self, guard: Guard, reason: str, at: int) -> None:
+        self._escalations.append(f"{guard.name}: {reason}")
+        self._hold_from = at if self._hold_from is None else min(at, self._hold_from)
+
+    def _shadowed(self, guard: Guard, verdict: Verdict) -> None:
+        self._shadow += (f"{guard.name}: redact: {span.reason}" for span in verdict.redact)
+        if verdict.escalate:
+            self._shadow.append(f"{guard.name}: escalate: {verdict.escalate}")
+        if verdict.block is not None:
+            self._shadow.append(f"{guard.name}: {guard.conduct.on_block}: {verdict.block}")
+            guard.silent = True
+
+    def _check(self, guard: Guard, verdict: Verdict, *, closing: bool) -> None:
+        if not guard.clear_to <= verdict.clear_to <= self._fed:
+            raise BadVerdict(f"clear_to is {verdict.clear_to}, must be from {guard.clear_to} to {self._fed}")
+        if closing and verdict.block is None and verdict.clear_to != self._fed:
+            raise BadVerdict(f"clear_to is {verdict.clear_to} at the end, must be {self._fed} or block")
+        at = guard.clear_to
+        for span in verdict.redact:
+            if not at <= span.start < span.end <= self._fed or span.start < verdict.clear_to < span.end:
+                raise BadVerdict(f"span {span.start}-{span.end} is out of order, out of the text or across clear_to")
+            at = span.end
+        if verdict.escalate_at is not None and not guard.clear_to <= verdict.escalate_at <= self._fed:
+            raise BadVerdict(f"escalate_at is {verdict.escalate_at}, must be from {guard.clear_to} to {self._fed}")
+
+    def _failed(self, guard: Guard, error: Exception) -> Stop | None:
+        self._failures.append(f"{guard.name}: {type(error).__name__}: {error}")
+        guard.dropped = guard.conduct.may_fail
+        return None if guard.dropped else Stop("rail_failed", guard.name)
+
+    def _pinpoint(self, stop: Stop, before: list[int], low: int) -> Stop:
+        """Which character made a rail block, and what the others thought then: they may have been fed past it.
+
+        Fresh sessions read the text again; the first offset that blocks is found by halving. Once in a stream's life.
+        """
+        whole, high = "".join(self._pieces), self._fed
+        saved, hold_from = self._spans, self._hold_from
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._replay(whole[:middle])[0] is None:
+                low = middle
+            else:
+                high = middle
+        found, again = self._replay(whole[:high])
+        if found is None:  # not reproducible: release no more than was clear before this piece
+            for guard, clear_to in zip(self._guards, before, strict=True):
+                guard.clear_to = clear_to
+            self._spans, self._hold_from = saved, hold_from
+            return stop
+        self._escalations = [line for line in self._escalations if line in again]
+        return found
+
+    def _replay(self, text: str) -> tuple[Stop | None, list[str]]:
+        """What stops `text`, and what was escalated before that."""
+        fed, self._fed = self._fed, len(text)
+        told = self._failures, self._escalations, self._shadow
+        self._failures, self._escalations, self._shadow = list(self._failures), [], []
+        self._spans, self._hold_from = [], None
+        try:
+            for guard in self._guards:
+                guard.session, guard.clear_to, guard.silent = guard.open(), 0, False
+            return self._ask_all(text), self._escalations
+        except Exception:  # of `open`; `_ask` catches its own
+            return None, []
+        finally:
+            self._fed = fed
+            self._failures, self._escalations, self._shadow = told
+
+    def _release(self, stop: Stop | None) -> Released:
+        clear = min([g.clear_to for g in self._guards if g.counts], default=self._fed)
+        if self._hold_from is None:
+            text, redactions, withheld = *self._until(clear), ""
+        else:
+            text, before = self._until(min(clear, self._hold_from))
+            withheld, behind = self._until(clear)
+            redactions = before + behind
+        stop = self._refused or stop
+        if stop is None and not redactions and not withheld and not self._told():
+            return Released(text) if text else NOTHING
+        if self._behind:  # they read what others read, too
+            self._escalations = list(dict.fromkeys(self._escalations))
+            self._failures = list(dict.fromkeys(self._failures))
+        told = tuple(self._escalations), tuple(self._failures), withheld, tuple(self._shadow)
+        self._failures, self._escalations, self._shadow = [], [], []
+        if stop is None:
+            return Released(text, None, None, redactions, *told)
+        self.blocked = stop.reason
+        self._held_text = ""
+        return Released(text, stop.reason, stop.rail, redactions, *told)
+
+    def _told(self) -> bool:
+        return bool(self._failures or self._escalations or self._shadow)
+
+    def _until(self, clear: int) -> tuple[str, tuple[Redaction, ...]]:
+        return self._take_redacted(clear) if self._spans else (self._take(clear), _NONE)
+
+    def _take(self, end: int) -> str:
+        """Text up to `end`, which is then released."""
+        start = self._done
+        if end <= start:
+            return ""
+        text, self._held_text = self._held_text[: end - start], self._held_text[end - start :]
+        self._done = end
+        return self._written(start, text)
+
+    def _written(self, start: int, text: str) -> str:
+        """How clean text from `start` on is spelled on its way out."""
+        return text
+
+    def _replaced(self, redaction: Redaction) -> str | None:
+        """What is written for a span; None where it cannot be replaced, which blocks."""
+        if self._behind and redaction.start == 0 and not self._parts_from_lead(redaction.replacement):
+            return None
+        return redaction.replacement
+
+    def _parts_from_lead(self, replacement: str) -> bool:
+        """With `replacement` behind the lead nothing that begins in either can end behind them."""
+        for guard in self._behind:
+            if not guard.dropped and guard.conduct.mode != "shadow":
+                try:
+                    verdict = guard.open().feed(replacement)
+                except Exception:
+                    return False
+                if not replacement or verdict != Verdict(len(replacement)):
+                    return False
+        return True
+
+    def _take_redacted(self, clear: int) -> tuple[str, tuple[Redaction, ...]]:
+        parts: list[str] = []
+        redactions: list[Redaction] = []
+        waiting: list[Redaction] = []
+        for group in _overlapping(self._spans):
+            first, end = group[0], max(span.end for span in group)
+            if end <= self._done:  # of a replay: replaced before
+                continue
+            if end > clear:
+                waiting += group
+                clear = min(clear, first.start)
+                continue
+            parts.append(self._take(first.start))
+            redaction = replace(first, end=end)
+            written = self._replaced(redaction)
+            if written is None:
+                self._refused = Stop("redaction_refused", first.rail)
+                self.irreplaceable = self._held_text[max(0, first.start - self._done) : end - self._done]
+                return "".join(parts), tuple(redactions)
+            self._take(end)
+            parts.append(written)
+            redactions.append(redaction)
+        self._spans = waiting
+        parts.append(self._take(clear))
+        return "".join(parts), tuple(redactions)
+
+    def _guard(
+        self, rail: OutputRail, request: Request, caller: Caller, channel: Channel, lead: str | None = None
+    ) -> Guard:
+        def open_alone() -> RailSession:
+            return rail.open(request, caller, channel)
+
+        open_session = open_alone if lead is None else lambda: self._opened_behind(rail, open_alone, lead)
+        try:
+            session: RailSession = open_session()
+        except Exception as error:
+            session = _Unopened(error)
+        return Guard(rail.name, open_session, session, self._limits.conduct(rail.name))
+
+    def _opened_behind(self, rail: OutputRail, open_alone: Callable[[], RailSession], lead: str) -> RailSession:
+        return continuing(rail, open_alone, lead)
+
+
+def _clears(guard: Guard, text: str) -> bool:
+    """False where only reading it can tell, or the time that takes is to be watched."""
+    clears = getattr(guard.session, "clears", None)
+    try:
+        return clears is not None and guard.conduct.budget_s is None and clears(text) is True
+    except Exception:  # it will fail again where failures are dealt with
+        return False
+
+
+class _Unopened:
+    """In place of a session that could not be made: each call fails as that did."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def feed(self, text: str) -> Verdict:
+        raise self._error
+
+    def close(self) -> Verdict:
+        raise self._error
+
+
+class UnchangedWindow(HoldbackWindow):
+    """For an answer whose every character counts (a pattern, a choice, a grammar): what a rail would replace blocks."""
+
+    def _replaced(self, redaction: Redaction) -> str | None:
+        return None
+
+
+def _overlapping(spans: list[Redaction]) -> list[list[Redaction]]:
+    groups: list[list[Redaction]] = []
+    reach = -1
+    for span in sorted(spans, key=lambda s: (s.start, -s.end)):
+        if span.start < reach:
+            groups[-1].append(span)
+        else:
+            groups.append([span])
+        reach = max(reach, span.end)
+    return groups

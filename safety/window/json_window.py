@@ -1,0 +1,382 @@
+"""The hold-back window for a channel that speaks JSON: rails see the strings as a reader will, not as they are spelled.
+
+Every string, key and number is a text of its own, with fresh sessions; `\\u0061` is `a` to a rail, and what passes
+leaves spelled as it came. What stands between texts leaves as soon as the text before it has. A number with a fraction
+or an exponent is also judged as the whole number that its reader may see (`4.2e1` is 42), and waits for its end.
+
+Not covered: what is spread over two strings or two numbers, and what an answer's structure says without words. Text
+that is not JSON is not passed on: it blocks with `not_json`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from sluicegate.plugins.contract import Caller, Channel, OutputRail, Request
+from sluicegate.safety.rail_policy import Limits
+from sluicegate.safety.window.holdback import HoldbackWindow
+from sluicegate.safety.window.lead_border import Border
+from sluicegate.safety.window.released import NOTHING, Redaction, Released, joined
+
+Kind = Literal["string", "key", "number"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a redaction falls. `path` leads to the value (for a key, to its object); `whole` says that the span is all
+    of the text and the text has ended, so that any replacement is the whole value."""
+
+    path: tuple[str | int, ...]
+    kind: Kind
+    whole: bool
+
+
+Redactor = Callable[[Place, Redaction], str | None]
+"""The decoded text to write for a redaction, or None: it cannot be replaced here, so the answer is blocked."""
+
+
+def replace_in_strings(place: Place, redaction: Redaction) -> str | None:
+    """The default: a number or a key has no text to spare."""
+    return redaction.replacement if place.kind == "string" else None
+
+
+_RUN = re.compile(r'[^"\\]+')
+_STRUCTURE = re.compile(r"[\s{}\[\]:,]+")
+_BARE = re.compile(r'[^\s{}\[\]:,"]+')
+_NUMBER = re.compile(r"-?0*([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?)0*([0-9]{0,9}))?")
+_FEWEST, _MOST = 4, 64
+"""Digits of a number that stands for more than itself."""
+_ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_UNPAIRED = "\ufffd"
+
+
+class _Unit(HoldbackWindow):
+    """One string, key or number. Offsets are of its decoded characters; `spelled` has those not spelled as they are."""
+
+    place: Callable[[], tuple[tuple[str | int, ...], Kind]]
+    redactor: Redactor
+    spelled: dict[int, str]
+
+    def feed_spelled(self, decoded: str, raw: str) -> Released:
+        self.spelled[self._fed] = raw
+        return self.feed(decoded)
+
+    @property
+    def raw_held(self) -> int:
+        return sum(len(self.spelled.get(at, " ")) for at in range(self._done, self._fed))
+
+    def raw_offset(self, offset: int) -> int:
+        return offset + sum(len(raw) - 1 for at, raw in self.spelled.items() if at < offset)
+
+    def _written(self, start: int, text: str) -> str:
+        if not self.spelled:
+            return text
+        return "".join(self.spelled.get(at, char) for at, char in enumerate(text, start))
+
+    def _replaced(self, redaction: Redaction) -> str | None:
+        path, kind = self.place()
+        whole = self._closing and redaction.start == 0 and redaction.end == self._fed
+        text = self.redactor(Place(path, kind, whole), redaction)
+        return None if text is None or kind == "number" else json.dumps(text)[1:-1]
+
+
+class JsonWindow:
+    """As `HoldbackWindow`, for a channel whose text is one JSON value. Offsets in what it releases are of the JSON
+    text. Mutable, for one channel of one choice."""
+
+    def __init__(
+        self,
+        rails: Sequence[OutputRail],
+        request: Request,
+        caller: Caller,
+        channel: Channel = "content",
+        limits: Limits = Limits(),
+        redactor: Redactor = replace_in_strings,
+        lead: str = "",
+    ) -> None:
+        """`lead`: as `HoldbackWindow`; read before the JSON text as it is spelled."""
+        self.blocked: str | None = None
+        self._withholding = False  # behind an escalation, whatever text it was in
+        self._open = (rails, request, caller, channel, limits)
+        self._border = Border(*self._open, lead) if lead else None
+        self._redactor = redactor
+        self._where = _Where()
+        self._unit: _Unit | None = None
+        self._last: _Unit | None = None
+        self._kind: Kind = "string"
+        self._key = ""  # the key being read
+        self._escape = ""  # an escape that is not complete yet
+        self._bare = ""  # where in a number or word the reading is, see `_after`
+        self._spelled: list[str] = []  # the number being read
+        self._waiting: list[str] = []  # of it, what its rails let through as it is spelled
+        self._at = 0
+        self._unit_at = 0
+
+    @property
+    def held(self) -> int:
+        """Characters of the JSON text that were fed and neither released nor replaced."""
+        held = (self._unit.raw_held if self._unit is not None else 0) + len(self._escape)
+        held += sum(map(len, self._waiting)) if self._waiting else 0
+        return held if self._border is None else held + self._border.held
+
+    def feed(self, text: str) -> Released:
+        """What may leave now, in the spelling in which it came."""
+        if self._border is not None:
+            return self._let_in(self._border, self._border.feed(text))
+        return self._feed(text)
+
+    def _let_in(self, border: Border, step: Released) -> Released:
+        """What the lead allows goes on to the windows of its strings and numbers."""
+        self._withholding = self._withholding or bool(step.escalations)
+        inner = self._feed(step.text + step.withheld)
+        told = replace(step, text="", withheld="", redactions=())
+        self.blocked = self.blocked or step.blocked
+        if border.is_over:
+            self._border = None
+        return joined(told, inner) if step.blocked is None or inner.blocked is not None else joined(inner, told)
+
+    def _feed(self, text: str) -> Released:
+        steps, i = [], 0
+        while i < len(text) and self.blocked is None:
+            step, end = self._read(text, i)
+            self._at += end - i
+            i = end
+            self.blocked = step.blocked
+            steps.append(self._kept(step))
+        return joined(*steps)
+
+    @property
+    def irreplaceable(self) -> str | None:
+        """As `HoldbackWindow.irreplaceable`: the decoded text."""
+        return self._last.irreplaceable if self._last is not None else None
+
+    @property
+    def is_whole(self) -> bool:
+        """The text is one JSON value with an end of its own (an object, an array, a string), and nothing waits."""
+        return self._at > 0 and self._unit is None and self._where.is_outside
+
+    def close(self, *, cut: bool = False) -> Released:
+        """The text is complete. `cut`: as `HoldbackWindow.close`; a string without its end is cut in any case."""
+        border, before = self._border, NOTHING
+        if border is not None and self.blocked is None:
+            before, self._border = self._let_in(border, border.close(cut=cut)), None
+        if self.blocked is not None or self._unit is None:
+            return before
+        return joined(before, self._close(cut=cut))
+
+    def _close(self, *, cut: bool) -> Released:
+        released = self._end_unit(cut=cut or self._kind != "number")
+        self.blocked = released.blocked
+        rest, self._escape = self._escape, ""
+        return self._kept(released if self.blocked is not None else joined(released, Released(rest)))
+
+    def _kept(self, step: Released) -> Released:
+        if self._withholding and step.text:
+            step = replace(step, text="", withheld=step.text + step.withheld)
+        self._withholding = self._withholding or bool(step.escalations)
+        return step
+
+    def _read(self, text: str, i: int) -> tuple[Released, int]:
+        """One step from `i`: a run of characters that are alike."""
+        if self._unit is None:
+            return self._between(text, i)
+        if self._kind == "number":
+            return self._in_bare(self._unit, text, i)
+        if self._escape or text[i] == "\\":
+            return self._in_escape(self._unit, text, i)
+        if text[i] == '"':
+            ended = self._end_unit()
+            return (ended if ended.blocked else joined(ended, Released('"'))), i + 1
+        run = _RUN.match(text, i)
+        assert run is not None
+        return self._pass(run[0], self._unit.feed(run[0])), run.end()
+
+    def _between(self, text: str, i: int) -> tuple[Released, int]:
+        run = _STRUCTURE.match(text, i)
+        if run is not None:
+            for mark in run[0]:
+                self._where.read(mark)
+            return Released(run[0]), run.end()
+        if text[i] != '"':
+            self._begin_unit("number", self._at)
+            return NOTHING, i
+        self._begin_unit("key" if self._where.expects_key else "string", self._at + 1)
+        return Released('"'), i + 1
+
+    def _in_bare(self, unit: _Unit, text: str, i: int) -> tuple[Released, int]:
+        """Numbers and the three words. The first character that makes it neither blocks."""
+        run = _BARE.match(text, i)
+        if run is None:
+            return self._end_unit(), i
+        for n, char in enumerate(run[0]):
+            self._bare = _after(self._bare, char)
+            if not self._bare:
+                step = self._pass("", unit.feed(run[0][:n]))
+                stray = Released(blocked="not_json")
+                return (step if step.blocked else joined(step, stray)), run.end()
+        step = self._pass("", unit.feed(run[0]))
+        self._spelled.append(run[0])
+        if self._bare in _PARTED and step.text:
+            self._waiting.append(step.text)
+            step = replace(step, text="")
+        return step, run.end()
+
+    def _in_escape(self, unit: _Unit, text: str, i: int) -> tuple[Released, int]:
+        if len(self._escape) == 6 and text[i] != "\\":  # half a pair, and no other half
+            raw, self._escape = self._escape, ""
+            return self._pass(_UNPAIRED, unit.feed_spelled(_UNPAIRED, raw)), i
+        self._escape += text[i]
+        released = NOTHING
+        while (found := _decoded(self._escape)) is not None:
+            decoded, size = found
+            raw, self._escape = self._escape[:size], self._escape[size:]
+            step = self._pass(decoded, unit.feed_spelled(decoded, raw))
+            released = joined(released, step)
+            if step.blocked:
+                break
+        return released, i + 1
+
+    def _begin_unit(self, kind: Kind, at: int) -> None:
+        unit = self._made(kind)
+        self._spelled, self._waiting = [], []
+        self._unit, self._kind, self._key, self._bare, self._unit_at = unit, kind, "", "start", at
+
+    def _made(self, kind: Kind) -> _Unit:
+        self._last = unit = _Unit(*self._open)
+        unit.spelled, unit.redactor, unit.place = {}, self._redactor, lambda: (self._where.path(), kind)
+        return unit
+
+    def _end_unit(self, *, cut: bool = False) -> Released:
+        assert self._unit is not None
+        if self._kind == "key":
+            self._where.key = self._key
+        released = self._pass("", self._unit.close(cut=cut))
+        self._unit = None
+        if self._kind != "number" or self._bare not in _PARTED or released.blocked is not None:
+            return released
+        return self._by_value(released)
+
+    def _by_value(self, rest: Released) -> Released:
+        """What leaves of a number in parts: nothing where rails object to the whole number that it stands for."""
+        spelled = Released("".join(self._waiting))
+        self._waiting = []
+        seen = NOTHING
+        for value in _values("".join(self._spelled)):
+            if seen.blocked is None:
+                seen = joined(seen, *self._made("number").whole(value))
+        told = replace(seen, text="", withheld="", redactions=())
+        if seen.blocked is not None:
+            return told
+        found = joined(spelled, rest)
+        if seen.escalations:
+            found = replace(found, text="", withheld=found.text + found.withheld)
+        return joined(told, found)
+
+    def _pass(self, decoded: str, released: Released) -> Released:
+        """`decoded` was fed; offsets of redactions become those of the JSON text."""
+        if self._kind == "key":
+            self._key += decoded
+        if not released.redactions:
+            return released
+        assert self._unit is not None
+        base, offset = self._unit_at, self._unit.raw_offset
+        moved = [replace(r, start=base + offset(r.start), end=base + offset(r.end)) for r in released.redactions]
+        return replace(released, redactions=tuple(moved))
+
+
+class _Where:
+    """The path of the value being read, kept up from structural marks and keys."""
+
+    def __init__(self) -> None:
+        self._steps: list[str | int | None] = []  # an array's index, an object's key, None before its first key
+        self.key = ""
+        self.expects_key = False
+
+    @property
+    def is_outside(self) -> bool:
+        """No object or array is open."""
+        return not self._steps
+
+    def path(self) -> tuple[str | int, ...]:
+        steps = self._steps[:-1] if self.expects_key else self._steps
+        return tuple(step for step in steps if step is not None)
+
+    def read(self, mark: str) -> None:
+        if mark in "{[":
+            self._steps.append(None if mark == "{" else 0)
+            self.expects_key = mark == "{"
+        elif mark in "}]":
+            self._steps = self._steps[:-1]
+            self.expects_key = False
+        elif mark == ":" and self.expects_key:
+            self._steps[-1] = self.key
+            self.expects_key = False
+        elif mark == "," and self._steps:
+            step = self._steps[-1]
+            self.expects_key = not isinstance(step, int)
+            self._steps[-1] = step + 1 if isinstance(step, int) else step
+
+
+_DIGITS = {"int": "int", "-": "int", "start": "int", ".": "fraction", "fraction": "fraction", "e": "power",
+           "e+": "power", "power": "power"}  # fmt: skip
+_MARKS = {("start", "-"): "-", ("int", "."): ".", ("0", "."): ".", ("e", "+"): "e+", ("e", "-"): "e+"}
+_MARKS |= {(place, letter): "e" for place in ("int", "0", "fraction") for letter in "eE"}
+
+
+def _after(place: str, char: str) -> str:
+    """The place in a number or word after `char`; empty where JSON has none such. Words are their own places."""
+    if char in "0123456789" and place in _DIGITS:
+        return "0" if char == "0" and place in ("start", "-") else _DIGITS[place]
+    if (place, char) in _MARKS:
+        return _MARKS[place, char]
+    word = ("" if place == "start" else place) + char
+    return word if any(w.startswith(word) for w in ("true", "false", "null")) else ""
+
+
+_PARTED = frozenset((".", "fraction", "e", "e+", "power"))
+
+
+def _values(number: str) -> list[str]:
+    """The digits before the point where `number` is written out, exactly and as a double has them."""
+    found = _NUMBER.match(number)
+    assert found is not None
+    whole, fraction, sign, power = found[1], found[2] or "", found[3], found[4]
+    point = len(whole) + int(f"{sign or ''}{power or 0}")
+    digits = (whole + fraction).lstrip("0")
+    point -= len(whole + fraction) - len(digits)
+    if not digits or not _FEWEST <= point <= _MOST:
+        return []
+    exact = digits[:point].ljust(point, "0")
+    rounded = str(int(float(f"0.{digits}e{point}")))
+    return [exact] if rounded == exact else [exact, rounded]
+
+
+def _decoded(escape: str) -> tuple[str, int] | None:
+    """The first character of a run of escapes and how much of the run spells it; None while that is open. A letter
+    that JSON does not know stands for itself, half a surrogate pair for U+FFFD."""
+    if len(escape) < 2:
+        return None
+    if escape[1] != "u":
+        return _ESCAPES.get(escape[1], escape[1]), 2
+    if len(escape) < 6:
+        return None
+    first, rest = _hexadecimal(escape[2:6]), escape[6:]
+    if not 0xD800 <= first < 0xDC00:
+        return (_UNPAIRED if 0xDC00 <= first < 0xE000 else chr(first)), 6
+    if "\\u".startswith(rest[:2]) and len(rest) < 6:
+        return None
+    second = _hexadecimal(rest[2:6]) if rest[:2] == "\\u" else 0
+    if 0xDC00 <= second < 0xE000:
+        return chr(0x10000 + ((first - 0xD800) << 10) + second - 0xDC00), 12
+    return _UNPAIRED, 6
+
+
+def _hexadecimal(written: str) -> int:
+    try:
+        return int(written, 16)
+    except ValueError:
+        return 0xFFFD

@@ -1,0 +1,73 @@
+"""The border between a text and its lead, for a text that its own windows read in another way than it is spelled.
+
+Not covered: a rule about what begins behind the border that looks at what stands before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from sluicegate.plugins.contract import Caller, Channel, OutputRail, RailSession, Request, Verdict
+from sluicegate.safety.rail_policy import Limits
+from sluicegate.safety.window.holdback import HoldbackWindow
+from sluicegate.safety.window.released import Redaction
+
+
+class Border(HoldbackWindow):
+    """What may follow a lead: all but what ends something that begins in it. That blocks, or waits for a person. Text
+    leaves as it came; it is over as soon as nothing is held any more."""
+
+    def __init__(
+        self,
+        rails: Sequence[OutputRail],
+        request: Request,
+        caller: Caller,
+        channel: Channel,
+        limits: Limits,
+        lead: str,
+    ) -> None:
+        super().__init__(rails, request, caller, channel, limits, lead)
+        self._guards = self._behind
+
+    @property
+    def is_over(self) -> bool:
+        return self._fed > 0 and not self.held
+
+    def _opened_behind(self, rail: OutputRail, open_alone: Callable[[], RailSession], lead: str) -> RailSession:
+        return _AtBorder(super()._opened_behind(rail, open_alone, lead))
+
+    def _replaced(self, redaction: Redaction) -> str | None:
+        return None
+
+
+class _AtBorder:
+    """Tells only of what begins in the lead, until nothing can any more; for a text whose own sessions read it in
+    another way."""
+
+    def __init__(self, session: RailSession) -> None:
+        self._session = session
+        self._fed = 0
+        self._over = False
+
+    def prepare(self) -> None:
+        prepare = getattr(self._session, "prepare", None)
+        if prepare is not None:
+            prepare()
+
+    def feed(self, text: str) -> Verdict:
+        self._fed += len(text)
+        return Verdict(self._fed) if self._over else self._of(self._session.feed(text))
+
+    def close(self) -> Verdict:
+        return Verdict(self._fed) if self._over else self._of(self._session.close())
+
+    def _of(self, verdict: Verdict) -> Verdict:
+        begun = tuple(span for span in verdict.redact if span.start == 0)
+        if verdict.block is not None and verdict.clear_to == 0:
+            return verdict
+        asked = verdict.escalate if not verdict.escalate_at else None
+        if verdict.clear_to > 0:
+            self._over = True
+            return Verdict(self._fed, begun, None, asked, 0 if asked else None)
+        return replace(verdict, redact=begun, escalate=asked)

@@ -1,0 +1,62 @@
+"""What a hold-back window lets out, step by step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sluicegate.plugins.frozen import quick
+
+
+@dataclass(frozen=True, slots=True)
+class Redaction:
+    """Characters [start, end) of what was fed, replaced. Overlapping spans become one, with the first one's rail."""
+
+    start: int
+    end: int
+    reason: str
+    replacement: str
+    rail: str
+
+
+@quick
+@dataclass(frozen=True, slots=True)
+class Released:
+    """What a step let out. `blocked` is the reason that ended the stream; `rail` is who said so. `withheld` passed all
+    rails, but lies behind a place that a person has to look at: it leaves only if that person agrees. `failures` says
+    which rail failed and how, also where the failure was let pass; `shadow` what rails in shadow would have done."""
+
+    text: str = ""
+    blocked: str | None = None
+    rail: str | None = None
+    redactions: tuple[Redaction, ...] = ()
+    escalations: tuple[str, ...] = ()
+    failures: tuple[str, ...] = ()
+    withheld: str = ""
+    shadow: tuple[str, ...] = ()
+
+
+NOTHING = Released()
+
+
+def joined(*steps: Released) -> Released:
+    """Several steps as one; the last says whether the stream goes on. Behind an escalation everything is withheld."""
+    told = [step for step in steps if step is not NOTHING]
+    if len(told) < 2:
+        return told[0] if told else NOTHING
+    text: list[str] = []
+    withheld: list[str] = []
+    holding = False
+    for step in told:
+        (withheld if holding else text).append(step.text)
+        withheld.append(step.withheld)
+        holding = holding or bool(step.escalations)
+    return Released(
+        "".join(text),
+        told[-1].blocked,
+        told[-1].rail,
+        tuple(redaction for step in told for redaction in step.redactions),
+        tuple(line for step in told for line in step.escalations),
+        tuple(line for step in told for line in step.failures),
+        "".join(withheld),
+        tuple(line for step in told for line in step.shadow),
+    )
