@@ -124,7 +124,7 @@ def sg_nric(text: str) -> bool:
     text = text.upper()
     total = weighted(text[1:8], (2, 7, 6, 5, 4, 3, 2)) + (4 if text[0] in "TG" else 3 if text[0] == "M" else 0)
     if text[0] == "M":
-        return "XWUTRQPNJLK"[10 - total % 11] == text[8]
+        return _letter(total, "XWUTRQPNJLK") == text[8]
     return _letter(total, "JZIHGFEDCBA" if text[0] in "ST" else "XWUTRQPNMLK") == text[8]
 
 
