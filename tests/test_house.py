@@ -70,6 +70,14 @@ def test_all_of_a_package_is_complete(package: str) -> None:
     assert all(hasattr(door, name) for name in door.__all__)
 
 
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_module_says_what_it_holds(package: str) -> None:
+    """In its docstring, whose first paragraph is a sentence: that is the map of the house."""
+    for path in modules(package):
+        said = (ast.get_docstring(ast.parse(path.read_text("utf-8"))) or "").split("\n\n")[0]
+        assert said.endswith((".", ":")), f"{path.relative_to(ROOT)}: begin with a sentence on what the module holds"
+
+
 def test_every_package_is_shipped() -> None:
     """An editable install finds what a wheel would lack, so the list is checked here."""
     table = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]

@@ -1,0 +1,1 @@
+"""JSON Schema: read, checked and turned into the shapes that the grammar compiles."""

@@ -9,8 +9,8 @@ import ipaddress
 
 import pytest
 
-from sluicegate.safety import checks
-from sluicegate.safety import national_ids as ids
+from sluicegate.safety.rules import checks
+from sluicegate.safety.rules import national_ids as ids
 
 EXAMPLES = {
     ids.es_dni: ("12345678Z", "12345678z", "X1234567L", "Y1234567X", "Z1234567R", "X-1234567-L"),
