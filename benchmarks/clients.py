@@ -24,7 +24,7 @@ import uvicorn
 
 from benchmarks.common import machine
 from benchmarks.idle_clients import allow_files, opened
-from sluicegate.gateway import House
+from sluicegate.gateway import Runtime
 from sluicegate.gateway.config import load
 from sluicegate.gateway.server import _uvicorn_config, settle_memory
 from sluicegate.gateway.testing import TestApp
@@ -48,10 +48,10 @@ def main() -> None:
 
 def leaving(limit: int) -> dict[str, float]:
     """Milliseconds from closing the socket until the engine runs nothing any more."""
-    house = House(load(), {})
+    runtime = Runtime(load(), {})
     took: list[float] = []
-    with serving(house) as port:
-        stats = house.pipeline.stages.generate[1].stats
+    with serving(runtime) as port:
+        stats = runtime.pipeline.stages.generate[1].stats
         for _ in range(limit):
             connection = opened(port, {**BODY, "model": "bundled", "max_tokens": 400, "ignore_eos": True})
             connection.recv(200)
@@ -71,7 +71,7 @@ def idle(count: int) -> dict[str, float]:
     other requests take meanwhile, beside what they took before."""
     allow_files(count + 1000)
     app = TestApp(script=["x"], delay_s=3600)
-    with serving(app.house) as port:
+    with serving(app.runtime) as port:
         alone = waits_ms(port)
         before = rss_kb()
         command = [sys.executable, "-m", "benchmarks.idle_clients", str(port), str(count)]
@@ -116,14 +116,14 @@ def rss_kb() -> float:
 
 
 @contextmanager
-def serving(house: House) -> Iterator[int]:
+def serving(runtime: Runtime) -> Iterator[int]:
     listener = socket.create_server(("127.0.0.1", 0), backlog=4096)
-    server = uvicorn.Server(_uvicorn_config(house.settings, house))
+    server = uvicorn.Server(_uvicorn_config(runtime.settings, runtime))
     thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])), daemon=True)
     thread.start()
-    while not house.ready:
-        if house.failure is not None:
-            raise house.failure
+    while not runtime.ready:
+        if runtime.failure is not None:
+            raise runtime.failure
         time.sleep(0.02)
     settle_memory()
     try:

@@ -71,13 +71,13 @@ async def measure(requests: int, chunks: int) -> dict[str, float]:
     script = [WORDS[i % len(WORDS)] for i in range(chunks)]
     body: dict[str, Any] = {"model": "scripted", "messages": [{"role": "user", "content": "Where is it?"}]}
     async with TestApp(pipeline=PIPELINE, stages=STAGES, script=script) as app:
-        body["model"] = next(iter(app.house.models))
+        body["model"] = next(iter(app.runtime.models))
         long = await _rounds(app.app, {**body, "stream": True}, requests)
     async with TestApp(pipeline=PIPELINE, stages=STAGES, script=["Tuesday."]) as app:
         short = await _rounds(app.app, {**body, "stream": True}, requests)
         whole = await _rounds(app.app, body, requests)
         hit = await _rounds(app.app, {**body, "temperature": 0}, requests)
-        assert app.house.caches[0][1].stats()["exact_hits_total"] >= requests
+        assert app.runtime.caches[0][1].stats()["exact_hits_total"] >= requests
     return {
         "us_per_request": round(whole, 1),
         "us_per_exact_cache_hit": round(hit, 1),

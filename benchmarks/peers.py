@@ -171,9 +171,9 @@ def litellm_command(litellm: Path, mock: int) -> list[str]:
 
 def serve(kind: str, port: int, mock: int) -> None:
     """A gateway with everything on."""
-    from sluicegate.gateway import House
+    from sluicegate.gateway import Runtime
     from sluicegate.gateway.config import load as load_settings
-    from sluicegate.gateway.server import serve_house
+    from sluicegate.gateway.server import serve_runtime
 
     far = {name: {"url": f"http://127.0.0.1:{mock}/v1", "allow_private": True} for name in NAMES}
     limits = {"requests_per_minute": 10**9, "tokens_per_minute": 10**12, "concurrency": 10_000, "budget_day": 1e6}
@@ -194,7 +194,7 @@ def serve(kind: str, port: int, mock: int) -> None:
         },
     }
     settings = load_settings(overrides=overrides)
-    serve_house(House(settings, {}, registers=(register,)))
+    serve_runtime(Runtime(settings, {}, registers=(register,)))
 
 
 if __name__ == "__main__":

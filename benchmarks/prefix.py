@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 
 from benchmarks.common import machine
-from sluicegate.gateway import House, create_app
+from sluicegate.gateway import Runtime, create_app
 from sluicegate.gateway.config import load
 
 SYSTEM = "You answer questions about parcels from the documents alone. Say the status first, then the reason. " * 3
@@ -41,16 +41,16 @@ def main() -> None:
 
 async def measure(make: Any, limit: int) -> dict[str, float]:
     templates = {"parcel@1": {"system": SYSTEM, "examples": EXAMPLES}}
-    house = House(load(overrides={"prompts": {"templates": templates}, "pipeline": {"screen": []}}), {})
-    await house.start()
-    transport = httpx.ASGITransport(create_app(house.settings, house=house))
+    runtime = Runtime(load(overrides={"prompts": {"templates": templates}, "pipeline": {"screen": []}}), {})
+    await runtime.start()
+    transport = httpx.ASGITransport(create_app(runtime.settings, runtime=runtime))
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=60) as client:
         for number in range(limit):
             body = {"model": "bundled", "max_tokens": 4, "temperature": 0, **make(number)}
             answer = await client.post("/v1/chat/completions", json=body)
             answer.raise_for_status()
-    stats = house.pipeline.stages.generate[1].stats()
-    await house.close()
+    stats = runtime.pipeline.stages.generate[1].stats()
+    await runtime.close()
     asked, hit = stats["prefix_cache_asked_tokens_total"], stats["prefix_cache_hit_tokens_total"]
     return {"asked": asked, "hit": hit, "rate": hit / asked}
 

@@ -27,7 +27,7 @@ from benchmarks import common
 from benchmarks.gateway import PIPELINE, STAGES, WORDS, call
 from sluicegate.gateway.app import create_app
 from sluicegate.gateway.config import load
-from sluicegate.gateway.runtime import House
+from sluicegate.gateway.runtime import Runtime
 from sluicegate.gateway.testing import TestApp
 
 COLLECTOR = """
@@ -76,7 +76,7 @@ class Instrumented(TestApp):
 
     def __init__(self, script: list[str], console: bool, environ: Mapping[str, str]) -> None:
         super().__init__(pipeline=PIPELINE, stages=STAGES, script=script)
-        tables = self.house.settings.pipeline
+        tables = self.runtime.settings.pipeline
         overrides: dict[str, Any] = {
             "pipeline": {slot: list(getattr(tables, slot)) for slot in PIPELINE}
             | {"generate": ["scripted"], "constrain": ["unconstrained"]},
@@ -84,8 +84,8 @@ class Instrumented(TestApp):
             "telemetry": {"console": console},
         }
         settings = load(overrides=overrides)
-        self.house = House(settings, environ, registers=(self._register,))
-        self.app = create_app(settings, house=self.house)
+        self.runtime = Runtime(settings, environ, registers=(self._register,))
+        self.app = create_app(settings, runtime=self.runtime)
 
 
 async def measure(requests: int, chunks: int, stream: bool) -> dict[str, float]:
@@ -102,7 +102,7 @@ async def measure(requests: int, chunks: int, stream: bool) -> dict[str, float]:
 async def _rounds(apps: Mapping[str, TestApp], requests: int, stream: bool) -> dict[str, float]:
     found: dict[str, list[float]] = {name: [] for name in apps}
     body: dict[str, Any] = {"messages": [{"role": "user", "content": "Where is it?"}], "stream": stream}
-    bodies = {name: orjson.dumps({**body, "model": next(iter(app.house.models))}) for name, app in apps.items()}
+    bodies = {name: orjson.dumps({**body, "model": next(iter(app.runtime.models))}) for name, app in apps.items()}
     for _ in range(ROUNDS + 1):
         for name, app in apps.items():
             gc.collect()
@@ -116,7 +116,7 @@ async def _rounds(apps: Mapping[str, TestApp], requests: int, stream: bool) -> d
 
 async def _exported(app: TestApp) -> None:
     """Wait until what was sampled has been sent: its cost belongs to this round."""
-    exporter = app.house.desk.exporter
+    exporter = app.runtime.trace_sink.exporter
     while exporter is not None and exporter.stats()["traces_queued"]:
         exporter._wake.set()
         await asyncio.sleep(0.005)

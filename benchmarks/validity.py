@@ -21,7 +21,7 @@ import jsonschema_rs
 
 from benchmarks import common
 from benchmarks.random_model import save_random_model
-from sluicegate.gateway import House, load
+from sluicegate.gateway import Runtime, load
 from sluicegate.plugins import Constraint, GrammarError, Message, Request, Sampling, ServiceError
 
 
@@ -31,22 +31,25 @@ async def measure(path: Path, limit: int, max_tokens: int) -> dict[str, Any]:
         save_random_model(Path(folder))
         engine = {"models": [{"name": "random", "path": folder}]}
         settings = load(overrides={"pipeline": {"record": []}, "stages": {"generate": {"engine": engine}}})
-        house = House(settings, {})
-        await house.start()
-        if house.failure is not None:
-            raise house.failure
+        runtime = Runtime(settings, {})
+        await runtime.start()
+        if runtime.failure is not None:
+            raise runtime.failure
         counts: Counter[str] = Counter()
         started = time.perf_counter()
         gate = asyncio.Semaphore(16)
         await asyncio.gather(
-            *(_ask(house, gate, i, r["schema"], max_tokens, counts) for i, r in enumerate(common.records(path, limit)))
+            *(
+                _ask(runtime, gate, i, r["schema"], max_tokens, counts)
+                for i, r in enumerate(common.records(path, limit))
+            )
         )
-        await house.close()
+        await runtime.close()
     return {"schemas": limit, **counts, "seconds": round(time.perf_counter() - started, 1)}
 
 
 async def _ask(
-    house: House, gate: asyncio.Semaphore, i: int, schema: Any, max_tokens: int, counts: Counter[str]
+    runtime: Runtime, gate: asyncio.Semaphore, i: int, schema: Any, max_tokens: int, counts: Counter[str]
 ) -> None:
     request = Request(
         id=f"validity-{i}",
@@ -58,14 +61,14 @@ async def _ask(
     )
     async with gate:
         try:
-            exchange = await house.pipeline.open(request)
+            exchange = await runtime.pipeline.open(request)
         except GrammarError as refusal:
             counts["refused"] += 1
             counts[f"refused: {refusal.code}"] += 1
             return
         counts["accepted"] += 1
         try:
-            [answer] = await house.pipeline.collect(exchange)
+            [answer] = await runtime.pipeline.collect(exchange)
         except ServiceError as failure:
             counts["failed"] += 1
             print(f"failed: schema {i}: {failure.message}")

@@ -4,7 +4,7 @@ from sluicegate.gateway.app import create_app
 from sluicegate.gateway.config import load
 from sluicegate.gateway.request.pipeline import Pipeline
 from sluicegate.gateway.request.slots import Stages
-from sluicegate.gateway.runtime import House
+from sluicegate.gateway.runtime import Runtime
 from sluicegate.gateway.settings import Settings
 
-__all__ = ["House", "Pipeline", "Settings", "Stages", "create_app", "load"]
+__all__ = ["Pipeline", "Runtime", "Settings", "Stages", "create_app", "load"]

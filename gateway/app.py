@@ -17,16 +17,16 @@ from sluicegate.gateway.api.disclosure import check
 from sluicegate.gateway.http.host_check import Addressed, OwnNames
 from sluicegate.gateway.http.key_gate import KeyGate
 from sluicegate.gateway.http.middleware import BodyLimit, RequestId
-from sluicegate.gateway.runtime import House
+from sluicegate.gateway.runtime import Runtime
 from sluicegate.gateway.settings import Settings
 from sluicegate.plugins import AuthenticationError, BooksUnavailable
 
 
-def create_app(settings: Settings, environ: Mapping[str, str] | None = None, house: House | None = None) -> FastAPI:
+def create_app(settings: Settings, environ: Mapping[str, str] | None = None, runtime: Runtime | None = None) -> FastAPI:
     """Build the application. Models load beside the event loop: `/healthz` answers from the beginning.
     Raises `ConfigurationError`."""
     check()
-    built = house or House(settings, environ or {})
+    built = runtime or Runtime(settings, environ or {})
     own = OwnNames.of(settings.server)
 
     @asynccontextmanager
@@ -60,12 +60,12 @@ def create_app(settings: Settings, environ: Mapping[str, str] | None = None, hou
     return app
 
 
-def sender(house: House, connection: HTTPConnection) -> str:
+def sender(runtime: Runtime, connection: HTTPConnection) -> str:
     """In words, whose bodies those of `connection` are: a tenant's, or, without keys, an address's. Who has no known
     key where keys are needed shares one account with all others that have none."""
-    if not house.keyed:
+    if not runtime.keyed:
         return f"address {connection.client.host if connection.client else 'unknown'}"
     try:
-        return f"tenant {house.identify(api_key_of(connection)).tenant!r}"
+        return f"tenant {runtime.identify(api_key_of(connection)).tenant!r}"
     except (AuthenticationError, BooksUnavailable):
         return "callers without a known key"

@@ -20,14 +20,14 @@ from importlib.metadata import entry_points
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from sluicegate.gateway.rails.health import RailWatch
+from sluicegate.gateway.rails.health import RailHealth
 from sluicegate.gateway.request.slots import Stages
 from sluicegate.gateway.settings import Settings
 from sluicegate.plugins import ConfigurationError, Lifecycle, SlotName
 from sluicegate.plugins.registry import GROUP
 
 if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import House
+    from sluicegate.gateway.runtime import Runtime
 
 log = logging.getLogger("sluicegate.reload")
 SLOTS: tuple[SlotName, ...] = ("admit", "screen", "moderate")
@@ -45,9 +45,9 @@ class Reloaded:
 class Reloader:
     """One for a house. `source` reads the configuration again; None where there is none to read."""
 
-    def __init__(self, house: House, source: Callable[[], Settings] | None = None) -> None:
+    def __init__(self, runtime: Runtime, source: Callable[[], Settings] | None = None) -> None:
         self.source = source
-        self._house = house
+        self._runtime = runtime
         self._turn = asyncio.Lock()
         self._closing: set[asyncio.Task[None]] = set()
 
@@ -57,16 +57,16 @@ class Reloader:
             raise ConfigurationError("this gateway was started without a configuration that could be read again")
         async with self._turn:
             wanted = self.source()
-            settings = _merged(self._house.settings, wanted)
+            settings = _merged(self._runtime.settings, wanted)
             modules = _forget_plugins()
             try:
-                built = self._house.build_slots(settings, SLOTS)
-                stages = self._house.stages_with(self._house.pipeline.stages, built, settings)
+                built = self._runtime.build_slots(settings, SLOTS)
+                stages = self._runtime.stages_with(self._runtime.pipeline.stages, built, settings)
                 await _start(built)
             except BaseException:
                 sys.modules.update(modules)
                 raise
-            old = self._house.exchange_stages(stages, built, settings)
+            old = self._runtime.exchange_stages(stages, built, settings)
         self._close_later(old)
         found = tuple((slot, name, _version(stage)) for slot in SLOTS[1:] for name, stage in built[slot])
         log.info("reloaded; rails: %s", ", ".join(f"{slot} {name}" for slot, name, _ in found) or "none")
@@ -77,7 +77,7 @@ class Reloader:
             task.cancel()
         await asyncio.gather(*self._closing, return_exceptions=True)
 
-    def _close_later(self, old: tuple[RailWatch, Built]) -> None:
+    def _close_later(self, old: tuple[RailHealth, Built]) -> None:
         task = asyncio.create_task(_close(*old))
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
@@ -125,7 +125,7 @@ async def _start(built: Built) -> None:
         raise
 
 
-async def _close(watch: RailWatch, built: Built) -> None:
+async def _close(watch: RailHealth, built: Built) -> None:
     """Once the last request that began on them has ended."""
     await watch.idle()
     for slot, stages in built.items():
@@ -143,5 +143,5 @@ def _version(stage: Any) -> str:
 
 def stages_of(old: Stages, built: Built, **fresh: Any) -> Stages:
     return dataclasses.replace(
-        old, admit=built["admit"], screen=built["screen"], moderate=built["moderate"], watch=RailWatch(), **fresh
+        old, admit=built["admit"], screen=built["screen"], moderate=built["moderate"], rail_health=RailHealth(), **fresh
     )

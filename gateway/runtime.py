@@ -26,8 +26,8 @@ from sluicegate.gateway.api.dialects.chat_answer import completion
 from sluicegate.gateway.api.offline import Offline
 from sluicegate.gateway.batches import Batches
 from sluicegate.gateway.http.body_budget import BodiesHeld
-from sluicegate.gateway.prompts import Kitchen
-from sluicegate.gateway.rails.health import RailWatch
+from sluicegate.gateway.prompts import PromptBuilder
+from sluicegate.gateway.rails.health import RailHealth
 from sluicegate.gateway.rails.policy import SLOTS as RAIL_SLOTS
 from sluicegate.gateway.rails.policy import Policies, read_file, read_policies
 from sluicegate.gateway.reload import Reloader, stages_of
@@ -40,14 +40,14 @@ from sluicegate.gateway.request.slots import Stages
 from sluicegate.gateway.request.spans import Spans
 from sluicegate.gateway.review import review_queue
 from sluicegate.gateway.routing import RouteTable, Routing
-from sluicegate.gateway.routing.queues import Places
+from sluicegate.gateway.routing.queues import ModelQueues
 from sluicegate.gateway.settings import Settings
-from sluicegate.gateway.telemetry import Desk, Metrics, semconv
+from sluicegate.gateway.telemetry import Metrics, TraceSink, semconv
 from sluicegate.gateway.telemetry.gpu import Gpus
 from sluicegate.gateway.telemetry.loop_lag import LoopLag
 from sluicegate.gateway.telemetry.metrics import Objectives
 from sluicegate.gateway.telemetry.push import pusher_of
-from sluicegate.gateway.workers import Work
+from sluicegate.gateway.workers import Workers
 from sluicegate.plugins import (
     SLOTS,
     Caller,
@@ -93,7 +93,7 @@ def built_ins(settings: Settings, metrics: Metrics, accounts: Accounts | None = 
     return registry
 
 
-class House:
+class Runtime:
     """Everything a running gateway holds. `start` before the first request, `close` after the last."""
 
     def __init__(self, settings: Settings, environ: Mapping[str, str], *, registers: Sequence[Register] = ()) -> None:
@@ -114,24 +114,24 @@ class House:
         self._built = self.build_slots(settings, SLOTS)
         self._built["recall"] = [(name, cache.front(stage)) for name, stage in self._built["recall"]]
         self.accounts.reach_of = self._reach_of
-        self.desk = Desk(environ, settings.telemetry.recent if told.console else 0)
+        self.trace_sink = TraceSink(environ, settings.telemetry.recent if told.console else 0)
         self.lag = LoopLag(semconv.METRIC_LOOP_LAG)
         self.pusher = pusher_of(self.metrics.registry, environ)
         self._expose()
         self.reviews = review_queue(settings.review, environ, lambda exchange: completion(exchange, explain=False))
-        self.kitchen = Kitchen(settings.prompts)
+        self.prompts = PromptBuilder(settings.prompts)
         self.routes = RouteTable(settings.routing)
-        self.work = Work(settings.work)
+        self.workers = Workers(settings.work)
         self.bodies = BodiesHeld(settings.server)
         self.reader = Reader(self)
-        self.places = Places(settings.routing.queues, settings.server.shed_s)
+        self.queues = ModelQueues(settings.routing.queues, settings.server.shed_s)
         stages = self._stages()
         self.shows_content = wanted(environ, settings.telemetry.content)
-        self.spans = Spans(self.desk, Capturing() if self.shows_content else None)
+        self.spans = Spans(self.trace_sink, Capturing() if self.shows_content else None)
         self.pipeline = Pipeline(stages, self.metrics, self.spans, self.reviews)
         self.shadows = Shadows(self.pipeline, self.routes)
         self.reloader = Reloader(self)
-        self.metrics.watch(lambda: self.pipeline.stages.watch.stats())
+        self.metrics.watch(lambda: self.pipeline.stages.rail_health.stats())
 
     @property
     def models(self) -> Mapping[str, ServedModel]:
@@ -201,7 +201,7 @@ class House:
             self.state = f"failed while {self.state}: {error}"
 
     async def _start_stages(self) -> None:
-        self.desk.start()
+        self.trace_sink.start()
         self.lag.start()
         if self.pusher is not None:
             self.pusher.start()
@@ -212,10 +212,10 @@ class House:
                     await stage.start()
                 if hasattr(stage, "stats"):
                     self.metrics.watch(stage.stats, _prefix(slot, name, first=stage is stages[0][1]))
-        self.metrics.watch(self.places.stats, "routing_")
+        self.metrics.watch(self.queues.stats, "routing_")
         self.metrics.watch(self.batches.stats, "batches_")
         self.metrics.watch(self.shadows.stats, "shadow_")
-        self.metrics.watch(self.work.stats)
+        self.metrics.watch(self.workers.stats)
         self.metrics.watch(self.bodies.stats)
         bind_embedders(self.caches, self.pipeline.stages.generate[1])
         await self._warm()
@@ -247,9 +247,9 @@ class House:
         if self.reviews is not None:
             await self.reviews.close()
         await _closed("record", "accounts", self.accounts)
-        self.work.close()
+        self.workers.close()
         self.lag.close()
-        await asyncio.to_thread(self.desk.close)
+        await asyncio.to_thread(self.trace_sink.close)
         if self.pusher is not None:
             await asyncio.to_thread(self.pusher.close)
 
@@ -258,8 +258,8 @@ class House:
         self.metrics.registry.register(self.lag.buckets)
         if gpus := Gpus():
             self.metrics.registry.register(gpus)
-        if self.desk.exporter is not None:
-            self.metrics.watch(self.desk.exporter.stats, "export_")
+        if self.trace_sink.exporter is not None:
+            self.metrics.watch(self.trace_sink.exporter.stats, "export_")
         _, generator = _generator(self._built["generate"])
         self.metrics.alias(generator.stats, lambda: next(iter(generator.models), ""))
 
@@ -279,9 +279,9 @@ class House:
             record=built["record"],
             policies=_policies(settings, built),
             fingerprint=_fingerprint(settings, built),
-            kitchen=self.kitchen,
-            places=self.places,
-            work=self.work,
+            prompts=self.prompts,
+            queues=self.queues,
+            workers=self.workers,
             instead=routing.instead,
             begun=lambda exchange: self.shadows.consider(exchange),
         )
@@ -299,9 +299,9 @@ class House:
 
     def exchange_stages(
         self, stages: Stages, built: Mapping[SlotName, list[tuple[str, Any]]], settings: Settings
-    ) -> tuple[RailWatch, dict[SlotName, list[tuple[str, Any]]]]:
+    ) -> tuple[RailHealth, dict[SlotName, list[tuple[str, Any]]]]:
         """From now on; what ran until now, to be closed once nothing uses it."""
-        old = self.pipeline.stages.watch, {slot: self._built[slot] for slot in built}
+        old = self.pipeline.stages.rail_health, {slot: self._built[slot] for slot in built}
         self.pipeline.stages, self.settings = stages, settings
         self._built = {**self._built, **built}
         return old

@@ -23,7 +23,7 @@ import uvloop
 
 from sluicegate.gateway.app import create_app
 from sluicegate.gateway.http.protocol import guarded_protocol, guarded_socket
-from sluicegate.gateway.runtime import House
+from sluicegate.gateway.runtime import Runtime
 from sluicegate.gateway.settings import ServerSettings, Settings
 from sluicegate.plugins import ConfigurationError
 
@@ -71,20 +71,20 @@ def serve(settings: Settings, read_again: Callable[[], Settings] | None = None) 
         stream=sys.stderr,
         format="%(asctime)s %(levelname)s %(name)s %(message)s",
     )
-    house = House(settings, os.environ)
-    house.reloader.source = read_again
-    return serve_house(house)
+    runtime = Runtime(settings, os.environ)
+    runtime.reloader.source = read_again
+    return serve_runtime(runtime)
 
 
-def serve_house(house: House) -> int:
+def serve_runtime(runtime: Runtime) -> int:
     """`serve` for a house that is built already; benchmarks put models of their own into it."""
-    settings = house.settings
+    settings = runtime.settings
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    server = Server(_uvicorn_config(settings, house), settings.server.drain_s)
-    house.is_stopping = lambda: server.should_exit
+    server = Server(_uvicorn_config(settings, runtime), settings.server.drain_s)
+    runtime.is_stopping = lambda: server.should_exit
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_run(server, house, _bind(settings)))
-    return 1 if house.failure else 0
+        runner.run(_run(server, runtime, _bind(settings)))
+    return 1 if runtime.failure else 0
 
 
 class Server(uvicorn.Server):
@@ -128,9 +128,9 @@ def _heard(number: int, frame: object) -> None:
     """What uvicorn's second raising of a signal meets."""
 
 
-def _uvicorn_config(settings: Settings, house: House) -> uvicorn.Config:
+def _uvicorn_config(settings: Settings, runtime: Runtime) -> uvicorn.Config:
     return uvicorn.Config(
-        create_app(settings, house=house),
+        create_app(settings, runtime=runtime),
         http=guarded_protocol(settings.server),
         ws=guarded_socket(settings.server),
         limit_concurrency=settings.server.max_connections or None,
@@ -173,19 +173,19 @@ def _bind(settings: Settings) -> socket.socket:
     return listener
 
 
-async def _run(server: uvicorn.Server, house: House, listener: socket.socket) -> None:
-    watcher = asyncio.create_task(_announce(server, house, listener.getsockname()))
+async def _run(server: uvicorn.Server, runtime: Runtime, listener: socket.socket) -> None:
+    watcher = asyncio.create_task(_announce(server, runtime, listener.getsockname()))
     with contextlib.suppress(NotImplementedError):  # where the platform has no such signal
-        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, lambda: asyncio.ensure_future(_reload(house)))
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, lambda: asyncio.ensure_future(_reload(runtime)))
     try:
         await server.serve(sockets=[listener])
     finally:
         watcher.cancel()
 
 
-async def _reload(house: House) -> None:
+async def _reload(runtime: Runtime) -> None:
     try:
-        done = await house.reloader.reload()
+        done = await runtime.reloader.reload()
     except Exception as error:
         log.error("SIGHUP: not reloaded, the old stays: %s", error)
         return
@@ -193,16 +193,16 @@ async def _reload(house: House) -> None:
         log.warning("SIGHUP: %s changed, which needs a restart to count", place)
 
 
-async def _announce(server: uvicorn.Server, house: House, address: tuple[str, int]) -> None:
+async def _announce(server: uvicorn.Server, runtime: Runtime, address: tuple[str, int]) -> None:
     """Print a line that works once everything is up, or stop the server when start-up failed."""
-    while not house.ready:
-        if house.failure is not None:
+    while not runtime.ready:
+        if runtime.failure is not None:
             server.should_exit = True
             return
         await asyncio.sleep(0.05)
     settle_memory()
     print(
-        _welcome(next(iter(house.models)), address, keyed=house.keyed, tls=bool(house.settings.server.tls_cert)),
+        _welcome(next(iter(runtime.models)), address, keyed=runtime.keyed, tls=bool(runtime.settings.server.tls_cert)),
         flush=True,
     )
 

@@ -24,7 +24,7 @@ import uvicorn
 from sluicegate.gateway.app import create_app
 from sluicegate.gateway.config import load
 from sluicegate.gateway.http.protocol import guarded_protocol, guarded_socket
-from sluicegate.gateway.runtime import House
+from sluicegate.gateway.runtime import Runtime
 from sluicegate.plugins import Outcome, RegistryLike
 from sluicegate.plugins.testing import KeepingRecorder, ScriptedModel, Unconstrained
 from sluicegate.plugins.testing.doubles import MODEL, Script
@@ -85,8 +85,8 @@ class TestApp:
         overrides = {"pipeline": tables, "stages": dict(stages or {}), "keys": [dict(key) for key in keys]}
         overrides["accounts"] = dict(accounts or {})
         loaded = load(overrides={**overrides, **(settings or {})})
-        self.house = House(loaded, {}, registers=(self._register, *registers))
-        self.app = create_app(loaded, house=self.house)
+        self.runtime = Runtime(loaded, {}, registers=(self._register, *registers))
+        self.app = create_app(loaded, runtime=self.runtime)
 
     @property
     def outcomes(self) -> list[Outcome]:
@@ -115,7 +115,7 @@ class TestApp:
     def __enter__(self) -> TestApp:
         listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        limits = self.house.settings.server
+        limits = self.runtime.settings.server
         protocols: dict[str, Any] = {"http": guarded_protocol(limits), "ws": guarded_socket(limits)}
         config = uvicorn.Config(self.app, **protocols, log_config=None, timeout_graceful_shutdown=2)
         self._server = uvicorn.Server(config)
@@ -136,14 +136,14 @@ class TestApp:
         self._thread.join(10)
 
     async def __aenter__(self) -> TestApp:
-        await self.house.start()
+        await self.runtime.start()
         self._raise_failure()
         self.client = httpx.AsyncClient(transport=httpx.ASGITransport(self.app), base_url="http://localhost")
         return self
 
     async def __aexit__(self, *error: object) -> None:
         await self.client.aclose()
-        await self.house.close()
+        await self.runtime.close()
 
     def _register(self, registry: RegistryLike) -> None:
         registry.add("generate", "scripted", lambda settings: self.model)
@@ -152,15 +152,15 @@ class TestApp:
 
     def _wait_until_started(self) -> None:
         deadline = time.monotonic() + START_LIMIT_S
-        while not self.house.ready and self.house.failure is None:
+        while not self.runtime.ready and self.runtime.failure is None:
             if time.monotonic() > deadline:
-                raise TimeoutError(f"the gateway was not ready after {START_LIMIT_S:g} s: {self.house.state}")
+                raise TimeoutError(f"the gateway was not ready after {START_LIMIT_S:g} s: {self.runtime.state}")
             time.sleep(0.01)
         self._raise_failure()
 
     def _raise_failure(self) -> None:
-        if self.house.failure is not None:
-            raise RuntimeError(f"the gateway did not become ready: {self.house.state}") from self.house.failure
+        if self.runtime.failure is not None:
+            raise RuntimeError(f"the gateway did not become ready: {self.runtime.state}") from self.runtime.failure
 
 
 def _body(text: str, stream: bool, fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -73,7 +73,7 @@ class _Line:
     nbytes: int = 0
 
 
-class Work:
+class Workers:
     """One for each gateway. Used on the event loop; threads start with the first large piece."""
 
     def __init__(self, settings: WorkSettings | None = None) -> None:

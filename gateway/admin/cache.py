@@ -13,7 +13,7 @@ from sluicegate.gateway.http.guard import operator_of
 from sluicegate.plugins import CacheKey, Caller, RequestError
 
 if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import House
+    from sluicegate.gateway.runtime import Runtime
 
 Name = Annotated[str, Field(min_length=1, max_length=256)]
 
@@ -39,34 +39,34 @@ class FalseHit(BaseModel):
     tenant: Name | None = None
 
 
-def add_cache_routes(router: APIRouter, house: House) -> None:
+def add_cache_routes(router: APIRouter, runtime: Runtime) -> None:
     @router.post("/v1/cache/purge", tags=["cache"])
     async def purge(request: Request, asked: Purge) -> Any:
         """Withdraw kept answers; they are not served again, on any gateway that shares the store."""
-        by = await _caller(house, request)
+        by = await _caller(runtime, request)
         tenant = None if asked.all_tenants else asked.tenant or by.tenant
-        deleted = {name: await cache.purge(by, tenant=tenant, label=_label(asked)) for name, cache in house.caches}
+        deleted = {name: await cache.purge(by, tenant=tenant, label=_label(asked)) for name, cache in runtime.caches}
         return {"purged": deleted, "tenant": tenant}
 
     @router.post("/v1/cache/false_hits", tags=["cache"])
     async def false_hit(request: Request, asked: FalseHit) -> Any:
         """A hit was wrong: withdraw that entry and count it."""
-        by = await _caller(house, request)
+        by = await _caller(runtime, request)
         key = CacheKey(asked.tenant or by.tenant, asked.model, asked.entry)
-        for _, cache in house.caches:
+        for _, cache in runtime.caches:
             await cache.report(by, key)
         return {"reported": asked.entry}
 
     @router.get("/admin/cache", tags=["admin"])
     async def stats(request: Request) -> Any:
-        operator_of(house, request)
-        return {name: dict(cache.stats()) for name, cache in house.caches}
+        operator_of(runtime, request)
+        return {name: dict(cache.stats()) for name, cache in runtime.caches}
 
 
-async def _caller(house: House, request: Request) -> Caller:
+async def _caller(runtime: Runtime, request: Request) -> Caller:
     """Where no keys exist, whoever sits at this machine is the operator."""
-    caller = await admitted(house, request)
-    return caller if house.keyed else operator_of(house, request)
+    caller = await admitted(runtime, request)
+    return caller if runtime.keyed else operator_of(runtime, request)
 
 
 def _label(asked: Purge) -> str | None:

@@ -21,7 +21,7 @@ from sluicegate.gateway.http.guard import operator_of
 from sluicegate.plugins import NotFound
 
 if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import House
+    from sluicegate.gateway.runtime import Runtime
 
 STATIC = Path(__file__).parent.parent / "console" / "static"
 KINDS = {".html": "text/html; charset=utf-8", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -40,12 +40,12 @@ HEADERS = {
 TICK_S = 1.0
 
 
-def add_console_routes(router: APIRouter, house: House) -> None:
-    if not house.settings.telemetry.console:
+def add_console_routes(router: APIRouter, runtime: Runtime) -> None:
+    if not runtime.settings.telemetry.console:
         return
     files = {path.name: path.read_bytes() for path in STATIC.iterdir() if path.suffix in KINDS}
     _add_page(router, files)
-    _add_data(router, house, Views(house))
+    _add_data(router, runtime, Views(runtime))
 
 
 def _add_page(router: APIRouter, files: dict[str, bytes]) -> None:
@@ -65,21 +65,21 @@ def _file(files: dict[str, bytes], name: str) -> Response:
     return Response(files[name], headers={**HEADERS, "content-type": KINDS[Path(name).suffix]})
 
 
-def _add_data(router: APIRouter, house: House, views: Views) -> None:
+def _add_data(router: APIRouter, runtime: Runtime, views: Views) -> None:
     @router.get("/admin/console/overview", tags=["admin"])
     async def overview(request: Request) -> Response:
-        operator_of(house, request)
+        operator_of(runtime, request)
         return _json(views.overview())
 
     @router.get("/admin/console/requests", tags=["admin"])
     async def recent(request: Request, limit: Annotated[int, Query(ge=1, le=1000)] = 100) -> Response:
-        operator_of(house, request)
+        operator_of(runtime, request)
         return _json({"live": [*views.live()], "recent": views.recent(limit)})
 
     @router.get("/admin/console/requests/{id}", tags=["admin"])
     async def one(request: Request, id: str) -> Response:
         """By request id or trace id."""
-        operator_of(house, request)
+        operator_of(runtime, request)
         found = views.one(id)
         if found is None:
             raise NotFound(f"no recent request has the id {id!r}; the console keeps the last few hundred")
@@ -88,14 +88,14 @@ def _add_data(router: APIRouter, house: House, views: Views) -> None:
     @router.get("/admin/console/feed", tags=["admin"])
     async def feed(request: Request) -> Response:
         """Server-sent events: once a second what runs now, and what has ended since the last time."""
-        operator_of(house, request)
-        return StreamingResponse(_ticks(house, views), media_type="text/event-stream", headers=HEADERS)
+        operator_of(runtime, request)
+        return StreamingResponse(_ticks(runtime, views), media_type="text/event-stream", headers=HEADERS)
 
 
-async def _ticks(house: House, views: Views) -> AsyncIterator[bytes]:
-    seen = house.desk.seen
-    while not house.is_stopping():
-        new = house.desk.seen - seen
+async def _ticks(runtime: Runtime, views: Views) -> AsyncIterator[bytes]:
+    seen = runtime.trace_sink.seen
+    while not runtime.is_stopping():
+        new = runtime.trace_sink.seen - seen
         seen += new
         told = {**views.now(), "ended": views.recent(min(new, 100)) if new else []}
         yield b"data: " + orjson.dumps(told, default=str) + b"\n\n"

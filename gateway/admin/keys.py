@@ -15,7 +15,7 @@ from sluicegate.gateway.http.guard import operator_of
 from sluicegate.plugins import ConfigurationError, RequestError
 
 if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import House
+    from sluicegate.gateway.runtime import Runtime
 
 Name = Annotated[str, Field(min_length=1, max_length=256)]
 ShortName = Annotated[str, Field(max_length=256)]
@@ -54,19 +54,19 @@ class Rotation(BaseModel):
     grace_s: Annotated[float, Field(ge=0, le=30 * 86400)] = 86400.0
 
 
-def add_key_routes(router: APIRouter, house: House) -> None:
-    accounts = house.accounts
+def add_key_routes(router: APIRouter, runtime: Runtime) -> None:
+    accounts = runtime.accounts
 
     @router.get("/admin/keys", tags=["admin"])
     async def keys(request: Request) -> Any:
-        operator_of(house, request)
+        operator_of(runtime, request)
         return {"data": [_shown(record) for record in accounts.keyring.records.values()]}
 
     @router.post("/admin/keys", tags=["admin"])
     async def new_key(request: Request, asked: NewKey) -> Any:
         """The answer's `key` is said this once."""
-        operator_of(house, request)
-        house.check_store()
+        operator_of(runtime, request)
+        runtime.check_store()
         lists = {name: tuple(getattr(asked, name)) for name in ("scopes", "models", "tools", "routes", "rails")}
         record, secret = create(
             accounts,
@@ -82,7 +82,7 @@ def add_key_routes(router: APIRouter, house: House) -> None:
 
     @router.delete("/admin/keys/{key_id}", tags=["admin"])
     async def revoke_key(request: Request, key_id: str) -> Any:
-        operator_of(house, request)
+        operator_of(runtime, request)
         record = revoke(accounts.key(key_id))
         await accounts.change_key(record)
         return _shown(record)
@@ -90,27 +90,27 @@ def add_key_routes(router: APIRouter, house: House) -> None:
     @router.post("/admin/keys/{key_id}/rotate", tags=["admin"])
     async def rotate_key(request: Request, key_id: str, asked: Rotation) -> Any:
         """The old secret stays good for `grace_s`."""
-        operator_of(house, request)
+        operator_of(runtime, request)
         record, secret = rotate(accounts.key(key_id), asked.grace_s)
         await accounts.change_key(record)
         return {**_shown(record), "key": secret}
 
     @router.put("/admin/keys/{key_id}/limits", tags=["admin"])
     async def key_limits(request: Request, key_id: str, asked: LimitsBody) -> Any:
-        operator_of(house, request)
+        operator_of(runtime, request)
         record = dataclasses.replace(accounts.key(key_id), limits=limits_of(asked.model_dump()))
         await accounts.change_key(record)
         return _shown(record)
 
     @router.get("/admin/teams", tags=["admin"])
     async def teams(request: Request) -> Any:
-        operator_of(house, request)
+        operator_of(runtime, request)
         return {"data": [{"team": name, "limits": limits} for name, limits in accounts.teams.items()]}
 
     @router.put("/admin/teams/{name}", tags=["admin"])
     async def team_limits(request: Request, name: Name, asked: LimitsBody) -> Any:
-        operator_of(house, request)
-        house.check_store()
+        operator_of(runtime, request)
+        runtime.check_store()
         await accounts.change_team(name, limits_of(asked.model_dump()))
         return {"team": name, "limits": accounts.teams[name]}
 

@@ -14,7 +14,7 @@ from sluicegate.gateway.upstream.model import is_remote
 from sluicegate.plugins import Caller, LoadReporter, ModelHost, RequestError
 
 if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import House
+    from sluicegate.gateway.runtime import Runtime
 
 Name = Annotated[str, Field(min_length=1, max_length=256)]
 
@@ -32,53 +32,53 @@ class Weights(BaseModel):
     weights: Annotated[dict[Name, Annotated[float, Field(ge=0, allow_inf_nan=False)]], Field(min_length=1)]
 
 
-def add_model_admin_routes(router: APIRouter, house: House) -> None:
+def add_model_admin_routes(router: APIRouter, runtime: Runtime) -> None:
     @router.get("/admin/models", tags=["admin"])
     async def models(request: Request) -> Any:
-        operator_of(house, request)
-        return {"data": [_model(house, name) for name in house.models]}
+        operator_of(runtime, request)
+        return {"data": [_model(runtime, name) for name in runtime.models]}
 
     @router.post("/admin/models", tags=["admin"])
     async def add_model(request: Request, asked: NewModel) -> Any:
         """Load beside what runs; `replace`: requests that run finish on the old one."""
-        operator_of(house, request)
-        made = await _host(house).add_model(asked.settings, replace=asked.replace)
-        return _model(house, made.name)
+        operator_of(runtime, request)
+        made = await _host(runtime).add_model(asked.settings, replace=asked.replace)
+        return _model(runtime, made.name)
 
     @router.delete("/admin/models/{name:path}", tags=["admin"])
     async def remove_model(request: Request, name: str) -> Any:
-        operator_of(house, request)
-        await _host(house).remove_model(name)
+        operator_of(runtime, request)
+        await _host(runtime).remove_model(name)
         return {"removed": name}
 
     @router.get("/admin/routes", tags=["admin"])
     async def routes(request: Request) -> Any:
-        operator_of(house, request)
-        return {"data": [_route(name, route) for name, route in house.routes.routes.items()]}
+        operator_of(runtime, request)
+        return {"data": [_route(name, route) for name, route in runtime.routes.routes.items()]}
 
     @router.put("/admin/routes/{name:path}/weights", tags=["admin"])
     async def weights(request: Request, name: str, asked: Weights) -> Any:
         """From the next request on: A/B, canary, or all to one version."""
-        by = operator_of(house, request)
-        route = house.routes.weigh(name, asked.weights, house.served_models, _name(by))
+        by = operator_of(runtime, request)
+        route = runtime.routes.weigh(name, asked.weights, runtime.served_models, _name(by))
         return _route(name, route)
 
     @router.post("/admin/routes/{name:path}/rollback", tags=["admin"])
     async def rollback(request: Request, name: str) -> Any:
         """The weights before the last change are in force again."""
-        operator_of(house, request)
-        return _route(name, house.routes.roll_back(name))
+        operator_of(runtime, request)
+        return _route(name, runtime.routes.roll_back(name))
 
 
-def _model(house: House, name: str) -> dict[str, Any]:
-    model, generator = house.models[name], house.pipeline.stages.generate[1]
+def _model(runtime: Runtime, name: str) -> dict[str, Any]:
+    model, generator = runtime.models[name], runtime.pipeline.stages.generate[1]
     found: dict[str, Any] = {
         "id": name,
         "version": model.version,
         "context_length": model.context_length,
         "base": getattr(model, "base", None),
         "remote": is_remote(model),
-        "route": name in house.routes.routes,
+        "route": name in runtime.routes.routes,
     }
     if isinstance(generator, LoadReporter) and name in generator.models:
         found["load"] = dataclasses.asdict(generator.load(name))
@@ -98,8 +98,8 @@ def _route(name: str, route: Route) -> dict[str, Any]:
     }
 
 
-def _host(house: House) -> ModelHost:
-    generator = house.pipeline.stages.generate[1]
+def _host(runtime: Runtime) -> ModelHost:
+    generator = runtime.pipeline.stages.generate[1]
     if not isinstance(generator, ModelHost):
         raise RequestError("the generator of this gateway keeps the models it started with", code="fixed_models")
     return generator

@@ -10,16 +10,16 @@ from sluicegate.gateway.http.guard import operator_of
 from sluicegate.plugins import ConfigurationError, PluginError, RequestError
 
 if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import House
+    from sluicegate.gateway.runtime import Runtime
 
 
-def add_reload_routes(router: APIRouter, house: House) -> None:
+def add_reload_routes(router: APIRouter, runtime: Runtime) -> None:
     @router.post("/admin/reload", tags=["admin"])
     async def reload(request: Request) -> Any:
         """Rails and policies anew; 400 where the new configuration does not hold, and the old one stays."""
-        operator_of(house, request)
+        operator_of(runtime, request)
         try:
-            done = await house.reloader.reload()
+            done = await runtime.reloader.reload()
         except (ConfigurationError, PluginError) as error:
             raise RequestError(f"not reloaded, the old stays: {error.message}", code=error.code) from error
         except Exception as error:

@@ -17,7 +17,7 @@ from sluicegate.gateway.review import Item, ReviewQueue
 from sluicegate.plugins import Caller, NotFound
 
 if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import House
+    from sluicegate.gateway.runtime import Runtime
 
 log = logging.getLogger("sluicegate.review")
 SCOPE = "review"
@@ -34,7 +34,7 @@ class Verdict(BaseModel):
     note: Annotated[str, Field(max_length=4096)] = ""
 
 
-def add_review_routes(router: APIRouter, house: House) -> None:
+def add_review_routes(router: APIRouter, runtime: Runtime) -> None:
     @router.get("/admin/review", tags=["admin"])
     async def listing(
         request: Request,
@@ -43,28 +43,28 @@ def add_review_routes(router: APIRouter, house: House) -> None:
         limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     ) -> Any:
         """What is held, oldest first."""
-        by, queue = operator_of(house, request, SCOPE), queue_of(house)
+        by, queue = operator_of(runtime, request, SCOPE), queue_of(runtime)
         found = await queue.items(None if status == "all" else status, limit)
         data = [told(item, body, reveal=reveal, by=by) for item, body in found]
         return {"object": "list", "data": data, "counts": dict(await queue.counts())}
 
     @router.get("/admin/review/{id}", tags=["admin"])
     async def one(request: Request, id: str, reveal: bool = False) -> Any:
-        by = operator_of(house, request, SCOPE)
-        return told(*await queue_of(house).get(id), reveal=reveal, by=by)
+        by = operator_of(runtime, request, SCOPE)
+        return told(*await queue_of(runtime).get(id), reveal=reveal, by=by)
 
     @router.post("/admin/review/{id}/{verb}", tags=["admin"])
     async def decide(request: Request, id: str, verb: Verb, verdict: Verdict = Verdict()) -> Any:
         """The first decision stands."""
-        by, queue = operator_of(house, request, SCOPE), queue_of(house)
+        by, queue = operator_of(runtime, request, SCOPE), queue_of(runtime)
         item = await queue.decide(id, OUTCOMES[verb], by.key_id or "operator", verdict.note)
         return told(item, (await queue.get(id))[1], reveal=False, by=by)
 
 
-def queue_of(house: House) -> ReviewQueue:
-    if house.reviews is None:
+def queue_of(runtime: Runtime) -> ReviewQueue:
+    if runtime.reviews is None:
         raise NotFound("reviews are switched off here ([review] enabled = false)", code="reviews_off")
-    return house.reviews
+    return runtime.reviews
 
 
 def told(item: Item, body: Any, *, reveal: bool, by: Caller) -> dict[str, Any]:

@@ -19,22 +19,22 @@ from sluicegate.gateway.admin.usage import add_usage_routes
 from sluicegate.gateway.http.guard import api_key_of, operator_of
 
 if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import House
+    from sluicegate.gateway.runtime import Runtime
 
 
-def admin_routes(house: House) -> APIRouter:
-    router = APIRouter(route_class=_guarded(house))
-    add_cache_routes(router, house)
-    add_console_routes(router, house)
-    add_key_routes(router, house)
-    add_model_admin_routes(router, house)
-    add_usage_routes(router, house)
-    add_review_routes(router, house)
-    add_reload_routes(router, house)
+def admin_routes(runtime: Runtime) -> APIRouter:
+    router = APIRouter(route_class=_guarded(runtime))
+    add_cache_routes(router, runtime)
+    add_console_routes(router, runtime)
+    add_key_routes(router, runtime)
+    add_model_admin_routes(router, runtime)
+    add_usage_routes(router, runtime)
+    add_review_routes(router, runtime)
+    add_reload_routes(router, runtime)
     return router
 
 
-def _guarded(house: House) -> type[APIRoute]:
+def _guarded(runtime: Runtime) -> type[APIRoute]:
     """Routes that ask who calls before a word of the body or the query is read: FastAPI reads both before a route's own
     function, and would tell a stranger what is wrong with them."""
 
@@ -45,7 +45,7 @@ def _guarded(house: House) -> type[APIRoute]:
                 return handle
 
             async def asked(request: Request) -> Response:
-                _check(house, self.path, request)
+                _check(runtime, self.path, request)
                 return await handle(request)
 
             return asked
@@ -53,11 +53,11 @@ def _guarded(house: House) -> type[APIRoute]:
     return Guarded
 
 
-def _check(house: House, path: str, request: Request) -> None:
+def _check(runtime: Runtime, path: str, request: Request) -> None:
     """Raises `AuthenticationError`, `PermissionDenied`."""
     if not path.startswith("/admin/"):
-        house.identify(api_key_of(request))
+        runtime.identify(api_key_of(request))
     elif path.startswith("/admin/review"):
-        operator_of(house, request, REVIEW)
+        operator_of(runtime, request, REVIEW)
     else:
-        operator_of(house, request)
+        operator_of(runtime, request)

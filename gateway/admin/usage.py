@@ -13,12 +13,12 @@ from sluicegate.gateway.accounts.records import day_of
 from sluicegate.gateway.http.guard import operator_of
 
 if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import House
+    from sluicegate.gateway.runtime import Runtime
 
 Day = Annotated[str | None, Query(pattern=r"^\d{4}-\d\d-\d\d$")]
 
 
-def add_usage_routes(router: APIRouter, house: House) -> None:
+def add_usage_routes(router: APIRouter, runtime: Runtime) -> None:
     @router.get("/admin/usage", tags=["admin"])
     async def usage(
         request: Request,
@@ -28,11 +28,11 @@ def add_usage_routes(router: APIRouter, house: House) -> None:
         format: Literal["json", "csv"] = "json",
     ) -> Any:
         """Sums of the days from `since` (the month's first) to `until`, by any of day, key_id, team, feature, model."""
-        operator_of(house, request)
+        operator_of(runtime, request)
         names = [name for name in by.split(",") if name]
         first = since or f"{day_of(time.time())[:7]}-01"
-        table = await house.accounts.usage(first, until or "9999-12-31")
-        found = rows(table, names, house.accounts.settings.currency)
+        table = await runtime.accounts.usage(first, until or "9999-12-31")
+        found = rows(table, names, runtime.accounts.settings.currency)
         if format == "csv":
             return Response(as_csv(found, names), media_type="text/csv; charset=utf-8")
         return {"since": first, "until": until, "data": found}

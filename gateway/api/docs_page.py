@@ -14,17 +14,17 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 from sluicegate.gateway.admin import api_key_of
 
 if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import House
+    from sluicegate.gateway.runtime import Runtime
 
 _PAGE = Path(__file__).with_name("docs.html")
 
 
-def add_docs_page(app: FastAPI, house: House) -> None:
+def add_docs_page(app: FastAPI, runtime: Runtime) -> None:
     page = _PAGE.read_text("utf-8")
 
     @app.get("/openapi.json", include_in_schema=False)
     async def document(request: Request) -> Response:
-        house.identify(api_key_of(request))
+        runtime.identify(api_key_of(request))
         return JSONResponse(app.openapi())
 
     @app.get("/docs", include_in_schema=False)

@@ -11,7 +11,7 @@ from sluicegate.plugins import Decision, TokenLogprob
 
 
 def usage(exchange: Exchange) -> dict[str, Any]:
-    counted = exchange.told_usage
+    counted = exchange.reported_usage
     told: dict[str, Any] = {
         "prompt_tokens": counted.prompt_tokens,
         "completion_tokens": counted.completion_tokens,

@@ -22,7 +22,7 @@ from sluicegate.gateway.request.context import Exchange
 from sluicegate.plugins import Overloaded, RateLimited, Request, RequestError, SluicegateError
 
 if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import House
+    from sluicegate.gateway.runtime import Runtime
 
 log = logging.getLogger("sluicegate.batches")
 BATCH_PRIORITY = 10
@@ -34,17 +34,17 @@ class Offline:
 
     endpoints = ("/v1/chat/completions", "/v1/responses", "/v1/completions", "/v1/embeddings")
 
-    def __init__(self, house: House) -> None:
-        self._house = house
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
 
     async def __call__(self, endpoint: str, body: Mapping[str, Any], key_id: str | None) -> LineAnswer:
         """Raises `RateLimited` and `Overloaded`, which say when to come back."""
         try:
-            self._house.check_ready()
+            self._runtime.check_ready()
             if body.get("stream"):
                 raise RequestError("in a batch nothing is streamed; leave `stream` out", param="stream")
             check_depth(body)
-            self._house.reader.check(body)
+            self._runtime.reader.check(body)
             return await self._answer(endpoint, body, key_id)
         except (RateLimited, Overloaded):
             raise
@@ -74,15 +74,15 @@ class Offline:
 
     async def _collected(self, parsed: Parsed, key_id: str | None) -> Exchange:
         with in_words_of(parsed):
-            exchange = await self._house.pipeline.open(_later(parsed.request, key_id))
+            exchange = await self._runtime.pipeline.open(_later(parsed.request, key_id))
             exchange.ignored += parsed.ignored
-            await self._house.pipeline.collect(exchange)
+            await self._runtime.pipeline.collect(exchange)
         return exchange
 
     async def _embedded(self, body: Mapping[str, Any], key_id: str | None) -> LineAnswer:
         wire, request, ignored = parse_embeddings(body)
-        exchange = await self._house.pipeline.enter(_later(request, key_id))
-        found = await self._house.pipeline.embed(exchange, [m.content for m in exchange.request.messages])
+        exchange = await self._runtime.pipeline.enter(_later(request, key_id))
+        found = await self._runtime.pipeline.embed(exchange, [m.content for m in exchange.request.messages])
         exchange.ignored = ignored
         return _whole(exchange, embeddings_body(found, exchange, wire))
 
@@ -92,5 +92,5 @@ def _later(request: Request, key_id: str | None) -> Request:
 
 
 def _whole(exchange: Exchange, body: bytes) -> LineAnswer:
-    told = exchange.told_usage
+    told = exchange.reported_usage
     return LineAnswer(200, body, told.prompt_tokens, told.completion_tokens)

@@ -21,7 +21,7 @@ from sluicegate.gateway.api.endpoints.reviews import add_review_routes
 from sluicegate.gateway.api.socket import add_socket_routes
 
 if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import House
+    from sluicegate.gateway.runtime import Runtime
 
 
 ROUTES = (
@@ -41,8 +41,8 @@ ROUTES = (
 )
 
 
-def api_routes(house: House) -> APIRouter:
+def api_routes(runtime: Runtime) -> APIRouter:
     router = APIRouter()
     for add in ROUTES:
-        add(router, house)
+        add(router, runtime)
     return router

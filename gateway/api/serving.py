@@ -16,13 +16,13 @@ from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.telemetry import parent_context
 
 if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import House
+    from sluicegate.gateway.runtime import Runtime
 
 JSON = "application/json"
 
 
 async def served(
-    house: House,
+    runtime: Runtime,
     request: HttpRequest,
     parsed: Parsed,
     *,
@@ -30,22 +30,22 @@ async def served(
     frames: Callable[[Exchange], Frames],
 ) -> Response:
     """`whole` renders a finished exchange as JSON; `frames` makes the writer of a stream. Raises `SluicegateError`."""
-    house.check_ready()
+    runtime.check_ready()
     scope, receive = request.scope, request.receive
     context, route = parent_context(request.headers), scope["path"]
     with in_words_of(parsed):
         try:
-            exchange = await unless_left(scope, receive, house.pipeline.open(parsed.request, context, route=route))
+            exchange = await unless_left(scope, receive, runtime.pipeline.open(parsed.request, context, route=route))
         except ClientLeft:
             return Nobody()
         exchange.ignored += parsed.ignored
         headers = headers_of(exchange)
         if parsed.request.stream:
-            return EventStream(house.pipeline, exchange, frames(exchange), headers, house.heartbeat_s)
+            return EventStream(runtime.pipeline, exchange, frames(exchange), headers, runtime.heartbeat_s)
         try:
-            await unless_left(scope, receive, house.pipeline.collect(exchange))
+            await unless_left(scope, receive, runtime.pipeline.collect(exchange))
         except ClientLeft:
-            await house.pipeline.close(exchange, asyncio.CancelledError())
+            await runtime.pipeline.close(exchange, asyncio.CancelledError())
             return Nobody()
     return Response(whole(exchange), media_type=JSON, headers=headers)
 

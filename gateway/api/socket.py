@@ -29,7 +29,7 @@ from sluicegate.gateway.telemetry import parent_context
 from sluicegate.plugins import GenerationFailed, RequestError, SluicegateError
 
 if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import House
+    from sluicegate.gateway.runtime import Runtime
 
 log = logging.getLogger("sluicegate.socket")
 WAITING = 64
@@ -43,16 +43,16 @@ def _not_text() -> RequestError:
     return RequestError("a message must be text, found a binary one", code="invalid_json")
 
 
-def add_socket_routes(router: APIRouter, house: House) -> None:
+def add_socket_routes(router: APIRouter, runtime: Runtime) -> None:
     @router.websocket("/v1/chat/completions/ws")
     async def chat_socket(socket: WebSocket) -> None:
         try:
-            house.identify(api_key_of(socket))
+            runtime.identify(api_key_of(socket))
         except RequestError as error:
             await socket.send_denial_response(Response(error_body(error), error_status(error)))
             return
         await socket.accept()
-        await Conversation(house, socket).run()
+        await Conversation(runtime, socket).run()
 
 
 @dataclass(eq=False, slots=True)
@@ -72,10 +72,10 @@ class Turn:
 class Conversation:
     """One connection. Messages are read while an answer is written, so that it can be ended; each gets one `[DONE]`."""
 
-    def __init__(self, house: House, socket: WebSocket) -> None:
-        self._house = house
+    def __init__(self, runtime: Runtime, socket: WebSocket) -> None:
+        self._runtime = runtime
         self._socket = socket
-        self._most = house.settings.server.max_body_bytes
+        self._most = runtime.settings.server.max_body_bytes
         self._turns: deque[Turn] = deque()
         """Those that have not ended, oldest first; the first is being answered."""
         self._changed = asyncio.Event()
@@ -163,10 +163,10 @@ class Conversation:
 
     async def _stream(self, message: str) -> None:
         key = api_key_of(self._socket)
-        tenant = self._house.identify(key).tenant
-        parsed = await self._house.reader.parse_text(message, tenant, _parsed, key)
-        self._house.check_ready()
-        pipeline = self._house.pipeline
+        tenant = self._runtime.identify(key).tenant
+        parsed = await self._runtime.reader.parse_text(message, tenant, _parsed, key)
+        self._runtime.check_ready()
+        pipeline = self._runtime.pipeline
         context, route = parent_context(self._socket.headers), self._socket.url.path
         exchange = await pipeline.open(parsed.request, context, route=route)
         exchange.ignored += parsed.ignored

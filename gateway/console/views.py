@@ -18,7 +18,7 @@ from sluicegate.gateway.telemetry.series import SLICE_S
 from sluicegate.gateway.telemetry.span_builder import GUARDS, SpanFact, spans_of
 
 if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import House
+    from sluicegate.gateway.runtime import Runtime
 
 HISTOGRAMS = {
     "first": semconv.METRIC_TIME_TO_FIRST_TOKEN,
@@ -31,51 +31,51 @@ HISTOGRAMS = {
 
 
 class Views:
-    def __init__(self, house: House) -> None:
-        self._house = house
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
 
     def overview(self) -> dict[str, Any]:
         """Numbers since the start, and the last half hour in slices."""
-        house = self._house
-        families = {family.name: family for family in house.metrics.registry.collect()}
-        [(_, generator)] = [house.pipeline.stages.generate]
+        runtime = self._runtime
+        families = {family.name: family for family in runtime.metrics.registry.collect()}
+        [(_, generator)] = [runtime.pipeline.stages.generate]
         return {
             **self.now(),
-            "state": house.state,
-            "started_s": house.started_s,
-            "content": house.shows_content,
-            "exports": house.desk.exporter is not None,
-            "models": [_model(name, model) for name, model in house.models.items()],
+            "state": runtime.state,
+            "started_s": runtime.started_s,
+            "content": runtime.shows_content,
+            "exports": runtime.trace_sink.exporter is not None,
+            "models": [_model(name, model) for name, model in runtime.models.items()],
             "engine": dict(safely(generator.stats, "the generator")),
-            "lag": dict(house.lag.stats()),
+            "lag": dict(runtime.lag.stats()),
             "histograms": {name: _histogram(families.get(metric)) for name, metric in HISTOGRAMS.items()},
             "goodput": _goodput(families.get(semconv.METRIC_GOODPUT.removesuffix("_total"))),
             "verdicts": _verdicts(families.get(semconv.METRIC_VERDICTS.removesuffix("_total"))),
-            "caches": {name: dict(cache.stats()) for name, cache in house.caches},
+            "caches": {name: dict(cache.stats()) for name, cache in runtime.caches},
             "slice_s": SLICE_S,
-            "series": house.desk.series.told(),
-            "objectives": _objectives(house),
+            "series": runtime.trace_sink.series.told(),
+            "objectives": _objectives(runtime),
         }
 
     def now(self) -> dict[str, Any]:
-        return {"now_s": time.time(), "seen": self._house.desk.seen, "live": [*self.live()]}
+        return {"now_s": time.time(), "seen": self._runtime.trace_sink.seen, "live": [*self.live()]}
 
     def live(self) -> Iterator[dict[str, Any]]:
         """Requests that have begun and not ended, oldest first."""
-        for exchange in list(self._house.spans.live.values()):
+        for exchange in list(self._runtime.spans.live.values()):
             yield _live(exchange)
 
     def recent(self, limit: int) -> list[dict[str, Any]]:
         """Newest first."""
         found = []
-        for done in self._house.desk.recent():
+        for done in self._runtime.trace_sink.recent():
             found.append(summary(done))
             if len(found) >= limit:
                 break
         return found
 
     def one(self, name: str) -> dict[str, Any] | None:
-        done = self._house.desk.find(name)
+        done = self._runtime.trace_sink.find(name)
         return None if done is None else whole(done)
 
 
@@ -204,6 +204,6 @@ def _verdicts(family: Metric | None) -> list[list[Any]]:
     return [[s.labels["rail"], s.labels["verdict"], s.value] for s in samples if s.name.endswith("_total")]
 
 
-def _objectives(house: House) -> dict[str, float]:
-    told = house.settings.telemetry
+def _objectives(runtime: Runtime) -> dict[str, float]:
+    told = runtime.settings.telemetry
     return {"first_s": told.slo_first_s, "token_s": told.slo_token_s, "total_s": told.slo_total_s}

@@ -16,17 +16,17 @@ from sluicegate.gateway.http.guard import api_key_of
 from sluicegate.plugins import Caller, Request, SluicegateError, StageFailed
 
 if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import House
+    from sluicegate.gateway.runtime import Runtime
 
 log = logging.getLogger("sluicegate.pipeline")
 
 
-async def admitted(house: House, connection: HTTPConnection) -> Caller:
+async def admitted(runtime: Runtime, connection: HTTPConnection) -> Caller:
     """Whoever calls. Raises what the stages of `admit` raise, and `StageFailed` where one of them breaks."""
     key = api_key_of(connection)
-    caller = house.identify(key) if house.keyed else Caller()
+    caller = runtime.identify(key) if runtime.keyed else Caller()
     call = Request(id=f"call-{uuid.uuid4().hex}", model="", messages=(), api_key=key, n=0, cache=False)
-    for name, stage in house.pipeline.stages.admit:
+    for name, stage in runtime.pipeline.stages.admit:
         try:
             caller = await stage.admit(call, caller)
         except SluicegateError:

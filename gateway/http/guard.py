@@ -17,7 +17,7 @@ from sluicegate.gateway.http.authority import authority_of, origin_of
 from sluicegate.plugins import Caller, PermissionDenied, RequestError
 
 if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import House
+    from sluicegate.gateway.runtime import Runtime
 
 SCOPE = "admin"
 
@@ -28,12 +28,12 @@ def api_key_of(request: HTTPConnection) -> str | None:
     return key.strip() or None if scheme.lower() == "bearer" else request.headers.get("x-api-key")
 
 
-def operator_of(house: House, request: HTTPConnection, *scopes: str) -> Caller:
+def operator_of(runtime: Runtime, request: HTTPConnection, *scopes: str) -> Caller:
     """Whoever has the scope `admin`, or one of `scopes`. Raises `AuthenticationError` or `PermissionDenied`."""
-    if not house.keyed:
+    if not runtime.keyed:
         _check_local(request)
         return Caller(scopes=frozenset((SCOPE,)))
-    caller = house.identify(api_key_of(request))
+    caller = runtime.identify(api_key_of(request))
     if not caller.scopes & {SCOPE, *scopes}:
         needed = " or ".join(repr(scope) for scope in (SCOPE, *scopes))
         raise PermissionDenied(f"this needs a key with the scope {needed}; key {caller.key_id!r} has none")

@@ -1,5 +1,5 @@
 """What a prompt is made of beside the caller's messages: versioned templates, examples, context documents."""
 
-from sluicegate.gateway.prompts.builder import Kitchen
+from sluicegate.gateway.prompts.builder import PromptBuilder
 
-__all__ = ["Kitchen"]
+__all__ = ["PromptBuilder"]

@@ -33,7 +33,7 @@ async def at_once(nbytes: int, function: Callable[..., Any], *arguments: Any) ->
     return function(*arguments)
 
 
-class Kitchen:
+class PromptBuilder:
     def __init__(self, settings: PromptSettings) -> None:
         """Raises `ConfigurationError`."""
         self.templates = Templates(settings.folder, settings.templates)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
 from sluicegate.gateway.rails.policy import RailSlot
-from sluicegate.gateway.workers import Work
+from sluicegate.gateway.workers import Workers
 from sluicegate.plugins import Caller, Message, OutputRail, PermissionDenied, Request, StageFailed
 from sluicegate.safety import Breaker, Conduct, Limits
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("sluicegate.rails")
 
 
-class RailWatch:
+class RailHealth:
     """The breakers of all rails, by slot and name, and how many requests run on these rails; shared by all."""
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class RailWatch:
         self._requests = 0
         self._idle = asyncio.Event()
         self._idle.set()
-        self.work = Work()
+        self.workers = Workers()
         """Threads for rails that run a model: they are slow, and nothing else waits for them."""
 
     def entered(self) -> None:
@@ -115,7 +115,7 @@ def arm(exchange: Exchange) -> None:
         conduct = policy.conduct("moderate", name)
         if conduct.mode == "off":
             continue
-        if stages.watch.runs("moderate", name, conduct):
+        if stages.rail_health.runs("moderate", name, conduct):
             exchange.rails.append((name, rail))
         else:
             exchange.unenforced.append(f"moderate {name}: failed open")
@@ -145,7 +145,7 @@ def limits_of(exchange: Exchange) -> Limits:
 
 def settle(exchange: Exchange, moderation: Moderation) -> None:
     """After the last piece: which output rails failed, for their breakers and for what the answer says."""
-    watch, failed = exchange.pinned.watch, set(moderation.failures)
+    watch, failed = exchange.pinned.rail_health, set(moderation.failures)
     for name, rail in exchange.rails:
         conduct = exchange.policy.conduct("moderate", name)
         if name not in failed:

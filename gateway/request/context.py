@@ -11,7 +11,7 @@ from sluicegate.cache import Found, Made, Question, Recall, Seat, TieredCache
 from sluicegate.gateway.answer.shape import Shape
 from sluicegate.gateway.rails.policy import Policy
 from sluicegate.gateway.routing.first_texts import Awaited
-from sluicegate.gateway.routing.queues import Place
+from sluicegate.gateway.routing.queues import QueueTicket
 from sluicegate.gateway.telemetry import TraceIds
 from sluicegate.gateway.upstream.model import is_remote
 from sluicegate.gateway.upstream.reading.counting import added, within_one
@@ -79,7 +79,7 @@ class Exchange:
     """Its place among equal requests that run at the same time; given up when the exchange is closed."""
     unarranged: Request | None = None
     """The request before documents were fitted to the model, if it has any."""
-    place: Place | None = None
+    ticket: QueueTicket | None = None
     """At its model, where that has a queue; given back when the exchange is closed."""
     awaited: Awaited | None = None
     """Its first text, where load is shed by how those come."""
@@ -147,7 +147,7 @@ class Exchange:
         return within_one(self.request, self.served.context_length, added(self.spent, now))
 
     @property
-    def told_usage(self) -> Usage:
+    def reported_usage(self) -> Usage:
         """What the caller is told of tokens. `usage` is what was computed and is charged: nothing for a kept answer, of
         which the caller still learns its size, every prompt token of it as cached."""
         if self.cached is None:

@@ -69,7 +69,7 @@ def _called(exchange: Exchange, slot: RailSlot, name: str, judgement: Judgement)
     conduct = exchange.policy.conduct(slot, name)
     if conduct.mode == "off":
         return None
-    if not exchange.pinned.watch.runs(slot, name, conduct):
+    if not exchange.pinned.rail_health.runs(slot, name, conduct):
         judgement.not_enforced.append(f"{slot} {name}: failed open")
         return None
     if conduct.mode == "shadow":
@@ -91,10 +91,10 @@ async def _screened(
     except (RequestError, Overloaded):
         raise
     except Exception as error:
-        await exchange.pinned.watch.failed_at_work("screen", name, conduct, lambda: sound(rail, conduct))
+        await exchange.pinned.rail_health.failed_at_work("screen", name, conduct, lambda: sound(rail, conduct))
         _failed("screen", name, conduct, judgement, error)
         return
-    exchange.pinned.watch.succeeded("screen", name)
+    exchange.pinned.rail_health.succeeded("screen", name)
     action = conduct.action(result.action, result.score)
     score = result.score if result.score is not None else float(action != "pass")
     judgement.add(name, action, score, acts=conduct.mode == "enforce")
@@ -105,7 +105,7 @@ async def _moderated(
 ) -> None:
     """A rail for answers keeps the thread that it runs on: what is long it reads on one beside the event loop."""
     judgement.scores.setdefault(name, 0.0)
-    work, size, text = exchange.pinned.work, size_of(exchange.request), request.messages[0].content
+    work, size, text = exchange.pinned.workers, size_of(exchange.request), request.messages[0].content
     try:
         session = rail.open(request, exchange.caller, "content")
         verdicts = await work.run(exchange.caller.tenant, size, _read, session, text)
@@ -113,10 +113,10 @@ async def _moderated(
     except (RateLimited, Overloaded):
         raise
     except Exception as error:
-        exchange.pinned.watch.failed_writing(name, rail, conduct)
+        exchange.pinned.rail_health.failed_writing(name, rail, conduct)
         _failed("moderate", name, conduct, judgement, error)
         return
-    exchange.pinned.watch.succeeded("moderate", name)
+    exchange.pinned.rail_health.succeeded("moderate", name)
     for label in labels:
         for category in (name, f"{name}/{label}"):
             judgement.add(category, "redact", 1.0, acts=conduct.mode == "enforce")

@@ -124,7 +124,7 @@ class Pipeline:
             stages.lengths.check(request.messages, stages.generate[1].models.values())
         if request.parts is not None:
             size = request.nbytes
-            exchange.request = await stages.work.run(exchange.caller.tenant, size, stages.kitchen.expand, request)
+            exchange.request = await stages.workers.run(exchange.caller.tenant, size, stages.prompts.expand, request)
 
     async def judge(self, request: Request, parent: otel.Context | None = None, *, route: str = "") -> list[Judgement]:
         """What the rails say about each message, one by one; nothing is generated."""
@@ -158,7 +158,7 @@ class Pipeline:
         def tokenized() -> list[list[int]]:
             return [stages.lengths.token_ids(text, model, special=True, most=most, param="input") for text in texts]
 
-        return await stages.work.run(exchange.caller.tenant, size, tokenized)
+        return await stages.workers.run(exchange.caller.tenant, size, tokenized)
 
     async def answer_with(self, request: Request, caller: Caller, model: str) -> None:
         """A request that was admitted and screened already goes to `model`, without fallback; only recorders get the
@@ -223,7 +223,7 @@ class Pipeline:
     def _pin(self, exchange: Exchange, route: str) -> None:
         exchange.stages, exchange.route = self.stages, route
         exchange.lead = lead_of(exchange.request)  # before rails or templates change a word of it
-        self.stages.watch.entered()
+        self.stages.rail_health.entered()
 
     async def close(self, exchange: Exchange, error: BaseException | None = None) -> None:
         """Stop the engine's work and record the outcome; idempotent."""
@@ -235,7 +235,7 @@ class Pipeline:
         exchange.error = None if error is None else error_code(error)
         exchange.by_caller = isinstance(error, RequestError)
         await self._slots.record(exchange)
-        exchange.pinned.watch.left()
+        exchange.pinned.rail_health.left()
 
     # --- until a generation runs -------------------------------------------------------------------------------
 
@@ -252,8 +252,8 @@ class Pipeline:
     async def _prepare(self, exchange: Exchange) -> None:
         if exchange.request.parts is not None:
             exchange.unarranged = exchange.unarranged or exchange.request
-            run = partial(exchange.pinned.work.run, exchange.caller.tenant)
-            exchange.request = await exchange.pinned.kitchen.arrange(exchange.unarranged, exchange.served, run)
+            run = partial(exchange.pinned.workers.run, exchange.caller.tenant)
+            exchange.request = await exchange.pinned.prompts.arrange(exchange.unarranged, exchange.served, run)
         await self._slots.assemble(exchange)
         await self._slots.recall(exchange)
         await self._slots.constrain(exchange)
@@ -272,7 +272,7 @@ class Pipeline:
         exchange.supersede()
         _give_up(exchange)
         exchange.cached = exchange.hit = exchange.grammar = None
-        exchange.seat = exchange.place = exchange.awaited = None
+        exchange.seat = exchange.ticket = exchange.awaited = None
         exchange.recalls.clear()
         exchange.model = models[found]
 
@@ -374,8 +374,8 @@ def _give_up(exchange: Exchange) -> None:
     """Its seat among equals, its place at the model, and its first text."""
     if exchange.seat is not None:
         exchange.seat.abandon()
-    if exchange.place is not None:
-        exchange.place.give_back()
+    if exchange.ticket is not None:
+        exchange.ticket.give_back()
     if exchange.awaited is not None:
         exchange.awaited.gave_up()
 

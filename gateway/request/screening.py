@@ -44,7 +44,7 @@ class Screening:
     def __init__(self, exchange: Exchange) -> None:
         self.asked: list[tuple[str, str]] = []
         self._exchange = exchange
-        self._watch = exchange.pinned.watch
+        self._watch = exchange.pinned.rail_health
         self._listed = Listed(exchange)
 
     async def ask(self, name: str, rail: InputRail, conduct: Conduct, note: Note) -> None:
@@ -121,7 +121,7 @@ class Listed:
         try:
             if request.nbytes <= LONG_LIST:
                 return texts_of(request)
-            return await exchange.pinned.work.run(exchange.caller.tenant, request.nbytes, texts_of, request)
+            return await exchange.pinned.workers.run(exchange.caller.tenant, request.nbytes, texts_of, request)
         except (ValueError, RecursionError) as error:
             raise RequestError(f"the request cannot be screened: {error}", param="messages") from error
 
@@ -139,7 +139,7 @@ async def asked(
     chars = sum([len(text.text) for text in texts]) + rail.text_chars * len(texts)
     if chars <= inline:
         return _timed(conduct, rail, request, texts, exchange.caller)
-    work = exchange.pinned.work if inline else exchange.pinned.watch.work
+    work = exchange.pinned.workers if inline else exchange.pinned.rail_health.workers
     read = partial(rail.screen_now, request, texts, exchange.caller)
     turn = work.run(exchange.caller.tenant, chars, read, inline_bytes=inline)
     return await within(limit_s, turn)

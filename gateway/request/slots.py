@@ -18,9 +18,9 @@ from sluicegate.gateway.answer.content_stops import ContentStops
 from sluicegate.gateway.answer.regions import Regions
 from sluicegate.gateway.answer.shape import Shape, shape_of
 from sluicegate.gateway.answer.validation import WHOLE, Validator
-from sluicegate.gateway.prompts import Kitchen
+from sluicegate.gateway.prompts import PromptBuilder
 from sluicegate.gateway.prompts.lengths import Lengths, size_of
-from sluicegate.gateway.rails.health import RailWatch, limits_of, settle
+from sluicegate.gateway.rails.health import RailHealth, limits_of, settle
 from sluicegate.gateway.rails.moderation import Moderation
 from sluicegate.gateway.rails.policy import Policies
 from sluicegate.gateway.request.context import Delta, Exchange
@@ -28,10 +28,10 @@ from sluicegate.gateway.request.recall import Replay, hit_detail, keep, question
 from sluicegate.gateway.request.screening import Screening
 from sluicegate.gateway.request.spans import Spans
 from sluicegate.gateway.review import ReviewQueue, hold_request
-from sluicegate.gateway.routing.queues import Places
+from sluicegate.gateway.routing.queues import ModelQueues
 from sluicegate.gateway.settings import PromptSettings
 from sluicegate.gateway.upstream.model import is_remote, judged
-from sluicegate.gateway.workers import Work
+from sluicegate.gateway.workers import Workers
 from sluicegate.plugins import (
     Admitter,
     Assembler,
@@ -71,12 +71,12 @@ class Stages:
     moderate: Sequence[tuple[str, OutputRail]]
     record: Sequence[tuple[str, Recorder]]
     policies: Policies = field(default_factory=Policies)
-    watch: RailWatch = field(default_factory=RailWatch)
+    rail_health: RailHealth = field(default_factory=RailHealth)
     fingerprint: str = ""
     """Digest of the configuration of every stage that shapes an answer; part of every cache key."""
-    kitchen: Kitchen = field(default_factory=lambda: Kitchen(PromptSettings()))
-    places: Places = field(default_factory=lambda: Places({}))
-    work: Work = field(default_factory=Work)
+    prompts: PromptBuilder = field(default_factory=lambda: PromptBuilder(PromptSettings()))
+    queues: ModelQueues = field(default_factory=lambda: ModelQueues({}))
+    workers: Workers = field(default_factory=Workers)
     """Threads for what is large."""
     lengths: Lengths = field(default_factory=Lengths)
     instead: Callable[..., str | None] = lambda *arguments: None
@@ -138,13 +138,13 @@ class Slots:
         in_thread = getattr(assembler, "assembled", None)
         if in_thread is None:
             return await assembler.assemble(request, model)
-        work = exchange.pinned.work
+        work = exchange.pinned.workers
         prompt: Prompt = await work.run(exchange.caller.tenant, size_of(request), in_thread, request, model)
         return prompt
 
     async def recall(self, exchange: Exchange) -> None:
         size = exchange.request.nbytes
-        work, tenant = exchange.pinned.work, exchange.caller.tenant
+        work, tenant = exchange.pinned.workers, exchange.caller.tenant
         question = await work.run(tenant, size, self._question, exchange, inline_bytes=DIGESTED)
         if question is None:
             return
@@ -240,12 +240,12 @@ class Slots:
                 request=request,
                 tool_grammars=exchange.tool_grammars,
             )
-            places = exchange.pinned.places
+            queues = exchange.pinned.queues
             if exchange.awaited is None:  # not where an answer is generated once more
-                places.shed(generator, job.model, job.priority, job.tenant)
-                exchange.awaited = places.expect(job.model, job.priority, job.tenant)
-            if exchange.place is None:
-                exchange.place = await places.take(job.model, job.priority)
+                queues.shed(generator, job.model, job.priority, job.tenant)
+                exchange.awaited = queues.expect(job.model, job.priority, job.tenant)
+            if exchange.ticket is None:
+                exchange.ticket = await queues.take(job.model, job.priority)
             exchange.generation = await generator.generate(job)
             begin = getattr(exchange.generation, "begin", None)
             if begin is not None:

@@ -14,7 +14,7 @@ from typing import Any
 from opentelemetry import context as otel
 
 from sluicegate.gateway.request.context import Exchange
-from sluicegate.gateway.telemetry import Asked, Content, Desk, Finished
+from sluicegate.gateway.telemetry import Asked, Content, Finished, TraceSink
 from sluicegate.plugins import Decision, Request, SlotName, SluicegateError, StageFailed, Timeline
 
 log = logging.getLogger("sluicegate.pipeline")
@@ -69,8 +69,8 @@ class Timed:
 class Spans:
     """`capture` only where the operator opted in to content."""
 
-    def __init__(self, desk: Desk, capture: Capture | None = None) -> None:
-        self._desk = desk
+    def __init__(self, trace_sink: TraceSink, capture: Capture | None = None) -> None:
+        self._sink = trace_sink
         self._capture = capture
         self._live: dict[str, Exchange] = {}
 
@@ -80,7 +80,7 @@ class Spans:
         return self._live
 
     def begin(self, request: Request, parent: otel.Context | None) -> Exchange:
-        exchange = Exchange(request, self._desk.begin(request.model, parent))
+        exchange = Exchange(request, self._sink.begin(request.model, parent))
         self._live[request.id] = exchange
         return exchange
 
@@ -104,7 +104,7 @@ class Spans:
 
     def finish(self, exchange: Exchange) -> None:
         self._live.pop(exchange.request.id, None)
-        self._desk.hand_in(self._finished(exchange))
+        self._sink.hand_in(self._finished(exchange))
 
     def _finished(self, exchange: Exchange) -> Finished:
         duration_s = time.perf_counter() - exchange.started_at

@@ -28,11 +28,11 @@ class Queue:
     def waiting(self) -> int:
         return sum(len(line) for line in self._waiting.values())
 
-    async def take(self, priority: int) -> Place:
+    async def take(self, priority: int) -> QueueTicket:
         """Raises `Overloaded` where too many wait already, or none became free in time."""
         if self.running < self._settings.max_running and not self.waiting:
             self.running += 1
-            return Place(self)
+            return QueueTicket(self)
         if self.waiting >= self._settings.max_waiting:
             raise self._overloaded(f"{self.waiting} requests wait for model {self._name!r}, as many as may")
         mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -46,7 +46,7 @@ class Queue:
                 waited = f"no place at model {self._name!r} became free in {self._settings.wait_s:g} s"
                 raise self._overloaded(waited) from None
             raise
-        return Place(self)
+        return QueueTicket(self)
 
     def give_back(self, seconds: float) -> None:
         self._seconds += 0.1 * (seconds - self._seconds)
@@ -78,7 +78,7 @@ class Queue:
         return Overloaded(message, retry_after_s=self.wait_s())
 
 
-class Place:
+class QueueTicket:
     """Held by one request until it has ended."""
 
     def __init__(self, queue: Queue) -> None:
@@ -91,7 +91,7 @@ class Place:
             queue.give_back(time.monotonic() - self._since_s)
 
 
-class Places:
+class ModelQueues:
     """The queues of all models that have one."""
 
     def __init__(self, settings: Mapping[str, QueueSettings], shed_s: float = 0.0) -> None:
@@ -101,7 +101,7 @@ class Places:
         self._first_texts: defaultdict[str, FirstTexts] = defaultdict(FirstTexts)
         self._shed = 0
 
-    async def take(self, model: str, priority: int) -> Place | None:
+    async def take(self, model: str, priority: int) -> QueueTicket | None:
         queue = self._queues.get(model)
         return None if queue is None else await queue.take(priority)
 

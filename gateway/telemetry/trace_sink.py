@@ -17,7 +17,7 @@ from sluicegate.gateway.telemetry.span_builder import Value
 from sluicegate.gateway.telemetry.tracing import TraceIds, Tracing, exports, sampler_of
 
 
-class Desk:
+class TraceSink:
     """Used from the event loop. `recent`: how many finished requests the ring keeps; 0 = none."""
 
     def __init__(self, environ: Mapping[str, str], recent: int = 0) -> None:

@@ -133,14 +133,14 @@ def test_garbage_in_the_lock_file_hurts_nobody(tmp_path: Path, note: bytes) -> N
 
 
 def database(app: TestApp) -> sqlite3.Connection:
-    store = app.house.batches._store
+    store = app.runtime.batches._store
     assert store is not None
     return store._db
 
 
 def fill(app: TestApp) -> None:
     """From now on SQLite answers as on a full disk."""
-    store = app.house.batches._store
+    store = app.runtime.batches._store
     assert store is not None
     with store._lock:
         pages = store._db.execute("pragma page_count").fetchone()[0]
@@ -148,7 +148,7 @@ def fill(app: TestApp) -> None:
 
 
 def free(app: TestApp) -> None:
-    store = app.house.batches._store
+    store = app.runtime.batches._store
     assert store is not None
     with store._lock:
         store._db.execute("pragma max_page_count = 1000000")
@@ -231,7 +231,7 @@ def test_an_upload_that_its_client_leaves_is_gone(tmp_path: Path) -> None:
         with pytest.raises(ConnectionError):
             app.client.post("/v1/files", content=half(), headers={"content-type": "multipart/form-data; boundary=x"})
         until(lambda: left_in(tmp_path) == [])
-        until(lambda: not app.house.batches._quotas._coming)
+        until(lambda: not app.runtime.batches._quotas._coming)
 
 
 def test_below_the_floor_of_free_bytes_nothing_is_uploaded_or_begun(tmp_path: Path) -> None:

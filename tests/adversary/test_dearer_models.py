@@ -38,7 +38,7 @@ def place(first: str, second: str, budget: float, prices: dict[str, Any], **sett
 
 
 def booked(app: TestApp) -> float:
-    return sum(usage.cost_nanos for usage in app.house.accounts.since_start.values()) / 1e9
+    return sum(usage.cost_nanos for usage in app.runtime.accounts.since_start.values()) / 1e9
 
 
 TIERS = {"route": {"route": ["tiers"]}, "stages": {"route": {"tiers": {"names": ["auto"], "default": "near"}}}}

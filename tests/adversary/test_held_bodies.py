@@ -52,7 +52,7 @@ def trickle(gateway: RunningGateway, stack: ExitStack, key: str, nbytes: int = P
 
 
 def held(gateway: RunningGateway) -> int:
-    return int(gateway.house.bodies.stats()["bodies_bytes"])
+    return int(gateway.runtime.bodies.stats()["bodies_bytes"])
 
 
 def ask(gateway: RunningGateway, key: str, **more: Any) -> httpx.Response:

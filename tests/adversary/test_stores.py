@@ -88,7 +88,7 @@ def _usage(gateway: TestApp) -> httpx.Response:
 
 
 def metric(gateway: TestApp, event: str) -> float:
-    return float(gateway.house.accounts.health.counts[event])
+    return float(gateway.runtime.accounts.health.counts[event])
 
 
 def readiness(gateway: TestApp) -> tuple[int, str]:
@@ -221,7 +221,7 @@ def test_a_revoked_key_is_refused_though_the_flush_fails_or_hangs(tmp_path: Path
     with app(accounts) as gateway:
         secret = new_key(gateway, "a")
         assert ask(gateway, secret).status_code == 200
-        store, release = gateway.house.accounts.store, threading.Event()
+        store, release = gateway.runtime.accounts.store, threading.Event()
 
         def add(*arguments: object) -> int:
             release.wait(60 if hangs else 0)
@@ -257,7 +257,8 @@ def test_an_older_reading_of_a_key_does_not_undo_its_revocation(tmp_path: Path) 
         revoke_beside(accounts, "a")
         limits = gateway.client.put("/admin/keys/a/limits", json={"concurrency": 5}, headers=bearer("root-secret"))
         assert limits.json()["error"]["code"] == "key_revoked"
-        asyncio.run_coroutine_threadsafe(gateway.house.accounts.refresh(), gateway.house.accounts._tasks[0].get_loop())
+        accounts = gateway.runtime.accounts
+        asyncio.run_coroutine_threadsafe(accounts.refresh(), accounts._tasks[0].get_loop())
         until(lambda: ask(gateway, secret).status_code == 401, 30)
 
 
@@ -565,7 +566,7 @@ def test_usage_without_a_journal_counts_once_whatever_redis_does(redis: RedisSer
             redis.freeze()
             served += sum(ask(gateway, secret).status_code == 200 for _ in range(8))
             until(lambda: metric(gateway, "flush_failures") > 0, 30)
-            gateway.house.accounts.health.counts["flush_failures"] = 0
+            gateway.runtime.accounts.health.counts["flush_failures"] = 0
             redis.thaw()
             until(lambda: readiness(gateway) == (200, "ready"), 30)
         assert served == 16
@@ -594,7 +595,7 @@ def test_an_empty_redis_is_an_alarm_and_locks_nobody_out(redis: RedisServer, how
         until(lambda: "lost" in readiness(gateway)[1], 30)
         assert ask(gateway, secret).status_code == 200
         assert metric(gateway, "keys_lost") == 1
-        assert "blue" in gateway.house.accounts.teams
+        assert "blue" in gateway.runtime.accounts.teams
         later = new_key(gateway, "later")
         assert ask(gateway, later).status_code == 200
         statuses = [ask(gateway, secret).status_code for _ in range(15)]

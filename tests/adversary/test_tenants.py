@@ -15,7 +15,7 @@ import httpx
 import pytest
 from websockets.sync.client import connect
 
-from sluicegate.gateway.prompts import builder as kitchen
+from sluicegate.gateway.prompts import builder as prompts
 from sluicegate.gateway.prompts import lengths
 from tests.gateway.conftest import RunningGateway
 from tests.waiting import until
@@ -51,7 +51,7 @@ class Tokenised:
 
     def __init__(self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch) -> None:
         self.chars = 0
-        model: Any = gateway.house.served_models["bundled"]
+        model: Any = gateway.runtime.served_models["bundled"]
         plain = type(model.tokenizer)._encode_plus
 
         def counted(tokenizer: Any, text: Any, *arguments: Any, **named: Any) -> Any:
@@ -65,7 +65,7 @@ class Tokenised:
             self.chars += len(text)
             return quick(tokenizer, text, special=special)
 
-        for module in (lengths, kitchen):
+        for module in (lengths, prompts):
             monkeypatch.setattr(module, "encode", also_counted)
 
 

@@ -64,7 +64,7 @@ class Place:
 
     def booked(self) -> dict[str, int]:
         """What the books say of all requests so far."""
-        table = self.app.house.accounts.since_start.values()
+        table = self.app.runtime.accounts.since_start.values()
         return {
             name: sum(getattr(usage, name) for usage in table)
             for name in ("prompt_tokens", "completion_tokens", "cost_nanos")

@@ -141,7 +141,7 @@ def test_the_console_can_be_switched_off() -> None:
     with running({"telemetry": {"console": False}}) as plain:
         assert httpx.get(f"{plain.url}/console").status_code == 404
         assert httpx.get(f"{plain.url}/admin/console/overview").status_code == 404
-        assert list(plain.house.desk.recent()) == []
+        assert list(plain.runtime.desk.recent()) == []
 
 
 # --- in the browser --------------------------------------------------------------------------------------------------

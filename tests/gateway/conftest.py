@@ -17,7 +17,7 @@ import uvicorn
 from openai import OpenAI
 
 from benchmarks.random_model import save_random_model
-from sluicegate.gateway import House, create_app, load
+from sluicegate.gateway import Runtime, create_app, load
 from sluicegate.gateway.http.protocol import guarded_protocol
 from tests.waiting import until
 
@@ -25,7 +25,7 @@ from tests.waiting import until
 @dataclass(frozen=True)
 class RunningGateway:
     url: str
-    house: House
+    runtime: Runtime
 
     def client(self, **options: Any) -> OpenAI:
         return OpenAI(base_url=f"{self.url}/v1", api_key=options.pop("api_key", "none"), max_retries=0, **options)
@@ -41,10 +41,10 @@ class RunningGateway:
 @contextmanager
 def running(overrides: dict[str, Any] | None = None, environ: dict[str, str] | None = None) -> Iterator[RunningGateway]:
     settings = load(environ=environ, overrides=overrides)
-    house = House(settings, environ or {})
+    runtime = Runtime(settings, environ or {})
     listener = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(
-        create_app(settings, house=house),
+        create_app(settings, runtime=runtime),
         http=guarded_protocol(settings.server),
         log_config=None,
         timeout_graceful_shutdown=5,
@@ -52,10 +52,10 @@ def running(overrides: dict[str, Any] | None = None, environ: dict[str, str] | N
     server = uvicorn.Server(config)
     thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])), daemon=True)
     thread.start()
-    gateway = RunningGateway(f"http://127.0.0.1:{listener.getsockname()[1]}", house)
+    gateway = RunningGateway(f"http://127.0.0.1:{listener.getsockname()[1]}", runtime)
     try:
-        until(lambda: house.ready or house.failure is not None, 300)
-        assert house.failure is None, house.failure
+        until(lambda: runtime.ready or runtime.failure is not None, 300)
+        assert runtime.failure is None, runtime.failure
         yield gateway
     finally:
         server.should_exit = True

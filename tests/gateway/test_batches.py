@@ -126,7 +126,7 @@ def test_what_is_not_there_is_not_found(gateway: RunningGateway) -> None:
 def test_files_are_the_owners_only_and_can_be_removed(gateway: RunningGateway) -> None:
     client = gateway.client()
     file_id = upload(client, [line(1)])
-    path = Path(gateway.house.settings.batches.path) / "files" / file_id
+    path = Path(gateway.runtime.settings.batches.path) / "files" / file_id
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert file_id in [file.id for file in client.files.list()]
     assert client.files.delete(file_id).deleted

@@ -85,7 +85,7 @@ def test_a_failure_nobody_foresaw_is_hidden_and_logged(app: TestApp, monkeypatch
     async def broken(*arguments: Any, **named: Any) -> Any:
         raise ZeroDivisionError("secret detail")
 
-    monkeypatch.setattr(app.house.pipeline, "open", broken)
+    monkeypatch.setattr(app.runtime.pipeline, "open", broken)
     answer = app.client.post(CHAT, json=BODY)
     assert answer.status_code == 500
     assert "secret" not in answer.text

@@ -26,7 +26,7 @@ async def test_a_broken_answer_is_an_error_never_an_answer(script: list[str]) ->
         streamed = await app.ask_async(stream=True, response_format=FORMAT)
         assert streamed.finish_reason is None
         assert (streamed.error or {})["code"] == "generation_failed"
-        assert b"sluicegate_invalid_answers_total 4.0" in app.house.metrics.exposition()[0]
+        assert b"sluicegate_invalid_answers_total 4.0" in app.runtime.metrics.exposition()[0]
 
 
 async def test_a_valid_answer_passes() -> None:

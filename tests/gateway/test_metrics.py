@@ -131,9 +131,9 @@ def test_exemplars_lead_from_a_histogram_to_a_trace() -> None:
 
 def test_a_served_request_moves_the_numbers(gateway: RunningGateway) -> None:
     """The real engine, cache, grammar and rails, read as Prometheus and as an inference gateway read them."""
-    done = gateway.house.desk.seen
+    done = gateway.runtime.trace_sink.seen
     assert httpx.post(f"{gateway.url}/v1/chat/completions", json=BODY).status_code == 200
-    until(lambda: gateway.house.desk.seen > done)
+    until(lambda: gateway.runtime.trace_sink.seen > done)
     for name in (
         "gen_ai_server_time_per_output_token_seconds_count",
         "sluicegate_inter_token_seconds_count",

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from sluicegate.gateway.settings import WorkSettings
-from sluicegate.gateway.workers import SWITCH_S, Work
+from sluicegate.gateway.workers import SWITCH_S, Workers
 from sluicegate.plugins import Overloaded, RateLimited
 
 BIG = 1_000_000
@@ -42,7 +42,7 @@ async def until(holds: Callable[[], bool]) -> None:
 
 def test_small_work_runs_where_it_is_asked_for() -> None:
     async def scenario() -> None:
-        work = Work()
+        work = Workers()
         assert await work.run("a", 10, threading.get_ident) == threading.get_ident()
         assert await work.run("a", BIG, threading.get_ident) != threading.get_ident()
         assert await work.run("a", BIG, threading.get_ident, inline_bytes=BIG) == threading.get_ident()
@@ -54,7 +54,7 @@ def test_small_work_runs_where_it_is_asked_for() -> None:
 
 def test_an_error_reaches_who_asked_and_frees_the_thread() -> None:
     async def scenario() -> None:
-        work = Work(WorkSettings(threads=1, per_tenant=1))
+        work = Workers(WorkSettings(threads=1, per_tenant=1))
         for nbytes in (1, BIG):
             with pytest.raises(ValueError, match="invalid literal"):
                 await work.run("a", nbytes, int, "x")
@@ -69,7 +69,7 @@ def test_tenants_take_turns_and_none_has_all_threads() -> None:
     """Ten pieces of one tenant, then one of another: it runs at once beside the first, not behind ten."""
 
     async def scenario() -> None:
-        gates, work = Gates(), Work(WorkSettings(threads=2, per_tenant=1))
+        gates, work = Gates(), Workers(WorkSettings(threads=2, per_tenant=1))
         many = [asyncio.ensure_future(work.run("many", BIG, gates.call(f"many {i}"))) for i in range(10)]
         await until(lambda: gates.began == ["many 0"])
         few = asyncio.ensure_future(work.run("few", BIG, gates.call("few")))
@@ -85,7 +85,7 @@ def test_tenants_take_turns_and_none_has_all_threads() -> None:
 
 def test_with_one_thread_the_next_turn_is_the_other_tenants() -> None:
     async def scenario() -> None:
-        gates, work = Gates(), Work(WorkSettings(threads=1, per_tenant=1))
+        gates, work = Gates(), Workers(WorkSettings(threads=1, per_tenant=1))
         tasks = [asyncio.ensure_future(work.run(who, BIG, gates.call(who))) for who in ("a", "a", "a", "b", "c")]
         await until(lambda: len(gates.began) == 1)
         gates.gate.set()
@@ -100,7 +100,7 @@ def test_with_one_thread_the_next_turn_is_the_other_tenants() -> None:
 @pytest.mark.parametrize("bound", [{"tenant_waiting": 2}, {"tenant_bytes": 3 * BIG}])
 def test_too_much_of_one_tenant_is_refused_and_others_are_served(bound: dict[str, int]) -> None:
     async def scenario() -> None:
-        gates, work = Gates(), Work(WorkSettings(threads=2, per_tenant=1, **bound))
+        gates, work = Gates(), Workers(WorkSettings(threads=2, per_tenant=1, **bound))
         held = [asyncio.ensure_future(work.run("a", BIG, gates.call("a"))) for _ in range(3)]
         await until(lambda: gates.began == ["a"])
         with pytest.raises(RateLimited) as refused:
@@ -118,7 +118,7 @@ def test_too_much_of_one_tenant_is_refused_and_others_are_served(bound: dict[str
 
 def test_too_much_of_all_tenants_is_a_503() -> None:
     async def scenario() -> None:
-        gates, work = Gates(), Work(WorkSettings(threads=2, per_tenant=1, all_bytes=2 * BIG))
+        gates, work = Gates(), Workers(WorkSettings(threads=2, per_tenant=1, all_bytes=2 * BIG))
         held = [asyncio.ensure_future(work.run(who, BIG, gates.call(who))) for who in "ab"]
         await until(lambda: len(gates.began) == 2)
         with pytest.raises(Overloaded):
@@ -133,7 +133,7 @@ def test_too_much_of_all_tenants_is_a_503() -> None:
 
 def test_work_whose_caller_left_while_it_waited_never_runs() -> None:
     async def scenario() -> None:
-        gates, work = Gates(), Work(WorkSettings(threads=1, per_tenant=1))
+        gates, work = Gates(), Workers(WorkSettings(threads=1, per_tenant=1))
         first, left, third = (asyncio.ensure_future(work.run("a", BIG, gates.call(name))) for name in "123")
         await until(lambda: gates.began == ["1"])
         left.cancel()
@@ -151,7 +151,7 @@ def test_work_whose_caller_left_while_it_ran_keeps_its_thread_counted() -> None:
     """Else a client that hangs up at once could have more threads than its share."""
 
     async def scenario() -> None:
-        gates, work = Gates(), Work(WorkSettings(threads=2, per_tenant=1))
+        gates, work = Gates(), Workers(WorkSettings(threads=2, per_tenant=1))
         left = asyncio.ensure_future(work.run("a", BIG, gates.call("left")))
         await until(lambda: gates.began == ["left"])
         left.cancel()
@@ -172,7 +172,7 @@ def test_threads_give_way_soon_while_any_work_is_busy() -> None:
 
     async def scenario() -> None:
         usual_s, gates, later = sys.getswitchinterval(), Gates(), Gates()
-        first, second = Work(), Work()
+        first, second = Workers(), Workers()
         one = asyncio.ensure_future(first.run("a", BIG, gates.call("one")))
         other = asyncio.ensure_future(second.run("a", BIG, later.call("other")))
         await until(lambda: bool(gates.began and later.began))

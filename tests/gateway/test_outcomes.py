@@ -11,7 +11,7 @@ import pytest
 
 from sluicegate.gateway.config import load
 from sluicegate.gateway.console.views import summary
-from sluicegate.gateway.runtime import House
+from sluicegate.gateway.runtime import Runtime
 from sluicegate.gateway.testing import TestApp
 from tests.gateway.conftest import RunningGateway
 from tests.waiting import until
@@ -96,7 +96,7 @@ def test_callers_mistakes_do_not_count_against_the_service(app: TestApp) -> None
 def test_a_refused_prompt_is_withheld_and_not_said_to_be_lost(app: TestApp) -> None:
     app.ask("tell me of the halberd")
     app.wait_for_outcomes()
-    [done] = app.house.desk.recent()
+    [done] = app.runtime.trace_sink.recent()
     assert done.content is not None
     assert done.content.messages == (("user", "[withheld by a safety rail]"),)
 
@@ -106,12 +106,12 @@ def test_a_refused_prompt_is_withheld_and_not_said_to_be_lost(app: TestApp) -> N
 )
 def test_what_has_no_choices_ends_as_a_success(gateway: RunningGateway, path: str, body: dict[str, Any]) -> None:
     assert httpx.post(gateway.url + path, json={"model": "bundled", **body}).status_code == 200
-    until(lambda: summary(next(iter(gateway.house.desk.recent())))["ended"] == "success")
+    until(lambda: summary(next(iter(gateway.runtime.trace_sink.recent())))["ended"] == "success")
     assert 'outcome="success"' in httpx.get(f"{gateway.url}/metrics").text
 
 
 def test_a_stage_that_is_configured_and_not_enabled_is_named(caplog: pytest.LogCaptureFixture) -> None:
     settings = load(overrides={"stages": {"moderate": {"blocklist": {"phrases": ["halberd"]}}}})
     with caplog.at_level(logging.WARNING):
-        House(settings, {})
+        Runtime(settings, {})
     assert "[stages.moderate.blocklist] is configured and does not run" in caplog.text

@@ -66,13 +66,13 @@ class Bench:
             "stages": {"moderate": {"marking": {"label": "old"}}},
         }
         self.app = TestApp(self._register, **self.tables, script=SCRIPT, delay_s=0.05)
-        self.app.house.reloader.source = self._read
+        self.app.runtime.reloader.source = self._read
 
     def _register(self, registry: Any) -> None:
         registry.add("moderate", "marking", lambda table: Marking(table.get("label", "?"), self.events))
 
     def _read(self) -> Settings:
-        now = self.app.house.settings
+        now = self.app.runtime.settings
         pipeline = {slot: list(getattr(now.pipeline, slot)) for slot in now.pipeline.__dataclass_fields__}
         return load(overrides={**self.tables, "pipeline": {**pipeline, **self.tables["pipeline"]}})
 
@@ -121,12 +121,12 @@ def test_what_does_not_hold_is_refused_and_the_old_stays(bench: Bench, change: A
 
 
 def test_policies_are_reloaded_too_and_change_what_a_cached_answer_is_kept_under(bench: Bench) -> None:
-    before = bench.app.house.pipeline.stages
+    before = bench.app.runtime.pipeline.stages
     bench.tables["policies"] = {"default": {"moderate": {"marking": {"mode": "off"}}}}
     bench.reload()
     bench.app.ask()
     assert "open new" not in bench.events
-    after = bench.app.house.pipeline.stages
+    after = bench.app.runtime.pipeline.stages
     assert after.policies.default.fingerprint != before.policies.default.fingerprint
 
 
@@ -157,8 +157,8 @@ def test_a_new_version_of_an_installed_plugin_counts_after_a_reload(
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     with TestApp(pipeline={"screen": ["hot-rail"]}) as app:
-        settings = app.house.settings
-        app.house.reloader.source = lambda: settings
+        settings = app.runtime.settings
+        app.runtime.reloader.source = lambda: settings
         assert app.ask().text == "Hello back"
         module.write_text(PLUGIN.format(version="2", result='"block", reason="version 2"'))
         assert app.client.post("/admin/reload").json()["rails"][0]["version"] == "2"

@@ -140,7 +140,7 @@ def test_a_trace_says_which_versions_made_the_answer(collector: Collector) -> No
         }
         with running(overrides, environ={"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint}) as gateway:
             assert httpx.post(f"{gateway.url}/v1/chat/completions", json=body).status_code == 200
-            version = gateway.house.models["bundled"].version
+            version = gateway.runtime.models["bundled"].version
     told = [attributes(span) for span in spans_of(collector) if span.name == "chat bundled"]
     assert [one[semconv.MODEL_VERSION] for one in told] == [version] * 3
     assert [value.string_value for value in told[0][semconv.RAILS].values] == ["screen secrets", "moderate blocklist"]
@@ -158,7 +158,7 @@ def test_a_sampler_that_never_samples_exports_nothing(collector: Collector, monk
     }
     with running(environ=environ) as gateway:
         assert httpx.post(f"{gateway.url}/v1/chat/completions", json=BODY).status_code == 200
-        assert gateway.house.desk.seen == 1
+        assert gateway.runtime.trace_sink.seen == 1
     assert collector.bodies == []
 
 
@@ -210,7 +210,7 @@ def test_values_that_only_the_caller_may_see_are_placeholders_in_what_is_capture
         heads = {"authorization": "Bearer sees"}
         answer = app.client.post("/v1/chat/completions", json=body, headers=heads)
         app.wait_for_outcomes()
-        [done] = app.house.desk.recent()
+        [done] = app.runtime.trace_sink.recent()
     assert "ada@example.com" in answer.text
     assert done.content is not None
     assert "ada@example.com" not in str(done.content)

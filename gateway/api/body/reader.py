@@ -1,6 +1,6 @@
 """Reading bodies: how many values and messages one may have, and a thread for those that are large.
 
-    parsed = await house.reader.parse(request, parse_chat)
+    parsed = await runtime.reader.parse(request, parse_chat)
 
 A JSON parser holds the GIL until it has read the last value, and makes an object of each: bytes alone bound neither. So
 values are counted first, without making any.
@@ -23,7 +23,7 @@ from sluicegate.plugins import Request as Asked
 from sluicegate.plugins import RequestError, RequestTooLarge
 
 if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import House
+    from sluicegate.gateway.runtime import Runtime
 
 P = TypeVar("P")
 LARGE = 32_768
@@ -36,9 +36,9 @@ LISTS = {"messages": "max_messages", "input": "max_messages", "prompt": "max_mes
 class Reader:
     """One for each gateway."""
 
-    def __init__(self, house: House) -> None:
-        self._house = house
-        self._bounds = bounds = house.settings.server
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._bounds = bounds = runtime.settings.server
         self._surely = 2 * min(bounds.max_messages, bounds.max_parts, bounds.max_tools)
         """Bytes in which no list has too many entries: each takes two."""
 
@@ -48,8 +48,8 @@ class Reader:
         body, key = await request.body(), api_key_of(request)
         if len(body) <= LARGE:
             return parse(self.tree(body), key)
-        tenant = self._house.identify(key).tenant  # nobody without a key has a large body read
-        work = self._house.work.run(tenant, len(body), self._parsed, body, parse, key)
+        tenant = self._runtime.identify(key).tenant  # nobody without a key has a large body read
+        work = self._runtime.workers.run(tenant, len(body), self._parsed, body, parse, key)
         return await unless_left(request.scope, request.receive, work)
 
     async def parse_text(
@@ -57,7 +57,7 @@ class Reader:
     ) -> P:
         """The same for a message of a WebSocket."""
         body = text.encode("utf-8", "surrogatepass")
-        return await self._house.work.run(tenant, len(body), self._parsed, body, parse, key, inline_bytes=LARGE)
+        return await self._runtime.workers.run(tenant, len(body), self._parsed, body, parse, key, inline_bytes=LARGE)
 
     def tree(self, body: bytes) -> dict[str, Any]:
         """Raises `RequestError` for what is no JSON object, or has more of something than the settings allow."""

@@ -11,15 +11,15 @@ from sluicegate.gateway.api.dialects.chat_request import parse_chat
 from sluicegate.gateway.api.serving import served
 
 if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import House
+    from sluicegate.gateway.runtime import Runtime
 
 
-def add_chat_routes(router: APIRouter, house: House) -> None:
+def add_chat_routes(router: APIRouter, runtime: Runtime) -> None:
     @router.post("/v1/chat/completions")
     async def chat_completions(request: Request) -> Any:
-        parsed = await house.reader.parse(request, parse_chat)
+        parsed = await runtime.reader.parse(request, parse_chat)
         return await served(
-            house,
+            runtime,
             request,
             parsed,
             whole=lambda exchange: completion(exchange, explain=parsed.explain),

@@ -19,17 +19,17 @@ from sluicegate.gateway.telemetry import parent_context
 from sluicegate.plugins import Request as Asked
 
 if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import House
+    from sluicegate.gateway.runtime import Runtime
 
 
-def add_completions_routes(router: APIRouter, house: House) -> None:
+def add_completions_routes(router: APIRouter, runtime: Runtime) -> None:
     @router.post("/v1/completions")
     async def create_completion(request: Request) -> Any:
-        parsed = await house.reader.parse(request, parse_completions)
+        parsed = await runtime.reader.parse(request, parse_completions)
         if len(parsed.requests) > 1:
-            return await _several(house, request, parsed)
+            return await _several(runtime, request, parsed)
         return await served(
-            house,
+            runtime,
             request,
             parsed,
             whole=lambda exchange: completions([exchange], explain=parsed.explain),
@@ -37,16 +37,16 @@ def add_completions_routes(router: APIRouter, house: House) -> None:
         )
 
 
-async def _several(house: House, request: Request, parsed: ParsedCompletions) -> Response:
+async def _several(runtime: Runtime, request: Request, parsed: ParsedCompletions) -> Response:
     """Each prompt is a request of its own, for limits too; the first that fails fails all."""
-    house.check_ready()
+    runtime.check_ready()
     parent, route = parent_context(request.headers), request.scope["path"]
 
     async def one(asked: Asked) -> Exchange:
         with in_words_of(parsed):
-            exchange = await house.pipeline.open(asked, parent, route=route)
+            exchange = await runtime.pipeline.open(asked, parent, route=route)
             exchange.ignored += parsed.ignored
-            await house.pipeline.collect(exchange)
+            await runtime.pipeline.collect(exchange)
         return exchange
 
     async def everyone() -> list[Exchange]:

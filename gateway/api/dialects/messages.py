@@ -11,15 +11,15 @@ from sluicegate.gateway.api.dialects.messages_request import parse_messages
 from sluicegate.gateway.api.serving import served
 
 if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import House
+    from sluicegate.gateway.runtime import Runtime
 
 
-def add_messages_routes(router: APIRouter, house: House) -> None:
+def add_messages_routes(router: APIRouter, runtime: Runtime) -> None:
     @router.post("/v1/messages")
     async def create_message(request: Request) -> Any:
-        parsed = await house.reader.parse(request, parse_messages)
+        parsed = await runtime.reader.parse(request, parse_messages)
         return await served(
-            house,
+            runtime,
             request,
             parsed,
             whole=lambda exchange: message(exchange, explain=parsed.explain),

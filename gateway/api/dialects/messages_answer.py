@@ -145,7 +145,7 @@ def _details(refusal: str | None) -> dict[str, Any] | None:
 
 def _usage(exchange: Exchange) -> dict[str, Any]:
     """Anthropic counts what came from the prefix cache apart."""
-    counted = exchange.told_usage
+    counted = exchange.reported_usage
     return {
         "input_tokens": counted.prompt_tokens - counted.cached_tokens,
         "cache_creation_input_tokens": 0,

@@ -13,16 +13,16 @@ from sluicegate.gateway.api.serving import served
 from sluicegate.plugins import NotFound
 
 if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import House
+    from sluicegate.gateway.runtime import Runtime
 
 
-def add_responses_routes(router: APIRouter, house: House) -> None:
+def add_responses_routes(router: APIRouter, runtime: Runtime) -> None:
     @router.post("/v1/responses")
     async def create_response(request: Request) -> Any:
-        parsed = await house.reader.parse(request, parse_response)
+        parsed = await runtime.reader.parse(request, parse_response)
         echo = parsed.echo or {}
         return await served(
-            house,
+            runtime,
             request,
             parsed,
             whole=lambda exchange: response(exchange, echo, explain=parsed.explain),
@@ -31,5 +31,5 @@ def add_responses_routes(router: APIRouter, house: House) -> None:
 
     @router.get("/v1/responses/{response_id}")
     async def stored_response(request: Request, response_id: str) -> Any:
-        house.identify(api_key_of(request))
+        runtime.identify(api_key_of(request))
         raise NotFound(f"there is no response {response_id!r}: {NOT_STORED}", param="response_id")

@@ -159,7 +159,7 @@ def _response(
 
 
 def _usage(exchange: Exchange) -> dict[str, Any]:
-    counted = exchange.told_usage
+    counted = exchange.reported_usage
     return {
         "input_tokens": counted.prompt_tokens,
         "input_tokens_details": {"cached_tokens": counted.cached_tokens, "cache_write_tokens": 0},

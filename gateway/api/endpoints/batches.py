@@ -18,7 +18,7 @@ from sluicegate.gateway.http.admission import admitted
 from sluicegate.gateway.http.guard import check_route
 
 if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import House
+    from sluicegate.gateway.runtime import Runtime
 
 TIMES = ("in_progress", "expired", "finalizing", "completed", "failed", "cancelling", "cancelled")
 
@@ -37,10 +37,10 @@ class NewBatch(Wire):
 FIELDS = Heeding(NewBatch)
 
 
-def add_batches_routes(router: APIRouter, house: House) -> None:
+def add_batches_routes(router: APIRouter, runtime: Runtime) -> None:
     @router.post("/v1/batches")
     async def create_batch(request: Request, response: Response) -> Any:
-        caller = await admitted(house, request)
+        caller = await admitted(runtime, request)
         wire, ignored = read_body(await request.body(), FIELDS)
         check_route(wire.endpoint, caller)
         now_s = int(time.time())
@@ -55,29 +55,29 @@ def add_batches_routes(router: APIRouter, house: House) -> None:
             metadata=wire.metadata or {},
         )
         response.headers.update(told(ignored))
-        return await _told(house, await house.batches.create(record))
+        return await _told(runtime, await runtime.batches.create(record))
 
     @router.get("/v1/batches")
     async def list_batches(request: Request, limit: int = 20, after: str | None = None) -> Any:
-        found = await house.batches.batches((await admitted(house, request)).tenant)
+        found = await runtime.batches.batches((await admitted(runtime, request)).tenant)
         ids = [record.id for record in found]
         start = ids.index(after) + 1 if after in ids else 0
         page = found[start : start + max(1, min(limit, 100))]
-        data = [await _told(house, record) for record in page]
+        data = [await _told(runtime, record) for record in page]
         ends = {"first_id": ids[start] if page else None, "last_id": page[-1].id if page else None}
         return {"object": "list", "data": data, **ends, "has_more": start + len(page) < len(found)}
 
     @router.get("/v1/batches/{batch_id}")
     async def get_batch(request: Request, batch_id: str) -> Any:
-        return await _told(house, await house.batches.batch(batch_id, (await admitted(house, request)).tenant))
+        return await _told(runtime, await runtime.batches.batch(batch_id, (await admitted(runtime, request)).tenant))
 
     @router.post("/v1/batches/{batch_id}/cancel")
     async def cancel_batch(request: Request, batch_id: str) -> Any:
-        return await _told(house, await house.batches.cancel(batch_id, (await admitted(house, request)).tenant))
+        return await _told(runtime, await runtime.batches.cancel(batch_id, (await admitted(runtime, request)).tenant))
 
 
-async def _told(house: House, record: BatchRecord) -> dict[str, Any]:
-    completed, failed, read, written = await house.batches.counts(record)
+async def _told(runtime: Runtime, record: BatchRecord) -> dict[str, Any]:
+    completed, failed, read, written = await runtime.batches.counts(record)
     error = {"code": "invalid_batch_file", "message": record.error, "line": record.error_line, "param": None}
     return {
         "id": record.id,
@@ -101,13 +101,13 @@ async def _told(house: House, record: BatchRecord) -> dict[str, Any]:
             "total_tokens": read + written,
         },
         "metadata": dict(record.metadata),
-        **_waiting(house, record),
+        **_waiting(runtime, record),
     }
 
 
-def _waiting(house: House, record: BatchRecord) -> dict[str, Any]:
+def _waiting(runtime: Runtime, record: BatchRecord) -> dict[str, Any]:
     """Why an open batch does not go on now."""
-    found = house.batches.waiting(record.id)
+    found = runtime.batches.waiting(record.id)
     if found is None or record.status not in OPEN:
         return {}
     told = {"reason": found.reason, "since": found.since_s, "again_at": found.again_s}

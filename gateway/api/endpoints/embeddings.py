@@ -25,7 +25,7 @@ from sluicegate.plugins import Embeddings, Message, RequestError, Sampling
 from sluicegate.plugins import Request as Asked
 
 if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import House
+    from sluicegate.gateway.runtime import Runtime
 
 MAX_TEXTS = 2048
 NO_ANSWER = Sampling(max_tokens=1)
@@ -43,13 +43,13 @@ class EmbeddingRequest(Wire):
     user: str | None = None
 
 
-def add_embeddings_routes(router: APIRouter, house: House) -> None:
+def add_embeddings_routes(router: APIRouter, runtime: Runtime) -> None:
     @router.post("/v1/embeddings")
     async def create_embeddings(request: Request) -> Any:
-        wire, asked, ignored = await house.reader.parse(request, parse_embeddings)
-        house.check_ready()
+        wire, asked, ignored = await runtime.reader.parse(request, parse_embeddings)
+        runtime.check_ready()
         try:
-            found, exchange = await unless_left(request.scope, request.receive, _embedded(house, request, asked))
+            found, exchange = await unless_left(request.scope, request.receive, _embedded(runtime, request, asked))
             exchange.ignored = ignored
         except ClientLeft:
             return Nobody()
@@ -78,11 +78,11 @@ def parse_embeddings(
     return wire, asked, ignored
 
 
-async def _embedded(house: House, request: Request, asked: Asked) -> tuple[Embeddings, Exchange]:
+async def _embedded(runtime: Runtime, request: Request, asked: Asked) -> tuple[Embeddings, Exchange]:
     """The texts as the input rails left them."""
-    exchange = await house.pipeline.enter(asked, parent_context(request.headers), route=request.scope["path"])
+    exchange = await runtime.pipeline.enter(asked, parent_context(request.headers), route=request.scope["path"])
     texts = [message.content for message in exchange.request.messages]
-    return await house.pipeline.embed(exchange, texts), exchange
+    return await runtime.pipeline.embed(exchange, texts), exchange
 
 
 def embeddings_body(found: Embeddings, exchange: Exchange, wire: EmbeddingRequest) -> bytes:

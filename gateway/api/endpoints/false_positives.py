@@ -20,7 +20,7 @@ from sluicegate.gateway.review import Report
 from sluicegate.plugins import RequestError
 
 if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import House
+    from sluicegate.gateway.runtime import Runtime
 
 
 class FalsePositive(BaseModel):
@@ -31,10 +31,10 @@ class FalsePositive(BaseModel):
     note: Annotated[str, Field(max_length=4096)] = ""
 
 
-def add_false_positive_routes(router: APIRouter, house: House) -> None:
+def add_false_positive_routes(router: APIRouter, runtime: Runtime) -> None:
     @router.post("/v1/safety/false_positives", tags=["safety"])
     async def report(request: Request, told: FalsePositive) -> Any:
-        caller, queue = await admitted(house, request), queue_of(house)
+        caller, queue = await admitted(runtime, request), queue_of(runtime)
         if bool(told.request_id) == bool(told.text):
             raise RequestError("give either the `request_id` of a refused request or its `text`", param="text")
         rail, text = queue.recall(told.request_id, caller.tenant) if told.request_id else (told.rail, told.text)
@@ -48,20 +48,20 @@ def add_false_positive_routes(router: APIRouter, house: House) -> None:
             note=told.note,
         )
         await queue.report(kept, text)
-        house.metrics.false_positives.labels(rail if rail in house.rail_names else "other").inc()
+        runtime.metrics.false_positives.labels(rail if rail in runtime.rail_names else "other").inc()
         return {"id": kept.id, "object": "safety.false_positive", "rail": rail}
 
     @router.get("/v1/safety/false_positives", tags=["safety"])
     async def regressions(request: Request, limit: Annotated[int, Query(ge=1, le=10_000)] = 1000) -> Any:
         """Oldest first, with their texts: a set that must not be flagged."""
-        operator_of(house, request, SCOPE)
-        found = await queue_of(house).reports(limit)
+        operator_of(runtime, request, SCOPE)
+        found = await queue_of(runtime).reports(limit)
         data = [{"id": r.id, "rail": r.rail, "note": r.note, "text": body["text"]} for r, body in found]
         return {"object": "list", "data": data}
 
     @router.delete("/v1/safety/false_positives/{id}", tags=["safety"])
     async def forget(request: Request, id: str) -> Any:
         """For those who read the set: its tenant may then report another."""
-        operator_of(house, request, SCOPE)
-        await queue_of(house).remove_report(id)
+        operator_of(runtime, request, SCOPE)
+        await queue_of(runtime).remove_report(id)
         return {"id": id, "object": "safety.false_positive", "deleted": True}

@@ -14,38 +14,38 @@ from sluicegate.gateway.batches import FileRecord
 from sluicegate.plugins import RequestError
 
 if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import House
+    from sluicegate.gateway.runtime import Runtime
 
 
-def add_files_routes(router: APIRouter, house: House) -> None:
+def add_files_routes(router: APIRouter, runtime: Runtime) -> None:
     @router.post("/v1/files")
     async def upload_file(request: Request, response: Response) -> Any:
-        caller = await admitted(house, request)
-        async with house.batches.upload(caller.tenant) as upload:
+        caller = await admitted(runtime, request)
+        async with runtime.batches.upload(caller.tenant) as upload:
             form = await read_form(request, upload.write)
             if form.filename is None:
                 raise RequestError("`file` must be a file of a multipart form", param="file")
             response.headers.update(told(tuple(name for name in form.values if name != "purpose")))
-            return _told(await house.batches.keep(upload, form.filename, form.values.get("purpose", "")))
+            return _told(await runtime.batches.keep(upload, form.filename, form.values.get("purpose", "")))
 
     @router.get("/v1/files")
     async def list_files(request: Request, purpose: str | None = None) -> Any:
-        found = await house.batches.files((await admitted(house, request)).tenant)
+        found = await runtime.batches.files((await admitted(runtime, request)).tenant)
         data = [_told(record) for record in found if purpose in (None, record.purpose)]
         return {"object": "list", "data": data, "has_more": False}
 
     @router.get("/v1/files/{file_id}")
     async def get_file(request: Request, file_id: str) -> Any:
-        return _told(await house.batches.file(file_id, (await admitted(house, request)).tenant))
+        return _told(await runtime.batches.file(file_id, (await admitted(runtime, request)).tenant))
 
     @router.get("/v1/files/{file_id}/content")
     async def get_content(request: Request, file_id: str) -> Any:
-        path = await house.batches.content(file_id, (await admitted(house, request)).tenant)
+        path = await runtime.batches.content(file_id, (await admitted(runtime, request)).tenant)
         return FileResponse(path, media_type="application/octet-stream", headers={"x-content-type-options": "nosniff"})
 
     @router.delete("/v1/files/{file_id}")
     async def delete_file(request: Request, file_id: str) -> Any:
-        await house.batches.remove_file(file_id, (await admitted(house, request)).tenant)
+        await runtime.batches.remove_file(file_id, (await admitted(runtime, request)).tenant)
         return {"id": file_id, "object": "file", "deleted": True}
 
 

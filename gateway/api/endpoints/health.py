@@ -8,20 +8,20 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import House
+    from sluicegate.gateway.runtime import Runtime
 
 
-def add_health_routes(router: APIRouter, house: House) -> None:
+def add_health_routes(router: APIRouter, runtime: Runtime) -> None:
     @router.get("/healthz")
     async def healthz() -> Any:
         return {"status": "alive"}
 
     @router.get("/readyz")
     async def readyz() -> Response:
-        ready, told = house.readiness
+        ready, told = runtime.readiness
         return Response(told, 200 if ready else 503, media_type="text/plain")
 
     @router.get("/metrics")
     async def metrics(request: Request) -> Response:
-        body, kind = house.metrics.exposition(request.headers.get("accept", ""))
+        body, kind = runtime.metrics.exposition(request.headers.get("accept", ""))
         return Response(body, headers={"content-type": kind})

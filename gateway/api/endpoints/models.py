@@ -10,29 +10,29 @@ from sluicegate.gateway.admin import api_key_of
 from sluicegate.plugins import NotFound
 
 if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import House
+    from sluicegate.gateway.runtime import Runtime
 
 
-def add_model_routes(router: APIRouter, house: House) -> None:
+def add_model_routes(router: APIRouter, runtime: Runtime) -> None:
     @router.get("/v1/models")
     async def models(request: Request) -> Any:
-        house.identify(api_key_of(request))
-        return {"object": "list", "data": [_card(house, name) for name in house.models]}
+        runtime.identify(api_key_of(request))
+        return {"object": "list", "data": [_card(runtime, name) for name in runtime.models]}
 
     @router.get("/v1/models/{name:path}")
     async def model(request: Request, name: str) -> Any:
-        house.identify(api_key_of(request))
-        if name not in house.models:
+        runtime.identify(api_key_of(request))
+        if name not in runtime.models:
             raise NotFound(f"there is no model {name!r} here", param="model", code="model_not_found")
-        return _card(house, name)
+        return _card(runtime, name)
 
 
-def _card(house: House, name: str) -> dict[str, Any]:
-    model = house.models[name]
+def _card(runtime: Runtime, name: str) -> dict[str, Any]:
+    model = runtime.models[name]
     return {
         "id": name,
         "object": "model",
-        "created": house.started_s,
+        "created": runtime.started_s,
         "owned_by": "sluicegate",
         "max_model_len": model.context_length,
         "version": model.version,

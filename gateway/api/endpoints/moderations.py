@@ -26,7 +26,7 @@ from sluicegate.plugins import Message, RequestTooLarge
 from sluicegate.plugins import Request as Asked
 
 if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import House
+    from sluicegate.gateway.runtime import Runtime
 
 MAX_TEXTS = 256
 Text = Annotated[str, Field(min_length=1)]
@@ -48,15 +48,16 @@ class ModerationRequest(Wire):
 FIELDS = Heeding(ModerationRequest, "moderations")
 
 
-def add_moderation_routes(router: APIRouter, house: House) -> None:
+def add_moderation_routes(router: APIRouter, runtime: Runtime) -> None:
     @router.post("/v1/moderations", tags=["safety"])
     async def create_moderation(request: Request) -> Any:
-        asked, ignored = await house.reader.parse(request, parse_moderation)
-        _check_length(asked, house.settings.server.max_moderated_chars)
-        house.check_ready()
+        asked, ignored = await runtime.reader.parse(request, parse_moderation)
+        _check_length(asked, runtime.settings.server.max_moderated_chars)
+        runtime.check_ready()
         context, route = parent_context(request.headers), request.scope["path"]
         try:
-            found = await unless_left(request.scope, request.receive, house.pipeline.judge(asked, context, route=route))
+            judging = runtime.pipeline.judge(asked, context, route=route)
+            found = await unless_left(request.scope, request.receive, judging)
         except ClientLeft:
             return Nobody()
         return Response(_body(asked, found, ignored), media_type=JSON, headers=told(ignored))

@@ -26,21 +26,22 @@ from sluicegate.gateway.telemetry import parent_context
 from sluicegate.plugins import Caller
 
 if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import House
+    from sluicegate.gateway.runtime import Runtime
 
 JSON = "application/json"
 
 
-def add_review_routes(router: APIRouter, house: House) -> None:
+def add_review_routes(router: APIRouter, runtime: Runtime) -> None:
     @router.get("/v1/reviews/{id}", tags=["reviews"])
     async def review(request: Request, id: str) -> Any:
         """202 while nobody has decided; `result` once somebody agreed."""
-        caller = await admitted(house, request)
-        queue = queue_of(house)
+        caller = await admitted(runtime, request)
+        queue = queue_of(runtime)
         item, body = await queue.get(id, caller.tenant)
         if item.status == "approved" and "result" not in body:
             try:
-                body = await unless_left(request.scope, request.receive, _answered(house, queue, item, request, caller))
+                answering = _answered(runtime, queue, item, request, caller)
+                body = await unless_left(request.scope, request.receive, answering)
             except ClientLeft:
                 return Nobody()
         return Response(orjson.dumps(_told(item, body)), 202 if item.status == "pending" else 200, media_type=JSON)
@@ -62,7 +63,7 @@ def _told(item: Item, body: Any) -> dict[str, Any]:
     return found
 
 
-async def _answered(house: House, queue: ReviewQueue, item: Item, request: Request, caller: Caller) -> Any:
+async def _answered(runtime: Runtime, queue: ReviewQueue, item: Item, request: Request, caller: Caller) -> Any:
     """The item's body with the answer to its request; two who fetch at once get one answer."""
     lock = queue.running.setdefault(item.id, asyncio.Lock())
     try:
@@ -72,10 +73,10 @@ async def _answered(house: House, queue: ReviewQueue, item: Item, request: Reque
                 return body
             asked = request_from_json(body["request"])
             asked = dataclasses.replace(asked, api_key=api_key_of(request), stream=False)
-            house.check_ready()
+            runtime.check_ready()
             context, approved = parent_context(request.headers), frozenset(body["rails"])
-            exchange = await house.pipeline.open(asked, context, route=body["route"], approved=approved)
-            await house.pipeline.collect(exchange)
+            exchange = await runtime.pipeline.open(asked, context, route=body["route"], approved=approved)
+            await runtime.pipeline.collect(exchange)
             body["result"] = orjson.loads(queue.render(exchange))
             await queue.finish(item, body)
             return body

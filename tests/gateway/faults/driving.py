@@ -63,10 +63,10 @@ def served(server: dict[str, Any] | None = None, **more: Any) -> Iterator[Served
     """A gateway with a scripted model, under the very configuration of uvicorn that `sluicegate serve` uses."""
     app = TestApp(settings={"server": {**LIMITS, **(server or {})}}, **more)
     listener = socket.create_server(("127.0.0.1", 0))
-    running = uvicorn.Server(_uvicorn_config(app.house.settings, app.house))
+    running = uvicorn.Server(_uvicorn_config(app.runtime.settings, app.runtime))
     thread = threading.Thread(target=lambda: asyncio.run(running.serve(sockets=[listener])), daemon=True)
     thread.start()
-    until(lambda: app.house.ready)
+    until(lambda: app.runtime.ready)
     try:
         yield Served(listener.getsockname()[1], app)
     finally:

@@ -80,4 +80,4 @@ def test_nothing_planted_is_said_anywhere(
             errors = "\n".join(answer.text for answer in refused if answer.status_code != 200)
             assert not leaks(errors)
             assert not leaks(everything_said(app, caplog))
-            assert not leaks(repr(app.house.settings))
+            assert not leaks(repr(app.runtime.settings))

@@ -77,5 +77,5 @@ def test_clients_without_a_certificate_are_not_let_in_where_one_is_asked_for(cer
 def test_half_a_certificate_is_refused(server: dict[str, str], tmp_path: Path) -> None:
     app = TestApp(settings={"server": server})
     with pytest.raises(ConfigurationError, match="tls_cert"):
-        _uvicorn_config(app.house.settings, app.house)
+        _uvicorn_config(app.runtime.settings, app.runtime)
     assert load().server.tls_cert == ""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sluicegate.gateway.prompts import Kitchen
+from sluicegate.gateway.prompts import PromptBuilder
 from sluicegate.gateway.prompts.documents import fitting, ordered
 from sluicegate.gateway.prompts.summary import extractive, summariser
 from sluicegate.gateway.settings import PromptSettings
@@ -24,18 +24,18 @@ TEMPLATE: dict[str, Any] = {
 MODEL = FakeModel(context_length=2000)  # one token a byte
 
 
-def kitchen(**settings: Any) -> Kitchen:
-    return Kitchen(PromptSettings(templates={"t@1": TEMPLATE}, **settings))
+def prompts(**settings: Any) -> PromptBuilder:
+    return PromptBuilder(PromptSettings(templates={"t@1": TEMPLATE}, **settings))
 
 
-async def prompt(made: Kitchen, text: str = "why?", **parts: Any) -> list[tuple[str, str]]:
+async def prompt(made: PromptBuilder, text: str = "why?", **parts: Any) -> list[tuple[str, str]]:
     request = made.expand(make_request(text, parts=Parts(**parts)))
     return [(m.role, m.content) for m in (await made.arrange(request, MODEL)).messages]
 
 
 async def test_what_is_stable_comes_first_and_the_question_last() -> None:
     documents = (Document("fact", "book"),)
-    found = await prompt(kitchen(), template="t@1", variables={"language": "Danish"}, documents=documents)
+    found = await prompt(prompts(), template="t@1", variables={"language": "Danish"}, documents=documents)
     assert found == [
         ("system", "You speak Danish."),
         ("user", "one?"),
@@ -45,11 +45,11 @@ async def test_what_is_stable_comes_first_and_the_question_last() -> None:
 
 
 async def test_documents_need_no_template() -> None:
-    assert await prompt(kitchen(), documents=(Document("a"), Document("b"))) == [("user", "a\n\nb\n\nwhy?")]
+    assert await prompt(prompts(), documents=(Document("a"), Document("b"))) == [("user", "a\n\nb\n\nwhy?")]
 
 
 async def test_the_newest_version_is_taken_where_none_is_named() -> None:
-    made = Kitchen(PromptSettings(templates={f"t@{n}": {"system": f"v{n}"} for n in (1, 2, 10)}))
+    made = PromptBuilder(PromptSettings(templates={f"t@{n}": {"system": f"v{n}"} for n in (1, 2, 10)}))
     assert (await prompt(made, template="t"))[0] == ("system", "v10")
     assert (await prompt(made, template="t@2"))[0] == ("system", "v2")
     with pytest.raises(NotFound, match="there are: t@1, t@10, t@2"):
@@ -58,7 +58,7 @@ async def test_the_newest_version_is_taken_where_none_is_named() -> None:
 
 async def test_a_missing_variable_is_named() -> None:
     with pytest.raises(RequestError, match="language"):
-        await prompt(kitchen(), template="t@1")
+        await prompt(prompts(), template="t@1")
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ async def test_a_missing_variable_is_named() -> None:
     ],
 )
 async def test_templates_run_in_a_sandbox(text: str) -> None:
-    made = Kitchen(PromptSettings(templates={"t@1": {"system": text}}))
+    made = PromptBuilder(PromptSettings(templates={"t@1": {"system": text}}))
     with pytest.raises(RequestError):
         await prompt(made, template="t@1", variables={"x": "y"})
 
@@ -83,21 +83,21 @@ async def test_templates_run_in_a_sandbox(text: str) -> None:
 )
 def test_a_template_that_is_none_is_refused_at_the_start(template: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ConfigurationError, match=complaint):
-        Kitchen(PromptSettings(templates={"t@1": template}))
+        PromptBuilder(PromptSettings(templates={"t@1": template}))
 
 
 def test_templates_are_read_from_a_folder(tmp_path: Path) -> None:
     (tmp_path / "invoice@3.toml").write_text('system = "Read."\n[[examples]]\nuser = "a"\nassistant = "b"\n')
-    found = Kitchen(PromptSettings(folder=str(tmp_path))).templates.get("invoice")
+    found = PromptBuilder(PromptSettings(folder=str(tmp_path))).templates.get("invoice")
     assert (found.id, found.examples) == ("invoice@3", (("a", "b"),))
     (tmp_path / "no version.toml").write_text("")
     with pytest.raises(ConfigurationError, match="invoice@1"):
-        Kitchen(PromptSettings(folder=str(tmp_path)))
+        PromptBuilder(PromptSettings(folder=str(tmp_path)))
 
 
 async def test_documents_are_kept_to_their_budget_best_first() -> None:
     documents = tuple(Document(f"{n}" * 100, score=n) for n in range(1, 6))
-    [(_, content)] = await prompt(kitchen(order="score"), documents=documents, context_tokens=250)
+    [(_, content)] = await prompt(prompts(order="score"), documents=documents, context_tokens=250)
     assert content.startswith("5" * 100 + "\n\n" + "4" * 100)
     assert content.count("3") < 60
     assert not set("12") & set(content)
@@ -119,7 +119,7 @@ def test_the_best_documents_stand_at_the_edges() -> None:
 async def test_what_does_not_fit_is_summarised_where_asked() -> None:
     filler = "Nothing of interest stands here at all. " * 20
     documents = (Document("The first one says little.", score=2), Document(f"{filler}The parcel is in Oslo.", score=1))
-    made = kitchen(summarise="extractive", order="score")
+    made = prompts(summarise="extractive", order="score")
     [(_, content)] = await prompt(made, "Where is the parcel?", documents=documents, context_tokens=160)
     assert content.startswith("The first one says little.")
     assert "The parcel is in Oslo." in content

@@ -287,5 +287,5 @@ def test_the_key_comes_from_the_environment_and_goes_nowhere_else(monkeypatch: p
     with running(server) as url, gateway(url, api_key_env="FAR_KEY") as app:
         asked(app, stream=False)
         assert "sk-planted" not in app.client.get("/metrics").text
-        assert "sk-planted" not in repr(app.house.settings)
+        assert "sk-planted" not in repr(app.runtime.settings)
     assert server.headers[0]["authorization"] == "Bearer sk-planted"
