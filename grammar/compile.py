@@ -17,9 +17,9 @@ from sluicegate.grammar.options import GrammarOptions
 from sluicegate.grammar.reading.readings import AT_END, End, InLexeme, Thread
 from sluicegate.grammar.reading.text import PlainTape
 from sluicegate.grammar.schema.closed import closed
-from sluicegate.grammar.schema.containers import Conj, Term
+from sluicegate.grammar.schema.containers import Conjunction, SchemaRef
 from sluicegate.grammar.schema.document import Document
-from sluicegate.grammar.schema.lint import Survey
+from sluicegate.grammar.schema.lint import SchemaLint
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar, Unsatisfiable
 
@@ -87,15 +87,15 @@ def _compile(
 
 def satisfiable_values(
     schema: dict[str, Any] | bool, options: GrammarOptions, documents: Mapping[str, Any] | None = None
-) -> tuple[Values, Conj, tuple[str, ...]]:
+) -> tuple[Values, Conjunction, tuple[str, ...]]:
     """What the threads of `schema` come from, its root, and notes. Raises a `GrammarError`."""
     leaves.warm()
     if options.close_objects:
         schema = closed(schema)
     document = Document(schema, most=options.limits.containers, given=documents)
-    survey = Survey(document, options.limits)
+    survey = SchemaLint(document, options.limits)
     values = Values(document, options)
-    root: Conj = (Term(document.root),)
+    root: Conjunction = (SchemaRef(document.root),)
     if not values.satisfiable(root):
         raise Unsatisfiable("no value satisfies this schema", pointer=values.why_not(root))
     return values, root, tuple(survey.notes)

@@ -13,7 +13,7 @@ from sluicegate.grammar.automata.byte_level.bytedfa import (
 from sluicegate.grammar.automata.byte_level.json_strings import json_string_body, utf8
 from sluicegate.grammar.automata.byte_level.numbers import number_dfa
 from sluicegate.grammar.automata.byte_level.residual import residual_digests
-from sluicegate.grammar.automata.byte_level.string_bodies import Body, string_body
+from sluicegate.grammar.automata.byte_level.string_bodies import StringTable, string_table
 from sluicegate.grammar.automata.chardfa import CharDfa
 from sluicegate.grammar.automata.formats import FORMAT_NAMES
 from sluicegate.grammar.budget.meter import DEFAULT_BUDGET, Budget
@@ -21,10 +21,10 @@ from sluicegate.grammar.budget.meter import DEFAULT_BUDGET, Budget
 __all__ = [
     "DEFAULT_BUDGET",
     "FORMAT_NAMES",
-    "Body",
     "Budget",
     "ByteDfa",
     "CharDfa",
+    "StringTable",
     "byte_concat",
     "byte_difference",
     "byte_intersection",
@@ -35,6 +35,6 @@ __all__ = [
     "minimize",
     "number_dfa",
     "residual_digests",
-    "string_body",
+    "string_table",
     "utf8",
 ]

@@ -11,7 +11,7 @@ from sluicegate.grammar.automata.chardfa import CharDfa
 _REMEMBERED = 10_000
 
 
-class Lengths:
+class LengthSets:
     """Sets of states are integers: bit q for state q. Mutable only in what it remembers."""
 
     def __init__(self, dfa: CharDfa) -> None:

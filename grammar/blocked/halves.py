@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from sluicegate.grammar.blocked.language.phrases import Phrases, Refused, Spelled
-from sluicegate.grammar.blocked.reading import Reader, Standing, closing_quote, decoded
+from sluicegate.grammar.blocked.language.phrases import Phrases, RefusedTokens, Spelled
+from sluicegate.grammar.blocked.reading import BlocklistScanner, ScanState, closing_quote, decoded
 from sluicegate.grammar.vocabulary.trie import I32
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
@@ -22,7 +22,7 @@ _LATER = frozenset(range(0x80, 0xC0))
 _NONE = np.empty(0, np.int32)
 
 
-class Behind:
+class Remainders:
     """Tokens of which the first `size` bytes are all among `head`, and how their rests are spelled."""
 
     def __init__(self, vocabulary: Vocabulary, size: int, head: frozenset[int], json: bool) -> None:
@@ -38,20 +38,20 @@ class Behind:
 
 class Spellings:
     """A vocabulary by what its tokens add to a text: to one that ends with a whole character, or inside one. `json` as
-    in `Reader`."""
+    in `BlocklistScanner`."""
 
     def __init__(self, vocabulary: Vocabulary, json: bool) -> None:
         self.vocabulary = vocabulary
         self.json = json
         self.whole = Spelled([_text(word, json) for word in vocabulary.words])
-        self._behind: dict[tuple[int, frozenset[int]], Behind] = {}
+        self._behind: dict[tuple[int, frozenset[int]], Remainders] = {}
         if json:
             self.behind(1, _ESCAPES)
 
-    def behind(self, size: int, head: frozenset[int]) -> Behind:
+    def behind(self, size: int, head: frozenset[int]) -> Remainders:
         known = self._behind.get((size, head))
         if known is None:
-            known = self._behind[size, head] = Behind(self.vocabulary, size, head, self.json)
+            known = self._behind[size, head] = Remainders(self.vocabulary, size, head, self.json)
         return known
 
 
@@ -74,26 +74,26 @@ def _text(word: bytes, json: bool) -> str | None:
     return decoded(word, json)[0]
 
 
-class Halves:
+class PartialCharacters:
     """Of one blocklist and vocabulary; `behind`: the vocabulary's part of it, see `Spellings`."""
 
     def __init__(
         self,
         phrases: Phrases | None,
         vocabulary: Vocabulary,
-        reader: Reader,
-        behind: Callable[[int, frozenset[int]], Behind],
+        reader: BlocklistScanner,
+        behind: Callable[[int, frozenset[int]], Remainders],
     ) -> None:
         self.phrases = phrases
         self.words = vocabulary.words
         self.reader = reader
         self._behind = behind
-        self._known: dict[tuple[int, frozenset[int]], tuple[Behind, Refused | None, I32]] = {}
+        self._known: dict[tuple[int, frozenset[int]], tuple[Remainders, RefusedTokens | None, I32]] = {}
         self._codes = [
             token for token, word in enumerate(self.words) if word[:1] == b"u" and _HEX.issuperset(word[1:5])
         ]
 
-    def refused(self, at: Standing) -> I32 | None:
+    def refused(self, at: ScanState) -> I32 | None:
         """Tokens refused at `at`, inside a character; None where each that may come has to be tried."""
         begun = at.begun
         if begun == _BACKSLASH:
@@ -103,7 +103,7 @@ class Halves:
         size = 2 if begun[0] < 0xE0 else 3 if begun[0] < 0xF0 else 4
         return self._after(at, size - len(begun), _LATER)
 
-    def _after(self, at: Standing, size: int, head: frozenset[int]) -> I32:
+    def _after(self, at: ScanState, size: int, head: frozenset[int]) -> I32:
         """Of the tokens that finish the character with `size` bytes among `head`."""
         behind, refused, besides = self._parts(size, head)
         found: list[I32] = []
@@ -124,19 +124,19 @@ class Halves:
             found.append(tokens)
         return np.concatenate(found) if found else _NONE
 
-    def _tried(self, at: Standing, tokens: list[int]) -> I32:
+    def _tried(self, at: ScanState, tokens: list[int]) -> I32:
         return np.array([token for token in tokens if self.reader.after(at, self.words[token]).found], np.int32)
 
-    def _parts(self, size: int, head: frozenset[int]) -> tuple[Behind, Refused | None, I32]:
+    def _parts(self, size: int, head: frozenset[int]) -> tuple[Remainders, RefusedTokens | None, I32]:
         known = self._known.get((size, head))
         if known is None:
             behind = self._behind(size, head)
             besides = self._besides(behind) if self.reader.json else _NONE
-            refused = None if self.phrases is None else Refused(self.phrases, behind.spelled, besides)
+            refused = None if self.phrases is None else RefusedTokens(self.phrases, behind.spelled, besides)
             known = self._known[size, head] = behind, refused, besides
         return known
 
-    def _besides(self, behind: Behind) -> I32:
+    def _besides(self, behind: Remainders) -> I32:
         """Tokens whose rest ends the string and holds something blocked in another one."""
         found = []
         for tokens in behind.by_head.values():

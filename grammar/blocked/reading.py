@@ -13,7 +13,7 @@ from sluicegate.grammar.lexemes.base import DfaLexeme
 _SHORT = {0x6E: "\n", 0x74: "\t", 0x72: "\r", 0x62: "\b", 0x66: "\f", 0x22: '"', 0x5C: "\\", 0x2F: "/"}
 
 
-class Standing(NamedTuple):
+class ScanState(NamedTuple):
     """`phrase`: state of the phrases' machine, -1 once one is found; `before`: kind of the last symbol; `pattern`:
     state of the patterns' automaton, -1 once one is found; `begun`: bytes of a character that is not whole."""
 
@@ -28,7 +28,7 @@ class Standing(NamedTuple):
         return self.phrase < 0 or self.pattern < 0
 
 
-class Reader:
+class BlocklistScanner:
     """Steps over bytes. `json`: the text is JSON and its strings count, each for itself; else all of it counts."""
 
     def __init__(self, phrases: Phrases | None, pattern: DfaLexeme | None, json: bool) -> None:
@@ -36,10 +36,10 @@ class Reader:
         self.pattern = pattern
         self.json = json
         first = pattern.start if pattern is not None else 0
-        self.opened = Standing(True, pattern=first)
-        self.start = Standing(False) if json else self.opened
+        self.opened = ScanState(True, pattern=first)
+        self.start = ScanState(False) if json else self.opened
 
-    def after(self, at: Standing, data: bytes) -> Standing:
+    def after(self, at: ScanState, data: bytes) -> ScanState:
         """After `data`; stops where a phrase or a pattern is found."""
         if at.found:
             return at
@@ -57,7 +57,7 @@ class Reader:
             at, data = self.start, data[end + 1 :]
         return at
 
-    def _inside(self, at: Standing, data: bytes) -> Standing:
+    def _inside(self, at: ScanState, data: bytes) -> ScanState:
         phrase, before, pattern = at.phrase, at.before, at.pattern
         text, begun = decoded(at.begun + data, self.json)
         if self.phrases is not None:
@@ -68,7 +68,7 @@ class Reader:
                 pattern = self.pattern.row(pattern)[byte]
                 if pattern < 0:
                     break
-        return Standing(True, phrase, before, pattern, begun)
+        return ScanState(True, phrase, before, pattern, begun)
 
 
 def closing_quote(begun: bytes, data: bytes) -> int:

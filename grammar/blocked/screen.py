@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from sluicegate.grammar.blocked.halves import Halves, spelled_of
+from sluicegate.grammar.blocked.halves import PartialCharacters, spelled_of
 from sluicegate.grammar.blocked.language.blocklist import Blocklist
 from sluicegate.grammar.blocked.language.patterns import Allowed, lexeme_of
-from sluicegate.grammar.blocked.language.phrases import Refused
-from sluicegate.grammar.blocked.reading import Reader, Standing, closing_quote
+from sluicegate.grammar.blocked.language.phrases import RefusedTokens
+from sluicegate.grammar.blocked.reading import BlocklistScanner, ScanState, closing_quote
 from sluicegate.grammar.vocabulary import kernels
 from sluicegate.grammar.vocabulary.trie import I32
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 from sluicegate.plugins.contract import Mask
 
 
-class Spot:
+class ScreenState:
     """A standing, what is refused there, and where words lead from it: shared by all texts that stand so.
 
     `found`: a phrase or a pattern is whole. `bare`: nothing is refused, once that has been looked up. `known`: spots by
@@ -27,16 +27,16 @@ class Spot:
 
     __slots__ = ("_allowed", "_struck", "bare", "found", "known", "screen", "standing")
 
-    def __init__(self, screen: Screen, standing: Standing) -> None:
+    def __init__(self, screen: Screen, standing: ScanState) -> None:
         self.screen = screen
         self.standing = standing
         self.found = standing.found
         self.bare = False
-        self.known: dict[bytes, Spot] = {}
+        self.known: dict[bytes, ScreenState] = {}
         self._struck: I32 | None = None
         self._allowed: I32 | None = None
 
-    def after(self, word: bytes) -> Spot:
+    def after(self, word: bytes) -> ScreenState:
         return self.screen.step(self, word)
 
     def strike(self, row: Mask) -> None:
@@ -60,31 +60,31 @@ class Screen:
     def __init__(self, blocklist: Blocklist, vocabulary: Vocabulary, json: bool) -> None:
         self.vocabulary = vocabulary
         pattern = lexeme_of(blocklist.texts, json) if blocklist.texts is not None else None
-        self.reader = Reader(blocklist.machine, pattern, json)
+        self.reader = BlocklistScanner(blocklist.machine, pattern, json)
         self._allowed = Allowed(pattern, vocabulary) if pattern is not None else None
         self._outside, self._later = self._by_trial() if json else (_NONE, _NONE)
         machine, spelled = blocklist.machine, spelled_of(vocabulary, json)
-        self._refused = None if machine is None else Refused(machine, spelled.whole, self._later)
-        self._halves = Halves(machine, vocabulary, self.reader, spelled.behind)
+        self._refused = None if machine is None else RefusedTokens(machine, spelled.whole, self._later)
+        self._halves = PartialCharacters(machine, vocabulary, self.reader, spelled.behind)
         self._struck: dict[tuple[int, int], I32] = {}
-        self._spots: dict[Standing, Spot] = {}
+        self._spots: dict[ScanState, ScreenState] = {}
         self._steps = 0
         blocklist.prepare()
 
     @property
-    def start(self) -> Spot:
+    def start(self) -> ScreenState:
         """Where texts begin."""
         return self._spot(self.reader.start)
 
-    def _spot(self, standing: Standing) -> Spot:
+    def _spot(self, standing: ScanState) -> ScreenState:
         found = self._spots.get(standing)
         if found is None:
             if len(self._spots) >= _SPOTS:
                 self._forget()
-            found = self._spots.setdefault(standing, Spot(self, standing))
+            found = self._spots.setdefault(standing, ScreenState(self, standing))
         return found
 
-    def step(self, spot: Spot, word: bytes) -> Spot:
+    def step(self, spot: ScreenState, word: bytes) -> ScreenState:
         """The spot after `word`, the same for the same standing as long as it is kept."""
         if self._steps >= _STEPS:
             self._forget()
@@ -111,10 +111,10 @@ class Screen:
                 later.append(token)
         return np.array(outside, np.int32), np.array(later, np.int32)
 
-    def blocks(self, at: Standing, word: bytes) -> bool:
+    def blocks(self, at: ScanState, word: bytes) -> bool:
         return self.reader.after(at, word).found
 
-    def refused(self, at: Standing) -> tuple[I32, I32 | None] | None:
+    def refused(self, at: ScanState) -> tuple[I32, I32 | None] | None:
         """Tokens that are refused, and a row of those that the patterns leave (None: all). None where each token that
         may come has to be tried."""
         if not at.inside:
@@ -135,7 +135,7 @@ class Screen:
         self._struck[phrase, before] = struck
         return struck
 
-    def strike_by_trial(self, row: Mask, at: Standing) -> None:
+    def strike_by_trial(self, row: Mask, at: ScanState) -> None:
         """Between the halves of a pair: few tokens go on with it."""
         words = self.vocabulary.words
         bits = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")[: len(words)])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sluicegate.grammar.blocked.language.blocklist import Blocklist
-from sluicegate.grammar.blocked.screen import Screen, Spot, leaving, screen_of
+from sluicegate.grammar.blocked.screen import Screen, ScreenState, leaving, screen_of
 from sluicegate.grammar.reading.text import Tape
 from sluicegate.grammar.vocabulary import kernels
 from sluicegate.grammar.vocabulary.trie import I32
@@ -53,7 +53,7 @@ class Watch:
         self.both = screens.json is not None and screens.plain is not None
         self.spot = self._begin(tape)
 
-    def _begin(self, tape: Tape) -> Spot:
+    def _begin(self, tape: Tape) -> ScreenState:
         """In a text that is read from its beginning."""
         return self.screens.now(tape).start.after(bytes(tape.text[tape.since :]))
 

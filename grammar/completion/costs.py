@@ -15,7 +15,7 @@ from sluicegate.grammar.json.objects import ObjectState
 from sluicegate.grammar.reading.continuations import Continuation
 from sluicegate.grammar.reading.readings import AT_END, Choice, End, InLexeme, Thread
 from sluicegate.grammar.reading.value_start import Start
-from sluicegate.grammar.schema.containers import Conj, conj
+from sluicegate.grammar.schema.containers import Conjunction, conjunction
 
 NEVER = 1 << 40
 _OPENERS, _CLOSERS = frozenset(b"{["), frozenset(b"}]")
@@ -36,7 +36,7 @@ class Costs:
     def __init__(self) -> None:
         self.words = ShortWords()
         self.lock = Lock()
-        self._values: dict[Conj, int] = {}
+        self._values: dict[Conjunction, int] = {}
         self._steps: dict[Continuation, int] = {}
         self._asking: set[Any] = set()
         self._assumed = False
@@ -87,7 +87,7 @@ class Costs:
             return 1 if follow.state.may_close() else 1 + self.items(follow.state)
         return 0 if follow.is_end else 1
 
-    def value(self, source: Any, terms: Conj) -> int:
+    def value(self, source: Any, terms: Conjunction) -> int:
         """Of a whole value that satisfies `terms`."""
         return self._guarded(self._values, terms, lambda: self._cheapest_value(source.value(terms, _END)))
 
@@ -147,7 +147,7 @@ class Costs:
         low, high, at = window
         return [Word(lexeme.words[k][at:], lexeme.outcomes[k]) for k in range(low, min(high, low + 500))]
 
-    def _entry(self, state: ObjectState, terms: Conj) -> int:
+    def _entry(self, state: ObjectState, terms: Conjunction) -> int:
         return 1 + self.value(state.values, terms)
 
     def _rest(self, state: ObjectState) -> int:
@@ -198,7 +198,9 @@ class Costs:
         for wanted, hit in zip(plan.contains, state.hits, strict=True):
             if hit < wanted.low:
                 places = [*plan.prefix[state.index :], *([] if plan.rest is None else [plan.rest])]
-                each = min((self.value(state.values, conj((*terms, wanted.term))) for terms in places), default=NEVER)
+                each = min(
+                    (self.value(state.values, conjunction((*terms, wanted.term))) for terms in places), default=NEVER
+                )
                 cost += (wanted.low - hit) * (1 + each)
         return cost + count
 

@@ -9,7 +9,7 @@ from sluicegate.grammar.json.duplicates import Repeated, last_pair
 from sluicegate.grammar.lexemes.scalars import spellings
 from sluicegate.grammar.reading.guards import all_of
 from sluicegate.grammar.schema import strings
-from sluicegate.grammar.schema.containers import Array, Conj
+from sluicegate.grammar.schema.containers import Array, Conjunction
 from sluicegate.grammar.schema.numbers import Numbers
 from sluicegate.grammar.schema.value_set import few_scalars
 
@@ -55,9 +55,9 @@ def plan_of(plans: Plans, spec: Array) -> ArrayPlan | None:
     return plan
 
 
-def _items(plans: Plans, spec: Array) -> tuple[tuple[Conj, ...], Conj | None, int | None]:
+def _items(plans: Plans, spec: Array) -> tuple[tuple[Conjunction, ...], Conjunction | None, int | None]:
     """What the first items satisfy, what all others do (None: there are none), and how many there may be."""
-    prefix: list[Conj] = []
+    prefix: list[Conjunction] = []
     high = spec.high
     for i in range(spec.prefix_size):
         if (high is not None and i >= high) or not plans.satisfiable(spec.at(i)):
@@ -70,24 +70,24 @@ def _items(plans: Plans, spec: Array) -> tuple[tuple[Conj, ...], Conj | None, in
     return tuple(prefix), rest, high
 
 
-def _is_tight(plans: Plans, terms: Conj) -> bool:
+def _is_tight(plans: Plans, terms: Conjunction) -> bool:
     """Some number or word, once begun again, may be unable to become another one."""
-    domain = plans.domain(terms)
-    return domain.null or bool(domain.booleans) or any(part != Numbers() for part in domain.numbers)
+    value_set = plans.value_set(terms)
+    return value_set.null or bool(value_set.booleans) or any(part != Numbers() for part in value_set.numbers)
 
 
-def _can_grow(plans: Plans, terms: Conj) -> bool:
-    return all(map(strings.can_grow, plans.domain(terms).strings))
+def _can_grow(plans: Plans, terms: Conjunction) -> bool:
+    return all(map(strings.can_grow, plans.value_set(terms).strings))
 
 
-def _members(plans: Plans, spec: Array, rest: Conj) -> tuple[tuple[bool, str], ...] | None:
+def _members(plans: Plans, spec: Array, rest: Conjunction) -> tuple[tuple[bool, str], ...] | None:
     """All values an item can have, where they are few scalars."""
-    domain = plans.domain(rest)
-    few = None if spec.contains else few_scalars(domain)
+    value_set = plans.value_set(rest)
+    few = None if spec.contains else few_scalars(value_set)
     if few is None or len(few[0]) + len(few[1]) > _FEW_MEMBERS:
         return None
     words, values = few
     members = [(True, word) for word in sorted(words)]
     members += [(False, "|".join(text.decode() for text in spellings(value))) for value in sorted(values)]
-    members += [(False, "true" if value else "false") for value in sorted(domain.booleans)]
-    return tuple(members + ([(False, "null")] if domain.null else []))
+    members += [(False, "true" if value else "false") for value in sorted(value_set.booleans)]
+    return tuple(members + ([(False, "null")] if value_set.null else []))

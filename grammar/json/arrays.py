@@ -15,7 +15,7 @@ from sluicegate.grammar.reading.guards import DistinctItem
 from sluicegate.grammar.reading.lookahead import Reach
 from sluicegate.grammar.reading.mask_builder import Guard
 from sluicegate.grammar.reading.readings import Choice, InLexeme, Thread
-from sluicegate.grammar.schema.containers import Conj, Literal, conj, negated
+from sluicegate.grammar.schema.containers import Conjunction, Constant, conjunction, negated
 from sluicegate.grammar.vocabulary.punctuation import HERE, Place
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
@@ -34,8 +34,8 @@ class ArrayPlan:
     then taken out of what is left.
     """
 
-    prefix: tuple[Conj, ...]
-    rest: Conj | None
+    prefix: tuple[Conjunction, ...]
+    rest: Conjunction | None
     low: int
     high: int | None
     unique: bool
@@ -49,7 +49,7 @@ class ArrayPlan:
     paired: int | None = None
     """Where some two items must be equal: the last place of one that a later one may repeat, see `repeats`."""
 
-    def at(self, index: int) -> Conj | None:
+    def at(self, index: int) -> Conjunction | None:
         return self.prefix[index] if index < len(self.prefix) else self.rest
 
     @property
@@ -60,7 +60,7 @@ class ArrayPlan:
 
 
 Hits = tuple[int, ...]
-Used = int | frozenset[Literal]
+Used = int | frozenset[Constant]
 _MOST = 20_000
 """Situations looked at for a way to the end; an array that has more is taken to have one."""
 
@@ -68,13 +68,13 @@ _MOST = 20_000
 class Counting:
     """Which items may count for which `contains`, and from where all counts can still come right. Remembered."""
 
-    def __init__(self, plan: ArrayPlan, satisfiable: Callable[[Conj], bool]) -> None:
+    def __init__(self, plan: ArrayPlan, satisfiable: Callable[[Conjunction], bool]) -> None:
         self.plan = plan
         self.satisfiable = satisfiable
-        self._ways: dict[Any, list[tuple[Hits, Conj]]] = {}
+        self._ways: dict[Any, list[tuple[Hits, Conjunction]]] = {}
         self._ends: dict[tuple[int, Hits], bool] = {}
 
-    def moves(self, index: int, hits: Hits) -> list[tuple[Hits, Conj, Hits]]:
+    def moves(self, index: int, hits: Hits) -> list[tuple[Hits, Conjunction, Hits]]:
         """Ways to count the item at `index`, after which the array can be finished: (which count it, what it then
         satisfies, the new counts)."""
         return [move for move in self._moves(index, hits) if self.can_end(index + 1, move[2])]
@@ -102,7 +102,7 @@ class Counting:
         plan = self.plan
         return index >= plan.low and all(hit >= wanted.low for hit, wanted in zip(hits, plan.contains, strict=True))
 
-    def _moves(self, index: int, hits: Hits) -> list[tuple[Hits, Conj, Hits]]:
+    def _moves(self, index: int, hits: Hits) -> list[tuple[Hits, Conjunction, Hits]]:
         plan = self.plan
         terms = plan.at(index)
         if terms is None or (plan.high is not None and index >= plan.high):
@@ -120,18 +120,18 @@ class Counting:
                 found.append((hit, facts, tuple(after)))
         return found
 
-    def _ways_of(self, index: int, terms: Conj) -> list[tuple[Hits, Conj]]:
+    def _ways_of(self, index: int, terms: Conjunction) -> list[tuple[Hits, Conjunction]]:
         started = tuple(index >= wanted.start for wanted in self.plan.contains)
         key = (terms, started)
         if key not in self._ways:
-            ways: list[tuple[Hits, Conj]] = [((), terms)]
+            ways: list[tuple[Hits, Conjunction]] = [((), terms)]
             for wanted, counts in zip(self.plan.contains, started, strict=True):
                 longer = []
                 for hit, facts in ways:
-                    other = conj((*facts, negated(wanted.term))) if counts and wanted.high is not None else facts
+                    other = conjunction((*facts, negated(wanted.term))) if counts and wanted.high is not None else facts
                     longer.append(((*hit, 0), other))
                     if counts:
-                        longer.append(((*hit, 1), conj((*facts, wanted.term))))
+                        longer.append(((*hit, 1), conjunction((*facts, wanted.term))))
                 ways = [way for way in longer if self.satisfiable(way[1])]
             self._ways[key] = ways
         return self._ways[key]
@@ -252,12 +252,12 @@ class ArrayState:
 
     # --- items ---
 
-    def _terms(self) -> Conj:
+    def _terms(self) -> Conjunction:
         terms = self.plan.at(self.index)
         assert terms is not None
         if not isinstance(self.used, frozenset):
             return terms
-        return conj((*terms, *map(negated, sorted(self.used, key=lambda value: value.json))))
+        return conjunction((*terms, *map(negated, sorted(self.used, key=lambda value: value.json))))
 
     def items(self) -> tuple[Thread, ...]:
         """At the first byte of the next item."""

@@ -15,7 +15,7 @@ from sluicegate.grammar.reading.guards import canonical
 from sluicegate.grammar.reading.lookahead import Reach, of_threads
 from sluicegate.grammar.reading.readings import Run, Thread
 from sluicegate.grammar.schema.constants import json_text
-from sluicegate.grammar.schema.containers import Conj, Literal, conj
+from sluicegate.grammar.schema.containers import Conjunction, Constant, conjunction
 from sluicegate.grammar.vocabulary.punctuation import Place
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
@@ -54,7 +54,10 @@ _LOOKED = _Looked()
 
 
 def last_pair(
-    prefix: tuple[Conj, ...], rest: Conj | None, high: int | None, satisfiable: Callable[[Conj], bool]
+    prefix: tuple[Conjunction, ...],
+    rest: Conjunction | None,
+    high: int | None,
+    satisfiable: Callable[[Conjunction], bool],
 ) -> int | None:
     """The last place of an item that one behind it may repeat; None where there is none, `ALWAYS` where one is always
     to come."""
@@ -62,7 +65,7 @@ def last_pair(
         return ALWAYS if high is None else high - 2
     items = [*prefix[:high], *([rest] if rest is not None and (high is None or high > len(prefix)) else [])]
     for place in range(len(items) - 2, -1, -1):
-        if any(satisfiable(conj((*items[place], *other))) for other in items[place + 1 :]):
+        if any(satisfiable(conjunction((*items[place], *other))) for other in items[place + 1 :]):
             return place
     return None
 
@@ -99,26 +102,26 @@ class RepeatingState(ArrayState):
             done = self.done[()] = RepeatDone(self)
         if given is None or self.index < self._paired or self._may_repeat(given):
             return (self.values.start(own, done),)
-        others: list[Conj] = [(value,) for value in sorted(given, key=lambda value: value.json)]
+        others: list[Conjunction] = [(value,) for value in sorted(given, key=lambda value: value.json)]
         others += self._to_come() if self.index <= self._paired else []
-        ways = dict.fromkeys(conj((*own, *other)) for other in others)
+        ways = dict.fromkeys(conjunction((*own, *other)) for other in others)
         return tuple([self.values.start(terms, done) for terms in ways if self.values.satisfiable(terms)])
 
-    def _given(self) -> frozenset[Literal] | None:
+    def _given(self) -> frozenset[Constant] | None:
         if isinstance(self.used, frozenset):
             return self.used
         return None if self.index else frozenset()
 
-    def _to_come(self) -> list[Conj]:
+    def _to_come(self) -> list[Conjunction]:
         """What the items behind the next one satisfy."""
         plan = self.plan
         places = range(self.index + 1, len(plan.prefix) + 1 if plan.high is None else plan.high)
         return list(dict.fromkeys(terms for place in places if (terms := plan.at(place)) is not None))
 
-    def _may_repeat(self, given: frozenset[Literal]) -> bool:
+    def _may_repeat(self, given: frozenset[Constant]) -> bool:
         """An item behind the next one may be one of `given`."""
         satisfiable = self.values.satisfiable
-        return any(satisfiable(conj((*terms, value))) for terms in self._to_come() for value in given)
+        return any(satisfiable(conjunction((*terms, value))) for terms in self._to_come() for value in given)
 
     def after(self, items: list[Any] | None) -> RepeatingState:
         """After the next item, the last of `items` (None: not known, and no two are equal)."""
@@ -129,7 +132,7 @@ class RepeatingState(ArrayState):
             if seen[-1] in seen[:-1]:
                 used = _MET
             elif after >= self._paired:
-                used = frozenset([Literal(json_text(item)) for item in items])
+                used = frozenset([Constant(json_text(item)) for item in items])
         found = self.values.array_state(plan, after, self.hits, used, self.follow)
         assert isinstance(found, RepeatingState)
         return found

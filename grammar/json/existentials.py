@@ -7,14 +7,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sluicegate.grammar.budget.meter import look
-from sluicegate.grammar.schema.containers import Conj, Object, Some, conj, negated
+from sluicegate.grammar.schema.containers import Conjunction, Existential, Object, conjunction, negated
 from sluicegate.grammar.schema.strings import StringSet
 from sluicegate.plugins.errors import GrammarLimit
 
 if TYPE_CHECKING:
     from sluicegate.grammar.json.object_plan import ObjectPlan
 
-Claims = tuple[tuple[int, Conj], ...]
+Claims = tuple[tuple[int, Conjunction], ...]
 """Ways to give a name: bit set of the demands that are met, and what its value satisfies."""
 _FEW = 8
 _MOST = 256
@@ -24,17 +24,17 @@ _MOST = 256
 class TooMany(Exception):
     """The ways to meet `demands` multiply with those of the others."""
 
-    def __init__(self, demands: tuple[Some, ...]) -> None:
+    def __init__(self, demands: tuple[Existential, ...]) -> None:
         super().__init__(demands)
         self.demands = demands
 
 
 def claims_of(
     spec: Object,
-    terms: Conj,
+    terms: Conjunction,
     named: Callable[[StringSet], bool],
-    satisfiable: Callable[[Conj], bool],
-    never: Callable[[Conj], bool],
+    satisfiable: Callable[[Conjunction], bool],
+    never: Callable[[Conjunction], bool],
     most: int,
 ) -> Claims:
     """In which ways a property meets what `spec` demands of some property. `named`: is its name in a set? `never`:
@@ -42,16 +42,16 @@ def claims_of(
 
     Raises `TooMany` past `most` ways.
     """
-    found: dict[Conj, int] = {terms: 0}
-    for demand, some in enumerate(spec.some):
+    found: dict[Conjunction, int] = {terms: 0}
+    for demand, some in enumerate(spec.existentials):
         for facts, hits in list(found.items()):
             for language, wanted in some.ways:
                 if not named(language):
                     continue
-                if not wanted or (len(wanted) == 1 and never(conj((*facts, negated(wanted[0]))))):
+                if not wanted or (len(wanted) == 1 and never(conjunction((*facts, negated(wanted[0]))))):
                     found[facts] |= hits | 1 << demand  # whatever the value is
                     break
-                met = conj((*facts, *wanted))
+                met = conjunction((*facts, *wanted))
                 if satisfiable(met):
                     found[met] = found.get(met, 0) | hits | 1 << demand
         if len(found) > most:
@@ -59,7 +59,7 @@ def claims_of(
     return tuple((hits, facts) for facts, hits in found.items())
 
 
-def names_of(demands: tuple[Some, ...]) -> tuple[str, ...]:
+def names_of(demands: tuple[Existential, ...]) -> tuple[str, ...]:
     """Names that `demands` tell from others one by one."""
     found: set[str] = set()
     for some in demands:
@@ -74,7 +74,7 @@ def skipped(spec: Object, name: str, required: bool) -> int:
     """Bit set of the demands that are met where `name` is not given."""
     if required:
         return 0
-    return sum(1 << demand for demand, some in enumerate(spec.some) if name in some.absent)
+    return sum(1 << demand for demand, some in enumerate(spec.existentials) if name in some.absent)
 
 
 class Ends:

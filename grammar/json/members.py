@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sluicegate.grammar.schema.containers import Conj, Fact, Object, Term, conj
+from sluicegate.grammar.schema.containers import Conjunction, Fact, Object, SchemaRef, conjunction
 from sluicegate.grammar.schema.strings import StringSet
 
 _PLAIN = frozenset(
@@ -13,11 +13,11 @@ _PLAIN = frozenset(
 _SIZED = {"string": "format", "array": "maxItems", "object": "maxProperties", "boolean": "", "null": ""}
 
 
-def surely_has_value(terms: Conj) -> bool:
+def surely_has_value(terms: Conjunction) -> bool:
     """At a glance: one schema that asks for a type and nothing that its simplest value could miss."""
     if not terms:
         return True
-    if len(terms) > 1 or not isinstance(terms[0], Term) or not terms[0].positive:
+    if len(terms) > 1 or not isinstance(terms[0], SchemaRef) or not terms[0].positive:
         return False
     schema = terms[0].node.target().value
     if schema is True or schema == {}:
@@ -31,7 +31,7 @@ def surely_has_value(terms: Conj) -> bool:
     return not extra or extra == {_SIZED.get(kind, "minimum")}
 
 
-def member_terms(spec: Object, name: str | None, matched: Sequence[str | StringSet]) -> Conj:
+def member_terms(spec: Object, name: str | None, matched: Sequence[str | StringSet]) -> Conjunction:
     """What the value of `name` must satisfy, given the patterns it matches, and the sets of `spec.every` that it is in;
     None = a name that is not listed."""
     facts: list[Fact] = []
@@ -48,4 +48,4 @@ def member_terms(spec: Object, name: str | None, matched: Sequence[str | StringS
     for language, terms in spec.every:
         if language in matched:
             facts.extend(terms)
-    return conj(facts)
+    return conjunction(facts)

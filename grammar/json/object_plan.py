@@ -13,7 +13,7 @@ from sluicegate.grammar.reading.guards import DistinctKey
 from sluicegate.grammar.reading.lookahead import of_word
 from sluicegate.grammar.reading.mask_builder import Guard
 from sluicegate.grammar.schema import strings
-from sluicegate.grammar.schema.containers import Conj
+from sluicegate.grammar.schema.containers import Conjunction
 from sluicegate.grammar.schema.strings import Strings
 from sluicegate.grammar.vocabulary.punctuation import Places
 
@@ -27,9 +27,9 @@ class ObjectPlan:
     """
 
     names: tuple[str, ...]
-    values: tuple[Conj, ...]
+    values: tuple[Conjunction, ...]
     required: tuple[bool, ...]
-    free: tuple[tuple[Lexeme, Conj], ...]
+    free: tuple[tuple[Lexeme, Conjunction], ...]
     refused: frozenset[str]
     """Names that are not free: listed ones, and those that must be absent."""
     low: int

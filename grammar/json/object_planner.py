@@ -15,7 +15,7 @@ from sluicegate.grammar.json.object_plan import ObjectPlan, ordered_names
 from sluicegate.grammar.lexemes.base import Lexeme
 from sluicegate.grammar.lexemes.scalars import string_lexemes
 from sluicegate.grammar.schema import strings
-from sluicegate.grammar.schema.containers import Conj, Object
+from sluicegate.grammar.schema.containers import Conjunction, Object
 from sluicegate.grammar.schema.semantics import is_empty
 from sluicegate.grammar.schema.strings import Strings, StringSet
 from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar
@@ -40,7 +40,7 @@ class _Kind(NamedTuple):
     """Free names that are told apart from others: by a lexeme of their own, with values of their own."""
 
     lexeme: Lexeme
-    terms: Conj
+    terms: Conjunction
     names: Strings
     claims: Claims
 
@@ -60,23 +60,23 @@ class ObjectPlanner:
             return self._counted(spec)
         except TooMany as error:
             dropped = error.demands
-        some = tuple(demand for demand in spec.some if demand not in dropped)
+        some = tuple(demand for demand in spec.existentials if demand not in dropped)
         checks = spec.checks | {demand.origin for demand in dropped}
-        return self.plan(replace(spec, some=some, checks=checks))
+        return self.plan(replace(spec, existentials=some, checks=checks))
 
     def exists(self, spec: Object) -> bool | None:
         """Whether any object satisfies `spec`, told without a plan, where its required properties decide that; None
         where they do not."""
         if spec.contradicts():
             return False
-        if spec.some or spec.low > len(spec.required):
+        if spec.existentials or spec.low > len(spec.required):
             return None
         return self._given(spec, spec.required, _patterns(spec)) is not None
 
     def _counted(self, spec: Object) -> ObjectPlan | None:
         """Raises `TooMany` where its demands cannot be counted."""
-        if len(spec.some) > _DEMANDS:
-            raise TooMany(spec.some)
+        if len(spec.existentials) > _DEMANDS:
+            raise TooMany(spec.existentials)
         listed, unordered = _listed(spec)
         patterns = _patterns(spec)
         if len(patterns) > _PATTERNS:
@@ -87,9 +87,9 @@ class ObjectPlanner:
         given = self._given(spec, listed, patterns)
         if given is None:
             return None
-        if names_of(spec.some):
+        if names_of(spec.existentials):
             there = frozenset(given)
-            spec = replace(spec, some=tuple(some for some in spec.some if some.absent <= there))
+            spec = replace(spec, existentials=tuple(some for some in spec.existentials if some.absent <= there))
         refused = frozenset(listed) | spec.absent
         kinds, few = self._free(spec, patterns, refused)
         given |= few
@@ -99,15 +99,15 @@ class ObjectPlanner:
             return None
         plan = self._put_together(spec, given, kinds, refused, supply, unordered)
         try:
-            return None if spec.some and not plan.ends.reachable(0, 0, 0) else plan
+            return None if spec.existentials and not plan.ends.reachable(0, 0, 0) else plan
         except GrammarLimit:
             look()
-            raise TooMany(spec.some[len(spec.some) // 2 :]) from None
+            raise TooMany(spec.existentials[len(spec.existentials) // 2 :]) from None
 
     def _put_together(
         self,
         spec: Object,
-        given: dict[str, Conj],
+        given: dict[str, Conjunction],
         kinds: list[_Kind],
         refused: frozenset[str],
         supply: int | None,
@@ -115,7 +115,7 @@ class ObjectPlanner:
     ) -> ObjectPlan:
         order, required = self.plans.options.property_order, frozenset(spec.required)
         claims: tuple[Claims, ...] = ()
-        if spec.some:
+        if spec.existentials:
             claims = tuple([self._claims(spec, terms, partial(_has, name)) for name, terms in given.items()])
         return ObjectPlan(
             names=tuple(given),
@@ -127,21 +127,21 @@ class ObjectPlanner:
             high=spec.high,
             any_order=order == "any" or (unordered and order == "schema"),
             check=self.plans.check(spec.checks),
-            some=len(spec.some),
+            some=len(spec.existentials),
             claims=claims,
-            free_claims=tuple(kind.claims for kind in kinds) if spec.some else (),
-            skips=tuple(skipped(spec, name, name in required) for name in given) if spec.some else (),
+            free_claims=tuple(kind.claims for kind in kinds) if spec.existentials else (),
+            skips=tuple(skipped(spec, name, name in required) for name in given) if spec.existentials else (),
             free_names=tuple(kind.names for kind in kinds),
             supply=supply,
         )
 
     # --- names that are listed ---
 
-    def _given(self, spec: Object, listed: tuple[str, ...], patterns: tuple[str, ...]) -> dict[str, Conj] | None:
+    def _given(self, spec: Object, listed: tuple[str, ...], patterns: tuple[str, ...]) -> dict[str, Conjunction] | None:
         """Those of `listed` that can have a value, in order, with what it satisfies; None if a required one cannot."""
         plans, required = self.plans, frozenset(spec.required)
-        matchers = {text: plans.meaning.pattern(text, "/patternProperties") for text in patterns}
-        found: dict[str, Conj] = {}
+        matchers = {text: plans.semantics.pattern(text, "/patternProperties") for text in patterns}
+        found: dict[str, Conjunction] = {}
         for name in ordered_names(listed, required, plans.options.property_order):
             matched = [text for text in patterns if _matches(matchers[text], name)]
             terms = member_terms(spec, name, [*matched, *(e for e, _ in spec.every if strings.contains(e, name))])
@@ -157,11 +157,11 @@ class ObjectPlanner:
 
     def _free(
         self, spec: Object, patterns: tuple[str, ...], refused: frozenset[str]
-    ) -> tuple[list[_Kind], dict[str, Conj]]:
+    ) -> tuple[list[_Kind], dict[str, Conjunction]]:
         """Kinds of names; and names out of sets of few words, which are as good as listed."""
         plans = self.plans
         kinds: list[_Kind] = []
-        few: dict[str, Conj] = {}
+        few: dict[str, Conjunction] = {}
         for language, terms in self._classes(spec, patterns, refused):
             if strings.is_empty(language) or not plans.satisfiable(terms):
                 continue
@@ -179,17 +179,17 @@ class ObjectPlanner:
 
     def _classes(
         self, spec: Object, patterns: tuple[str, ...], refused: frozenset[str]
-    ) -> list[tuple[StringSet, Conj]]:
+    ) -> list[tuple[StringSet, Conjunction]]:
         """Names that are not listed, by which patterns they match; the class of a `refused` one does not matter."""
         classes: _Classes = [(spec.names, ())]
         for text in patterns:
-            match: StringSet = (Strings(dfa=self.plans.meaning.pattern(text, "/patternProperties")),)
+            match: StringSet = (Strings(dfa=self.plans.semantics.pattern(text, "/patternProperties")),)
             classes = _split(classes, match, text)
             if len(classes) > _CLASSES:
                 raise GrammarLimit(
                     f"patternProperties overlap in more than {_CLASSES} ways; make patterns that exclude one another"
                 )
-        asked = dict.fromkeys(language for some in spec.some for language, _ in some.ways)
+        asked = dict.fromkeys(language for some in spec.existentials for language, _ in some.ways)
         asked.update(dict.fromkeys(language for language, _ in spec.every))
         every = {language for language, _ in spec.every}
         for given in asked:
@@ -198,8 +198,8 @@ class ObjectPlanner:
             if strings.is_empty(language) or (language == strings.EVERY and inside is None):
                 continue  # no free name is told from another by it
             classes = _split(classes, language, inside)
-            if len(classes) > _CLASSES and spec.some:
-                raise TooMany(spec.some)
+            if len(classes) > _CLASSES and spec.existentials:
+                raise TooMany(spec.existentials)
             if len(classes) > _CLASSES:
                 raise GrammarLimit(
                     f"sets of property names overlap in more than {_CLASSES} ways; ask for fewer of them at once"
@@ -208,13 +208,13 @@ class ObjectPlanner:
 
     # --- demands ---
 
-    def _claims(self, spec: Object, terms: Conj, named: Callable[[StringSet], bool]) -> Claims:
+    def _claims(self, spec: Object, terms: Conjunction, named: Callable[[StringSet], bool]) -> Claims:
         """Raises `TooMany` also where that leads too deep into claims of other objects."""
-        if not spec.some:
+        if not spec.existentials:
             return ()
         if self._claiming >= _CLAIMING or self._claimed >= _CLAIMED:
             self.plans.assume()
-            raise TooMany(spec.some)
+            raise TooMany(spec.existentials)
         self._claiming += 1
         try:
             most = self.plans.options.limits.alternatives
@@ -222,14 +222,14 @@ class ObjectPlanner:
         finally:
             self._claiming -= 1
 
-    def _claimable(self, terms: Conj) -> bool:
+    def _claimable(self, terms: Conjunction) -> bool:
         self._claimed += 1
         return self.plans.satisfiable(terms)
 
-    def _never(self, terms: Conj) -> bool:
+    def _never(self, terms: Conjunction) -> bool:
         """No value satisfies `terms`, as far as a glance tells."""
         try:
-            return is_empty(self.plans.domain(terms))
+            return is_empty(self.plans.value_set(terms))
         except InvalidGrammar:
             return False
 
@@ -242,7 +242,7 @@ def _listed(spec: Object) -> tuple[tuple[str, ...], bool]:
     """Names that a schema speaks of one by one; and whether no one list holds them all, so that no order is the
     author's."""
     named = {name: None for part in spec.parts for name, _ in part.named}
-    demanded = names_of(spec.some)
+    demanded = names_of(spec.existentials)
     listed = tuple(dict.fromkeys([*named, *spec.required, *demanded]))
     lists = sum(1 for part in spec.parts if part.named) + (len(listed) > len(named))
     return listed, lists > 1 or any(name not in named and name not in spec.required for name in demanded)

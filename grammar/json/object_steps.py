@@ -9,7 +9,7 @@ from sluicegate.grammar.reading.continuations import Continuation
 from sluicegate.grammar.reading.lookahead import Reach
 from sluicegate.grammar.reading.readings import Choice, Run, Thread
 from sluicegate.grammar.schema import strings
-from sluicegate.grammar.schema.containers import Conj
+from sluicegate.grammar.schema.containers import Conjunction
 from sluicegate.grammar.vocabulary.punctuation import Place
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
@@ -37,7 +37,7 @@ class Entry(Continuation):
 
     __slots__ = ("_known", "state", "terms")
 
-    def __init__(self, state: ObjectState, terms: Conj) -> None:
+    def __init__(self, state: ObjectState, terms: Conjunction) -> None:
         super().__init__()
         self.state = state
         self.terms = terms

@@ -14,7 +14,7 @@ from sluicegate.grammar.lexemes.scalars import string_lexemes
 from sluicegate.grammar.reading.continuations import Continuation
 from sluicegate.grammar.reading.lookahead import Reach, of_scalar
 from sluicegate.grammar.reading.readings import Choice, InLexeme, Thread
-from sluicegate.grammar.schema.containers import Conj
+from sluicegate.grammar.schema.containers import Conjunction
 from sluicegate.grammar.vocabulary.punctuation import HERE, Place, Places
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
@@ -120,7 +120,7 @@ class ObjectState:
             return True
         return self.count + len(plan.names) - i + (plan.supply or 0) >= plan.low
 
-    def ways(self, index: int) -> list[tuple[ObjectState, Conj]]:
+    def ways(self, index: int) -> list[tuple[ObjectState, Conjunction]]:
         """Where name `index` (-1 - k: a free name of kind k) leads, and with what value; only what can be completed."""
         plan = self.plan
         claims = plan.claims[index] if index >= 0 else plan.free_claims[-1 - index]
@@ -231,7 +231,7 @@ class ObjectState:
             return [self.after_listed(index).entry(index, plan.values[index])]
         return [self.after_free().entry(index, plan.free[-1 - index][1])]
 
-    def entry(self, index: int, terms: Conj, way: int = 0) -> Entry:
+    def entry(self, index: int, terms: Conjunction, way: int = 0) -> Entry:
         """What follows the name that led to this state: `index` of a listed one, -1 - k for the k-th kind of free ones.
 
         The same object from wherever the name was offered.

@@ -21,10 +21,10 @@ from sluicegate.grammar.reading.mask_builder import Guard
 from sluicegate.grammar.schema import strings
 from sluicegate.grammar.schema.checks import Checks
 from sluicegate.grammar.schema.constants import json_text
-from sluicegate.grammar.schema.containers import Array, Conj, Fact, Literal, Object, Term
+from sluicegate.grammar.schema.containers import Array, Conjunction, Constant, Fact, Object, SchemaRef
 from sluicegate.grammar.schema.document import Document
-from sluicegate.grammar.schema.semantics import Circular, Meaning
-from sluicegate.grammar.schema.value_set import Domain
+from sluicegate.grammar.schema.semantics import Circular, Semantics
+from sluicegate.grammar.schema.value_set import ValueSet
 from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar
 
 _UNKNOWN: Any = object()
@@ -42,27 +42,27 @@ class Plans:
     def __init__(self, document: Document | None, options: GrammarOptions) -> None:
         self.options = options
         self.blocklist = options.blocked
-        self.meaning = Meaning(options.limits)
+        self.semantics = Semantics(options.limits)
         self.checks = Checks(document) if document is not None else None
         self._objects: dict[Object, ObjectPlan | None] = {}
         self._arrays: dict[Array, ArrayPlan | None] = {}
         self._counting: dict[ArrayPlan, Counting] = {}
-        self._satisfiable: dict[Conj, bool] = {}
-        self._asking: set[Conj] = set()
+        self._satisfiable: dict[Conjunction, bool] = {}
+        self._asking: set[Conjunction] = set()
         self._assumed = False
         self._object_planner = ObjectPlanner(self)
-        self._unblocked_domains: dict[Conj, Domain] = {}
+        self._unblocked_sets: dict[Conjunction, ValueSet] = {}
 
     # --- meaning ---
 
-    def place(self, terms: Conj) -> str:
+    def place(self, terms: Conjunction) -> str:
         """Pointer to the first schema among `terms`, for messages."""
-        return next((fact.node.pointer for fact in terms if isinstance(fact, Term)), "")
+        return next((fact.node.pointer for fact in terms if isinstance(fact, SchemaRef)), "")
 
-    def domain(self, terms: Conj) -> Domain:
+    def value_set(self, terms: Conjunction) -> ValueSet:
         look()
         try:
-            found = self.meaning.of_conj(terms)
+            found = self.semantics.of_conjunction(terms)
             kinds, most = max(len(found.objects), len(found.arrays)), self.options.limits.threads
             if kinds > most:
                 raise GrammarLimit(
@@ -70,24 +70,24 @@ class Plans:
                     "followed at the same time: split the schema, or raise limits.threads",
                     pointer=self.place(terms),
                 )
-            return found if self.blocklist is None else self._unblocked_domain(terms, found)
+            return found if self.blocklist is None else self._unblocked_set(terms, found)
         except Circular:
             raise InvalidGrammar(
                 "this schema refers to itself without a value in between", pointer=self.place(terms)
             ) from None
 
-    def _unblocked_domain(self, terms: Conj, found: Domain) -> Domain:
+    def _unblocked_set(self, terms: Conjunction, found: ValueSet) -> ValueSet:
         """`found`, the domain of `terms`, without blocked strings."""
-        known = self._unblocked_domains.get(terms)
+        known = self._unblocked_sets.get(terms)
         if known is None:
             assert self.blocklist is not None
             left = unblocked(self.blocklist, found.strings)
             # The same object where nothing is blocked: lexemes are found by it, and shared by values of one domain.
             known = found if left is found.strings else replace(found, strings=left)
-            self._unblocked_domains[terms] = known
+            self._unblocked_sets[terms] = known
         return known
 
-    def satisfiable(self, terms: Conj) -> bool:
+    def satisfiable(self, terms: Conjunction) -> bool:
         """Some value satisfies all of `terms`, as far as conjunctions tell.
 
         A value nested in itself without end is none, so what is still being asked counts as unsatisfiable; an answer
@@ -104,7 +104,7 @@ class Plans:
         outer, self._assumed = self._assumed, False
         self._asking.add(terms)
         try:
-            answer = self._has_value(self.domain(terms))
+            answer = self._has_value(self.value_set(terms))
         finally:
             self._asking.discard(terms)
         if answer or not self._assumed or not self._asking:
@@ -112,14 +112,14 @@ class Plans:
         self._assumed = self._assumed or outer
         return answer
 
-    def _has_value(self, domain: Domain) -> bool:
-        if domain.null or domain.booleans or not strings.is_empty(domain.strings):
+    def _has_value(self, value_set: ValueSet) -> bool:
+        if value_set.null or value_set.booleans or not strings.is_empty(value_set.strings):
             return True
-        if number_lexemes(domain.numbers):
+        if number_lexemes(value_set.numbers):
             return True
-        if any(self.array_plan(spec) is not None for spec in domain.arrays):
+        if any(self.array_plan(spec) is not None for spec in value_set.arrays):
             return True
-        return any(self._has_object(spec) for spec in domain.objects)
+        return any(self._has_object(spec) for spec in value_set.objects)
 
     def _has_object(self, spec: Object) -> bool:
         if len(self._asking) > _DEEP and spec not in self._objects:
@@ -128,14 +128,14 @@ class Plans:
                 return told
         return self.object_plan(spec) is not None
 
-    def why_not(self, terms: Conj) -> str:
+    def why_not(self, terms: Conjunction) -> str:
         """Pointer to a required part that has no value, as deep as it can be followed."""
         pointer = self.place(terms)
         try:
-            for spec in self.domain(terms).objects:
+            for spec in self.value_set(terms).objects:
                 for name in spec.required:
                     below = member_terms(spec, name, ())
-                    if not self.satisfiable(below) and any(isinstance(fact, Term) for fact in below):
+                    if not self.satisfiable(below) and any(isinstance(fact, SchemaRef) for fact in below):
                         return self.why_not(below)
         except RecursionError:
             pass
@@ -169,13 +169,13 @@ class Plans:
         """What is being asked rests on an assumption, and its answer must not be remembered."""
         self._assumed = True
 
-    def excluded(self, plan: ArrayPlan, item: Any) -> Literal | None:
+    def excluded(self, plan: ArrayPlan, item: Any) -> Constant | None:
         """`item` as what later items of a tight plan must not be; None where they can always become another one."""
         if isinstance(item, list | dict):
             return None
         if isinstance(item, str) and not plan.fixed:
             return None
-        return Literal(json_text(item))
+        return Constant(json_text(item))
 
     def counting(self, plan: ArrayPlan) -> Counting:
         found = self._counting.get(plan)

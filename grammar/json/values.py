@@ -18,9 +18,9 @@ from sluicegate.grammar.reading.continuations import Continuation, Many
 from sluicegate.grammar.reading.lookahead import Reach, after_byte, joined, of_scalar, of_threads
 from sluicegate.grammar.reading.readings import Choice, InLexeme, Thread
 from sluicegate.grammar.reading.value_start import Hole, Start
-from sluicegate.grammar.schema.containers import Conj
+from sluicegate.grammar.schema.containers import Conjunction
 from sluicegate.grammar.schema.document import Document
-from sluicegate.grammar.schema.value_set import Domain
+from sluicegate.grammar.schema.value_set import ValueSet
 from sluicegate.grammar.vocabulary.punctuation import HERE, Place, Places
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
@@ -40,26 +40,26 @@ class Values(Plans):
     def __init__(self, document: Document | None, options: GrammarOptions) -> None:
         super().__init__(document, options)
         self.layout = Layout(options)
-        self._terms: dict[Conj, Conj] = {}
+        self._terms: dict[Conjunction, Conjunction] = {}
         self._states: dict[Any, Any] = {}
-        self._reaches: dict[int, tuple[Conj, Reach]] = {}
+        self._reaches: dict[int, tuple[Conjunction, Reach]] = {}
         self._looking: set[int] = set()
-        self._lexemes: dict[int, tuple[Domain, _Scalars]] = {}
+        self._lexemes: dict[int, tuple[ValueSet, _Scalars]] = {}
         self._scalar_reaches: dict[int, Reach] = {}
 
     # --- threads ---
 
-    def value(self, terms: Conj, follow: Continuation) -> tuple[Thread, ...]:
+    def value(self, terms: Conjunction, follow: Continuation) -> tuple[Thread, ...]:
         """Threads at the first byte of a value that satisfies all of `terms`."""
-        domain = self.domain(terms)
+        value_set = self.value_set(terms)
         moves: dict[int, Any] = {}
-        lexemes, numbers, words = self._scalars(domain)
+        lexemes, numbers, words = self._scalars(value_set)
         if lexemes:
             moves[QUOTE] = lambda: tuple(InLexeme(lexeme, lexeme.start, follow) for lexeme in lexemes)
-        objects = [found for spec in domain.objects if (found := self.object_plan(spec)) is not None]
+        objects = [found for spec in value_set.objects if (found := self.object_plan(spec)) is not None]
         if objects:
             moves[0x7B] = lambda: _joined(self.object_state(plan, 0, 0, follow).opened() for plan in objects)
-        arrays = [ready for spec in domain.arrays if (ready := self.array_plan(spec)) is not None]
+        arrays = [ready for spec in value_set.arrays if (ready := self.array_plan(spec)) is not None]
         if arrays:
             moves[0x5B] = lambda: _joined(
                 self.array_state(plan, 0, (0,) * len(plan.contains), 0, follow).opened() for plan in arrays
@@ -70,25 +70,28 @@ class Values(Plans):
             threads.append(InLexeme(words, words.start, follow))
         return tuple(threads)
 
-    def _scalars(self, domain: Domain) -> _Scalars:
+    def _scalars(self, value_set: ValueSet) -> _Scalars:
         """Lexemes of its strings, of its numbers, and of what has a name."""
-        known = self._lexemes.get(id(domain))
+        known = self._lexemes.get(id(value_set))
         if known is None:
             if len(self._lexemes) >= _STATES:
                 self._lexemes, self._scalar_reaches = {}, {}
-            names = word_lexeme(domain.null, domain.booleans)
-            found = string_lexemes(domain.strings), number_lexemes(domain.numbers), names
-            known = self._lexemes[id(domain)] = domain, found  # as long as `domain` is kept, nothing else has its id
+            names = word_lexeme(value_set.null, value_set.booleans)
+            found = string_lexemes(value_set.strings), number_lexemes(value_set.numbers), names
+            known = self._lexemes[id(value_set)] = (
+                value_set,
+                found,
+            )  # as long as `value_set` is kept, nothing else has its id
         return known[1]
 
     def renewed(self) -> Values:
         """Forget all frames; those in use live on with their matchers."""
-        self._terms, self._states, self._reaches, self._unblocked_domains = {}, {}, {}, {}
+        self._terms, self._states, self._reaches, self._unblocked_sets = {}, {}, {}, {}
         self._lexemes, self._scalar_reaches = {}, {}
         self.layout = Layout(self.options)
         return self
 
-    def start(self, terms: Conj, follow: Continuation) -> Start:
+    def start(self, terms: Conjunction, follow: Continuation) -> Start:
         """The same object for the same arguments, as long as it is kept."""
         terms = self._terms.setdefault(terms, terms)
         key = (id(terms), follow)
@@ -97,7 +100,7 @@ class Values(Plans):
             found = self._keep(key, Start(self, terms, follow))
         return found
 
-    def value_reach(self, terms: Conj, at: Place, vocabulary: Vocabulary) -> Reach:
+    def value_reach(self, terms: Conjunction, at: Place, vocabulary: Vocabulary) -> Reach:
         """What the start of a value can read, with what follows it left open."""
         known, key = self._reaches, id(terms)
         found = known.get(key)
@@ -115,37 +118,37 @@ class Values(Plans):
         known[key] = terms, reach  # as long as `terms` is kept, nothing else has its id
         return reach
 
-    def _value_reach(self, terms: Conj, at: Place, vocabulary: Vocabulary) -> Reach:
-        domain, places = self.domain(terms), vocabulary.places
-        found = self._scalar_reaches.get(id(domain))
+    def _value_reach(self, terms: Conjunction, at: Place, vocabulary: Vocabulary) -> Reach:
+        value_set, places = self.value_set(terms), vocabulary.places
+        found = self._scalar_reaches.get(id(value_set))
         if found is None:
-            found = self._scalar_reaches[id(domain)] = _of_scalars(self._scalars(domain), places)
-        if not domain.objects and not domain.arrays:
+            found = self._scalar_reaches[id(value_set)] = _of_scalars(self._scalars(value_set), places)
+        if not value_set.objects and not value_set.arrays:
             return found
         parts = [found]
         for byte, opened in ((0x7B, self._objects_reach), (0x5B, self._arrays_reach)):
             first, place = places.root.below(byte), at.below(byte)
             if first is not None and place is not None:
-                parts += [after_byte(first, found) for found in opened(domain, place, vocabulary)]
+                parts += [after_byte(first, found) for found in opened(value_set, place, vocabulary)]
         return parts[0] if len(parts) == 1 else joined(parts)
 
-    def _objects_reach(self, domain: Domain, at: Place, vocabulary: Vocabulary) -> Iterator[Reach]:
-        for spec in domain.objects:
+    def _objects_reach(self, value_set: ValueSet, at: Place, vocabulary: Vocabulary) -> Iterator[Reach]:
+        for spec in value_set.objects:
             plan = self.object_plan(spec)
             if plan is not None:
                 state = self.object_state(plan, 0, 0, _HOLE)
                 yield state.opened_reach(at, vocabulary) or of_threads(state.opened(), at, vocabulary)
 
-    def _arrays_reach(self, domain: Domain, at: Place, vocabulary: Vocabulary) -> Iterator[Reach]:
-        for spec in domain.arrays:
+    def _arrays_reach(self, value_set: ValueSet, at: Place, vocabulary: Vocabulary) -> Iterator[Reach]:
+        for spec in value_set.arrays:
             plan = self.array_plan(spec)
             if plan is not None:
                 state = self.array_state(plan, 0, (0,) * len(plan.contains), 0, _HOLE)
                 yield state.opened_reach(at, vocabulary) or of_threads(state.opened(), at, vocabulary)
 
-    def numbers(self, terms: Conj) -> tuple[Lexeme, ...]:
+    def numbers(self, terms: Conjunction) -> tuple[Lexeme, ...]:
         """Lexemes of the numbers that satisfy `terms`."""
-        return self._scalars(self.domain(terms))[1]
+        return self._scalars(self.value_set(terms))[1]
 
     def many(self, branches: tuple[Continuation, ...]) -> Many:
         key = frozenset(branches)

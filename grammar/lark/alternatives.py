@@ -32,7 +32,7 @@ _TOKENS = re.compile(
 )
 
 
-def check_ways(text: str) -> None:
+def check_alternatives(text: str) -> None:
     """Raises `GrammarLimit` with the rule and the number."""
     total = 0
     for name, line, ways in _ways(text):

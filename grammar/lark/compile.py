@@ -18,9 +18,9 @@ from sluicegate.grammar.budget.interrupt import interrupted
 from sluicegate.grammar.budget.meter import within
 from sluicegate.grammar.compile import plain_grammar
 from sluicegate.grammar.lark import gbnf
-from sluicegate.grammar.lark.alternatives import check_ways
-from sluicegate.grammar.lark.earley import Parser, Rule, productive
-from sluicegate.grammar.lark.regions import OneRegionTape, Region, regions_of
+from sluicegate.grammar.lark.alternatives import check_alternatives
+from sluicegate.grammar.lark.earley import Parser, Production, productive
+from sluicegate.grammar.lark.regions import JsonRegion, OneRegionTape, regions_of
 from sluicegate.grammar.lark.source import Source
 from sluicegate.grammar.lark.terminals import lexeme_of
 from sluicegate.grammar.lexemes.base import DfaLexeme
@@ -38,11 +38,11 @@ _MOST_CHARACTERS = 200_000
 class Grammar(NamedTuple):
     """What either notation is read into: rules over lexemes and, by the name of their terminal, JSON values."""
 
-    rules: list[Rule]
+    rules: list[Production]
     lexemes: dict[str, DfaLexeme]
     ignored: frozenset[str]
     start: str
-    regions: dict[str, Region]
+    regions: dict[str, JsonRegion]
 
     def parser(self, follow: Continuation | None = None) -> Parser:
         return Parser(self.rules, self.lexemes, self.ignored, self.start, follow, self.regions)
@@ -85,12 +85,12 @@ def read(text: str, options: GrammarOptions) -> Grammar:
 
 
 def _read_lark(source: Source, options: GrammarOptions) -> Grammar:
-    check_ways(source.text)
+    check_alternatives(source.text)
     with interrupted():
         loaded = _loaded(source)
     lexemes = {t.name: lexeme_of(t, source) for t in loaded.terminals if t.name not in source.schemas}
     rules = [
-        Rule(rule.origin.name, tuple((symbol.is_term, symbol.name) for symbol in rule.expansion))
+        Production(rule.origin.name, tuple((symbol.is_term, symbol.name) for symbol in rule.expansion))
         for rule in loaded.rules
     ]
     return Grammar(rules, lexemes, frozenset(loaded.ignore_tokens), "start", regions_of(source, options))

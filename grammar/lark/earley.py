@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from sluicegate.grammar.budget.meter import tick
-from sluicegate.grammar.lark.shortest import Least
+from sluicegate.grammar.lark.shortest import ParseCosts
 from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.grammar.reading.continuations import Continuation
 from sluicegate.grammar.reading.readings import End, InLexeme, Run, Thread
@@ -24,20 +24,20 @@ Symbol = tuple[bool, str]
 """(is it a terminal, name)."""
 
 
-class Rule(NamedTuple):
+class Production(NamedTuple):
     origin: str
     expansion: tuple[Symbol, ...]
 
 
-class Item(NamedTuple):
+class EarleyItem(NamedTuple):
     """`rule` read up to `dot`; it began in `since`, None = in the set that holds the item."""
 
     rule: int
     dot: int
-    since: Items | None
+    since: ItemSet | None
 
 
-class Region(Protocol):
+class EmbeddedValue(Protocol):
     """What stands for a terminal and is no lexeme: a JSON value."""
 
     def threads(self, follow: Continuation) -> tuple[Thread, ...]: ...
@@ -46,15 +46,15 @@ class Region(Protocol):
         """Forget what was made for texts so far."""
 
 
-class Items:
+class ItemSet:
     """One Earley set. `waiting`: items by the symbol they want next; `whole`: the text so far is one of the grammar."""
 
     __slots__ = ("_threads", "parser", "waiting", "whole")
 
-    def __init__(self, parser: Parser, items: frozenset[Item], whole: bool) -> None:
+    def __init__(self, parser: Parser, items: frozenset[EarleyItem], whole: bool) -> None:
         self.parser = parser
         self.whole = whole
-        self.waiting: dict[Symbol, list[Item]] = {}
+        self.waiting: dict[Symbol, list[EarleyItem]] = {}
         for item in items:
             self.waiting.setdefault(parser.rules[item.rule].expansion[item.dot], []).append(item)
         self._threads: tuple[Thread, ...] | None = None
@@ -76,7 +76,7 @@ class Items:
         return bool(regions) and any(is_terminal and name in regions for is_terminal, name in self.waiting)
 
 
-def _restarted(items: Items, run: Run, end_offset: int) -> Items:
+def _restarted(items: ItemSet, run: Run, end_offset: int) -> ItemSet:
     """`items` are reached: the tape begins anew where a value can."""
     if items.restarts:
         run.asked = True  # the tape moves, so this step is taken anew each time
@@ -89,7 +89,7 @@ class Scanned(Continuation):
 
     __slots__ = ("items", "name")
 
-    def __init__(self, items: Items, name: str) -> None:
+    def __init__(self, items: ItemSet, name: str) -> None:
         super().__init__()
         self.items = items
         self.name = name
@@ -115,7 +115,7 @@ class Ignored(Continuation):
 
     __slots__ = ("items",)
 
-    def __init__(self, items: Items) -> None:
+    def __init__(self, items: ItemSet) -> None:
         super().__init__()
         self.items = items
 
@@ -138,12 +138,12 @@ class Parser:
 
     def __init__(
         self,
-        rules: list[Rule],
+        rules: list[Production],
         lexemes: dict[str, DfaLexeme],
         ignored: frozenset[str],
         start: str,
         follow: Continuation | None = None,
-        regions: Mapping[str, Region] | None = None,
+        regions: Mapping[str, EmbeddedValue] | None = None,
     ) -> None:
         """`regions`: JSON values by the name of the terminal that they stand for."""
         self.follow = follow or End()
@@ -157,14 +157,14 @@ class Parser:
         for number, rule in enumerate(self.rules):
             self.by_origin.setdefault(rule.origin, []).append(number)
         self.nullable = _nullable(self.rules)
-        self._sets: dict[tuple[frozenset[Item], bool], Items] = {}
-        self._scanned: dict[tuple[Items, str], Items] = {}
-        self._least: Least | None = None
+        self._sets: dict[tuple[frozenset[EarleyItem], bool], ItemSet] = {}
+        self._scanned: dict[tuple[ItemSet, str], ItemSet] = {}
+        self._least: ParseCosts | None = None
 
     @property
-    def starting(self) -> Items:
+    def starting(self) -> ItemSet:
         """Before the first byte."""
-        return self._set([Item(number, 0, None) for number in self.by_origin[self.start]], first=True)
+        return self._set([EarleyItem(number, 0, None) for number in self.by_origin[self.start]], first=True)
 
     def start_threads(self) -> tuple[Thread, ...]:
         for region in self.regions.values():
@@ -179,29 +179,29 @@ class Parser:
         lexeme = self.lexemes[name]
         return (InLexeme(lexeme, lexeme.start, follow),)
 
-    def scan(self, items: Items, name: str) -> Items:
+    def scan(self, items: ItemSet, name: str) -> ItemSet:
         """The set after terminal `name`."""
         key = (items, name)
         found = self._scanned.get(key)
         if found is None:
-            kernel = [Item(i.rule, i.dot + 1, i.since or items) for i in items.waiting[True, name]]
+            kernel = [EarleyItem(i.rule, i.dot + 1, i.since or items) for i in items.waiting[True, name]]
             if len(self._scanned) >= _KEPT:
                 self._scanned, self._sets = {}, {}
             found = self._scanned[key] = self._set(kernel)
         return found
 
-    def least(self, words: Callable[[Any, Any], Any]) -> Least:
+    def least(self, words: Callable[[Any, Any], Any]) -> ParseCosts:
         """How many bytes it takes to finish; `words`: short words of lexemes."""
         if self._least is None:
             short = {name: words(lexeme, lexeme.start) for name, lexeme in self.lexemes.items()}
-            self._least = Least(self.rules, short, list(self.regions))
+            self._least = ParseCosts(self.rules, short, list(self.regions))
         return self._least
 
-    def _set(self, kernel: list[Item], first: bool = False) -> Items:
+    def _set(self, kernel: list[EarleyItem], first: bool = False) -> ItemSet:
         """Close `kernel` under prediction and completion. Raises `GrammarLimit` past 5,000 items."""
-        items: dict[Item, None] = dict.fromkeys(kernel)
+        items: dict[EarleyItem, None] = dict.fromkeys(kernel)
         predicted: set[str] = {self.start} if first else set()
-        waiting: set[Item] = set()
+        waiting: set[EarleyItem] = set()
         whole = False
         for item in _growing(items):
             tick()
@@ -218,31 +218,31 @@ class Parser:
                 continue
             if name not in predicted:
                 predicted.add(name)
-                items.update(dict.fromkeys(Item(number, 0, None) for number in self.by_origin[name]))
+                items.update(dict.fromkeys(EarleyItem(number, 0, None) for number in self.by_origin[name]))
             if name in self.nullable:
-                items[Item(item.rule, item.dot + 1, item.since)] = None
+                items[EarleyItem(item.rule, item.dot + 1, item.since)] = None
         key = (frozenset(waiting), whole)
         found = self._sets.get(key)
         if found is None:
-            found = self._sets[key] = Items(self, key[0], whole)
+            found = self._sets[key] = ItemSet(self, key[0], whole)
             if first:
                 self.first = found
         return found
 
-    def _began(self, item: Item, first: bool) -> bool:
+    def _began(self, item: EarleyItem, first: bool) -> bool:
         """The item began with the text."""
         return first if item.since is None else item.since is self.first
 
-    def _complete(self, item: Item, origin: str, items: dict[Item, None]) -> None:
+    def _complete(self, item: EarleyItem, origin: str, items: dict[EarleyItem, None]) -> None:
         """Advance what waited for `origin` where the item began. Empty ones are advanced when they are predicted."""
         since = item.since
         if since is None:
             return
         for waiting in since.waiting.get((False, origin), ()):
-            items[Item(waiting.rule, waiting.dot + 1, waiting.since or since)] = None
+            items[EarleyItem(waiting.rule, waiting.dot + 1, waiting.since or since)] = None
 
 
-def _growing(items: dict[Item, None]):  # type: ignore[no-untyped-def]
+def _growing(items: dict[EarleyItem, None]):  # type: ignore[no-untyped-def]
     """Items in order, with those that are added on the way."""
     seen = 0
     while seen < len(items):
@@ -251,22 +251,22 @@ def _growing(items: dict[Item, None]):  # type: ignore[no-untyped-def]
             yield item
 
 
-def productive(rules: list[Rule]) -> set[str]:
+def productive(rules: list[Production]) -> set[str]:
     """Names that derive some text."""
     return _derived(rules, [{name for is_terminal, name in rule.expansion if not is_terminal} for rule in rules])
 
 
-def _all_useful(rule: Rule, useful: set[str]) -> bool:
+def _all_useful(rule: Production, useful: set[str]) -> bool:
     return all(is_terminal or name in useful for is_terminal, name in rule.expansion)
 
 
-def _nullable(rules: list[Rule]) -> set[str]:
+def _nullable(rules: list[Production]) -> set[str]:
     """Names that derive the empty text."""
     bare = [rule for rule in rules if not any(is_terminal for is_terminal, _ in rule.expansion)]
     return _derived(bare, [{name for _, name in rule.expansion} for rule in bare])
 
 
-def _derived(rules: list[Rule], needs: list[set[str]]) -> set[str]:
+def _derived(rules: list[Production], needs: list[set[str]]) -> set[str]:
     """Names with a rule whose needs are all names that were found before: each rule is looked at once for each."""
     users: dict[str, list[int]] = {}
     for number, names in enumerate(needs):

@@ -11,10 +11,10 @@ import re
 from typing import NoReturn
 
 from sluicegate.grammar.automata.charsets import EVERY, Ranges, negate, single, union
-from sluicegate.grammar.automata.patterns.reader import Reader
+from sluicegate.grammar.automata.patterns.reader import Cursor
 from sluicegate.grammar.automata.patterns.syntax import Alt, Chars, Node, Repeat, Seq, sequence
-from sluicegate.grammar.lark.earley import Rule
-from sluicegate.grammar.lark.regular import Ref, Rules
+from sluicegate.grammar.lark.earley import Production
+from sluicegate.grammar.lark.regular import RuleRef, Rules
 from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar, UnsupportedGrammar
 
@@ -33,9 +33,9 @@ def is_gbnf(text: str) -> bool:
     return _RULE.search(text) is not None
 
 
-def read(text: str) -> tuple[list[Rule], dict[str, DfaLexeme]]:
+def read(text: str) -> tuple[list[Production], dict[str, DfaLexeme]]:
     """Rules and lexemes; the first rule is `root`. Raises with line and column."""
-    reader = _Reader(text)
+    reader = _GbnfReader(text)
     trees = reader.rules()
     if ROOT not in trees:
         raise InvalidGrammar(f"the grammar has no rule {ROOT!r}; its rules are {', '.join(sorted(trees)[:20])}")
@@ -50,14 +50,14 @@ def read(text: str) -> tuple[list[Rule], dict[str, DfaLexeme]]:
         ) from error
 
 
-class _Reader(Reader):
+class _GbnfReader(Cursor):
     """Recursive descent over GBNF; errors say line and column."""
 
     __slots__ = ("refs",)
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
-        self.refs: list[Ref] = []
+        self.refs: list[RuleRef] = []
 
     def _placed(self, reason: str, at: int | None) -> str:
         position = self.position if at is None else at
@@ -131,7 +131,7 @@ class _Reader(Reader):
             return inner
         if self.peek() in "<!":
             self.unsupported("tokens by name or number; write the text that they stand for", at)
-        ref = Ref(self.name(), at)
+        ref = RuleRef(self.name(), at)
         if ref.name in ("TagDispatch", "Token", "ExcludeToken") and self.peek_is("("):
             self.unsupported(f"{ref.name}(...); use a structural tag", at)
         self.refs.append(ref)

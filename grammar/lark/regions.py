@@ -13,7 +13,7 @@ from sluicegate.grammar.reading.region_text import RegionTape
 from sluicegate.plugins.errors import GrammarError, GrammarLimit
 
 
-class Region:
+class JsonRegion:
     """A value of one embedded schema."""
 
     def __init__(self, schema: Any, options: GrammarOptions) -> None:
@@ -26,12 +26,12 @@ class Region:
         self._values.renewed()
 
 
-def regions_of(source: Source, options: GrammarOptions) -> dict[str, Region]:
+def regions_of(source: Source, options: GrammarOptions) -> dict[str, JsonRegion]:
     """By name of their terminals. Raises with the line and column of the schema, and the pointer into it."""
-    found: dict[str, Region] = {}
+    found: dict[str, JsonRegion] = {}
     for name, (schema, at) in source.schemas.items():
         try:
-            found[name] = Region(schema, options)
+            found[name] = JsonRegion(schema, options)
         except GrammarError as error:
             raise type(error)(source.placed(f"%json: {error.reason}", at), pointer=error.pointer) from error
     return found

@@ -9,7 +9,7 @@ from sluicegate.grammar.automata import CharDfa, utf8
 from sluicegate.grammar.automata.construction.subset import compile_tree
 from sluicegate.grammar.automata.patterns.syntax import Alt, Chars, Node, Repeat, Seq
 from sluicegate.grammar.budget.meter import Budget, Meter, look
-from sluicegate.grammar.lark.earley import Rule, Symbol
+from sluicegate.grammar.lark.earley import Production, Symbol
 from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.plugins.errors import GrammarLimit
 
@@ -21,7 +21,7 @@ _NOTHING: Symbol = (False, "no text")
 
 
 @dataclass(slots=True, eq=False)
-class Ref(Node):
+class RuleRef(Node):
     """Another rule, by name; `position` is where it is named."""
 
     name: str
@@ -29,19 +29,19 @@ class Ref(Node):
 
 
 class Rules:
-    """`trees`: what each rule stands for; every `Ref` in them names another. Used once."""
+    """`trees`: what each rule stands for; every `RuleRef` in them names another. Used once."""
 
     def __init__(self, trees: Mapping[str, Node]) -> None:
         self._trees = trees
         self._sizes: dict[str, int] = dict.fromkeys(_recursive(trees), _MOST_CHARS + 1)
-        self._rules: list[Rule] = []
+        self._rules: list[Production] = []
         self._lexemes: dict[str, DfaLexeme] = {}
         self._named: dict[bytes, tuple[Symbol, ...]] = {}
         self._wanted: list[str] = []
         self._done: set[str] = set()
         self._symbols = 0
 
-    def read(self, root: str) -> tuple[list[Rule], dict[str, DfaLexeme]]:
+    def read(self, root: str) -> tuple[list[Production], dict[str, DfaLexeme]]:
         """Rules that `root` needs, and their lexemes. Raises `GrammarLimit`."""
         pending = [root]
         while pending:
@@ -54,7 +54,7 @@ class Rules:
         return self._rules, self._lexemes
 
     def _rule(self, origin: str, expansion: Iterable[Symbol]) -> None:
-        rule = Rule(origin, tuple(expansion))
+        rule = Production(origin, tuple(expansion))
         self._symbols += 1 + len(rule.expansion)
         if self._symbols > _MOST_SYMBOLS:
             raise GrammarLimit(f"the grammar needs more than {_MOST_SYMBOLS} symbols; shorten its counted repetitions")
@@ -67,7 +67,7 @@ class Rules:
 
     def _size(self, node: Node) -> int:
         """Characters written out, as far as `_MOST_CHARS` + 1; that much also for what is recursive."""
-        if isinstance(node, Ref):
+        if isinstance(node, RuleRef):
             known = self._sizes.get(node.name)
             if known is None:
                 known = self._sizes[node.name] = self._size(self._trees[node.name])
@@ -94,7 +94,7 @@ class Rules:
             except GrammarLimit:
                 if isinstance(node, Chars):
                     raise
-        if isinstance(node, Ref):
+        if isinstance(node, RuleRef):
             self._wanted.append(node.name)
             return ((False, node.name),)
         if isinstance(node, Seq):
@@ -168,7 +168,7 @@ class Rules:
 
     def _inlined(self, node: Node) -> Node:
         """Without references."""
-        if isinstance(node, Ref):
+        if isinstance(node, RuleRef):
             return self._inlined(self._trees[node.name])
         if isinstance(node, Seq):
             return Seq([self._inlined(item) for item in node.items])
@@ -199,7 +199,7 @@ def _recursive(trees: Mapping[str, Node]) -> set[str]:
 
 
 def _names(node: Node) -> Iterator[str]:
-    if isinstance(node, Ref):
+    if isinstance(node, RuleRef):
         yield node.name
     elif isinstance(node, Seq | Alt):
         for item in node.items:

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Any
 from sluicegate.grammar.budget.meter import tick
 
 if TYPE_CHECKING:
-    from sluicegate.grammar.lark.earley import Items, Rule
+    from sluicegate.grammar.lark.earley import ItemSet, Production
 
 NEVER = 1 << 40
 _KEPT = 20_000
 _MOST_WAYS = 5_000
 
 
-class Least:
+class ParseCosts:
     """Costs of symbols, by the rules; those of Earley sets, along the sets they began in.
 
     `words`: short words of each terminal, the shortest first; `values`: terminals that stand for JSON values, which
     take a byte at least.
     """
 
-    def __init__(self, rules: list[Rule], words: dict[str, Any], values: list[str]) -> None:
+    def __init__(self, rules: list[Production], words: dict[str, Any], values: list[str]) -> None:
         self.rules = rules
         self.symbols: dict[tuple[bool, str], int] = {
             (True, name): len(found[0].text) if found else NEVER for name, found in words.items()
@@ -56,28 +56,28 @@ class Least:
                 if not missing[user]:
                     heappush(queue, (self._sum(self.rules[user], 0), user))
 
-    def _sum(self, rule: Rule, dot: int) -> int:
+    def _sum(self, rule: Production, dot: int) -> int:
         return min(sum(self.symbols.get(symbol, NEVER) for symbol in rule.expansion[dot:]), NEVER)
 
-    def of_items(self, items: Items) -> int:
+    def of_items(self, items: ItemSet) -> int:
         if items.whole:
             return 0
         if len(self._known) > _KEPT:
             self._known.clear()
         return min((self._item(item, items) for waiting in items.waiting.values() for item in waiting), default=NEVER)
 
-    def _item(self, item: Any, items: Items) -> int:
+    def _item(self, item: Any, items: ItemSet) -> int:
         rule = self.rules[item.rule]
         return self._sum(rule, item.dot) + self._after(rule.origin, item.since or items)
 
-    def _after(self, origin: str, since: Items) -> int:
+    def _after(self, origin: str, since: ItemSet) -> int:
         """From where an `origin` that began in `since` ends: the cheapest way out through what waited for it, after
         Dijkstra (1959)."""
         known = self._known.get((origin, since))
         if known is not None:
             return known
-        queue: list[tuple[int, int, str, Items]] = [(0, 0, origin, since)]
-        seen: set[tuple[str, Items]] = set()
+        queue: list[tuple[int, int, str, ItemSet]] = [(0, 0, origin, since)]
+        seen: set[tuple[str, ItemSet]] = set()
         best, numbers = NEVER, count(1)
         while queue and len(seen) < _MOST_WAYS:
             cost, _, name, began = heappop(queue)

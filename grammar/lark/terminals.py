@@ -16,14 +16,14 @@ from sluicegate.grammar.automata import CharDfa, utf8
 from sluicegate.grammar.automata.patterns.parser import parse
 from sluicegate.grammar.automata.patterns.syntax import (
     Alt,
-    Begin,
     Chars,
-    Edge,
-    End,
-    Look,
+    EndAnchor,
+    Lookaround,
     Node,
     Repeat,
     Seq,
+    StartAnchor,
+    WordBoundary,
     has_anchor,
 )
 from sluicegate.grammar.automata.tables.table import Table, minimal
@@ -113,12 +113,12 @@ def _check(node: Node, before: int, after: int) -> None:
             _check(item, before, after)
     elif isinstance(node, Repeat):
         _check(node.item, before, after)
-    elif isinstance(node, Look):
+    elif isinstance(node, Lookaround):
         if has_anchor(node.item) or _widths(node.item)[1] > (after if node.ahead else before):
             raise UnsupportedGrammar(f"a look{'ahead' if node.ahead else 'behind'} that can see past its end{_WHY}")
-    elif (isinstance(node, Begin) and not before) or (isinstance(node, End) and not after):
+    elif (isinstance(node, StartAnchor) and not before) or (isinstance(node, EndAnchor) and not after):
         raise UnsupportedGrammar(f"an anchor at its edge{_WHY}")
-    elif isinstance(node, Edge) and not (before and after):
+    elif isinstance(node, WordBoundary) and not (before and after):
         raise UnsupportedGrammar(f"\\b or \\B at its edge{_WHY}")
 
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from sluicegate.grammar.automata import Body, ByteDfa, residual_digests
+from sluicegate.grammar.automata import ByteDfa, StringTable, residual_digests
 from sluicegate.grammar.budget.meter import look
 from sluicegate.grammar.vocabulary.trie import I32
 
@@ -67,20 +67,20 @@ class Lexeme(Protocol):
 class DfaLexeme:
     """A lexeme given by an explicit automaton over bytes; states are its row numbers.
 
-    With `quoted`, and for a `Body`, the automaton describes a JSON string's body and the lexeme takes the closing quote
-    as well.
+    With `quoted`, and for a `StringTable`, the automaton describes a JSON string's body and the lexeme takes the
+    closing quote as well.
     """
 
     is_list = False
 
     def __init__(
-        self, dfa: ByteDfa | Body, *, quoted: bool = False, general: bool = False, is_blank: bool = False
+        self, dfa: ByteDfa | StringTable, *, quoted: bool = False, general: bool = False, is_blank: bool = False
     ) -> None:
         self.general = general
         self.is_blank = is_blank
         self.branches: dict[Any, Any] | None = {}
         self.dfa = dfa
-        if isinstance(dfa, Body):
+        if isinstance(dfa, StringTable):
             quoted, self.table = True, dfa.table
         elif quoted:
             self.table = _closed(dfa)
@@ -169,7 +169,7 @@ class DfaLexeme:
     def _key(self, state: int) -> Hashable:
         if state == self.final:
             return b"closed"
-        if isinstance(self.dfa, Body):
+        if isinstance(self.dfa, StringTable):
             name = self.dfa.name(state)
             return (True, self.dfa.digest, state) if name is None else (True, name)
         if self.dfa.state_count > _NAMED:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sluicegate.grammar.automata import CharDfa
-from sluicegate.grammar.automata.lengths import Lengths
+from sluicegate.grammar.automata.lengths import LengthSets
 from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.grammar.vocabulary import kernels
 from sluicegate.grammar.vocabulary.trie import I32
@@ -116,8 +116,8 @@ class Bounds:
 
 
 @lru_cache(maxsize=500)
-def _lengths(dfa: CharDfa) -> Lengths:
-    return Lengths(dfa)
+def _lengths(dfa: CharDfa) -> LengthSets:
+    return LengthSets(dfa)
 
 
 def _numbers(dfa: CharDfa, inner: DfaLexeme) -> dict[int, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import lru_cache
 
-from sluicegate.grammar.automata import ByteDfa, CharDfa, byte_intersection, string_body, utf8
+from sluicegate.grammar.automata import ByteDfa, CharDfa, byte_intersection, string_table, utf8
 from sluicegate.grammar.budget.meter import look
 from sluicegate.grammar.lexemes.base import DfaLexeme, Lexeme, Words
 from sluicegate.grammar.lexemes.counted import Counted
@@ -31,10 +31,10 @@ def string_automaton(dfa: CharDfa) -> DfaLexeme:
     the states."""
     if dfa.state_count <= _SPELLED:
         try:
-            return DfaLexeme(string_body(dfa))
+            return DfaLexeme(string_table(dfa))
         except GrammarLimit:
             pass
-    return DfaLexeme(string_body(dfa, escapes=False))
+    return DfaLexeme(string_table(dfa, escapes=False))
 
 
 @lru_cache(maxsize=1)

@@ -9,8 +9,8 @@ from sluicegate.grammar.automata import CharDfa
 from sluicegate.grammar.automata.formats import FORMAT_NAMES
 from sluicegate.grammar.options import GrammarLimits
 from sluicegate.grammar.schema import numbers, strings
-from sluicegate.grammar.schema.containers import Array, Conj, Contains, Items, Members, Object, Term
-from sluicegate.grammar.schema.document import Node
+from sluicegate.grammar.schema.containers import Array, Conjunction, Contains, Items, Members, Object, SchemaRef
+from sluicegate.grammar.schema.document import Subschema
 from sluicegate.grammar.schema.lint import compile_pattern
 from sluicegate.grammar.schema.numbers import Numbers, NumberSet
 from sluicegate.grammar.schema.strings import Strings, StringSet
@@ -21,7 +21,7 @@ def exact(number: int | float) -> Fraction:
     return Fraction(number) if isinstance(number, int) else Fraction(repr(number))
 
 
-def numbers_of(node: Node) -> NumberSet:
+def numbers_of(node: Subschema) -> NumberSet:
     schema = node.value
     low: list[numbers.Bound] = []
     high: list[numbers.Bound] = []
@@ -41,7 +41,7 @@ def numbers_of(node: Node) -> NumberSet:
     return result
 
 
-def strings_of(node: Node, limits: GrammarLimits) -> StringSet:
+def strings_of(node: Subschema, limits: GrammarLimits) -> StringSet:
     schema = node.value
     found = Strings(low=_count(schema, "minLength") or 0, high=_count(schema, "maxLength"))
     result: StringSet = strings.EVERY if found == Strings() else (found,)
@@ -53,14 +53,14 @@ def strings_of(node: Node, limits: GrammarLimits) -> StringSet:
     return result
 
 
-def object_of(node: Node, names: StringSet) -> Object:
+def object_of(node: Subschema, names: StringSet) -> Object:
     """`names`: what `propertyNames` allows."""
     schema = node.value
-    named = tuple((name, (Term(node.child("properties", name)),)) for name in schema.get("properties", ()))
+    named = tuple((name, (SchemaRef(node.child("properties", name)),)) for name in schema.get("properties", ()))
     patterns = tuple(
-        (text, (Term(node.child("patternProperties", text)),)) for text in schema.get("patternProperties", ())
+        (text, (SchemaRef(node.child("patternProperties", text)),)) for text in schema.get("patternProperties", ())
     )
-    rest = (Term(node.child("additionalProperties")),) if "additionalProperties" in schema else None
+    rest = (SchemaRef(node.child("additionalProperties")),) if "additionalProperties" in schema else None
     members = Members(named, patterns, rest)
     return Object(
         parts=() if members == Members() else (members,),
@@ -77,18 +77,18 @@ def required(schema: dict[str, Any]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names)) if isinstance(names, list) else ()  # draft 3 has a boolean beside the property
 
 
-def array_of(node: Node) -> Array:
+def array_of(node: Subschema) -> Array:
     schema = node.value
-    prefix: tuple[Conj, ...] = ()
-    rest: Conj | None = None
+    prefix: tuple[Conjunction, ...] = ()
+    rest: Conjunction | None = None
     if "prefixItems" in schema:
-        prefix = tuple((Term(node.child("prefixItems", i)),) for i in range(len(schema["prefixItems"])))
+        prefix = tuple((SchemaRef(node.child("prefixItems", i)),) for i in range(len(schema["prefixItems"])))
     if isinstance(schema.get("items"), list):
-        prefix = tuple((Term(node.child("items", i)),) for i in range(len(schema["items"])))
+        prefix = tuple((SchemaRef(node.child("items", i)),) for i in range(len(schema["items"])))
         if "additionalItems" in schema:
-            rest = (Term(node.child("additionalItems")),)
+            rest = (SchemaRef(node.child("additionalItems")),)
     elif "items" in schema:
-        rest = (Term(node.child("items")),)
+        rest = (SchemaRef(node.child("items")),)
     items = Items(prefix, rest)
     return Array(
         parts=() if items == Items() else (items,),
@@ -99,11 +99,11 @@ def array_of(node: Node) -> Array:
     )
 
 
-def _contains(node: Node) -> tuple[Contains, ...]:
+def _contains(node: Subschema) -> tuple[Contains, ...]:
     if "contains" not in node.value:
         return ()
     low = _count(node.value, "minContains")
-    return (Contains(Term(node.child("contains")), 1 if low is None else low, _count(node.value, "maxContains")),)
+    return (Contains(SchemaRef(node.child("contains")), 1 if low is None else low, _count(node.value, "maxContains")),)
 
 
 def _count(schema: dict[str, Any], keyword: str) -> int | None:

@@ -12,8 +12,8 @@ from urllib.parse import quote, urljoin
 import jsonschema_rs
 
 from sluicegate.grammar.reading.guards import canonical
-from sluicegate.grammar.schema.containers import Fact, Literal, Term
-from sluicegate.grammar.schema.document import DATA, REFERENCES, Document, Either, Node
+from sluicegate.grammar.schema.containers import Constant, Fact, SchemaRef
+from sluicegate.grammar.schema.document import DATA, REFERENCES, AnyOf, Document, Subschema
 from sluicegate.grammar.schema.metaschemas import DIALECTS
 from sluicegate.plugins.errors import UnsupportedGrammar
 
@@ -27,7 +27,7 @@ class Checks:
 
     def __init__(self, document: Document) -> None:
         self.document = document
-        self._validators: dict[Node, Callable[[Any], bool]] = {}
+        self._validators: dict[Subschema, Callable[[Any], bool]] = {}
 
     @cached_property
     def _readable(self) -> tuple[Any, dict[str, Any]]:
@@ -36,18 +36,18 @@ class Checks:
 
     def validator(self, fact: Fact) -> Callable[[Any], bool]:
         """Does a value satisfy `fact` taken as positive?"""
-        if isinstance(fact, Literal):
+        if isinstance(fact, Constant):
             wanted = canonical(json.loads(fact.json, parse_float=Decimal)) if fact.json else object()
             return lambda value: bool(canonical(value) == wanted)
-        if isinstance(fact.node, Either):
-            parts = [self.validator(Term(part)) for part in fact.node.parts]
+        if isinstance(fact.node, AnyOf):
+            parts = [self.validator(SchemaRef(part)) for part in fact.node.parts]
             return lambda value: any(part(value) for part in parts)
         known = self._validators.get(fact.node)
         if known is None:
             known = self._validators[fact.node] = self._build(fact.node)
         return known
 
-    def _build(self, node: Node) -> Callable[[Any], bool]:
+    def _build(self, node: Subschema) -> Callable[[Any], bool]:
         root, others = self._readable
         dialect = DIALECTS.get(self.document.root.draft, DIALECTS[2020])
         try:

@@ -7,10 +7,10 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from sluicegate.grammar.schema.containers import NEVER, Array, Items, Literal, Members, Object
+from sluicegate.grammar.schema.containers import NEVER, Array, Constant, Items, Members, Object
 from sluicegate.grammar.schema.numbers import Numbers
 from sluicegate.grammar.schema.strings import Strings
-from sluicegate.grammar.schema.value_set import NOTHING, Domain, only
+from sluicegate.grammar.schema.value_set import NOTHING, ValueSet, only
 
 
 def json_text(value: Any) -> str:
@@ -19,7 +19,7 @@ def json_text(value: Any) -> str:
 
 
 @lru_cache(maxsize=4_000)
-def literal_domain(text: str) -> Domain:
+def constant_set(text: str) -> ValueSet:
     """The set of the one value that `text` spells; the empty text spells none. `const` and `enum` evaluate nothing for
     `unevaluatedProperties`, so the parts are silent."""
     if not text:
@@ -32,9 +32,9 @@ def literal_domain(text: str) -> Domain:
     if isinstance(value, str):
         return only(strings=(Strings(words=frozenset({value})),))
     if isinstance(value, list):
-        items = Items(tuple((Literal(json_text(item)),) for item in value), NEVER, silent=True)
+        items = Items(tuple((Constant(json_text(item)),) for item in value), NEVER, silent=True)
         return only(arrays=(Array(parts=(items,), low=len(value), high=len(value)),))
     members = Members(
-        tuple((name, (Literal(json_text(item)),)) for name, item in value.items()), (), NEVER, silent=True
+        tuple((name, (Constant(json_text(item)),)) for name, item in value.items()), (), NEVER, silent=True
     )
     return only(objects=(Object(parts=(members,), required=tuple(value)),))

@@ -7,39 +7,39 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from sluicegate.grammar.schema import strings
-from sluicegate.grammar.schema.document import Node
+from sluicegate.grammar.schema.document import Subschema
 from sluicegate.grammar.schema.strings import Strings, StringSet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 _FEW = 8
-"""Properties of which one must differ that are told apart as alternatives; of more, one `Some` speaks."""
+"""Properties of which one must differ that are told apart as alternatives; of more, one `Existential` speaks."""
 
 
-class Term(NamedTuple):
+class SchemaRef(NamedTuple):
     """One conjunct of what a value must satisfy: `node` holds, or (`positive` False) does not. Facts are the keys of
     most tables, and tuples are hashed without a call of Python."""
 
-    node: Node
+    node: Subschema
     positive: bool = True
 
 
-class Literal(NamedTuple):
+class Constant(NamedTuple):
     """The value equals `json`, canonical JSON text of a constant, or (`positive` False) does not."""
 
     json: str
     positive: bool = True
 
 
-Fact = Term | Literal
-Conj = tuple[Fact, ...]
+Fact = SchemaRef | Constant
+Conjunction = tuple[Fact, ...]
 """All of them hold; () = any value. Order is that of the schema, no term twice."""
-NEVER: Conj = (Literal(""),)
-"""No value; the one `Literal` that spells nothing."""
+NEVER: Conjunction = (Constant(""),)
+"""No value; the one `Constant` that spells nothing."""
 
 
-def conj(terms: Iterable[Fact]) -> Conj:
+def conjunction(terms: Iterable[Fact]) -> Conjunction:
     return tuple(dict.fromkeys(terms))
 
 
@@ -66,23 +66,23 @@ class Members(_Hashed):
     which evaluates nothing for `unevaluatedProperties`.
     """
 
-    named: tuple[tuple[str, Conj], ...] = ()
-    patterns: tuple[tuple[str, Conj], ...] = ()
-    rest: Conj | None = None
+    named: tuple[tuple[str, Conjunction], ...] = ()
+    patterns: tuple[tuple[str, Conjunction], ...] = ()
+    rest: Conjunction | None = None
     silent: bool = False
     __hash__ = _Hashed.__hash__
 
     @cached_property
-    def by_name(self) -> dict[str, Conj]:
+    def by_name(self) -> dict[str, Conjunction]:
         return dict(self.named)
 
 
 @dataclass(frozen=True)
-class Some(_Hashed):
+class Existential(_Hashed):
     """At least one property has, in one of these `ways`, a name out of a set and a value that satisfies the terms; or a
     name of `absent` is not there. `origin`: a fact of which this says a part, checked where plans cannot count it."""
 
-    ways: tuple[tuple[StringSet, Conj], ...]
+    ways: tuple[tuple[StringSet, Conjunction], ...]
     absent: frozenset[str]
     origin: Fact
     __hash__ = _Hashed.__hash__
@@ -96,8 +96,8 @@ class Object(_Hashed):
     low: int = 0
     high: int | None = None
     names: StringSet = strings.EVERY
-    some: tuple[Some, ...] = ()
-    every: tuple[tuple[StringSet, Conj], ...] = ()
+    existentials: tuple[Existential, ...] = ()
+    every: tuple[tuple[StringSet, Conjunction], ...] = ()
     """What every property with a name out of a set satisfies; from negations."""
     checks: frozenset[Fact] = frozenset()
     """What the conjunction cannot express, checked when the value is closed."""
@@ -113,7 +113,7 @@ class Object(_Hashed):
             max(self.low, other.low),
             high,
             strings.intersect(self.names, other.names),
-            self.some + tuple(s for s in other.some if s not in self.some),
+            self.existentials + tuple(s for s in other.existentials if s not in self.existentials),
             self.every + tuple(e for e in other.every if e not in self.every),
             self.checks | other.checks,
         )
@@ -129,7 +129,7 @@ class Object(_Hashed):
                 self.names is not strings.EVERY
                 and any(not strings.contains(self.names, name) for name in self.required)
             )
-            or any(not some.ways and some.absent.issubset(self.required) for some in self.some)
+            or any(not some.ways and some.absent.issubset(self.required) for some in self.existentials)
         )
 
 
@@ -137,8 +137,8 @@ class Object(_Hashed):
 class Items(_Hashed):
     """`prefixItems` and `items` of one schema; `rest` None = anything. `silent` as in `Members`."""
 
-    prefix: tuple[Conj, ...] = ()
-    rest: Conj | None = None
+    prefix: tuple[Conjunction, ...] = ()
+    rest: Conjunction | None = None
     silent: bool = False
     __hash__ = _Hashed.__hash__
 
@@ -181,7 +181,7 @@ class Array(_Hashed):
         low = max([met.low, *(c.start + c.low for c in met.contains if c.low)])
         return None if (met.high is not None and low > met.high) or (met.unique and met.repeats) else met
 
-    def at(self, index: int) -> Conj:
+    def at(self, index: int) -> Conjunction:
         """What the item at `index` must satisfy."""
         terms: list[Fact] = []
         for part in self.parts:
@@ -189,7 +189,7 @@ class Array(_Hashed):
                 terms.extend(part.prefix[index])
             elif part.rest is not None:
                 terms.extend(part.rest)
-        return conj(terms)
+        return conjunction(terms)
 
     @property
     def prefix_size(self) -> int:
@@ -202,7 +202,7 @@ def complement_object(
     """Objects that are not in `spec`, which says part of what `origin` denies, as alternatives; `merged`: as few as can
     be, told apart by a demand. None where that takes more than conjunctions can say. `match`: the names that a pattern
     matches."""
-    if spec.checks or any(len(terms) > 1 for some in spec.some for _, terms in some.ways):
+    if spec.checks or any(len(terms) > 1 for some in spec.existentials for _, terms in some.ways):
         return None
     lone = _lone_name(spec)
     if lone is not None:
@@ -216,10 +216,10 @@ def complement_object(
         found.append(Object(high=spec.low - 1))
     if spec.high is not None:
         found.append(Object(low=spec.high + 1))
-    return [*found, *map(_unmet, spec.some)]
+    return [*found, *map(_unmet, spec.existentials)]
 
 
-def _lone_name(spec: Object) -> tuple[str, Conj] | None:
+def _lone_name(spec: Object) -> tuple[str, Conjunction] | None:
     """Where one required property is all that `spec` speaks of: its name, and what it is outside, if it is there."""
     if len(spec.required) != 1 or len(spec.parts) != 1 or spec.absent or spec.names != strings.EVERY or spec.every:
         return None
@@ -233,7 +233,7 @@ def _lone_name(spec: Object) -> tuple[str, Conj] | None:
 def _violations(spec: Object, match: Callable[[str], StringSet], origin: Fact, merged: bool) -> list[Object]:
     """Some property is not as `spec` wants it; `merged`: or one is missing, or there."""
     named = [(name, negated(term)) for part in spec.parts for name, terms in part.named for term in terms]
-    ways: list[tuple[StringSet, Conj]] = []
+    ways: list[tuple[StringSet, Conjunction]] = []
     for part in spec.parts:
         others: StringSet = (Strings(minus=frozenset(part.by_name)),) if part.named else strings.EVERY
         for text, terms in part.patterns:
@@ -253,10 +253,10 @@ def _violations(spec: Object, match: Callable[[str], StringSet], origin: Fact, m
     absent = frozenset(spec.required if merged else ())
     if merged:
         ways.extend((_only(name), ()) for name in sorted(spec.absent))
-    return [*found, Object(some=(Some(tuple(ways), absent, origin),))] if ways or absent else found
+    return [*found, Object(existentials=(Existential(tuple(ways), absent, origin),))] if ways or absent else found
 
 
-def _unmet(some: Some) -> Object:
+def _unmet(some: Existential) -> Object:
     """No property meets `some`, each of whose ways has one term at most."""
     names = strings.EVERY
     for language, terms in some.ways:
@@ -271,22 +271,22 @@ def implied(name: str, spec: Object, origin: Fact) -> Object | None:
     if spec.checks or spec.every or spec.low > 1 or spec.high is not None or spec.names != strings.EVERY:
         return None
     without = frozenset({name})
-    found = [Some(some.ways, some.absent | without, origin) for some in spec.some]
+    found = [Existential(some.ways, some.absent | without, origin) for some in spec.existentials]
     for part in spec.parts:
         if part.rest is not None or part.patterns:
             return None
         for other, terms in part.named:
-            found.extend(Some(((_only(other), (term,)),), without | {other}, origin) for term in terms)
-    found.extend(Some(((_only(other), ()),), without, origin) for other in spec.required if other != name)
-    found.extend(Some((), without | {other}, origin) for other in sorted(spec.absent))
-    return Object(some=tuple(found))
+            found.extend(Existential(((_only(other), (term,)),), without | {other}, origin) for term in terms)
+    found.extend(Existential(((_only(other), ()),), without, origin) for other in spec.required if other != name)
+    found.extend(Existential((), without | {other}, origin) for other in sorted(spec.absent))
+    return Object(existentials=tuple(found))
 
 
 def _only(name: str) -> StringSet:
     return (Strings(words=frozenset({name})),)
 
 
-def _without_never(term: Fact) -> Conj:
+def _without_never(term: Fact) -> Conjunction:
     """What is not without any value says nothing."""
     return () if term == negated(NEVER[0]) else (term,)
 

@@ -43,7 +43,7 @@ def draft_of(schema: Json, default: int = 2020) -> int:
     return default
 
 
-class Node:
+class Subschema:
     """One subschema at one place. `scope`: resources passed through on the way here that have dynamic anchors,
     outermost first; it decides what `$dynamicRef` means. Interned by the document, so `is` compares."""
 
@@ -59,7 +59,7 @@ class Node:
         self.draft = draft
         self.scope = scope
 
-    def target(self) -> Node:
+    def target(self) -> Subschema:
         """Where a schema that only refers leads to, at most four references on; any other is its own."""
         node = self
         for _ in range(_HOPS):
@@ -68,7 +68,7 @@ class Node:
             node = node.document.resolve(node, "$ref")
         return node
 
-    def equals(self, other: Node) -> bool:
+    def equals(self, other: Subschema) -> bool:
         """The same schema, or a copy of it at a place where references mean the same."""
         if self is other:
             return True
@@ -79,7 +79,7 @@ class Node:
             and json.dumps(self.value, sort_keys=True) == json.dumps(other.value, sort_keys=True)  # true is not 1
         )
 
-    def child(self, *keys: str | int) -> Node:
+    def child(self, *keys: str | int) -> Subschema:
         """Subschema below."""
         value, pointer = self.value, self.pointer
         for key in keys:
@@ -95,18 +95,18 @@ class Node:
         return f"Node({self.pointer!r})"
 
 
-class Either(Node):
+class AnyOf(Subschema):
     """What satisfies any of `parts`, which stands at no place of its own."""
 
     __slots__ = ("parts",)
 
-    def __init__(self, parts: tuple[Node, ...]) -> None:
+    def __init__(self, parts: tuple[Subschema, ...]) -> None:
         last = parts[-1]
         value = {"anyOf": [part.value for part in parts]}
         super().__init__(last.document, value, last.base, last.pointer, last.draft, last.scope)
         self.parts = parts
 
-    def child(self, *keys: str | int) -> Node:
+    def child(self, *keys: str | int) -> Subschema:
         assert keys[0] == "anyOf"
         part = self.parts[int(keys[1])]
         return part.child(*keys[2:]) if keys[2:] else part
@@ -126,8 +126,8 @@ class Document:
         self.others: dict[str, Json] = {}
         """Documents outside that references led to."""
         self._left = most
-        self._nodes: dict[tuple[int, str, tuple[str, ...]], Node] = {}
-        self._either: dict[tuple[Node, ...], Either] = {}
+        self._nodes: dict[tuple[int, str, tuple[str, ...]], Subschema] = {}
+        self._either: dict[tuple[Subschema, ...], AnyOf] = {}
         self.resources: dict[str, tuple[Json, str, int]] = {}
         """URI -> (schema, pointer, draft)."""
         self.anchors: dict[tuple[str, str], tuple[Json, str]] = {}
@@ -189,14 +189,14 @@ class Document:
         if value.get("$recursiveAnchor") is True:
             self.dynamic.setdefault((base, ""), (value, pointer))
 
-    def either(self, parts: tuple[Node, ...]) -> Either:
+    def either(self, parts: tuple[Subschema, ...]) -> AnyOf:
         """The same object for the same parts."""
         found = self._either.get(parts)
         if found is None:
-            found = self._either[parts] = Either(parts)
+            found = self._either[parts] = AnyOf(parts)
         return found
 
-    def node(self, value: Json, base: str, pointer: str, draft: int, scope: tuple[str, ...]) -> Node:
+    def node(self, value: Json, base: str, pointer: str, draft: int, scope: tuple[str, ...]) -> Subschema:
         if isinstance(value, dict):
             draft = draft_of(value, draft) if "$schema" in value else draft
             name = identifier(value, draft)
@@ -209,10 +209,10 @@ class Document:
         key = (id(value), pointer, scope)
         found = self._nodes.get(key)
         if found is None:
-            found = self._nodes[key] = Node(self, value, base, pointer, draft, scope)
+            found = self._nodes[key] = Subschema(self, value, base, pointer, draft, scope)
         return found
 
-    def resolve(self, node: Node, keyword: str) -> Node:
+    def resolve(self, node: Subschema, keyword: str) -> Subschema:
         """The target of `node`'s reference. Raises `UnsupportedGrammar` for another document, `InvalidGrammar` for a
         place that does not exist; both point at the keyword."""
         reference = node.value[keyword]
@@ -227,7 +227,7 @@ class Document:
                 return self._dynamic(node, target, fragment, node.scope)
         return target
 
-    def _dynamic(self, node: Node, target: Node, name: str, scope: tuple[str, ...]) -> Node:
+    def _dynamic(self, node: Subschema, target: Subschema, name: str, scope: tuple[str, ...]) -> Subschema:
         if (target.base, name) not in self.dynamic:
             return target
         for uri in scope:
@@ -236,7 +236,7 @@ class Document:
                 return self.node(found[0], uri, found[1], target.draft, scope)
         return target
 
-    def _static(self, node: Node, reference: str, keyword: str) -> Node:
+    def _static(self, node: Subschema, reference: str, keyword: str) -> Subschema:
         uri, fragment = urldefrag(_joined(node.base, reference))
         fragment = unquote(fragment)
         if uri not in self.resources:
@@ -264,7 +264,7 @@ class Document:
             raise InvalidGrammar(f"{keyword} {reference!r} does not lead to a schema", pointer=node.at(keyword))
         return self.node(schema, base, pointer, draft, node.scope)
 
-    def _below(self, schema: Json, key: str, node: Node, keyword: str, reference: str) -> Json:
+    def _below(self, schema: Json, key: str, node: Subschema, keyword: str, reference: str) -> Json:
         if isinstance(schema, dict) and key in schema:
             return schema[key]
         if isinstance(schema, list) and key.isdigit() and int(key) < len(schema):
@@ -283,7 +283,7 @@ class Document:
         self._index(found, uri, f"{uri}#", draft)
         return True
 
-    def _refuse_remote(self, node: Node, uri: str, keyword: str) -> None:
+    def _refuse_remote(self, node: Subschema, uri: str, keyword: str) -> None:
         raise UnsupportedGrammar(
             f"{keyword} leads to another document {uri!r}, and nothing is ever fetched; put it into this document "
             "under $defs with its $id",

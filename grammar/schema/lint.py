@@ -11,7 +11,7 @@ from sluicegate.grammar.automata import CharDfa
 from sluicegate.grammar.automata.formats import FORMAT_NAMES
 from sluicegate.grammar.options import GrammarLimits
 from sluicegate.grammar.schema import strings
-from sluicegate.grammar.schema.document import MANY, ONE, REFERENCES, Document, Node
+from sluicegate.grammar.schema.document import MANY, ONE, REFERENCES, Document, Subschema
 from sluicegate.plugins.errors import GrammarError, GrammarLimit, InvalidGrammar, UnsupportedGrammar
 
 Json = Any
@@ -84,7 +84,7 @@ _SHAPES: dict[str, tuple[Callable[[Json], bool], str]] = {
 }  # fmt: skip
 
 
-class Survey:
+class SchemaLint:
     """Walks every schema that can matter, following references.
 
     `notes`: what the author should know. Raises `InvalidGrammar`, `UnsupportedGrammar` or `GrammarLimit` with a
@@ -113,7 +113,7 @@ class Survey:
                 )
             self._look_at(node, depth)
 
-    def _look_at(self, node: Node, depth: int) -> None:
+    def _look_at(self, node: Subschema, depth: int) -> None:
         value = node.value
         if "$ref" in value and node.draft <= 7:
             self._pending.append((node.document.resolve(node, "$ref"), depth))
@@ -136,13 +136,13 @@ class Survey:
             elif isinstance(below, dict | list):
                 self._look_below(node, key, below, depth + 1)
 
-    def _look_at_text(self, node: Node, key: str, text: str) -> None:
+    def _look_at_text(self, node: Subschema, key: str, text: str) -> None:
         if key == "pattern":
             self._look_at_pattern(text, node.at(key))
         elif text not in FORMAT_NAMES:
             self.notes.append(f"format {text!r} at {node.at(key)!r} is not one of JSON Schema's; it only annotates")
 
-    def _look_below(self, node: Node, key: str, below: Json, depth: int) -> None:
+    def _look_below(self, node: Subschema, key: str, below: Json, depth: int) -> None:
         if key in ONE and isinstance(below, dict):
             self._pending.append((node.child(key), depth))
         elif (key in MANY or key == "items") and isinstance(below, list):
@@ -177,14 +177,14 @@ def _read_pattern(text: str, limits: GrammarLimits, pointer: str) -> tuple[CharD
 _TEXTS = frozenset({"pattern", "format"})
 
 
-def _check_constant(node: Node, key: str, value: Json) -> None:
+def _check_constant(node: Subschema, key: str, value: Json) -> None:
     try:
         json.dumps(value, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidGrammar(f"{key} is not JSON: {error}", pointer=node.at(key)) from error
 
 
-def _check_items(node: Node, key: str, below: list[Json]) -> None:
+def _check_items(node: Subschema, key: str, below: list[Json]) -> None:
     for i, item in enumerate(below):
         if not _is_schema(item):
             pointer = node.at(key, i)

@@ -8,67 +8,67 @@ from dataclasses import replace
 from typing import TypeVar
 
 from sluicegate.grammar.schema import numbers, strings
-from sluicegate.grammar.schema.containers import Array, Object, Term
-from sluicegate.grammar.schema.document import Node
-from sluicegate.grammar.schema.value_set import NOTHING, OUTSIDE, Algebra, Domain
+from sluicegate.grammar.schema.containers import Array, Object, SchemaRef
+from sluicegate.grammar.schema.document import Subschema
+from sluicegate.grammar.schema.value_set import NOTHING, OUTSIDE, ValueSet, ValueSetAlgebra
 
 T = TypeVar("T")
 _LONG = 64
 """Branches that are compared one with the other."""
 
 
-class Exclusive(Algebra):
+class OneOf(ValueSetAlgebra):
     """Branches that surely have no value in common are put side by side; the others lose what is in another one."""
 
     def exactly_one(
-        self, domains: list[Domain], origin: Node, thorough: bool = False, given: tuple[str, ...] = ()
-    ) -> Domain:
-        """Values in just one of `domains`, the branches of `origin`'s `oneOf`.
+        self, value_sets: list[ValueSet], origin: Subschema, thorough: bool = False, given: tuple[str, ...] = ()
+    ) -> ValueSet:
+        """Values in just one of `value_sets`, the branches of `origin`'s `oneOf`.
 
         Objects and arrays of branches that overlap in too many ways are left to a check that `origin` holds. `given`:
         properties that the caller requires of every object anyway; of objects without them, the answer says nothing.
         """
-        told = self._told_apart([domain.objects for domain in domains], given)
-        if len(domains) > _LONG:
-            return self._one_of_many(domains, origin, told)
+        told = self._told_apart([value_set.objects for value_set in value_sets], given)
+        if len(value_sets) > _LONG:
+            return self._one_of_many(value_sets, origin, told)
         result = NOTHING
-        outsides: dict[tuple[int, bool], Domain] = {}
+        outsides: dict[tuple[int, bool], ValueSet] = {}
 
-        def outside(j: int, merged: bool = False) -> Domain:
+        def outside(j: int, merged: bool = False) -> ValueSet:
             if (j, merged) not in outsides:
-                outsides[j, merged] = self.complement(domains[j], Term(origin.child("oneOf", j)), merged)
+                outsides[j, merged] = self.complement(value_sets[j], SchemaRef(origin.child("oneOf", j)), merged)
             return outsides[j, merged]
 
-        check = frozenset({Term(origin)})
-        for i, domain in enumerate(domains):
-            others = [j for j in range(len(domains)) if j != i]
-            only = domain
+        check = frozenset({SchemaRef(origin)})
+        for i, value_set in enumerate(value_sets):
+            others = [j for j in range(len(value_sets)) if j != i]
+            only = value_set
             for j in others:
-                if self._scalars_meet(only, domains[j]):
+                if self._scalars_meet(only, value_sets[j]):
                     only = self._scalars_without(only, outside(j))
             arrays = self._only(
-                domain.arrays,
-                [(domains[j].arrays, j) for j in others],
+                value_set.arrays,
+                [(value_sets[j].arrays, j) for j in others],
                 lambda j: outside(j).arrays,
                 Array.meet,
                 Array(),
                 (),
             )
-            objects = domain.objects if told else None
+            objects = value_set.objects if told else None
             for merged in (False, True):
                 if objects is None:
                     objects = self._only(
-                        domain.objects,
-                        [(domains[j].objects, j) for j in others],
+                        value_set.objects,
+                        [(value_sets[j].objects, j) for j in others],
                         lambda j, merged=merged: outside(j, merged).objects,  # type: ignore[misc]
                         Object.meet,
                         Object(),
                         given,
                     )
             if arrays is None:
-                arrays = tuple(replace(spec, checks=spec.checks | check) for spec in domain.arrays)
+                arrays = tuple(replace(spec, checks=spec.checks | check) for spec in value_set.arrays)
             if objects is None:
-                objects = tuple(replace(spec, checks=spec.checks | check) for spec in domain.objects)
+                objects = tuple(replace(spec, checks=spec.checks | check) for spec in value_set.objects)
             result = self.union(result, replace(only, arrays=arrays, objects=objects), thorough)
         return result
 
@@ -113,11 +113,11 @@ class Exclusive(Algebra):
                 return None
         return kept
 
-    def _one_of_many(self, domains: list[Domain], origin: Node, told: bool) -> Domain:
+    def _one_of_many(self, value_sets: list[ValueSet], origin: Subschema, told: bool) -> ValueSet:
         """`exactly_one` for long lists: what is in some branch, less what is in two; arrays by a check, and objects
         unless they are `told` apart."""
-        check = frozenset({Term(origin)})
-        met = [(domain, NOTHING) for domain in domains]
+        check = frozenset({SchemaRef(origin)})
+        met = [(value_set, NOTHING) for value_set in value_sets]
         while len(met) > 1:
             joined = [
                 (self.union(a, b), self.union(self.union(twice, again), self._scalars_within(a, b)))
@@ -125,17 +125,17 @@ class Exclusive(Algebra):
             ]
             met = joined + met[len(met) & ~1 :]
         once, twice = met[0]
-        only = self._scalars_without(once, self.complement(twice, Term(origin)))
+        only = self._scalars_without(once, self.complement(twice, SchemaRef(origin)))
         return replace(
             only,
             arrays=tuple(replace(spec, checks=spec.checks | check) for spec in once.arrays),
             objects=once.objects if told else tuple(replace(spec, checks=spec.checks | check) for spec in once.objects),
         )
 
-    def _scalars_within(self, a: Domain, b: Domain) -> Domain:
+    def _scalars_within(self, a: ValueSet, b: ValueSet) -> ValueSet:
         return replace(self._scalars_without(a, b), arrays=(), objects=())
 
-    def _scalars_meet(self, a: Domain, b: Domain) -> bool:
+    def _scalars_meet(self, a: ValueSet, b: ValueSet) -> bool:
         return (
             (a.null and b.null)
             or bool(a.booleans & b.booleans)
@@ -143,13 +143,13 @@ class Exclusive(Algebra):
             or (a.strings != strings.NOTHING and b.strings != strings.NOTHING)
         )
 
-    def _scalars_without(self, domain: Domain, outside: Domain) -> Domain:
+    def _scalars_without(self, value_set: ValueSet, outside: ValueSet) -> ValueSet:
         return replace(
-            domain,
-            null=domain.null and outside.null,
-            booleans=domain.booleans & outside.booleans,
-            numbers=numbers.intersect(domain.numbers, outside.numbers),
-            strings=strings.intersect(domain.strings, outside.strings),
+            value_set,
+            null=value_set.null and outside.null,
+            booleans=value_set.booleans & outside.booleans,
+            numbers=numbers.intersect(value_set.numbers, outside.numbers),
+            strings=strings.intersect(value_set.strings, outside.strings),
         )
 
     def _less(

@@ -10,28 +10,28 @@ from sluicegate.grammar.automata import CharDfa
 from sluicegate.grammar.options import GrammarLimits
 from sluicegate.grammar.schema import numbers, strings
 from sluicegate.grammar.schema.assertions import array_of, exact, numbers_of, object_of, required, strings_of
-from sluicegate.grammar.schema.constants import json_text, literal_domain
+from sluicegate.grammar.schema.constants import constant_set, json_text
 from sluicegate.grammar.schema.containers import (
     Array,
-    Conj,
+    Conjunction,
+    Constant,
     Fact,
-    Literal,
     Object,
-    Term,
-    conj,
+    SchemaRef,
+    conjunction,
     implied,
     negated,
 )
-from sluicegate.grammar.schema.document import ANNOTATIONS, REFERENCES, Node
+from sluicegate.grammar.schema.document import ANNOTATIONS, REFERENCES, Subschema
 from sluicegate.grammar.schema.lint import compile_pattern
 from sluicegate.grammar.schema.numbers import Numbers
-from sluicegate.grammar.schema.one_of import Exclusive
+from sluicegate.grammar.schema.one_of import OneOf
 from sluicegate.grammar.schema.strings import Strings, StringSet
 from sluicegate.grammar.schema.unevaluated import without_unevaluated
-from sluicegate.grammar.schema.value_set import EVERYTHING, NOTHING, Domain, few_scalars, only
+from sluicegate.grammar.schema.value_set import EVERYTHING, NOTHING, ValueSet, few_scalars, only
 from sluicegate.plugins.errors import GrammarError, InvalidGrammar
 
-_TYPES: dict[str, Domain] = {
+_TYPES: dict[str, ValueSet] = {
     "null": only(null=True),
     "boolean": only(booleans=frozenset({True, False})),
     "number": only(numbers=numbers.EVERY),
@@ -53,17 +53,17 @@ class Circular(Exception):
     """A schema refers to itself without a value in between."""
 
 
-class Meaning(Exclusive):
+class Semantics(OneOf):
     """Domains of facts, each worked out once. One per compiled grammar."""
 
     def __init__(self, limits: GrammarLimits) -> None:
         super().__init__(limits.alternatives)
         self.limits = limits
-        self._domains: dict[_Asked, Domain] = {}
-        self._met: dict[Conj, Domain] = {}
+        self._domains: dict[_Asked, ValueSet] = {}
+        self._met: dict[Conjunction, ValueSet] = {}
         self._open: set[_Asked] = set()
 
-    def of_conj(self, facts: Conj) -> Domain:
+    def of_conjunction(self, facts: Conjunction) -> ValueSet:
         """Values that satisfy all of `facts`."""
         if len(facts) == 1:
             return self.of(facts[0])
@@ -82,13 +82,13 @@ class Meaning(Exclusive):
             self._met[facts] = known
         return known
 
-    def of(self, fact: Fact, thorough: bool = False, given: tuple[str, ...] = ()) -> Domain:
+    def of(self, fact: Fact, thorough: bool = False, given: tuple[str, ...] = ()) -> ValueSet:
         """`thorough`: keep apart which branches hold, for an `unevaluated*` keyword outside. `given`: properties that
         the caller requires of every object anyway; of objects without them, the answer says nothing.
 
         Raises `Circular` where a schema means itself.
         """
-        if isinstance(fact, Literal):
+        if isinstance(fact, Constant):
             return self._of_literal(fact)
         key = (fact, thorough, given)
         known = self._domains.get(key)
@@ -103,12 +103,12 @@ class Meaning(Exclusive):
             self._domains[key] = known
         return known
 
-    def _of_literal(self, fact: Literal) -> Domain:
-        domain = literal_domain(fact.json)
-        return domain if fact.positive else self.complement(domain, Literal(fact.json))
+    def _of_literal(self, fact: Constant) -> ValueSet:
+        value_set = constant_set(fact.json)
+        return value_set if fact.positive else self.complement(value_set, Constant(fact.json))
 
-    def _outside_of(self, fact: Term) -> Domain:
-        inside = Term(fact.node)
+    def _outside_of(self, fact: SchemaRef) -> ValueSet:
+        inside = SchemaRef(fact.node)
         return self.complement(self.of(inside), inside)
 
     def match(self, pattern: str) -> StringSet:
@@ -116,24 +116,24 @@ class Meaning(Exclusive):
 
     def hopeless_member(self, spec: Object, name: str) -> bool:
         try:
-            return is_empty(self.of_conj(member(spec, name)))
+            return is_empty(self.of_conjunction(member(spec, name)))
         except (Circular, GrammarError):
             return False
 
     def member_values(self, spec: Object, name: str) -> frozenset[object] | None:
         try:
-            domain = self.of_conj(member(spec, name))
+            value_set = self.of_conjunction(member(spec, name))
         except (Circular, GrammarError):
             return None
-        few = few_scalars(domain)
+        few = few_scalars(value_set)
         if few is None:
             return None
-        named: list[object] = [("named", value) for value in (*domain.booleans, *([None] if domain.null else []))]
+        named: list[object] = [("named", value) for value in (*value_set.booleans, *([None] if value_set.null else []))]
         return frozenset([*few[0], *few[1], *named])
 
     # --- one schema ---------------------------------------------------------------------------------------------
 
-    def _of_node(self, node: Node, thorough: bool, given: tuple[str, ...]) -> Domain:
+    def _of_node(self, node: Subschema, thorough: bool, given: tuple[str, ...]) -> ValueSet:
         schema = node.value
         if schema is True or schema == {}:
             return EVERYTHING
@@ -144,59 +144,59 @@ class Meaning(Exclusive):
         if schema.keys() <= _TYPED:
             return self._typed(node)
         if "$ref" in schema and node.draft <= 7:
-            return self.of(Term(node.document.resolve(node, "$ref")), thorough)
+            return self.of(SchemaRef(node.document.resolve(node, "$ref")), thorough)
         thorough = thorough or "unevaluatedProperties" in schema or "unevaluatedItems" in schema
-        domain = self._own(node)
+        value_set = self._own(node)
         for part in self._applicators(node, thorough, given):
-            domain = self.narrow(domain, part, Term(node))
+            value_set = self.narrow(value_set, part, SchemaRef(node))
         for part, condition in self._dependent(node, thorough):
-            if condition is None or len(domain.objects) * len(part.objects) <= _DEPENDENT:
-                domain = self.narrow(domain, part, Term(node), _DEPENDENT)
+            if condition is None or len(value_set.objects) * len(part.objects) <= _DEPENDENT:
+                value_set = self.narrow(value_set, part, SchemaRef(node), _DEPENDENT)
             else:
-                domain = self.narrow(domain, replace(EVERYTHING, objects=(condition,)), Term(node))
+                value_set = self.narrow(value_set, replace(EVERYTHING, objects=(condition,)), SchemaRef(node))
         if thorough:
-            domain = without_unevaluated(node, domain)
-        return domain
+            value_set = without_unevaluated(node, value_set)
+        return value_set
 
-    def _own(self, node: Node) -> Domain:
+    def _own(self, node: Subschema) -> ValueSet:
         """Keywords that look at the value itself."""
         schema = node.value
-        domain = self._typed(node)
-        if domain is EVERYTHING:
-            domain = Domain(
+        value_set = self._typed(node)
+        if value_set is EVERYTHING:
+            value_set = ValueSet(
                 numbers=numbers_of(node),
                 strings=strings_of(node, self.limits),
                 arrays=(array_of(node),),
                 objects=(self._object(node),),
             )
         else:  # keywords of other types say nothing; a pattern has to be one all the same
-            texts = domain.strings != strings.NOTHING or "pattern" in schema
-            domain = Domain(
-                domain.null,
-                domain.booleans,
-                numbers.intersect(domain.numbers, numbers_of(node)) if domain.numbers else numbers.NOTHING,
-                strings.intersect(domain.strings, strings_of(node, self.limits)) if texts else strings.NOTHING,
-                (array_of(node),) if domain.arrays else (),
-                (self._object(node),) if domain.objects else (),
+            texts = value_set.strings != strings.NOTHING or "pattern" in schema
+            value_set = ValueSet(
+                value_set.null,
+                value_set.booleans,
+                numbers.intersect(value_set.numbers, numbers_of(node)) if value_set.numbers else numbers.NOTHING,
+                strings.intersect(value_set.strings, strings_of(node, self.limits)) if texts else strings.NOTHING,
+                (array_of(node),) if value_set.arrays else (),
+                (self._object(node),) if value_set.objects else (),
             )
         if "const" in schema:
-            domain = self.intersect(domain, self.of(Literal(json_text(schema["const"]))), node.pointer)
+            value_set = self.intersect(value_set, self.of(Constant(json_text(schema["const"]))), node.pointer)
         if "enum" in schema:
-            domain = self.intersect(domain, self._enum(node), node.pointer)
-        return domain
+            value_set = self.intersect(value_set, self._enum(node), node.pointer)
+        return value_set
 
-    def _typed(self, node: Node) -> Domain:
+    def _typed(self, node: Subschema) -> ValueSet:
         names = node.value.get("type")
         if names is None:
             return EVERYTHING
         names = [names] if isinstance(names, str) else names
-        domain = NOTHING
+        value_set = NOTHING
         for name in names:
-            domain = self.union(domain, _PLAIN_INTEGER if name == "integer" and node.draft <= 4 else _TYPES[name])
-        return domain
+            value_set = self.union(value_set, _PLAIN_INTEGER if name == "integer" and node.draft <= 4 else _TYPES[name])
+        return value_set
 
-    def _enum(self, node: Node) -> Domain:
-        domain = NOTHING
+    def _enum(self, node: Subschema) -> ValueSet:
+        value_set = NOTHING
         words: list[str] = []
         values: list[Fraction] = []
         others: list[str] = []
@@ -207,18 +207,18 @@ class Meaning(Exclusive):
                 values.append(exact(value))
             else:
                 others.append(json_text(value))
-        domain = only(
+        value_set = only(
             strings=(Strings(words=frozenset(words)),),
             numbers=(Numbers(values=frozenset(values)),) if values else numbers.NOTHING,
         )
         for text in others:
-            domain = self.union(domain, literal_domain(text))
-        return domain
+            value_set = self.union(value_set, constant_set(text))
+        return value_set
 
-    def _object(self, node: Node) -> Object:
+    def _object(self, node: Subschema) -> Object:
         names = strings.EVERY
         if "propertyNames" in node.value:
-            names = self.of(Term(node.child("propertyNames"))).strings
+            names = self.of(SchemaRef(node.child("propertyNames"))).strings
         return object_of(node, names)
 
     def pattern(self, text: str, pointer: str) -> CharDfa:
@@ -226,28 +226,28 @@ class Meaning(Exclusive):
 
     # --- schemas inside schemas, for the same value ----------------------------------------------------------------
 
-    def _applicators(self, node: Node, thorough: bool, given: tuple[str, ...]) -> Iterable[Domain]:
+    def _applicators(self, node: Subschema, thorough: bool, given: tuple[str, ...]) -> Iterable[ValueSet]:
         schema = node.value
         for keyword in REFERENCES:
             if keyword in schema:
-                yield self.of(Term(node.document.resolve(node, keyword)), thorough)
+                yield self.of(SchemaRef(node.document.resolve(node, keyword)), thorough)
         if "allOf" in schema or "oneOf" in schema:
             given = tuple(dict.fromkeys(given + required(schema)))
         for i, part in enumerate(schema.get("allOf", ())):
             exclusive = isinstance(part, dict) and "oneOf" in part
-            yield self.of(Term(node.child("allOf", i)), thorough, given if exclusive else ())
+            yield self.of(SchemaRef(node.child("allOf", i)), thorough, given if exclusive else ())
         if "anyOf" in schema:
             yield self._any_of(node, thorough)
         if "oneOf" in schema:
-            branches = [self.of(Term(node.child("oneOf", i)), thorough) for i in range(len(schema["oneOf"]))]
+            branches = [self.of(SchemaRef(node.child("oneOf", i)), thorough) for i in range(len(schema["oneOf"]))]
             yield self.exactly_one(branches, node, thorough, given)
         if "not" in schema:
-            yield self.of(Term(node.child("not"), False))
+            yield self.of(SchemaRef(node.child("not"), False))
         if "if" in schema:
             yield self._conditional(node, thorough)
 
-    def _any_of(self, node: Node, thorough: bool) -> Domain:
-        branches = [self.of(Term(node.child("anyOf", i)), thorough) for i in range(len(node.value["anyOf"]))]
+    def _any_of(self, node: Subschema, thorough: bool) -> ValueSet:
+        branches = [self.of(SchemaRef(node.child("anyOf", i)), thorough) for i in range(len(node.value["anyOf"]))]
         result = self.union_all(branches, thorough)
         if thorough and len(branches) <= _SUBSETS:
             for chosen in range(1, 1 << len(branches)):
@@ -255,26 +255,26 @@ class Meaning(Exclusive):
                     met = EVERYTHING
                     for i, branch in enumerate(branches):
                         if chosen >> i & 1:
-                            met = self.narrow(met, branch, Term(node.child("anyOf", i)))
+                            met = self.narrow(met, branch, SchemaRef(node.child("anyOf", i)))
                     result = self.union(result, met, thorough)
         return result
 
-    def _conditional(self, node: Node, thorough: bool) -> Domain:
+    def _conditional(self, node: Subschema, thorough: bool) -> ValueSet:
         schema = node.value
         condition = node.child("if")
         if "then" not in schema and "else" not in schema and not thorough:
             return EVERYTHING
-        holds = self.of(Term(condition), thorough)
-        fails = self.of(Term(condition, False))
+        holds = self.of(SchemaRef(condition), thorough)
+        fails = self.of(SchemaRef(condition, False))
         if "then" in schema:
-            then = Term(node.child("then"))
+            then = SchemaRef(node.child("then"))
             holds = self.narrow(holds, self.of(then, thorough), then)
         if "else" in schema:
-            other = Term(node.child("else"))
+            other = SchemaRef(node.child("else"))
             fails = self.narrow(fails, self.of(other, thorough), other)
         return self.union(holds, fails, thorough)
 
-    def _dependent(self, node: Node, thorough: bool) -> Iterable[tuple[Domain, Object | None]]:
+    def _dependent(self, node: Subschema, thorough: bool) -> Iterable[tuple[ValueSet, Object | None]]:
         """Each as alternatives, and, where that can be said and nothing is to be evaluated, as one conjunction."""
         for keyword in ("dependentRequired", "dependentSchemas", "dependencies"):
             for name, wanted in node.value.get(keyword, {}).items():
@@ -284,26 +284,26 @@ class Meaning(Exclusive):
                     inner: tuple[Object, ...] = (Object(required=tuple(dict.fromkeys(wanted))),)
                     met: tuple[Object, ...] = (Object(required=tuple(dict.fromkeys([name, *wanted]))),)
                 else:
-                    inner = self.of(Term(node.child(keyword, name)), thorough).objects
+                    inner = self.of(SchemaRef(node.child(keyword, name)), thorough).objects
                     met = self._products((Object(required=(name,)),), inner, Object.meet, Object(), node.pointer)
                 whole = len(inner) == 1 and (not thorough or not inner[0].parts)
-                condition = implied(name, inner[0], Term(node)) if whole else None
+                condition = implied(name, inner[0], SchemaRef(node)) if whole else None
                 yield replace(EVERYTHING, objects=(Object(absent=frozenset({name})), *met)), condition
 
 
-def _contradict(facts: Conj) -> bool:
+def _contradict(facts: Conjunction) -> bool:
     """What one says another denies, perhaps through a reference, or of a copy. Told here, since of arrays and of nested
     objects only a check of the whole value would tell it, too late."""
     denied = [fact for fact in facts if not fact.positive]
     if not denied:
         return False
-    said = [fact.node.target() for fact in facts if isinstance(fact, Term) and fact.positive]
+    said = [fact.node.target() for fact in facts if isinstance(fact, SchemaRef) and fact.positive]
     return any(negated(fact) in facts for fact in denied) or any(
-        isinstance(fact, Term) and any(map(fact.node.target().equals, said)) for fact in denied
+        isinstance(fact, SchemaRef) and any(map(fact.node.target().equals, said)) for fact in denied
     )
 
 
-def member(spec: Object, name: str) -> Conj:
+def member(spec: Object, name: str) -> Conjunction:
     """What the value of property `name` must satisfy, patterns left out (they only narrow it further)."""
     facts: list[Fact] = []
     for part in spec.parts:
@@ -311,16 +311,16 @@ def member(spec: Object, name: str) -> Conj:
             facts.extend(part.by_name[name])
         elif not part.patterns and part.rest is not None:
             facts.extend(part.rest)
-    return conj(facts)
+    return conjunction(facts)
 
 
-def is_empty(domain: Domain) -> bool:
+def is_empty(value_set: ValueSet) -> bool:
     """No value at all, as far as a glance tells."""
     return not (
-        domain.null
-        or domain.booleans
-        or domain.numbers
-        or domain.arrays
-        or domain.objects
-        or not strings.is_empty(domain.strings)
+        value_set.null
+        or value_set.booleans
+        or value_set.numbers
+        or value_set.arrays
+        or value_set.objects
+        or not strings.is_empty(value_set.strings)
     )

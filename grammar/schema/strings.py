@@ -12,7 +12,7 @@ from functools import cached_property, lru_cache
 from typing import Final
 
 from sluicegate.grammar.automata import Budget, CharDfa
-from sluicegate.grammar.automata.lengths import Lengths
+from sluicegate.grammar.automata.lengths import LengthSets
 from sluicegate.plugins.errors import GrammarError, GrammarLimit, InvalidGrammar
 
 _FEW = 64
@@ -61,7 +61,7 @@ class Strings:
         if (keep_low or keep_high is not None) and max(keep_low, keep_high or 0) * dfa.state_count <= _FEW:
             dfa = dfa.intersection(CharDfa.length_between(keep_low, keep_high))
             keep_low, keep_high = 0, None
-        if dfa.is_empty() or not Lengths(dfa).within(keep_low, keep_high) & 1:
+        if dfa.is_empty() or not LengthSets(dfa).within(keep_low, keep_high) & 1:
             return NOTHING[0]
         return Strings(dfa=dfa, low=keep_low, high=keep_high)
 
@@ -259,8 +259,8 @@ def _goes_on(part: Strings, text: str) -> bool:
 
 
 @lru_cache(maxsize=500)
-def _lengths(dfa: CharDfa) -> Lengths:
-    return Lengths(dfa)
+def _lengths(dfa: CharDfa) -> LengthSets:
+    return LengthSets(dfa)
 
 
 def supply(parts: Iterable[Strings], without: frozenset[str], enough: int) -> int | None:

@@ -31,7 +31,7 @@ _MERGED = 16
 
 
 @dataclass(frozen=True)
-class Domain:
+class ValueSet:
     null: bool = True
     booleans: frozenset[bool] = frozenset({True, False})
     numbers: NumberSet = numbers.EVERY
@@ -40,11 +40,11 @@ class Domain:
     objects: tuple[Object, ...] = (Object(),)
 
 
-EVERYTHING = Domain()
-NOTHING = Domain(False, frozenset(), numbers.NOTHING, strings.NOTHING, (), ())
+EVERYTHING = ValueSet()
+NOTHING = ValueSet(False, frozenset(), numbers.NOTHING, strings.NOTHING, (), ())
 
 
-class Algebra(ABC):
+class ValueSetAlgebra(ABC):
     """Operations with a bound on how many alternatives they may make. `pointer` names the place in errors."""
 
     def __init__(self, limit: int) -> None:
@@ -52,12 +52,12 @@ class Algebra(ABC):
         self._pairs = 0
         self._looking = False
 
-    def intersect(self, a: Domain, b: Domain, pointer: str = "") -> Domain:
+    def intersect(self, a: ValueSet, b: ValueSet, pointer: str = "") -> ValueSet:
         if a is EVERYTHING:
             return b
         if b is EVERYTHING:
             return a
-        return Domain(
+        return ValueSet(
             a.null and b.null,
             a.booleans & b.booleans,
             numbers.intersect(a.numbers, b.numbers),
@@ -66,7 +66,7 @@ class Algebra(ABC):
             self._products(a.objects, b.objects, Object.meet, Object(), pointer),
         )
 
-    def narrow(self, a: Domain, b: Domain, origin: Fact, most: int | None = None) -> Domain:
+    def narrow(self, a: ValueSet, b: ValueSet, origin: Fact, most: int | None = None) -> ValueSet:
         """`intersect`; where that makes too many alternatives (of objects, `most`) even without those that surely have
         no value, the meaning of `b`, which is `origin`'s, is left to a check of the finished value."""
         try:
@@ -116,13 +116,13 @@ class Algebra(ABC):
         met = (meet(x, y) for x in a for y in b)
         return tuple(dict.fromkeys(m for m in met if m is not None))
 
-    def union(self, a: Domain, b: Domain, thorough: bool = False) -> Domain:
+    def union(self, a: ValueSet, b: ValueSet, thorough: bool = False) -> ValueSet:
         """`thorough` keeps every alternative, even one that allows all: each evaluates something else."""
         if a is NOTHING:
             return b
         if b is NOTHING:
             return a
-        return Domain(
+        return ValueSet(
             a.null or b.null,
             a.booleans | b.booleans,
             numbers.union(a.numbers, b.numbers),
@@ -131,7 +131,7 @@ class Algebra(ABC):
             _either(a.objects, b.objects, Object(), thorough),
         )
 
-    def complement(self, domain: Domain, origin: Fact, merged: bool = False) -> Domain:
+    def complement(self, value_set: ValueSet, origin: Fact, merged: bool = False) -> ValueSet:
         """Values outside. Where containers are beyond conjunctions, a check that `origin` fails stands in. `merged`:
         objects as few alternatives as can be, else so only where there are too many."""
         failing = negated(origin)
@@ -140,17 +140,17 @@ class Algebra(ABC):
             return complement_object(spec, self.match, failing, merged)
 
         check = frozenset({failing})
-        arrays = self._outside_arrays(domain.arrays)
+        arrays = self._outside_arrays(value_set.arrays)
         outside = None
         if not merged:
-            outside = self._outside(domain.objects, partial(objects, merged=False), Object.meet, Object(), OUTSIDE)
+            outside = self._outside(value_set.objects, partial(objects, merged=False), Object.meet, Object(), OUTSIDE)
         if outside is None:
-            outside = self._outside(domain.objects, partial(objects, merged=True), Object.meet, Object(), _MERGED)
-        return Domain(
-            not domain.null,
-            frozenset({True, False}) - domain.booleans,
-            numbers.complement(domain.numbers),
-            strings.complement(domain.strings),
+            outside = self._outside(value_set.objects, partial(objects, merged=True), Object.meet, Object(), _MERGED)
+        return ValueSet(
+            not value_set.null,
+            frozenset({True, False}) - value_set.booleans,
+            numbers.complement(value_set.numbers),
+            strings.complement(value_set.strings),
             (Array(checks=check),) if arrays is None else arrays,
             (Object(checks=check),) if outside is None else outside,
         )
@@ -184,12 +184,12 @@ class Algebra(ABC):
                 return None
         return result
 
-    def union_all(self, domains: list[Domain], thorough: bool = False) -> Domain:
+    def union_all(self, value_sets: list[ValueSet], thorough: bool = False) -> ValueSet:
         """Two by two, so that long lists take time in proportion."""
-        while len(domains) > 1:
-            pairs = zip(domains[::2], domains[1::2], strict=False)
-            domains = [self.union(a, b, thorough) for a, b in pairs] + domains[len(domains) & ~1 :]
-        return domains[0] if domains else NOTHING
+        while len(value_sets) > 1:
+            pairs = zip(value_sets[::2], value_sets[1::2], strict=False)
+            value_sets = [self.union(a, b, thorough) for a, b in pairs] + value_sets[len(value_sets) & ~1 :]
+        return value_sets[0] if value_sets else NOTHING
 
     @abstractmethod
     def match(self, pattern: str) -> StringSet:
@@ -206,14 +206,14 @@ def _either(a: tuple[T, ...], b: tuple[T, ...], top: T, thorough: bool) -> tuple
     return tuple(dict.fromkeys(a + b))
 
 
-def few_scalars(domain: Domain) -> tuple[frozenset[str], frozenset[Fraction]] | None:
+def few_scalars(value_set: ValueSet) -> tuple[frozenset[str], frozenset[Fraction]] | None:
     """Its texts and its numbers, where these can be listed and it has neither objects nor arrays."""
-    if domain.objects or domain.arrays:
+    if value_set.objects or value_set.arrays:
         return None
-    words, values = strings.finite_words(domain.strings), numbers.finite_values(domain.numbers)
+    words, values = strings.finite_words(value_set.strings), numbers.finite_values(value_set.numbers)
     return None if words is None or values is None else (words, values)
 
 
-def only(**kept: object) -> Domain:
+def only(**kept: object) -> ValueSet:
     """Nothing but the given types."""
     return replace(NOTHING, **kept)  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ from sluicegate.grammar.reading.continuations import Continuation
 from sluicegate.grammar.reading.readings import End, InLexeme, Thread
 from sluicegate.grammar.tags import formats, freetext
 from sluicegate.grammar.tags.formats import Format
-from sluicegate.grammar.tags.steps import Head, Step, Stops, fork, restarts, spelled
+from sluicegate.grammar.tags.steps import Head, LazyContinuation, LiteralContinuation, fork, restarts, spelled
 from sluicegate.plugins.errors import UnsupportedGrammar
 
 END = End()
@@ -37,11 +37,11 @@ class Builder:
             known += len(made)
             made += [thread.follow for thread in threads if isinstance(thread, InLexeme) and thread.lexeme.general]
             for follow in made:
-                if isinstance(follow, Step) and follow not in seen:
+                if isinstance(follow, LazyContinuation) and follow not in seen:
                     seen.add(follow)
                     pending.append(follow)
 
-    def _bounds(self, node: formats.Triggered | formats.Separated) -> tuple[int, int | None]:
+    def _bounds(self, node: formats.TriggeredFormat | formats.SeparatedFormat) -> tuple[int, int | None]:
         if self._counted or node.high == 0:
             return node.low, node.high
         return min(node.low, 1), None if node.high is None else 1
@@ -52,39 +52,39 @@ class Builder:
         found = self._known.get(key)
         if found is None:
             heads = self.heads(node, follow)
-            found = self._known[key] = Stops(heads) if heads is not None else self._enter(node, follow)
+            found = self._known[key] = LiteralContinuation(heads) if heads is not None else self._enter(node, follow)
         return found
 
     def _enter(self, node: Format, follow: Continuation) -> Continuation:
-        if isinstance(node, formats.Json):
+        if isinstance(node, formats.JsonFormat):
             values, root = self.regions[node]
-            return Step(lambda: values.value(root, follow), restarts=True)
-        if isinstance(node, formats.Sequence):
+            return LazyContinuation(lambda: values.value(root, follow), restarts=True)
+        if isinstance(node, formats.SequenceFormat):
             return self._sequence(node.elements, follow)
-        if isinstance(node, formats.Either):
+        if isinstance(node, formats.OrFormat):
             return fork(self.enter(way, follow) for way in node.elements)
-        if isinstance(node, formats.Optional):
+        if isinstance(node, formats.OptionalFormat):
             return fork((self.enter(node.content, follow), follow))
-        if isinstance(node, formats.Regex):
-            return Step(lambda: self._regex(node, follow))
-        if isinstance(node, formats.Lark):
-            return Step(lambda: self.regions[node](follow))
-        if isinstance(node, formats.AnyText):
-            return Step(lambda: self._free((), follow, node.excludes))
-        if isinstance(node, formats.Triggered):
+        if isinstance(node, formats.RegexFormat):
+            return LazyContinuation(lambda: self._regex(node, follow))
+        if isinstance(node, formats.LarkFormat):
+            return LazyContinuation(lambda: self.regions[node](follow))
+        if isinstance(node, formats.AnyTextFormat):
+            return LazyContinuation(lambda: self._free((), follow, node.excludes))
+        if isinstance(node, formats.TriggeredFormat):
             return self._text(node, 0, follow) if node.before else self._next_tag(node, 0, follow)
-        assert isinstance(node, formats.Separated)
+        assert isinstance(node, formats.SeparatedFormat)
         return self._separated(node, 0, follow)
 
     def heads(self, node: Format, follow: Continuation) -> list[Head] | None:
         """The literals that `node` begins with; None if it can begin in another way."""
-        if isinstance(node, formats.Const):
+        if isinstance(node, formats.ConstFormat):
             return [(node.text, follow)]
-        if isinstance(node, formats.Tag):
+        if isinstance(node, formats.TagFormat):
             return [(node.begin, self._content(node, follow))]
-        if isinstance(node, formats.Sequence) and node.elements:
+        if isinstance(node, formats.SequenceFormat) and node.elements:
             return self.heads(node.elements[0], self._sequence(node.elements[1:], follow))
-        if isinstance(node, formats.Either):
+        if isinstance(node, formats.OrFormat):
             ways = [self.heads(way, follow) for way in node.elements]
             return None if None in ways else [head for way in ways for head in way or ()]
         return None
@@ -94,18 +94,20 @@ class Builder:
             follow = self.enter(element, follow)
         return follow
 
-    def _content(self, tag: formats.Tag, follow: Continuation) -> Continuation:
+    def _content(self, tag: formats.TagFormat, follow: Continuation) -> Continuation:
         key = ("ends", tag.ends, follow)
         ends = self._known.get(key)
         if ends is None:
-            ends = self._known[key] = Stops((end, follow) for end in tag.ends) if any(tag.ends) else follow
+            ends = self._known[key] = (
+                LiteralContinuation((end, follow) for end in tag.ends) if any(tag.ends) else follow
+            )
         return self.enter(tag.content, ends)
 
     # --- free text ---
 
     def _free(self, stops: tuple[Head, ...], follow: Continuation, excludes: tuple[str, ...]) -> tuple[Thread, ...]:
         """Text without `excludes` or any stop, until one of `stops`, or the literal that follows, or the end."""
-        if isinstance(follow, Stops) and all(text for text, _ in follow.heads):
+        if isinstance(follow, LiteralContinuation) and all(text for text, _ in follow.heads):
             stops = (*stops, *follow.heads)
         elif follow is not END:
             raise UnsupportedGrammar(
@@ -129,10 +131,10 @@ class Builder:
             threads.append(InLexeme(lexeme, lexeme.start, END))
         return tuple(threads)
 
-    def _regex(self, node: formats.Regex, follow: Continuation) -> tuple[Thread, ...]:
+    def _regex(self, node: formats.RegexFormat, follow: Continuation) -> tuple[Thread, ...]:
         """Up to the first occurrence of the literal that follows; else as long as it can be."""
         texts: CharDfa = self.regions[node]
-        if not isinstance(follow, Stops) or not all(text for text, _ in follow.heads):
+        if not isinstance(follow, LiteralContinuation) or not all(text for text, _ in follow.heads):
             lexeme = DfaLexeme(utf8(texts), general=True)
             if not lexeme.grows(lexeme.start):
                 return follow.after(0)
@@ -149,11 +151,11 @@ class Builder:
 
     # --- several tags ---
 
-    def _text(self, node: formats.Triggered, count: int, follow: Continuation) -> Continuation:
+    def _text(self, node: formats.TriggeredFormat, count: int, follow: Continuation) -> Continuation:
         """Free text after `count` tags."""
         return self._step((node, "text", count, follow), lambda: self._text_threads(node, count, follow))
 
-    def _text_threads(self, node: formats.Triggered, count: int, follow: Continuation) -> tuple[Thread, ...]:
+    def _text_threads(self, node: formats.TriggeredFormat, count: int, follow: Continuation) -> tuple[Thread, ...]:
         stops: tuple[Head, ...] = ()
         low, high = self._bounds(node)
         excludes = (*node.triggers, *node.excludes)
@@ -167,26 +169,26 @@ class Builder:
             return self._free(stops, follow, excludes)
         return self._until(stops, excludes, False)
 
-    def _triggered(self, node: formats.Triggered, trigger: str, count: int, follow: Continuation) -> Continuation:
+    def _triggered(self, node: formats.TriggeredFormat, trigger: str, count: int, follow: Continuation) -> Continuation:
         def threads() -> tuple[Thread, ...]:
             return spelled((text[len(trigger) :], after) for text, after in self._begins(node, count, follow, trigger))
 
         whole = any(tag.begin == trigger for tag in node.tags)
         if whole:
             heads = self._begins(node, count, follow, trigger)
-            return Stops((text[len(trigger) :], after) for text, after in heads)
+            return LiteralContinuation((text[len(trigger) :], after) for text, after in heads)
         return self._step((node, trigger, count, follow), threads)
 
-    def _begins(self, node: formats.Triggered, count: int, follow: Continuation, start: str = "") -> list[Head]:
+    def _begins(self, node: formats.TriggeredFormat, count: int, follow: Continuation, start: str = "") -> list[Head]:
         after = self._after_tag(node, count + 1, follow)
         return [(tag.begin, self._content(tag, after)) for tag in node.tags if tag.begin.startswith(start)]
 
-    def _after_tag(self, node: formats.Triggered, count: int, follow: Continuation) -> Continuation:
+    def _after_tag(self, node: formats.TriggeredFormat, count: int, follow: Continuation) -> Continuation:
         low, high = self._bounds(node)
         count = min(count, low) if high is None else count
         return self._text(node, count, follow) if node.after else self._next_tag(node, count, follow)
 
-    def _next_tag(self, node: formats.Triggered, count: int, follow: Continuation) -> Continuation:
+    def _next_tag(self, node: formats.TriggeredFormat, count: int, follow: Continuation) -> Continuation:
         """No text: the next tag at once, or what follows."""
         low, high = self._bounds(node)
         if high is not None and count >= high:
@@ -198,7 +200,7 @@ class Builder:
 
         return self._step((node, "tag", count, follow), threads, count >= low and restarts(follow))
 
-    def _separated(self, node: formats.Separated, count: int, follow: Continuation) -> Continuation:
+    def _separated(self, node: formats.SeparatedFormat, count: int, follow: Continuation) -> Continuation:
         """`count` tags stand before; their separator too."""
 
         def threads() -> tuple[Thread, ...]:
@@ -210,12 +212,12 @@ class Builder:
             return follow
         return self._step((node, count, follow), threads, count == 0 >= node.low and restarts(follow))
 
-    def _after_separated(self, node: formats.Separated, count: int, follow: Continuation) -> Continuation:
+    def _after_separated(self, node: formats.SeparatedFormat, count: int, follow: Continuation) -> Continuation:
         low, high = self._bounds(node)
         if high is not None and count >= high:
             return follow
         known = count if high is not None else min(count, max(low, 1))
-        more = Stops([(node.separator, self._separated(node, known, follow))])
+        more = LiteralContinuation([(node.separator, self._separated(node, known, follow))])
         return self._step(
             (node, "after", known, follow),
             lambda: (*more.after(0), *follow.after(0)) if known >= low else more.after(0),
@@ -225,11 +227,11 @@ class Builder:
     def _step(self, key: Any, threads: Callable[[], tuple[Thread, ...]], begins: bool = False) -> Continuation:
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = Step(threads, begins)
+            found = self._known[key] = LazyContinuation(threads, begins)
         return found
 
 
-def _leads(node: formats.Triggered, trigger: str) -> bool:
+def _leads(node: formats.TriggeredFormat, trigger: str) -> bool:
     """Some tag begins with it; else it is only kept out of the text."""
     return any(tag.begin.startswith(trigger) for tag in node.tags)
 

@@ -24,7 +24,7 @@ from sluicegate.grammar.vocabulary.trailing import beyond
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 from sluicegate.plugins.errors import GrammarError, GrammarLimit, Unsatisfiable, UnsupportedGrammar
 
-_SEVERAL = (formats.Triggered, formats.Separated)
+_SEVERAL = (formats.TriggeredFormat, formats.SeparatedFormat)
 
 
 def compile_structural_tags(
@@ -50,12 +50,14 @@ def _compile(value: Any, vocabulary: Vocabulary, options: GrammarOptions) -> Com
     regions, notes = _regions(nodes, options)
 
     def start() -> tuple[Thread, ...]:
-        fresh = {node: (r[0].renewed(), r[1]) if isinstance(node, formats.Json) else r for node, r in regions.items()}
+        fresh = {
+            node: (r[0].renewed(), r[1]) if isinstance(node, formats.JsonFormat) else r for node, r in regions.items()
+        }
         return Builder(fresh).enter(tree, END).after(0)
 
     Builder(regions, counted=False).explore(tree)
     begins = restarts(Builder(regions).enter(tree, END))
-    has_json = any(isinstance(node, formats.Json) for node in nodes)
+    has_json = any(isinstance(node, formats.JsonFormat) for node in nodes)
     blocked = options.blocked
     _refuse_blocked(nodes, blocked)
     ends = frozenset(text for node in nodes for text in _literals(node))
@@ -75,9 +77,9 @@ def _compile(value: Any, vocabulary: Vocabulary, options: GrammarOptions) -> Com
 def _nodes(node: Format) -> Iterator[Format]:
     yield node
     below: tuple[Format, ...] = ()
-    if isinstance(node, formats.Sequence | formats.Either):
+    if isinstance(node, formats.SequenceFormat | formats.OrFormat):
         below = node.elements
-    elif isinstance(node, formats.Optional | formats.Tag):
+    elif isinstance(node, formats.OptionalFormat | formats.TagFormat):
         below = (node.content,)
     elif isinstance(node, _SEVERAL):
         below = node.tags
@@ -90,14 +92,14 @@ def _regions(nodes: list[Format], options: GrammarOptions) -> tuple[dict[Format,
     regions: dict[Format, Any] = {}
     notes: list[str] = []
     for node in nodes:
-        if not isinstance(node, formats.Json | formats.Regex | formats.Lark):
+        if not isinstance(node, formats.JsonFormat | formats.RegexFormat | formats.LarkFormat):
             continue
         try:
-            if isinstance(node, formats.Json):
+            if isinstance(node, formats.JsonFormat):
                 values, root, said = satisfiable_values(node.schema, options)
                 regions[node] = (values, root)
                 notes.extend(said)
-            elif isinstance(node, formats.Regex):
+            elif isinstance(node, formats.RegexFormat):
                 regions[node] = CharDfa.from_pattern(node.pattern, dialect="python", anchored=True)
             else:
                 parser = parser_of(node.text)
@@ -108,11 +110,11 @@ def _regions(nodes: list[Format], options: GrammarOptions) -> tuple[dict[Format,
 
 
 def _literals(node: Format) -> tuple[str, ...]:
-    if isinstance(node, formats.Const):
+    if isinstance(node, formats.ConstFormat):
         return (node.text,)
-    if isinstance(node, formats.Tag):
+    if isinstance(node, formats.TagFormat):
         return (node.begin, *node.ends)
-    if isinstance(node, formats.Separated):
+    if isinstance(node, formats.SeparatedFormat):
         return (node.separator,)
     return ()
 
@@ -127,9 +129,9 @@ def _refuse_blocked(nodes: list[Format], blocked: Blocklist | None) -> None:
 def _open_ended(nodes: list[Format]) -> bool:
     """A JSON value may be followed by something else than a literal or the end."""
     return any(
-        (isinstance(node, formats.Tag) and "" in node.ends)
-        or (isinstance(node, formats.Separated) and not node.separator)
-        or isinstance(node, formats.Sequence)
+        (isinstance(node, formats.TagFormat) and "" in node.ends)
+        or (isinstance(node, formats.SeparatedFormat) and not node.separator)
+        or isinstance(node, formats.SequenceFormat)
         for node in nodes
     )
 

@@ -18,14 +18,14 @@ _DEEPEST = 200
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Const:
+class ConstFormat:
     """Exactly `text`."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Json:
+class JsonFormat:
     """A JSON value that satisfies `schema`; `pointer` leads to it from the whole tag."""
 
     schema: dict[str, Any] | bool
@@ -33,41 +33,41 @@ class Json:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Regex:
+class RegexFormat:
     pattern: str
     pointer: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Lark:
+class LarkFormat:
     text: str
     pointer: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class AnyText:
+class AnyTextFormat:
     """Anything that holds none of `excludes`, up to the literal that follows, or up to the end."""
 
     excludes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sequence:
+class SequenceFormat:
     elements: tuple[Format, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Either:
+class OrFormat:
     elements: tuple[Format, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Optional:
+class OptionalFormat:
     content: Format
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tag:
+class TagFormat:
     """`begin`, the content, and one of `ends`."""
 
     begin: str
@@ -76,12 +76,12 @@ class Tag:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Triggered:
+class TriggeredFormat:
     """Free text in which each of `triggers` begins a tag. `before`, `after`: text may stand before the first tag, and
     after each one. From `low` to `high` (None: any number) tags."""
 
     triggers: tuple[str, ...]
-    tags: tuple[Tag, ...]
+    tags: tuple[TagFormat, ...]
     low: int
     high: int | None
     excludes: tuple[str, ...]
@@ -90,16 +90,28 @@ class Triggered:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Separated:
+class SeparatedFormat:
     """From `low` to `high` tags with `separator` between them, and nothing else."""
 
-    tags: tuple[Tag, ...]
+    tags: tuple[TagFormat, ...]
     separator: str
     low: int
     high: int | None
 
 
-Format = Const | Json | Regex | Lark | AnyText | Sequence | Either | Optional | Tag | Triggered | Separated
+Format = (
+    ConstFormat
+    | JsonFormat
+    | RegexFormat
+    | LarkFormat
+    | AnyTextFormat
+    | SequenceFormat
+    | OrFormat
+    | OptionalFormat
+    | TagFormat
+    | TriggeredFormat
+    | SeparatedFormat
+)
 
 
 def read_structural_tag(value: Any) -> Format:
@@ -127,55 +139,55 @@ def _format(value: Any, at: str) -> Format:
     return found
 
 
-def _const(fields: dict[str, Any], at: str) -> Const:
+def _const(fields: dict[str, Any], at: str) -> ConstFormat:
     _only(fields, at, ("type", "value"))
-    return Const(_literal(fields, "value", at))
+    return ConstFormat(_literal(fields, "value", at))
 
 
-def _json(fields: dict[str, Any], at: str) -> Json:
+def _json(fields: dict[str, Any], at: str) -> JsonFormat:
     _only(fields, at, ("type", "json_schema", "style"))
     if fields.get("style", "json") != "json":
         raise InvalidGrammar(f"only style 'json' is enforced, not {fields['style']!r}", pointer=f"{at}/style")
     return _schema(fields.get("json_schema"), f"{at}/json_schema")
 
 
-def _schema(schema: Any, at: str) -> Json:
+def _schema(schema: Any, at: str) -> JsonFormat:
     if not isinstance(schema, dict | bool):
         raise InvalidGrammar("a schema is wanted here: an object, true or false", pointer=at)
-    return Json(schema, at)
+    return JsonFormat(schema, at)
 
 
-def _regex(fields: dict[str, Any], at: str) -> Regex:
+def _regex(fields: dict[str, Any], at: str) -> RegexFormat:
     _only(fields, at, ("type", "pattern"))
-    return Regex(_text(fields, "pattern", at), f"{at}/pattern")
+    return RegexFormat(_text(fields, "pattern", at), f"{at}/pattern")
 
 
-def _lark(fields: dict[str, Any], at: str) -> Lark:
+def _lark(fields: dict[str, Any], at: str) -> LarkFormat:
     _only(fields, at, ("type", "grammar"))
-    return Lark(_text(fields, "grammar", at), f"{at}/grammar")
+    return LarkFormat(_text(fields, "grammar", at), f"{at}/grammar")
 
 
-def _any_text(fields: dict[str, Any], at: str) -> AnyText:
+def _any_text(fields: dict[str, Any], at: str) -> AnyTextFormat:
     _only(fields, at, ("type", "excludes"))
-    return AnyText(_literals(fields, "excludes", at))
+    return AnyTextFormat(_literals(fields, "excludes", at))
 
 
-def _sequence(fields: dict[str, Any], at: str) -> Sequence:
+def _sequence(fields: dict[str, Any], at: str) -> SequenceFormat:
     _only(fields, at, ("type", "elements"))
-    return Sequence(_elements(fields, at))
+    return SequenceFormat(_elements(fields, at))
 
 
-def _either(fields: dict[str, Any], at: str) -> Either:
+def _either(fields: dict[str, Any], at: str) -> OrFormat:
     _only(fields, at, ("type", "elements"))
     found = _elements(fields, at)
     if not found:
         raise InvalidGrammar("there is nothing to choose from: the list is empty", pointer=f"{at}/elements")
-    return Either(found)
+    return OrFormat(found)
 
 
-def _optional(fields: dict[str, Any], at: str) -> Optional:
+def _optional(fields: dict[str, Any], at: str) -> OptionalFormat:
     _only(fields, at, ("type", "content"))
-    return Optional(_format(fields.get("content"), f"{at}/content"))
+    return OptionalFormat(_format(fields.get("content"), f"{at}/content"))
 
 
 def _elements(fields: dict[str, Any], at: str) -> tuple[Format, ...]:
@@ -184,18 +196,18 @@ def _elements(fields: dict[str, Any], at: str) -> tuple[Format, ...]:
     )
 
 
-def _tag(fields: dict[str, Any], at: str) -> Tag:
+def _tag(fields: dict[str, Any], at: str) -> TagFormat:
     if fields.get("type", "tag") != "tag":
         raise InvalidGrammar(f"only formats of the type 'tag' stand here, not {fields['type']!r}", pointer=f"{at}/type")
     _only(fields, at, ("type", "begin", "content", "end"))
-    return Tag(_literal(fields, "begin", at), _format(fields.get("content"), f"{at}/content"), _ends(fields, at))
+    return TagFormat(_literal(fields, "begin", at), _format(fields.get("content"), f"{at}/content"), _ends(fields, at))
 
 
-def _structure(value: Any, at: str) -> Tag:
+def _structure(value: Any, at: str) -> TagFormat:
     """The older spelling of a tag: its content is always a schema."""
     fields = _object(value, at)
     _only(fields, at, ("begin", "schema", "end"))
-    return Tag(_literal(fields, "begin", at), _schema(fields.get("schema"), f"{at}/schema"), _ends(fields, at))
+    return TagFormat(_literal(fields, "begin", at), _schema(fields.get("schema"), f"{at}/schema"), _ends(fields, at))
 
 
 def _ends(fields: dict[str, Any], at: str) -> tuple[str, ...]:
@@ -207,7 +219,7 @@ def _ends(fields: dict[str, Any], at: str) -> tuple[str, ...]:
     return found
 
 
-def _tags(fields: dict[str, Any], at: str, structures: bool) -> tuple[Tag, ...]:
+def _tags(fields: dict[str, Any], at: str, structures: bool) -> tuple[TagFormat, ...]:
     name = "structures" if structures else "tags"
     read = _structure if structures else lambda value, where: _tag(_object(value, where), where)
     found = tuple(read(value, f"{at}/{name}/{i}") for i, value in enumerate(_list(fields, name, at, MOST_TAGS)))
@@ -222,7 +234,7 @@ def _tags(fields: dict[str, Any], at: str, structures: bool) -> tuple[Tag, ...]:
 _COUNTS = ("at_least_one", "stop_after_first", "min_count", "max_count")
 
 
-def _triggered(fields: dict[str, Any], at: str, structures: bool = False) -> Triggered:
+def _triggered(fields: dict[str, Any], at: str, structures: bool = False) -> TriggeredFormat:
     names = ("type", "triggers", "structures" if structures else "tags", "excludes", "text_before", "text_after")
     _only(fields, at, (*names, *_COUNTS))
     tags = _tags(fields, at, structures)
@@ -235,13 +247,13 @@ def _triggered(fields: dict[str, Any], at: str, structures: bool = False) -> Tri
     first, only = _flag(fields, "at_least_one", at, False), _flag(fields, "stop_after_first", at, False)
     before = _flag(fields, "text_before", at, not first)
     after = _flag(fields, "text_after", at, not only)
-    return Triggered(triggers, tags, low, high, _literals(fields, "excludes", at), before, after)
+    return TriggeredFormat(triggers, tags, low, high, _literals(fields, "excludes", at), before, after)
 
 
-def _separated(fields: dict[str, Any], at: str) -> Separated:
+def _separated(fields: dict[str, Any], at: str) -> SeparatedFormat:
     _only(fields, at, ("type", "tags", "separator", *_COUNTS))
     low, high = _counts(fields, at)
-    return Separated(_tags(fields, at, False), _literal(fields, "separator", at), low, high)
+    return SeparatedFormat(_tags(fields, at, False), _literal(fields, "separator", at), low, high)
 
 
 def _counts(fields: dict[str, Any], at: str) -> tuple[int, int | None]:

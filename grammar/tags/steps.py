@@ -13,7 +13,7 @@ Head = tuple[str, Continuation]
 """A literal, and what comes after it."""
 
 
-class Step(Continuation):
+class LazyContinuation(Continuation):
     """What comes next, given by a function that is called once. `restarts`: a JSON region begins here."""
 
     __slots__ = ("_known", "restarts", "threads")
@@ -42,7 +42,7 @@ class Step(Continuation):
         return any(map(may_end, self.after(0)))
 
 
-class Stops(Step):
+class LiteralContinuation(LazyContinuation):
     """One of several literals comes next."""
 
     __slots__ = ("heads",)
@@ -53,7 +53,7 @@ class Stops(Step):
 
 
 def restarts(follow: Continuation) -> bool:
-    return isinstance(follow, Step) and follow.restarts
+    return isinstance(follow, LazyContinuation) and follow.restarts
 
 
 def fork(ways: Iterable[Continuation]) -> Continuation:
@@ -61,7 +61,9 @@ def fork(ways: Iterable[Continuation]) -> Continuation:
     listed = tuple(dict.fromkeys(ways))
     if len(listed) == 1:
         return listed[0]
-    return Step(lambda: tuple(thread for way in listed for thread in way.after(0)), any(map(restarts, listed)))
+    return LazyContinuation(
+        lambda: tuple(thread for way in listed for thread in way.after(0)), any(map(restarts, listed))
+    )
 
 
 def spelled(heads: Iterable[Head]) -> tuple[Thread, ...]:
@@ -77,7 +79,7 @@ def spelled(heads: Iterable[Head]) -> tuple[Thread, ...]:
         shared = _shared([text for text, _ in group])
         rest = [(text[len(shared) :], follow) for text, follow in group]
         lexeme = literal(shared)
-        follow = rest[0][1] if len(rest) == 1 else Stops(rest)
+        follow = rest[0][1] if len(rest) == 1 else LiteralContinuation(rest)
         threads.append(InLexeme(lexeme, lexeme.start, follow))
     return tuple(threads)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sluicegate.grammar.automata import CharDfa, json_string_body
-from sluicegate.grammar.automata.lengths import Lengths
+from sluicegate.grammar.automata.lengths import LengthSets
 from sluicegate.grammar.lexemes import counted
 from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.grammar.lexemes.counted import Counted
@@ -71,4 +71,4 @@ def test_lengths_are_those_of_the_product(pattern: str, low: int, high: int | No
     for least in range(9):
         for most in (*range(least, 12), None):
             some = not dfa.intersection(CharDfa.length_between(least, most)).is_empty()
-            assert bool(Lengths(dfa).within(least, most) & 1) is some
+            assert bool(LengthSets(dfa).within(least, most) & 1) is some

@@ -17,10 +17,10 @@ from sluicegate.grammar import (
     compile_json_schema,
 )
 from sluicegate.grammar.schema.checks import Checks
-from sluicegate.grammar.schema.containers import Term
+from sluicegate.grammar.schema.containers import SchemaRef
 from sluicegate.grammar.schema.document import Document
-from sluicegate.grammar.schema.semantics import Meaning
-from sluicegate.grammar.schema.value_set import NOTHING, Domain
+from sluicegate.grammar.schema.semantics import Semantics
+from sluicegate.grammar.schema.value_set import NOTHING, ValueSet
 from tests.grammar.grammar_checks import accepts, allowed, byte_vocabulary, check_schema, walk
 
 
@@ -380,7 +380,7 @@ def test_a_check_reads_references_with_characters_that_no_uri_has() -> None:
         "properties": {"x": {"$ref": "#/$defs/a b<c>"}, "y": {"const": {"$ref": "a b"}}},
     }
     document = Document(schema)
-    holds = Checks(document).validator(Term(document.root))
+    holds = Checks(document).validator(SchemaRef(document.root))
     assert holds({"x": 1, "y": {"$ref": "a b"}})
     assert not holds({"x": "s"})
     assert not holds({"y": {"$ref": "a%20b"}})
@@ -409,11 +409,14 @@ def test_what_is_said_of_a_schema_and_denied_of_its_copy_is_a_contradiction() ->
     pairs = {"type": "array", "items": {"type": "object"}, "uniqueItems": True}
     properties = {"a": {"$ref": "#/$defs/pairs"}, "b": pairs, "c": {"const": [1]}, "d": {"const": [True]}}
     document = Document({"$defs": {"pairs": pairs}, "properties": properties})
-    meaning = Meaning(GrammarOptions().limits)
+    semantics = Semantics(GrammarOptions().limits)
 
-    def both(said: str, denied: str) -> Domain:
-        terms = Term(document.root.child("properties", said)), Term(document.root.child("properties", denied), False)
-        return meaning.of_conj(terms)
+    def both(said: str, denied: str) -> ValueSet:
+        terms = (
+            SchemaRef(document.root.child("properties", said)),
+            SchemaRef(document.root.child("properties", denied), False),
+        )
+        return semantics.of_conjunction(terms)
 
     assert both("a", "b") == both("b", "a") == both("a", "a") == both("c", "c") == NOTHING
     assert both("c", "d").arrays

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
 from sluicegate.grammar import InvalidGrammar, Vocabulary, compile_json_schema
-from sluicegate.grammar.automata import CharDfa, json_string_body, string_body
+from sluicegate.grammar.automata import CharDfa, json_string_body, string_table
 from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.grammar.vocabulary import kernels
 from sluicegate.grammar.vocabulary.boundary import plausible
@@ -132,13 +132,13 @@ def test_what_a_walk_takes_whole_is_what_each_token_says() -> None:
         "^[^.]+\\.a",
     )
     for pattern in patterns:
-        lexeme = DfaLexeme(string_body(CharDfa.from_pattern(pattern)))
+        lexeme = DfaLexeme(string_table(CharDfa.from_pattern(pattern)))
         for state in range(min(8, lexeme.table.shape[0])):
             assert_classified(vocabulary, lexeme, state)
 
 
 def test_a_state_takes_subtrees_whole_only_as_deep_as_it_counts() -> None:
-    lexeme = DfaLexeme(string_body(CharDfa.from_pattern("^[a-z]{1,3}[0-9]*$")))
+    lexeme = DfaLexeme(string_table(CharDfa.from_pattern("^[a-z]{1,3}[0-9]*$")))
     letters, digits = kinds_of(b"abcdefghijklmnopqrstuvwxyz"), kinds_of(b"0123456789")
 
     def takes(state: int | None, kinds: int, tall: int) -> bool:

@@ -84,13 +84,13 @@ def _fill_in(
 @lru_cache(maxsize=512)
 def fragment(way: Way, spans: tuple[tuple[int, int, int], ...], exits: int) -> _Fragment:
     """Rows of the nodes inside one character, each after those it leads to; references below `exits` lead out."""
-    builder = _Builder(exits)
+    builder = _FragmentBuilder(exits)
     segments = {"raw": builder.raw, "every": builder.every_spelling, "one": builder.one_spelling}[way](list(spans))
     own = merged(segments)
     return (*builder.rows[exits:], own)
 
 
-class _Builder:
+class _FragmentBuilder:
     """Hash-conses the nodes of one fragment."""
 
     def __init__(self, exits: int) -> None:

@@ -30,7 +30,7 @@ I32 = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False)
-class Body:
+class StringTable:
     """`table` int32[S + 1, 256]: next state by byte, -1 = refused. State k of `texts` is state k here; then come those
     inside a character; the last one is entered by the closing quote, and nothing follows it."""
 
@@ -80,7 +80,7 @@ def _hash(said: bytes) -> bytes:
     return blake2b(said, digest_size=16).digest()
 
 
-def string_body(texts: CharDfa, *, escapes: bool = True, budget: Budget = STRING_BUDGET) -> Body:
+def string_table(texts: CharDfa, *, escapes: bool = True, budget: Budget = STRING_BUDGET) -> StringTable:
     """Raises `GrammarLimit` past `budget`; see `strings.json_string_body` for `escapes`."""
     way: Way = "every" if escapes else "one"
     table, meter = texts.table, Meter(budget, "string automaton")
@@ -94,7 +94,7 @@ def string_body(texts: CharDfa, *, escapes: bool = True, budget: Budget = STRING
     rows = np.empty((room, decoder.shape[1]), np.int32)
     count = _fill_in(decoder, edges, rows)
     meter.states(count - size)
-    return Body(texts, way, _dense(rows, count, columns, np.array(table.accepting, np.bool_)))
+    return StringTable(texts, way, _dense(rows, count, columns, np.array(table.accepting, np.bool_)))
 
 
 @lru_cache(maxsize=512)
@@ -200,4 +200,4 @@ def _dense(rows, count, columns, accepting):  # type: ignore[no-untyped-def]
 
 def warm() -> None:
     """Load or compile the loops of this file."""
-    string_body(CharDfa.any_string())
+    string_table(CharDfa.any_string())

@@ -11,7 +11,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sluicegate.grammar.automata.charsets import Ranges, intersect, negate
-from sluicegate.grammar.automata.patterns.syntax import Alt, Begin, Chars, Edge, End, Node, Repeat, Seq
+from sluicegate.grammar.automata.patterns.syntax import (
+    Alt,
+    Chars,
+    EndAnchor,
+    Node,
+    Repeat,
+    Seq,
+    StartAnchor,
+    WordBoundary,
+)
 from sluicegate.grammar.budget.meter import Meter
 from sluicegate.plugins.errors import UnsupportedGrammar
 
@@ -70,11 +79,11 @@ class ConditionalPositions:
             return _either([self._build(item) for item in node.items])
         if isinstance(node, Repeat):
             return self._repeat(node)
-        if isinstance(node, Begin):
+        if isinstance(node, StartAnchor):
             return _Part(_AT_BEGIN, {}, {})
-        if isinstance(node, End):
+        if isinstance(node, EndAnchor):
             return _Part(_AT_END, {}, {})
-        assert isinstance(node, Edge), f"{type(node).__name__} has no positions"
+        assert isinstance(node, WordBoundary), f"{type(node).__name__} has no positions"
         return _Part(_ALWAYS ^ _AT_EDGE if node.negative else _AT_EDGE, {}, {})
 
     def _chars(self, node: Chars) -> _Part:
@@ -171,8 +180,8 @@ def _word_set(tree: Node) -> Ranges | None:
     return next(iter(found), None)
 
 
-def _edges(node: Node) -> list[Edge]:
-    if isinstance(node, Edge):
+def _edges(node: Node) -> list[WordBoundary]:
+    if isinstance(node, WordBoundary):
         return [node]
     if isinstance(node, (Seq, Alt)):
         return [edge for item in node.items for edge in _edges(item)]

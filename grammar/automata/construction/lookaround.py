@@ -17,23 +17,23 @@ from sluicegate.grammar.automata.charsets import EVERY, Ranges, partition
 from sluicegate.grammar.automata.patterns.syntax import (
     ANYTHING,
     Alt,
-    Begin,
     Chars,
-    Edge,
-    End,
-    Look,
+    EndAnchor,
+    Lookaround,
     Node,
     Repeat,
     Seq,
+    StartAnchor,
+    WordBoundary,
     has_anchor,
 )
 from sluicegate.grammar.automata.tables.table import Row, Table, minimal
 from sluicegate.grammar.budget.meter import Meter
 from sluicegate.plugins.errors import UnsupportedGrammar
 
-Obligation = tuple[bool, frozenset["Thread"]]  # negative?, threads of the lookahead's pattern
-Thread = tuple[int, frozenset[Obligation]]  # state, what the rest of the text must also meet
-Threads = frozenset[Thread]
+Obligation = tuple[bool, frozenset["NfaThread"]]  # negative?, threads of the lookahead's pattern
+NfaThread = tuple[int, frozenset[Obligation]]  # state, what the rest of the text must also meet
+NfaThreads = frozenset[NfaThread]
 _NO_DUTIES: frozenset[Obligation] = frozenset()
 
 
@@ -52,13 +52,13 @@ class _Graph:
 
 def search_table(tree: Node, meter: Meter) -> Table:
     """The canonical table of the texts in which `tree` occurs."""
-    builder = _Builder(meter)
+    builder = _GraphBuilder(meter)
     graph = builder.graph
     start = builder.add(Seq([ANYTHING, tree]), builder.final())
     return minimal(_Simulation(graph, start, meter).table(), meter)
 
 
-class _Builder:
+class _GraphBuilder:
     """Builds backwards: `add(node, target)` returns the state from which `node` leads to `target`."""
 
     def __init__(self, meter: Meter) -> None:
@@ -89,7 +89,7 @@ class _Builder:
             return target
         if isinstance(node, Repeat):
             return self.repeat(node, target)
-        if isinstance(node, Edge):
+        if isinstance(node, WordBoundary):
             return self.add(_edge_as_looks(node), target)
         state = self.state()
         if isinstance(node, Chars):
@@ -99,14 +99,14 @@ class _Builder:
             self.graph.reads[state] = (number, target)
         elif isinstance(node, Alt):
             self.graph.free[state] = [self.add(item, target) for item in node.items]
-        elif isinstance(node, Look) and node.ahead:
+        elif isinstance(node, Lookaround) and node.ahead:
             self.graph.ahead[state] = (node.negative, self.lookahead(node.item), target)
-        elif isinstance(node, Look):
+        elif isinstance(node, Lookaround):
             self.graph.behind[state] = (node.negative, self.tracker(node), target)
-        elif isinstance(node, Begin):
+        elif isinstance(node, StartAnchor):
             self.graph.behind[state] = (True, self.track(_ANY_CHARACTER), target)
         else:
-            assert isinstance(node, End)
+            assert isinstance(node, EndAnchor)
             self.graph.ahead[state] = (True, self.lookahead(_ANY_CHARACTER), target)
         return state
 
@@ -133,8 +133,8 @@ class _Builder:
             self.shared[key] = self.add(item, self.final())
         return self.shared[key]
 
-    def tracker(self, node: Look) -> int:
-        if has_anchor(node.item, (End,)) or _looks_ahead(node.item):
+    def tracker(self, node: Lookaround) -> int:
+        if has_anchor(node.item, (EndAnchor,)) or _looks_ahead(node.item):
             raise UnsupportedGrammar(
                 f"pattern: not supported: a lookahead, '$' or '\\b' inside the lookbehind at position {node.position}; "
                 "move it out of the lookbehind"
@@ -159,20 +159,22 @@ def _identity(item: Node) -> object:
     return item.ranges if isinstance(item, Chars) else id(item)
 
 
-def _edge_as_looks(edge: Edge) -> Node:
+def _edge_as_looks(edge: WordBoundary) -> Node:
     """Behind and ahead differ in being word characters, or (`negative`) agree."""
     word = Chars(edge.word)
 
     def place(behind: bool, ahead: bool) -> Node:
-        return Seq([Look(word, False, not behind, edge.position), Look(word, True, not ahead, edge.position)])
+        return Seq(
+            [Lookaround(word, False, not behind, edge.position), Lookaround(word, True, not ahead, edge.position)]
+        )
 
     return Alt([place(True, edge.negative), place(False, not edge.negative)])
 
 
 def _looks_ahead(node: Node) -> bool:
-    if isinstance(node, Edge):
+    if isinstance(node, WordBoundary):
         return True
-    if isinstance(node, Look):
+    if isinstance(node, Lookaround):
         return node.ahead or _looks_ahead(node.item)
     if isinstance(node, (Seq, Alt)):
         return any(_looks_ahead(item) for item in node.items)
@@ -180,10 +182,10 @@ def _looks_ahead(node: Node) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _DfaState:
     """A state of the deterministic automaton: main threads, and the states of every lookbehind's pattern."""
 
-    threads: Threads
+    threads: NfaThreads
     behind: tuple[frozenset[int], ...]
 
 
@@ -218,7 +220,7 @@ class _Simulation:
             rows.append(row)
         return Table(self.starts, self.classes, rows, [self.accepts(place.threads) for place in queue])
 
-    def arrive(self, threads: Threads, behind: tuple[frozenset[int], ...]) -> _Place:
+    def arrive(self, threads: NfaThreads, behind: tuple[frozenset[int], ...]) -> _DfaState:
         """Close everything over moves that read nothing: lookbehinds first, for the threads depend on them."""
         facts: list[bool] = []
         self.facts = ()
@@ -228,9 +230,9 @@ class _Simulation:
             closed.append(whole)
             facts.append(end in whole)
             self.facts = tuple(facts)
-        return _Place(self.close(threads), tuple(closed))
+        return _DfaState(self.close(threads), tuple(closed))
 
-    def step(self, place: _Place, sets: frozenset[int]) -> _Place:
+    def step(self, place: _DfaState, sets: frozenset[int]) -> _DfaState:
         reads = self.graph.reads
         behind = tuple(
             frozenset(way[1] for state in states if (way := reads[state]) is not None and way[0] in sets)
@@ -238,7 +240,7 @@ class _Simulation:
         )
         return self.arrive(self.read(place.threads, sets), behind)
 
-    def read(self, threads: Threads, sets: frozenset[int]) -> Threads:
+    def read(self, threads: NfaThreads, sets: frozenset[int]) -> NfaThreads:
         """Threads after one character, not yet closed; obligations read it too."""
         reads = self.graph.reads
         out = set()
@@ -248,10 +250,10 @@ class _Simulation:
                 out.add((way[1], frozenset((negative, self.read(inner, sets)) for negative, inner in duties)))
         return frozenset(out)
 
-    def close(self, threads: Threads) -> Threads:
+    def close(self, threads: NfaThreads) -> NfaThreads:
         """All threads reachable without reading, with obligations closed, settled ones gone, weaker threads kept."""
-        found: set[Thread] = set()
-        seen: set[Thread] = set()
+        found: set[NfaThread] = set()
+        seen: set[NfaThread] = set()
         stack = list(threads)
         while stack:
             state, raw = stack.pop()
@@ -289,7 +291,7 @@ class _Simulation:
             open_duties.add((negative, closed))
         return frozenset(open_duties)
 
-    def reduce(self, found: set[Thread]) -> Threads:
+    def reduce(self, found: set[NfaThread]) -> NfaThreads:
         """Drop a thread when another at the same state owes less."""
         for state, duties in found:
             if not duties and state in self.graph.finals:
@@ -304,7 +306,7 @@ class _Simulation:
             if not any(other < duties for other in choices)
         )
 
-    def accepts(self, threads: Threads) -> bool:
+    def accepts(self, threads: NfaThreads) -> bool:
         """May the text end here?"""
         return any(
             state in self.graph.finals and all(self.accepts(inner) != negative for negative, inner in duties)

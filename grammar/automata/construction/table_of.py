@@ -8,7 +8,16 @@ from sluicegate.grammar.automata.construction.lookaround import search_table
 from sluicegate.grammar.automata.construction.subset import compile_conditional, compile_tree
 from sluicegate.grammar.automata.patterns.anchors import search_tree
 from sluicegate.grammar.automata.patterns.parser import Dialect, parse
-from sluicegate.grammar.automata.patterns.syntax import ANYTHING, Begin, End, Look, Node, Seq, has_anchor, sequence
+from sluicegate.grammar.automata.patterns.syntax import (
+    ANYTHING,
+    EndAnchor,
+    Lookaround,
+    Node,
+    Seq,
+    StartAnchor,
+    has_anchor,
+    sequence,
+)
 from sluicegate.grammar.automata.tables import algebra
 from sluicegate.grammar.automata.tables.table import Table
 from sluicegate.grammar.budget.meter import Budget, Meter
@@ -23,33 +32,33 @@ def compile_pattern(pattern: str, dialect: Dialect, anchored: bool, ignore_case:
 
 def _compile(tree: Node, anchored: bool, meter: Meter) -> Table:
     if anchored:
-        tree = Seq([Begin(), tree, End()])
+        tree = Seq([StartAnchor(), tree, EndAnchor()])
     plain = search_tree(tree)
     if plain is not None:
         return compile_tree(plain, meter)
-    if not has_anchor(tree, (Look,)):
+    if not has_anchor(tree, (Lookaround,)):
         return compile_conditional(Seq([ANYTHING, tree, ANYTHING]), meter)
     led = _leading_conditions(tree)
     return search_table(tree, meter) if led is None else _intersect_conditions(*led, meter)
 
 
-def _leading_conditions(tree: Node) -> tuple[list[Look], Node] | None:
+def _leading_conditions(tree: Node) -> tuple[list[Lookaround], Node] | None:
     """`^(?=a)(?!b)rest` as conditions and `^rest`: the usual shape of password rules. None if it has another shape."""
-    if not (isinstance(tree, Seq) and tree.items and isinstance(tree.items[0], Begin)):
+    if not (isinstance(tree, Seq) and tree.items and isinstance(tree.items[0], StartAnchor)):
         return None
     looks = []
     for item in tree.items[1:]:
-        if not (isinstance(item, Look) and item.ahead):
+        if not (isinstance(item, Lookaround) and item.ahead):
             break
         looks.append(item)
-    return (looks, sequence([Begin(), *tree.items[1 + len(looks) :]])) if looks else None
+    return (looks, sequence([StartAnchor(), *tree.items[1 + len(looks) :]])) if looks else None
 
 
-def _intersect_conditions(looks: list[Look], rest: Node, meter: Meter) -> Table:
+def _intersect_conditions(looks: list[Lookaround], rest: Node, meter: Meter) -> Table:
     """At the beginning of the text a lookahead is one more language that the whole text must be in."""
     whole = _compile(rest, False, meter)
     for look in looks:
-        condition = _compile(Seq([Begin(), look.item]), False, meter)
+        condition = _compile(Seq([StartAnchor(), look.item]), False, meter)
         meter.renew(wide=True)
         combine = algebra.difference if look.negative else algebra.intersection
         whole = combine(whole, condition, meter)

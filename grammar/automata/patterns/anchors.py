@@ -11,11 +11,11 @@ from sluicegate.grammar.automata.patterns.syntax import (
     ANYTHING,
     EMPTY,
     Alt,
-    Begin,
-    End,
-    Look,
+    EndAnchor,
+    Lookaround,
     Node,
     Seq,
+    StartAnchor,
     has_anchor,
     sequence,
 )
@@ -30,15 +30,15 @@ def search_tree(tree: Node) -> Node | None:
 
 def _open_left(node: Node) -> Node | None:
     """`.*` before `node`, except where `^` forbids it."""
-    if isinstance(node, Begin):
+    if isinstance(node, StartAnchor):
         return EMPTY
-    if not has_anchor(node, (Begin, Look)):
+    if not has_anchor(node, (StartAnchor, Lookaround)):
         return Seq([ANYTHING, node])
     if isinstance(node, Alt):
         return _all_branches([_open_left(item) for item in node.items])
     if isinstance(node, Seq) and node.items:
         head, *rest = node.items
-        if any(has_anchor(item, (Begin, Look)) for item in rest):
+        if any(has_anchor(item, (StartAnchor, Lookaround)) for item in rest):
             return None
         opened = _open_left(head)
         return None if opened is None else sequence([opened, *rest])
@@ -47,17 +47,17 @@ def _open_left(node: Node) -> Node | None:
 
 def _open_right(node: Node) -> Node | None:
     """`.*` after `node`, except where `$` forbids it."""
-    if isinstance(node, End):
+    if isinstance(node, EndAnchor):
         return EMPTY
-    if isinstance(node, Look) and node.ahead and not node.negative:
+    if isinstance(node, Lookaround) and node.ahead and not node.negative:
         return _open_right(node.item)  # nothing follows that would have to agree with it
-    if not has_anchor(node, (End, Look)):
+    if not has_anchor(node, (EndAnchor, Lookaround)):
         return Seq([node, ANYTHING])
     if isinstance(node, Alt):
         return _all_branches([_open_right(item) for item in node.items])
     if isinstance(node, Seq) and node.items:
         *rest, tail = node.items
-        if any(has_anchor(item, (End, Look)) for item in rest):
+        if any(has_anchor(item, (EndAnchor, Lookaround)) for item in rest):
             return None
         opened = _open_right(tail)
         return None if opened is None else sequence([*rest, opened])

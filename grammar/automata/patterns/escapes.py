@@ -5,7 +5,7 @@ from __future__ import annotations
 from sluicegate.grammar.automata import charsets
 from sluicegate.grammar.automata.charsets import Ranges
 from sluicegate.grammar.automata.patterns import unicode
-from sluicegate.grammar.automata.patterns.reader import Reader
+from sluicegate.grammar.automata.patterns.reader import Cursor
 
 _CONTROLS = {"n": 10, "r": 13, "t": 9, "v": 11, "f": 12}
 _SETS = {"d": unicode.DIGIT, "w": unicode.WORD, "s": unicode.SPACE}
@@ -13,12 +13,12 @@ _PYTHON_SETS = {"d": unicode.python_digit, "w": unicode.python_word, "s": unicod
 _PYTHON_ASCII_SPACE = charsets.of_text(" \t\n\r\f\v")
 
 
-class Escapes:
+class EscapeReader:
     """`read` starts behind the backslash. `ascii_only` is Python's flag `a`."""
 
     __slots__ = ("ascii_only", "ecma", "reader")
 
-    def __init__(self, reader: Reader, ecma: bool) -> None:
+    def __init__(self, reader: Cursor, ecma: bool) -> None:
         self.reader = reader
         self.ecma = ecma
         self.ascii_only = False

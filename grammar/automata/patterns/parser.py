@@ -11,19 +11,19 @@ from typing import Literal, NoReturn
 from sluicegate.grammar.automata import charsets
 from sluicegate.grammar.automata.charsets import Ranges
 from sluicegate.grammar.automata.patterns import unicode
-from sluicegate.grammar.automata.patterns.escapes import Escapes
-from sluicegate.grammar.automata.patterns.reader import Reader
+from sluicegate.grammar.automata.patterns.escapes import EscapeReader
+from sluicegate.grammar.automata.patterns.reader import Cursor
 from sluicegate.grammar.automata.patterns.syntax import (
     EMPTY,
     Alt,
-    Begin,
     Chars,
-    Edge,
-    End,
-    Look,
+    EndAnchor,
+    Lookaround,
     Node,
     Repeat,
     Seq,
+    StartAnchor,
+    WordBoundary,
     sequence,
 )
 
@@ -34,7 +34,7 @@ _MAX_DEPTH = 100  # nested groups; the tree is walked recursively
 
 def parse(pattern: str, dialect: Dialect = "ecma", ignore_case: bool = False) -> Node:
     """Raise `InvalidGrammar` for a syntax error, `UnsupportedGrammar` for what no automaton can do."""
-    parser = _Parser(Reader(pattern), dialect, ignore_case)
+    parser = _Parser(Cursor(pattern), dialect, ignore_case)
     tree = parser.alternatives(0)
     if parser.reader.more():
         parser.reader.invalid("this ')' closes nothing; escape it as \\)")
@@ -44,11 +44,11 @@ def parse(pattern: str, dialect: Dialect = "ecma", ignore_case: bool = False) ->
 class _Parser:
     """Recursive descent; one method per rule of the notation."""
 
-    def __init__(self, reader: Reader, dialect: Dialect, ignore_case: bool) -> None:
+    def __init__(self, reader: Cursor, dialect: Dialect, ignore_case: bool) -> None:
         self.reader = reader
         self.ecma = dialect == "ecma"
         self.flags = {"i"} if ignore_case else set()
-        self.escapes = Escapes(reader, self.ecma)
+        self.escapes = EscapeReader(reader, self.ecma)
 
     def alternatives(self, depth: int) -> Node:
         if depth > _MAX_DEPTH:
@@ -80,7 +80,7 @@ class _Parser:
         if char == ".":
             return Chars(self.dot())
         if char == "^":
-            return self.line_begin(start) if "m" in self.flags else Begin()
+            return self.line_begin(start) if "m" in self.flags else StartAnchor()
         if char == "$":
             return self.dollar(start)
         if char in "*+?" or (char == "{" and self.braces() is not None):
@@ -104,16 +104,16 @@ class _Parser:
 
     def line_begin(self, start: int) -> Node:
         newline = Chars(unicode.ECMA_NEWLINES if self.ecma else charsets.single(10))
-        return Alt([Begin(), Look(newline, ahead=False, negative=False, position=start)])
+        return Alt([StartAnchor(), Lookaround(newline, ahead=False, negative=False, position=start)])
 
     def dollar(self, start: int) -> Node:
         newline = Chars(unicode.ECMA_NEWLINES if self.ecma else charsets.single(10))
         if "m" in self.flags:
-            return Alt([End(), Look(newline, ahead=True, negative=False, position=start)])
+            return Alt([EndAnchor(), Lookaround(newline, ahead=True, negative=False, position=start)])
         if self.ecma:
-            return End()
+            return EndAnchor()
         # Python's $ also stands before a line break that ends the text.
-        return Alt([End(), Look(Seq([newline, End()]), ahead=True, negative=False, position=start)])
+        return Alt([EndAnchor(), Lookaround(Seq([newline, EndAnchor()]), ahead=True, negative=False, position=start)])
 
     def quantified(self, item: Node, grouped: bool) -> Node:
         """Any quantifiers after `item`. Lazy and greedy ones describe the same language."""
@@ -132,7 +132,7 @@ class _Parser:
             low, high = counts
         else:
             return item
-        if isinstance(item, (Begin, Edge, End)) and not grouped:
+        if isinstance(item, (StartAnchor, WordBoundary, EndAnchor)) and not grouped:
             reader.invalid("a quantifier after an anchor has nothing to repeat", at=start)
         if reader.take("+"):
             self.refuse_possessive(start)
@@ -178,7 +178,7 @@ class _Parser:
         self.flags = outer
         if look is None:
             return inner
-        return Look(inner, ahead=look[0], negative=look[1], position=start)
+        return Lookaround(inner, ahead=look[0], negative=look[1], position=start)
 
     def group_kind(self, start: int) -> tuple[bool, bool] | None:
         """What follows `(?`: `(ahead, negative)` of a lookaround, None for a plain group or flags."""
@@ -232,10 +232,10 @@ class _Parser:
         char = reader.peek()
         if char in "bB":
             reader.next()
-            return Edge(self.escapes.word(), negative=char == "B", position=start)
+            return WordBoundary(self.escapes.word(), negative=char == "B", position=start)
         if not self.ecma and char in "AZz":
             reader.next()
-            return Begin() if char == "A" else End()
+            return StartAnchor() if char == "A" else EndAnchor()
         if char in "123456789" or char == "k":
             reader.unsupported("a backreference; an automaton has no memory of what a group matched", at=start)
         return self.chars(self.as_set(self.escapes.read(start, in_class=False)))

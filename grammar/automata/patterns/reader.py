@@ -9,7 +9,7 @@ from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar, UnsupportedG
 _SHOWN = 60  # characters of a long pattern shown around the caret
 
 
-class Reader:
+class Cursor:
     """`next`, `peek` and `take` move through `text`; `invalid` and `unsupported` raise with a caret line."""
 
     __slots__ = ("position", "text")

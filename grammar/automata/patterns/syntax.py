@@ -46,7 +46,7 @@ class Repeat(Node):
 
 
 @dataclass(slots=True, eq=False)
-class Look(Node):
+class Lookaround(Node):
     """Lookahead or lookbehind: consumes nothing. `position` is where it stands in the pattern."""
 
     item: Node
@@ -56,17 +56,17 @@ class Look(Node):
 
 
 @dataclass(slots=True, eq=False)
-class Begin(Node):
+class StartAnchor(Node):
     """Only at the very beginning of the text."""
 
 
 @dataclass(slots=True, eq=False)
-class End(Node):
+class EndAnchor(Node):
     """Only at the very end of the text."""
 
 
 @dataclass(slots=True, eq=False)
-class Edge(Node):
+class WordBoundary(Node):
     """`\\b`: between a character of `word` and another one or an end of the text; `negative` (`\\B`): anywhere else."""
 
     word: Ranges
@@ -83,12 +83,12 @@ def sequence(items: list[Node]) -> Node:
     return items[0] if len(items) == 1 else Seq(items)
 
 
-def has_anchor(node: Node, kinds: tuple[type[Node], ...] = (Begin, End, Edge, Look)) -> bool:
+def has_anchor(node: Node, kinds: tuple[type[Node], ...] = (StartAnchor, EndAnchor, WordBoundary, Lookaround)) -> bool:
     """Does a node of one of `kinds` occur anywhere inside?"""
     if isinstance(node, kinds):
         return True
     if isinstance(node, (Seq, Alt)):
         return any(has_anchor(item, kinds) for item in node.items)
-    if isinstance(node, (Repeat, Look)):
+    if isinstance(node, (Repeat, Lookaround)):
         return has_anchor(node.item, kinds)
     return False

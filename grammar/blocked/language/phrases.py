@@ -109,7 +109,7 @@ class Spelled:
         return first, bisect_right(symbols, prefix + _AFTER, first, last)
 
 
-class Refused:
+class RefusedTokens:
     """Tokens that finish a phrase, by state. `spelled`: the vocabulary; `besides`: tokens refused in every state."""
 
     def __init__(self, phrases: Phrases, spelled: Spelled, besides: I32) -> None:

@@ -19,7 +19,7 @@ from sluicegate.grammar.automata import (
     byte_union,
     json_string_body,
     minimize,
-    string_body,
+    string_table,
     utf8,
 )
 from sluicegate.plugins.errors import GrammarLimit
@@ -124,7 +124,7 @@ def test_what_is_no_string_body_is_refused(body: bytes) -> None:
 @given(languages, st.booleans())
 def test_the_dense_body_is_the_same_automaton(dfa: CharDfa, escapes: bool) -> None:
     """As many states, and the language of `json_string_body` with the closing quote behind it."""
-    slow, body = json_string_body(dfa, escapes=escapes), string_body(dfa, escapes=escapes)
+    slow, body = json_string_body(dfa, escapes=escapes), string_table(dfa, escapes=escapes)
     assert body.table.shape == (slow.state_count + 1, 256)
     if not dfa.is_empty():
         closed = byte_concat(slow, byte_literal(b'"'))
@@ -136,7 +136,7 @@ def test_the_dense_body_is_the_same_automaton(dfa: CharDfa, escapes: bool) -> No
 def test_states_of_dense_bodies_are_named_by_what_they_accept(one: CharDfa, other: CharDfa) -> None:
     """Of two bodies together: equal names exactly where the residual languages are equal."""
     named: dict[bytes | None, ByteDfa] = {}
-    for body in (string_body(one), string_body(other)):
+    for body in (string_table(one), string_table(other)):
         final = np.arange(len(body.table)) == len(body.table) - 1
         for state in range(min(len(body.table) - 1, 30)):
             residual = minimize(body.table, final, state)
@@ -147,8 +147,8 @@ def test_states_of_dense_bodies_are_named_by_what_they_accept(one: CharDfa, othe
 def test_ways_of_spelling_share_no_names() -> None:
     """`a*` without escapes has the rows of the texts themselves."""
     dfa = CharDfa.from_pattern("^a*$")
-    assert string_body(dfa).name(0) != string_body(dfa, escapes=False).name(0)
-    assert string_body(dfa).digest != string_body(dfa, escapes=False).digest
+    assert string_table(dfa).name(0) != string_table(dfa, escapes=False).name(0)
+    assert string_table(dfa).digest != string_table(dfa, escapes=False).digest
 
 
 def test_escapes_cannot_dodge_a_pattern() -> None:
@@ -177,7 +177,7 @@ def test_the_budget_bounds_the_states() -> None:
     with pytest.raises(GrammarLimit, match="string automaton"):
         json_string_body(CharDfa.length_between(0, 500), budget=Budget(max_states=1_000))
     with pytest.raises(GrammarLimit, match="string automaton needs more than 1000 automaton states"):
-        string_body(CharDfa.length_between(0, 500), budget=Budget(max_states=1_000))
+        string_table(CharDfa.length_between(0, 500), budget=Budget(max_states=1_000))
 
 
 @_SETTINGS
