@@ -93,7 +93,7 @@ class TestApp:
         """What the recorders were given, request by request; a moment after the client has its answer."""
         return self.recorder.outcomes
 
-    def wait_for_outcomes(self, count: int = 1, limit_s: float = 30.0) -> list[Outcome]:
+    def wait_for_outcomes(self, count: int = 1, limit_s: float = 120.0) -> list[Outcome]:
         """`outcomes`, once there are `count` of them. For `with` only: it would keep the caller's event loop busy."""
         deadline = time.monotonic() + limit_s
         while len(self.outcomes) < count:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import httpx
 import pytest
 
 from sluicegate.grammar.vocabulary.array_store import ENV
+from tests.waiting import LIMIT_S
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -14,3 +16,10 @@ def caches_of_their_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(ENV, str(tmp_path_factory.mktemp("caches")))
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def patient_clients() -> None:
+    """Clients that say nothing of time wait five seconds, which a machine with twenty things to do may need."""
+    for part in ("connect", "read", "write", "pool"):
+        setattr(httpx._config.DEFAULT_TIMEOUT_CONFIG, part, LIMIT_S)

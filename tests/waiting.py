@@ -6,8 +6,8 @@ import asyncio
 import time
 from collections.abc import Callable
 
-LIMIT_S = 60.0
-"""Much longer than anything takes; only what never comes true waits so long."""
+LIMIT_S = 300.0
+"""Much longer than anything takes on a machine with twenty things to do; only what never comes true waits so long."""
 
 
 def until(condition: Callable[[], object], limit_s: float = LIMIT_S) -> None:

@@ -17,6 +17,7 @@ from sluicegate.plugins import Job, Piece, RegistryLike
 from sluicegate.plugins.testing import ScriptedModel
 from sluicegate.plugins.testing.doubles import ScriptedGeneration
 from tests.gateway.upstream.servers import END, ScriptedServer, event, hangs, running, streams
+from tests.waiting import LIMIT_S
 
 Said = dict[str, str]
 """Joined texts: `content`, `reasoning`, `refusal`, `names`, `arguments`."""
@@ -227,7 +228,7 @@ def batch(app: TestApp, stream: bool, with_tool: bool, **fields: Any) -> tuple[S
     made = app.client.post("/v1/files", files=sent, data={"purpose": "batch"}).json()
     asked = {"input_file_id": made["id"], "endpoint": "/v1/chat/completions", "completion_window": "24h"}
     found = app.client.post("/v1/batches", json=asked).json()
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + LIMIT_S
     while found["status"] in ("validating", "in_progress", "finalizing"):
         assert time.monotonic() < deadline, found
         time.sleep(0.02)

@@ -84,7 +84,7 @@ def test_of_two_gateways_on_one_folder_one_runs_and_the_other_says_so_and_takes_
                 assert refused.headers["retry-after"]
             assert second.model.jobs == []
             first.__exit__()
-            until(lambda: holds(second), 20)
+            until(lambda: holds(second))
             batch = ended(second, batch_id)
             assert len(set(written(second, batch))) == 40
             assert batch["request_counts"] == {"total": 40, "completed": 40, "failed": 0}
@@ -101,7 +101,7 @@ def test_a_lock_is_given_back_by_a_holder_that_was_killed(tmp_path: Path) -> Non
             told = app.client.post("/v1/files", **UPLOAD)
             assert f"process {holder.pid} on" in told.json()["error"]["message"]
             holder.send_signal(signal.SIGKILL)
-            until(lambda: holds(app), 20)
+            until(lambda: holds(app))
             ended(app, start(app, 3))
     finally:
         holder.kill()
@@ -114,10 +114,10 @@ def test_a_holder_whose_lock_file_was_replaced_stops(tmp_path: Path) -> None:
         (tmp_path / "batches.lock").unlink()
         other = FolderLock(tmp_path)
         assert other.take()
-        until(lambda: not holds(app), 20)
+        until(lambda: not holds(app))
         assert refusal(app.client.post("/v1/files", **UPLOAD)) == (503, "batches_elsewhere")
         other.give_back()
-        until(lambda: holds(app), 20)
+        until(lambda: holds(app))
         assert batch_of(app, batch_id)["status"] in ("in_progress", "completed")
 
 

@@ -16,6 +16,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from sluicegate.gateway.testing import TestApp
 from sluicegate.plugins import ConfigurationError
 from tests.gateway.test_socket import open_socket
+from tests.waiting import LIMIT_S
 
 CHAT = "/v1/chat/completions"
 TURN = [{"role": "user", "content": "hi"}]
@@ -48,7 +49,7 @@ def keyed(folder: Any, *keys: dict[str, Any], **more: Any) -> TestApp:
 def raw(app: TestApp, head: bytes, body: bytes = b"") -> tuple[int, bytes]:
     """What comes back for bytes as they are."""
     host, port = app.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=20) as connection:
+    with socket.create_connection((host, int(port)), timeout=LIMIT_S) as connection:
         connection.sendall(head + b"Connection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
         answer = b""
         while part := connection.recv(65536):
@@ -513,7 +514,7 @@ def test_a_socket_of_a_strangers_name_is_refused_without_keys_and_a_strangers_pa
     with TestApp() as app:
         for host in ("evil.example", "[::1"):
             address = app.url.removeprefix("http://").split(":")
-            with socket.create_connection((address[0], int(address[1])), timeout=20) as connection:
+            with socket.create_connection((address[0], int(address[1])), timeout=LIMIT_S) as connection:
                 connection.sendall(
                     f"GET {CHAT}/ws HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
                     "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n".encode()

@@ -31,7 +31,7 @@ from tests.gateway.upstream.servers import (
     says,
     streams,
 )
-from tests.waiting import until
+from tests.waiting import LIMIT_S, until
 
 PROMPT = "Tell me of the sea, of ships and of sailors. " * 40
 HEADS = {"authorization": "Bearer secret-alice"}
@@ -428,7 +428,7 @@ def test_a_web_socket_that_is_cancelled_before_the_head_comes_is_charged_for_the
             until(lambda: len(far.server.bodies) > asked)
             if end == "cancel":
                 socket.send('{"type": "cancel"}')
-                while socket.recv(timeout=20) != "[DONE]":
+                while socket.recv(timeout=LIMIT_S) != "[DONE]":
                     pass
 
     assert far.outcome(leave).usage.prompt_tokens == len(PROMPT) // 4

@@ -6,10 +6,11 @@ import shutil
 import signal
 import socket
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
+
+from tests.waiting import until
 
 BINARY = shutil.which("redis-server")
 needs_redis = pytest.mark.skipif(
@@ -47,19 +48,20 @@ class RedisServer:
         self._wait()
 
     def _wait(self) -> None:
-        for _ in range(500):
-            try:
-                socket.create_connection(("127.0.0.1", self.port), 0.1).close()
-                return
-            except OSError:
-                time.sleep(0.01)
-        raise RuntimeError((self.folder / "redis.log").read_text("utf-8", "replace"))
+        until(self._listens)
+        if self.process is None or self.process.poll() is not None:
+            raise RuntimeError((self.folder / "redis.log").read_text("utf-8", "replace"))
+
+    def _listens(self) -> bool:
+        """Or never will: it has ended."""
+        try:
+            socket.create_connection(("127.0.0.1", self.port), 1).close()
+        except OSError:
+            return self.process is None or self.process.poll() is not None
+        return True
 
     def wait_for(self, said: bytes, *command: str) -> None:
-        end = time.monotonic() + 20
-        while said not in self.ask(*command):
-            assert time.monotonic() < end, f"redis-server never said {said!r}"
-            time.sleep(0.05)
+        until(lambda: said in self.ask(*command))
 
     def signal(self, number: signal.Signals) -> None:
         assert self.process is not None

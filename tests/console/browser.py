@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.waiting import LIMIT_S
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 MISSING = "no Chromium here (Debian: apt-get install chromium)"
 FLAGS = (
@@ -68,7 +70,7 @@ class Browser:
         assert "exceptionDetails" not in told, told["exceptionDetails"]
         return told["result"].get("value")
 
-    def until(self, expression: str, limit_s: float = 60.0) -> None:
+    def until(self, expression: str, limit_s: float = LIMIT_S) -> None:
         deadline = time.monotonic() + limit_s
         while not self.js(f"!!({expression})"):
             assert time.monotonic() < deadline, f"{expression} did not come true; the page says {self.text()[:600]!r}"

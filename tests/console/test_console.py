@@ -14,6 +14,7 @@ import pytest
 from sluicegate.gateway.testing import TestApp
 from tests.console.browser import CHROMIUM, MISSING, Browser, chromium
 from tests.gateway.conftest import RunningGateway, running
+from tests.waiting import LIMIT_S
 
 KEY = "operator-key-for-tests"
 HOSTILE = '<img src=x onerror="window.pwned=1"><script>window.pwned=1</script>"\'><svg onload="window.pwned=1">'
@@ -116,7 +117,7 @@ def test_the_overview_counts_what_was_served(gateway: RunningGateway) -> None:
 
 def test_the_feed_says_what_runs_and_what_has_ended(gateway: RunningGateway) -> None:
     heads = {"authorization": f"Bearer {KEY}"}
-    with httpx.stream("GET", f"{gateway.url}/admin/console/feed", headers=heads, timeout=20) as feed:
+    with httpx.stream("GET", f"{gateway.url}/admin/console/feed", headers=heads, timeout=LIMIT_S) as feed:
         lines = (line for line in feed.iter_lines() if line.startswith("data: "))
         assert json.loads(next(lines)[6:])["ended"] == []
         asked = body("Ada lives in London.", sluicegate={"cache": False})

@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from tests.gateway.conftest import RunningGateway, running
+from tests.waiting import LIMIT_S
 
 FOLDER = Path(__file__).resolve().parent.parent.parent / "deploy" / "observability"
 DASHBOARDS = sorted((FOLDER / "grafana" / "dashboards").glob("*.json"))
@@ -88,17 +89,17 @@ def prometheus(gateway: RunningGateway, tmp_path_factory: pytest.TempPathFactory
 
 
 def ask(url: str, query: str) -> Any:
-    answer = httpx.get(f"{url}/api/v1/query", params={"query": query}, timeout=10)
+    answer = httpx.get(f"{url}/api/v1/query", params={"query": query}, timeout=LIMIT_S)
     return answer.json() | {"http": answer.status_code}
 
 
-def wait_for(url: str, query: str, limit_s: float = 30.0) -> None:
+def wait_for(url: str, query: str, limit_s: float = LIMIT_S) -> None:
     deadline = time.monotonic() + limit_s
     while True:
         try:
             if ask(url, query)["data"]["result"]:
                 return
-        except (httpx.HTTPError, KeyError):
+        except (httpx.HTTPError, KeyError, ValueError):  # while it starts it says so in words, not in JSON
             pass
         assert time.monotonic() < deadline, f"Prometheus did not answer {query}"
         time.sleep(0.1)

@@ -19,6 +19,7 @@ import httpx
 import pytest
 
 from tests.gateway.conftest import running
+from tests.waiting import LIMIT_S
 
 PHOENIX = os.environ.get("PHOENIX_BIN") or shutil.which("phoenix")
 pytestmark = pytest.mark.skipif(PHOENIX is None, reason="no Phoenix: pip install arize-phoenix, and set PHOENIX_BIN")
@@ -50,7 +51,7 @@ def phoenix(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     process = subprocess.Popen([str(PHOENIX), "serve"], env=environ, stdout=quiet, stderr=quiet, cwd=Path("/"))
     url = f"http://127.0.0.1:{port}"
     try:
-        wait_for(lambda: httpx.get(f"{url}/healthz", timeout=2).status_code == 200, 180)
+        wait_for(lambda: httpx.get(f"{url}/healthz", timeout=2).status_code == 200, LIMIT_S)
         yield url
     finally:
         process.terminate()

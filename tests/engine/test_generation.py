@@ -34,7 +34,7 @@ from tests.engine.driving import (
     serving,
 )
 from tests.engine.tiny_models import EOS
-from tests.waiting import soon, until
+from tests.waiting import LIMIT_S, soon, until
 
 Folder = Callable[..., Path]
 
@@ -428,7 +428,7 @@ async def test_what_was_still_on_its_way_in_is_told_that_the_engine_closes(model
     closing = asyncio.create_task(engine.close())
     await closing
     await engine.start()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(LIMIT_S):
         assert (await collect(generation)).reasons == ["cancelled"]
     assert engine.stats()["requests_waiting"] == 0
     await engine.close()

@@ -17,6 +17,7 @@ from openai import OpenAI
 
 from sluicegate.gateway.testing import TestApp
 from tests.gateway.conftest import RunningGateway, running
+from tests.waiting import LIMIT_S
 
 CHAT = "/v1/chat/completions"
 SCHEMA = {"type": "object", "properties": {"city": {"enum": ["Oslo", "Rome"]}}, "required": ["city"]}
@@ -38,7 +39,7 @@ def upload(client: OpenAI, lines: list[str]) -> str:
     return client.files.create(file=file, purpose="batch").id
 
 
-def finished(client: OpenAI, batch_id: str, limit_s: float = 60) -> Any:
+def finished(client: OpenAI, batch_id: str, limit_s: float = LIMIT_S) -> Any:
     deadline = time.monotonic() + limit_s
     while (batch := client.batches.retrieve(batch_id)).status in ("validating", "in_progress", "finalizing"):
         assert time.monotonic() < deadline, batch
@@ -150,7 +151,7 @@ def start(app: TestApp, count: int, **headers: str) -> str:
 
 
 def until(app: TestApp, batch_id: str, condition: Any, **headers: str) -> dict[str, Any]:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + LIMIT_S
     while True:
         found = dict(app.client.get(f"/v1/batches/{batch_id}", headers=headers).json())
         if condition(found):

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 
 from tests.gateway.conftest import RunningGateway, running
+from tests.waiting import LIMIT_S
 
 CHAT = "/v1/chat/completions"
 SHED_S = 0.1
@@ -58,7 +59,7 @@ def admitted_after(gateway: RunningGateway, refused: httpx.Response, most: int) 
 
 def until_refused(gateway: RunningGateway) -> httpx.Response:
     """The first that is shed while the flood runs."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + LIMIT_S
     while True:
         answer = post(gateway, SHORT)
         if answer.status_code == 503:

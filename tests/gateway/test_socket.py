@@ -11,7 +11,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from sluicegate.gateway.testing import TestApp
 from tests.gateway.conftest import RunningGateway
-from tests.waiting import until
+from tests.waiting import LIMIT_S, until
 
 BODY: dict[str, Any] = {"model": "bundled", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 5}
 
@@ -25,7 +25,7 @@ def open_socket(url: str, **headers: str) -> ClientConnection:
 def answer(socket: ClientConnection, body: dict[str, Any] | str) -> list[dict[str, Any]]:
     socket.send(body if isinstance(body, str) else json.dumps(body))
     chunks = []
-    while (message := socket.recv(timeout=30)) != "[DONE]":
+    while (message := socket.recv(timeout=LIMIT_S)) != "[DONE]":
         chunks.append(json.loads(message))
     return chunks
 
@@ -54,9 +54,9 @@ def test_one_connection_answers_one_message_after_the_other(gateway: RunningGate
 def test_a_message_ends_the_answer_that_is_being_written(gateway: RunningGateway) -> None:
     with open_socket(gateway.url) as socket:
         socket.send(json.dumps({**BODY, "max_tokens": 800, "ignore_eos": True}))
-        socket.recv(timeout=30)
+        socket.recv(timeout=LIMIT_S)
         socket.send('{"type": "cancel"}')
-        while socket.recv(timeout=10) != "[DONE]":
+        while socket.recv(timeout=LIMIT_S) != "[DONE]":
             pass
         until(lambda: gateway.metric("sluicegate_requests_running") == 0)
         assert answer(socket, BODY)
@@ -67,7 +67,7 @@ def test_a_client_that_leaves_frees_its_blocks(gateway: RunningGateway) -> None:
     with open_socket(gateway.url) as socket:
         for _ in range(3):
             socket.send(json.dumps({**BODY, "max_tokens": 800, "ignore_eos": True}))
-        socket.recv(timeout=30)
+        socket.recv(timeout=LIMIT_S)
         until(lambda: gateway.metric("sluicegate_requests_running") >= 1)
         socket.close_timeout = 0  # it has not read what came, and would wait for the end of that
     until(lambda: gateway.metric("sluicegate_requests_running") == 0)
@@ -78,7 +78,7 @@ def test_leaving_ends_the_answer_that_is_being_written() -> None:
     with TestApp(script=["word "] * 5000, delay_s=0.01) as gateway:
         with open_socket(gateway.url) as socket:
             socket.send(json.dumps({**BODY, "model": "scripted", "max_tokens": 10_000}))
-            socket.recv(timeout=30)
+            socket.recv(timeout=LIMIT_S)
             socket.close_timeout = 0
         [outcome] = gateway.wait_for_outcomes(1)
         assert outcome.error == "cancelled"
