@@ -2,20 +2,17 @@
 
 from sluicegate.grammar.automata.byte_level.bytedfa import (
     ByteDfa,
-    byte_concat,
     byte_difference,
     byte_intersection,
     byte_literal,
-    byte_star,
     byte_union,
-    minimize,
 )
-from sluicegate.grammar.automata.byte_level.json_strings import json_string_body, utf8
+from sluicegate.grammar.automata.byte_level.json_strings import utf8
 from sluicegate.grammar.automata.byte_level.numbers import number_dfa
 from sluicegate.grammar.automata.byte_level.residual import residual_digests
 from sluicegate.grammar.automata.byte_level.string_bodies import StringTable, string_table
 from sluicegate.grammar.automata.chardfa import CharDfa
-from sluicegate.grammar.automata.formats import FORMAT_NAMES
+from sluicegate.grammar.automata.formats import FORMAT_NAMES, format_dfa
 from sluicegate.grammar.budget.meter import DEFAULT_BUDGET, Budget
 
 __all__ = [
@@ -25,14 +22,11 @@ __all__ = [
     "ByteDfa",
     "CharDfa",
     "StringTable",
-    "byte_concat",
     "byte_difference",
     "byte_intersection",
     "byte_literal",
-    "byte_star",
     "byte_union",
-    "json_string_body",
-    "minimize",
+    "format_dfa",
     "number_dfa",
     "residual_digests",
     "string_table",

@@ -58,13 +58,6 @@ class CharDfa:
         return cls(literals.literal_table(texts))
 
     @classmethod
-    def from_format(cls, name: str) -> CharDfa:
-        """A `format` of JSON Schema, see `formats`. Raises `UnsupportedGrammar` for an unknown name."""
-        from sluicegate.grammar.automata.formats import format_dfa
-
-        return format_dfa(name)
-
-    @classmethod
     def any_string(cls) -> CharDfa:
         """Every text."""
         starts, classes = _every_alphabet()
@@ -130,10 +123,6 @@ class CharDfa:
         """Does it accept nothing at all?"""
         return self.table.is_empty()
 
-    def is_finite(self) -> bool:
-        """Does it accept finitely many texts?"""
-        return words.longest(self.table) is not None
-
     def is_subset(self, other: CharDfa, *, budget: Budget = DEFAULT_BUDGET) -> bool:
         """Is every text of this one in `other`?"""
         return self.difference(other, budget=budget).is_empty()
@@ -171,13 +160,6 @@ class CharDfa:
 
     def concat(self, other: CharDfa, *, budget: Budget = DEFAULT_BUDGET) -> CharDfa:
         return CharDfa(algebra.concat(self.table, other.table, Meter(budget, "concatenation")))
-
-    def star(self, *, budget: Budget = DEFAULT_BUDGET) -> CharDfa:
-        return CharDfa(algebra.star(self.table, Meter(budget, "repetition")))
-
-    def repeat(self, low: int, high: int | None = None, *, budget: Budget = DEFAULT_BUDGET) -> CharDfa:
-        """`low` to `high` times, no upper bound if `high` is None."""
-        return CharDfa(algebra.repeat(self.table, low, high, Meter(budget, "repetition")))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, CharDfa) and self.digest == other.digest

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sluicegate.grammar.schema.containers import Conjunction, Fact, Object, SchemaRef, conjunction
+from sluicegate.grammar.schema.document import ANNOTATIONS
 from sluicegate.grammar.schema.strings import StringSet
+from sluicegate.plugins.json_schema import KEYWORDS, named
 
-_PLAIN = frozenset(
-    {"type", "properties", "additionalProperties", "items", "title", "description", "default", "examples"}
-)
-_SIZED = {"string": "format", "array": "maxItems", "object": "maxProperties", "boolean": "", "null": ""}
+_ROOMY = ANNOTATIONS | named(lambda keyword: keyword.room == "always")
 
 
 def surely_has_value(terms: Conjunction) -> bool:
@@ -27,8 +26,13 @@ def surely_has_value(terms: Conjunction) -> bool:
     kind = schema["type"]
     if not isinstance(kind, str):
         return False
-    extra = schema.keys() - _PLAIN
-    return not extra or extra == {_SIZED.get(kind, "minimum")}
+    extra = schema.keys() - _ROOMY
+    return not extra or (len(extra) == 1 and _leaves_room(extra.pop(), "number" if kind == "integer" else kind))
+
+
+def _leaves_room(name: str, kind: str) -> bool:
+    keyword = KEYWORDS.get(name)
+    return keyword is not None and keyword.room == "alone" and keyword.kind == kind
 
 
 def member_terms(spec: Object, name: str | None, matched: Sequence[str | StringSet]) -> Conjunction:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import lru_cache
 
-from sluicegate.grammar.automata import ByteDfa, CharDfa, byte_intersection, string_table, utf8
+from sluicegate.grammar.automata import ByteDfa, CharDfa, byte_intersection, format_dfa, string_table, utf8
 from sluicegate.grammar.budget.meter import look
 from sluicegate.grammar.lexemes.base import DfaLexeme, Lexeme, Words
 from sluicegate.grammar.lexemes.counted import Counted
@@ -131,7 +131,7 @@ def warm() -> tuple[DfaLexeme, ...]:
     """The automata that most schemas share, built once per process (a quarter of a second)."""
     shared = [every_string(), *number_lexemes(numbers.EVERY), *number_lexemes((Numbers(step=Fraction(1)),))]
     for name in ("date-time", "date", "time", "email", "uri", "hostname", "ipv4", "ipv6", "uuid"):
-        string_automaton(CharDfa.from_format(name))
+        string_automaton(format_dfa(name))
     return tuple(lexeme for lexeme in shared if isinstance(lexeme, DfaLexeme))
 
 

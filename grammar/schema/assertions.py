@@ -1,12 +1,12 @@
-"""Keywords that look at the value itself: what one schema says of numbers, strings, objects and arrays."""
+"""Compile the keywords of one schema that look at the value itself, type by type."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from sluicegate.grammar.automata import CharDfa
-from sluicegate.grammar.automata.formats import FORMAT_NAMES
+from sluicegate.grammar.automata.formats import FORMAT_NAMES, format_dfa
 from sluicegate.grammar.options import GrammarLimits
 from sluicegate.grammar.schema import numbers, strings
 from sluicegate.grammar.schema.containers import Array, Conjunction, Contains, Items, Members, Object, SchemaRef
@@ -22,35 +22,67 @@ def exact(number: int | float) -> Fraction:
 
 
 def numbers_of(node: Subschema) -> NumberSet:
-    schema = node.value
-    low: list[numbers.Bound] = []
-    high: list[numbers.Bound] = []
-    for bounds, plain, strict in ((low, "minimum", "exclusiveMinimum"), (high, "maximum", "exclusiveMaximum")):
-        if plain in schema:
-            bounds.append((exact(schema[plain]), schema.get(strict) is True))
-        if strict in schema and not isinstance(schema[strict], bool):
-            bounds.append((exact(schema[strict]), True))
-    steps = [schema[key] for key in ("multipleOf", "divisibleBy") if key in schema]
-    result = numbers.EVERY
-    for bound in low:
-        result = numbers.intersect(result, (Numbers(low=bound),))
-    for bound in high:
-        result = numbers.intersect(result, (Numbers(high=bound),))
-    for step in steps:
-        result = numbers.intersect(result, (Numbers(step=exact(step)),))
-    return result
+    """What the keywords about numbers allow."""
+    found = numbers.EVERY
+    for keyword, read in NUMBERS.items():
+        if keyword in node.value:
+            found = numbers.intersect(found, (read(node),))
+    return found
 
 
 def strings_of(node: Subschema, limits: GrammarLimits) -> StringSet:
-    schema = node.value
-    found = Strings(low=_count(schema, "minLength") or 0, high=_count(schema, "maxLength"))
-    result: StringSet = strings.EVERY if found == Strings() else (found,)
-    if "pattern" in schema:
-        dfa = compile_pattern(schema["pattern"], limits, node.at("pattern"))
-        result = strings.intersect(result, (Strings(dfa=dfa),))
-    if schema.get("format") in FORMAT_NAMES:
-        result = strings.intersect(result, (Strings(dfa=CharDfa.from_format(schema["format"])),))
-    return result
+    """What the keywords about strings allow. Raises a `GrammarError` for a pattern."""
+    found = strings.EVERY
+    for keyword, read in STRINGS.items():
+        if keyword in node.value:
+            found = strings.intersect(found, (read(node, limits),))
+    return found
+
+
+def _low(node: Subschema) -> Numbers:
+    """In draft 4 a flag beside the bound says that it is excluded."""
+    return Numbers(low=(exact(node.value["minimum"]), node.value.get("exclusiveMinimum") is True))
+
+
+def _high(node: Subschema) -> Numbers:
+    return Numbers(high=(exact(node.value["maximum"]), node.value.get("exclusiveMaximum") is True))
+
+
+def _above(node: Subschema) -> Numbers:
+    value = node.value["exclusiveMinimum"]
+    return Numbers() if isinstance(value, bool) else Numbers(low=(exact(value), True))
+
+
+def _below(node: Subschema) -> Numbers:
+    value = node.value["exclusiveMaximum"]
+    return Numbers() if isinstance(value, bool) else Numbers(high=(exact(value), True))
+
+
+def _pattern(node: Subschema, limits: GrammarLimits) -> Strings:
+    return Strings(dfa=compile_pattern(node.value["pattern"], limits, node.at("pattern")))
+
+
+def _format(node: Subschema, limits: GrammarLimits) -> Strings:
+    """Unknown formats annotate only."""
+    name = node.value["format"]
+    return Strings(dfa=format_dfa(name)) if name in FORMAT_NAMES else Strings()
+
+
+NUMBERS: dict[str, Callable[[Subschema], Numbers]] = {
+    "minimum": _low,
+    "maximum": _high,
+    "exclusiveMinimum": _above,
+    "exclusiveMaximum": _below,
+    "multipleOf": lambda node: Numbers(step=exact(node.value["multipleOf"])),
+    "divisibleBy": lambda node: Numbers(step=exact(node.value["divisibleBy"])),
+}
+STRINGS: dict[str, Callable[[Subschema, GrammarLimits], Strings]] = {
+    "minLength": lambda node, limits: Strings(low=int(node.value["minLength"])),
+    "maxLength": lambda node, limits: Strings(high=int(node.value["maxLength"])),
+    "pattern": _pattern,
+    "format": _format,
+}
+"""Keywords about one type, each read by itself; all of them are enforced together."""
 
 
 def object_of(node: Subschema, names: StringSet) -> Object:

@@ -10,12 +10,10 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import unquote
 
+from sluicegate.grammar.schema.document import REFERENCES
 from sluicegate.plugins.errors import InvalidGrammar, UnsupportedGrammar
+from sluicegate.plugins.json_schema import KEYWORDS
 
-_REST = ("additionalProperties", "unevaluatedProperties", "additionalItems", "unevaluatedItems")
-_ONE = frozenset({*_REST, "then", "else"})
-_LIST = frozenset({"allOf", "anyOf", "prefixItems"})
-_TABLE = frozenset({"properties", "patternProperties", "dependentSchemas"})
 _SAID = frozenset({"additionalProperties", "unevaluatedProperties", "patternProperties"})
 _PREFIX = "closed-"
 
@@ -57,17 +55,18 @@ class _Closing:
         return found
 
     def _part(self, key: str, value: Any, at: str) -> Any:
-        if key in _ONE or (key == "items" and not isinstance(value, list)):
-            return self._schema(value, at)
-        if (key in _LIST or key == "items") and isinstance(value, list):
-            return self._list(value, at)
-        if (key in _TABLE or key == "dependencies") and isinstance(value, dict):
-            return {name: self._schema(inner, f"{at}/{name}") for name, inner in value.items()}
         if key == "$ref":
             return self._reference(value, at)
-        if key in ("$dynamicRef", "$recursiveRef"):
+        if key in REFERENCES:
             raise UnsupportedGrammar(f"close_objects does not follow `{key}`; use `$ref`", pointer=at)
-        return value
+        keyword = KEYWORDS.get(key)
+        if keyword is None or not keyword.narrows:
+            return value
+        if keyword.form in ("table", "dependencies") and isinstance(value, dict):
+            return {name: self._schema(inner, f"{at}/{name}") for name, inner in value.items()}
+        if keyword.form in ("schema", "items") and not isinstance(value, list):
+            return self._schema(value, at)
+        return self._list(value, at) if keyword.form in ("schemas", "items") and isinstance(value, list) else value
 
     def _list(self, values: list[Any], at: str) -> list[Any]:
         return [self._schema(value, f"{at}/{i}") for i, value in enumerate(values)]

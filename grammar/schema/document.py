@@ -9,24 +9,18 @@ from urllib.parse import unquote, urldefrag, urljoin
 
 from sluicegate.grammar.schema.metaschemas import meta_schemas
 from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar, UnsupportedGrammar
+from sluicegate.plugins.json_schema import KEYWORDS, named
 
 Json = Any
 _DRAFTS = {
     "draft-03": 3, "draft-04": 4, "draft-06": 6, "draft-07": 7, "2019-09": 2019, "2020-12": 2020,
 }  # fmt: skip
-# Keywords whose value is data, not schemas: an `$id` or `$ref` inside is just a value.
-DATA = frozenset({"enum", "const", "default", "examples", "example"})
-_MAPPINGS = frozenset({"properties", "patternProperties", "definitions", "$defs", "dependentSchemas", "dependencies"})
-ONE = frozenset({
-    "additionalProperties", "additionalItems", "unevaluatedItems", "unevaluatedProperties", "propertyNames", "contains",
-    "not", "if", "then", "else", "items",
-})  # fmt: skip
-"""Keywords that hold one schema; `items` may hold several."""
-MANY = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
-REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
-"""Keywords that refer to a schema."""
-ANNOTATIONS = frozenset({"title", "description", "default", "examples", "$comment"})
-_HOLDING = _MAPPINGS | ONE | MANY | {"contentSchema"}
+DATA = named(lambda keyword: keyword.form in ("value", "values"))
+"""Keywords whose value is data, not schemas: an `$id` or `$ref` inside is just a value."""
+REFERENCES = tuple(name for name, keyword in KEYWORDS.items() if keyword.role == "reference")
+ANNOTATIONS = named(lambda keyword: keyword.role == "annotation")
+_MAPPINGS = named(lambda keyword: keyword.form in ("table", "definitions", "dependencies"))
+_HOLDING = _MAPPINGS | named(lambda keyword: keyword.form in ("schema", "schemas", "items"))
 """Keywords that hold schemas."""
 _REFERRING = ANNOTATIONS | {"$ref"}
 _HOPS = 4

@@ -1,4 +1,4 @@
-"""Is a schema well-formed, and is everything in it enforced? Looked at once, before anything is compiled."""
+"""Check that a schema is well-formed, once, before anything is compiled, and note what is not enforced."""
 
 from __future__ import annotations
 
@@ -11,15 +11,12 @@ from sluicegate.grammar.automata import CharDfa
 from sluicegate.grammar.automata.formats import FORMAT_NAMES
 from sluicegate.grammar.options import GrammarLimits
 from sluicegate.grammar.schema import strings
-from sluicegate.grammar.schema.document import MANY, ONE, REFERENCES, Document, Subschema
+from sluicegate.grammar.schema.document import Document, Subschema
 from sluicegate.plugins.errors import GrammarError, GrammarLimit, InvalidGrammar, UnsupportedGrammar
+from sluicegate.plugins.json_schema import KEYWORDS, Form
 
 Json = Any
 _TYPES = ("null", "boolean", "object", "array", "number", "string", "integer")
-_COUNTS = frozenset({
-    "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains", "maxContains",
-})  # fmt: skip
-_NAMED = frozenset({"properties", "patternProperties", "dependentSchemas"})
 
 
 def _is_schema(value: Json) -> bool:
@@ -59,36 +56,33 @@ def _is_dependencies(value: Json) -> bool:
     )
 
 
-_SHAPES: dict[str, tuple[Callable[[Json], bool], str]] = {
+_FORMS: dict[Form, tuple[Callable[[Json], bool], str]] = {
     "type": (_is_type, f"one or several of {', '.join(_TYPES)}"),
-    "enum": (lambda value: isinstance(value, list), "a list of values"),
-    "required": (lambda value: _is_strings(value) or isinstance(value, bool), "a list of property names"),
-    "pattern": (lambda value: isinstance(value, str), "a regular expression in a string"),
-    "format": (lambda value: isinstance(value, str), "a string"),
-    "uniqueItems": (lambda value: isinstance(value, bool), "true or false"),
-    "multipleOf": (lambda value: _is_number(value) and value > 0, "a number above 0"),
-    "minimum": (_is_number, "a number"),
-    "maximum": (_is_number, "a number"),
-    "exclusiveMinimum": (lambda value: _is_number(value) or isinstance(value, bool), "a number"),
-    "exclusiveMaximum": (lambda value: _is_number(value) or isinstance(value, bool), "a number"),
-    "items": (lambda value: _is_schema(value) or isinstance(value, list), "a schema"),
-    "dependencies": (_is_dependencies, "an object of schemas or lists of names"),
-    "dependentRequired": (
+    "values": (lambda value: isinstance(value, list), "a list of values"),
+    "names": (lambda value: _is_strings(value) or isinstance(value, bool), "a list of property names"),
+    "lists of names": (
         lambda value: isinstance(value, dict) and all(map(_is_strings, value.values())),
         "an object of lists of names",
     ),
-    **dict.fromkeys(_COUNTS, (_is_count, "a whole number, 0 or more")),
-    **dict.fromkeys(ONE - {"items"}, (_is_schema, "a schema (an object, true or false)")),
-    **dict.fromkeys(MANY, (_is_list_of_schemas, "a list of at least one schema")),
-    **dict.fromkeys(_NAMED, (_is_mapping_to_schemas, "an object whose values are schemas")),
-}  # fmt: skip
+    "pattern": (lambda value: isinstance(value, str), "a regular expression in a string"),
+    "string": (lambda value: isinstance(value, str), "a string"),
+    "flag": (lambda value: isinstance(value, bool), "true or false"),
+    "count": (_is_count, "a whole number, 0 or more"),
+    "number": (_is_number, "a number"),
+    "limit": (lambda value: _is_number(value) or isinstance(value, bool), "a number"),
+    "positive": (lambda value: _is_number(value) and value > 0, "a number above 0"),
+    "schema": (_is_schema, "a schema (an object, true or false)"),
+    "schemas": (_is_list_of_schemas, "a list of at least one schema"),
+    "items": (lambda value: _is_schema(value) or isinstance(value, list), "a schema"),
+    "table": (_is_mapping_to_schemas, "an object whose values are schemas"),
+    "dependencies": (_is_dependencies, "an object of schemas or lists of names"),
+}
 
 
 class SchemaLint:
-    """Walks every schema that can matter, following references.
+    """Walks every schema that can matter, following references. `notes`: what the author should know.
 
-    `notes`: what the author should know. Raises `InvalidGrammar`, `UnsupportedGrammar` or `GrammarLimit` with a
-    pointer.
+    Raises `InvalidGrammar`, `UnsupportedGrammar` or `GrammarLimit` with a pointer.
     """
 
     def __init__(self, document: Document, limits: GrammarLimits) -> None:
@@ -111,9 +105,9 @@ class SchemaLint:
                 raise InvalidGrammar(
                     f"a schema must be an object, true or false, not {_shown(node.value)}", pointer=node.pointer
                 )
-            self._look_at(node, depth)
+            self._check(node, depth)
 
-    def _look_at(self, node: Subschema, depth: int) -> None:
+    def _check(self, node: Subschema, depth: int) -> None:
         value = node.value
         if "$ref" in value and node.draft <= 7:
             self._pending.append((node.document.resolve(node, "$ref"), depth))
@@ -124,37 +118,40 @@ class SchemaLint:
                 pointer=node.at("$id"),
             )
         for key, below in value.items():
-            shape = _SHAPES.get(key)
-            if shape is not None and not shape[0](below):
-                raise InvalidGrammar(f"{key} must be {shape[1]}, not {_shown(below)}", pointer=node.at(key))
-            if key in ("const", "enum"):
+            keyword = KEYWORDS.get(key)
+            if keyword is None or keyword.role in ("identifier", "annotation"):
+                continue
+            form = _FORMS.get(keyword.form)
+            if form is not None and not form[0](below):
+                raise InvalidGrammar(f"{key} must be {form[1]}, not {_shown(below)}", pointer=node.at(key))
+            if keyword.form in ("value", "values"):
                 _check_constant(node, key, below)
-            if key in REFERENCES:
+            elif keyword.role == "reference":
                 self._pending.append((node.document.resolve(node, key), depth))
-            elif key in _TEXTS:
-                self._look_at_text(node, key, below)
-            elif isinstance(below, dict | list):
-                self._look_below(node, key, below, depth + 1)
+            elif key == "pattern":
+                self._check_pattern(below, node.at(key))
+            elif key == "format":
+                self._note_format(below, node.at(key))
+            elif keyword.role == "applicator":
+                self._descend(node, key, below, depth + 1)
 
-    def _look_at_text(self, node: Subschema, key: str, text: str) -> None:
-        if key == "pattern":
-            self._look_at_pattern(text, node.at(key))
-        elif text not in FORMAT_NAMES:
-            self.notes.append(f"format {text!r} at {node.at(key)!r} is not one of JSON Schema's; it only annotates")
+    def _note_format(self, name: str, pointer: str) -> None:
+        if name not in FORMAT_NAMES:
+            self.notes.append(f"format {name!r} at {pointer!r} is not one of JSON Schema's; it only annotates")
 
-    def _look_below(self, node: Subschema, key: str, below: Json, depth: int) -> None:
-        if key in ONE and isinstance(below, dict):
-            self._pending.append((node.child(key), depth))
-        elif (key in MANY or key == "items") and isinstance(below, list):
+    def _descend(self, node: Subschema, key: str, below: Json, depth: int) -> None:
+        form = KEYWORDS[key].form
+        if isinstance(below, list):
             _check_items(node, key, below)
             self._pending.extend((node.child(key, i), depth) for i in range(len(below)))
-        elif key in _NAMED or key == "dependencies":
+        elif form in ("table", "dependencies"):
             self._pending.extend((node.child(key, name), depth) for name, sub in below.items() if isinstance(sub, dict))
-            if key == "patternProperties":
-                for text in below:
-                    self._look_at_pattern(text, node.at(key, text))
+            for text in below if key == "patternProperties" else ():
+                self._check_pattern(text, node.at(key, text))
+        elif isinstance(below, dict):
+            self._pending.append((node.child(key), depth))
 
-    def _look_at_pattern(self, text: str, pointer: str) -> None:
+    def _check_pattern(self, text: str, pointer: str) -> None:
         if not _read_pattern(text, self.limits, pointer)[1]:
             self.notes.append(
                 f"pattern {_shown(text)} at {pointer!r} is not one of ECMA 262; it is enforced as Python's re reads it"
@@ -172,9 +169,6 @@ def _read_pattern(text: str, limits: GrammarLimits, pointer: str) -> tuple[CharD
         return strings.pattern(text, limits.string_states)
     except GrammarError as error:
         raise type(error)(f"pattern {_shown(text)}: {error.reason}", pointer=pointer) from error
-
-
-_TEXTS = frozenset({"pattern", "format"})
 
 
 def _check_constant(node: Subschema, key: str, value: Json) -> None:

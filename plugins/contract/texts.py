@@ -31,6 +31,7 @@ from sluicegate.plugins.contract.requests import (
     Tool,
     ToolCall,
 )
+from sluicegate.plugins.json_schema import KEYWORDS, named
 
 Kind = Literal["message", "arguments", "document", "prose", "fixed"]
 Step = str | int
@@ -49,7 +50,7 @@ KINDS: Mapping[type, Mapping[str, Kind]] = {
 }
 SCHEMAS = ((Tool, "parameters"), (Constraint, "value"))
 """Fields that may hold a JSON Schema: its keywords are nobody's text."""
-PROSE = frozenset(("title", "description", "$comment", "examples", "default"))
+PROSE = named(lambda row: row.role == "annotation" and row.kind == "any" and row.form in ("text", "value", "values"))
 """Keywords that tell and do not decide."""
 MAX_DEPTH = 256
 """Steps of a path; deeper values are refused by whoever parses them, and count as unreadable here."""
@@ -204,24 +205,9 @@ def _arguments(value: str, path: Path, found: list[Text]) -> None:
 
 Mode = Literal["schema", "unknown", "names", "data"]
 """`unknown`: below a keyword that is none of JSON Schema's. There may be schemas there, or anything."""
-_NAMES = frozenset(("properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependentRequired"))
-_DATA = frozenset(("enum", "const", "examples", "default", "required", "dependencies"))
-_KEYWORDS = (
-    _NAMES
-    | _DATA
-    | PROSE
-    | frozenset(
-        (
-            "$schema", "$id", "$ref", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor",
-            "$vocabulary", "id", "type", "format", "pattern", "items", "additionalItems", "prefixItems", "contains",
-            "additionalProperties", "unevaluatedProperties", "unevaluatedItems", "propertyNames", "minimum", "maximum",
-            "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "minItems", "maxItems",
-            "uniqueItems", "minContains", "maxContains", "minProperties", "maxProperties", "allOf", "anyOf", "oneOf",
-            "not", "if", "then", "else", "contentEncoding", "contentMediaType", "contentSchema", "readOnly",
-            "writeOnly",            "deprecated", "nullable", "strict",
-        )
-    )
-)  # fmt: skip
+_NAMES = named(lambda keyword: keyword.form in ("table", "definitions", "lists of names"))
+_DATA = named(lambda keyword: keyword.form in ("value", "values", "names", "dependencies"))
+_KEYWORDS = KEYWORDS.keys() | {"strict"}
 _BELOW: Mapping[Mode, Mode] = {"schema": "unknown", "unknown": "unknown", "names": "schema", "data": "data"}
 _TYPES = frozenset(("object", "array", "string", "number", "integer", "boolean", "null"))
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote
 
+from sluicegate.plugins.json_schema import named
 from sluicegate.safety.window.json_window import Place, Redactor
 from sluicegate.safety.window.released import Redaction
 
@@ -30,7 +31,9 @@ _SAYS_NOTHING = {
     "time": "00:00:00Z",
     "date-time": "1900-01-01T00:00:00Z",
 }
-_FIXED = ("enum", "const", "pattern", "not", "if", "contentEncoding", "contentMediaType", "$dynamicRef")
+_FIXED = named(lambda keyword: not keyword.redactable)
+_LISTS = named(lambda keyword: keyword.kind == "any" and keyword.form == "schemas")
+_BRANCHES = named(lambda keyword: keyword.kind == "any" and keyword.form == "schema" and keyword.redactable)
 _MAX_STEPS = 64
 """References followed for one value; a schema may refer to itself."""
 
@@ -86,11 +89,10 @@ def _at(root: Any, schema: Any, path: tuple[str | int, ...], steps: int) -> Iter
 
 
 def _beside(root: Any, schema: Mapping[str, Any]) -> Iterator[Any]:
-    for key in ("allOf", "anyOf", "oneOf"):
-        yield from schema.get(key, ())
-    for key in ("then", "else"):
-        if key in schema:
-            yield schema[key]
+    for key in _LISTS & schema.keys():
+        yield from schema[key]
+    for key in _BRANCHES & schema.keys():
+        yield schema[key]
     if "$ref" in schema:
         yield _referred(root, schema["$ref"])
 

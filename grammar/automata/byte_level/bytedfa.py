@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sluicegate.grammar.automata.tables import algebra
-from sluicegate.grammar.automata.tables.table import Row, Table, minimal
+from sluicegate.grammar.automata.tables.table import Row, Table
 from sluicegate.grammar.budget.meter import DEFAULT_BUDGET, Budget, Meter
 
 Segments = tuple[tuple[int, int, int], ...]  # (first byte, last byte, target), sorted, disjoint, merged
@@ -152,30 +152,6 @@ def byte_intersection(left: ByteDfa, right: ByteDfa, *, budget: Budget = DEFAULT
 def byte_difference(left: ByteDfa, right: ByteDfa, *, budget: Budget = DEFAULT_BUDGET) -> ByteDfa:
     """In `left`, not in `right`."""
     return ByteDfa.of_table(algebra.difference(left.table(), right.table(), Meter(budget, "difference")))
-
-
-def byte_concat(*parts: ByteDfa, budget: Budget = DEFAULT_BUDGET) -> ByteDfa:
-    """One after the other."""
-    whole = byte_literal(b"").table()
-    for part in parts:
-        whole = algebra.concat(whole, part.table(), Meter(budget, "concatenation"))
-    return ByteDfa.of_table(whole)
-
-
-def byte_star(dfa: ByteDfa, *, budget: Budget = DEFAULT_BUDGET) -> ByteDfa:
-    """Any number of times, none included."""
-    return ByteDfa.of_table(algebra.star(dfa.table(), Meter(budget, "repetition")))
-
-
-def minimize(
-    transitions: npt.NDArray[np.integer], accepting: Iterable[bool], start: int = 0, *, budget: Budget = DEFAULT_BUDGET
-) -> ByteDfa:
-    """Any deterministic [S, 256] table (-1 = dead) to the canonical automaton of its language."""
-    rows: list[Row] = []
-    for line in transitions.tolist():
-        rows.append({byte: target for byte, target in enumerate(line) if target >= 0})
-    table = Table(list(range(_SYMBOLS)), list(range(_SYMBOLS)), rows, [bool(a) for a in accepting], start)
-    return ByteDfa.of_table(minimal(table, Meter(budget, "byte automaton")))
 
 
 def merged(segments: Iterable[tuple[int, int, int]]) -> Segments:

@@ -27,27 +27,20 @@ _BACKSLASH = 0x5C
 STRING_BUDGET = Budget(max_states=60_000, max_seconds=2.0)  # a character in every spelling is about ten byte states
 
 
-def utf8(dfa: CharDfa, *, budget: Budget = STRING_BUDGET) -> ByteDfa:
-    """The UTF-8 encodings of the texts of `dfa`."""
-    return _assemble(dfa, "raw", Meter(budget, "UTF-8 automaton"))
-
-
-def json_string_body(dfa: CharDfa, *, escapes: bool = True, budget: Budget = STRING_BUDGET) -> ByteDfa:
-    """What may stand between the quotes of a JSON string whose value is in `dfa`.
-
-    Every spelling: raw UTF-8, short escapes, `\\uXXXX` in any case, surrogate pairs. With `escapes=False`, one spelling
-    only, that of `json.dumps(..., ensure_ascii=False)`: raw where raw is legal, else the short escape, else lower-case
-    `\\u00xx`; about a tenth of the states.
-    """
-    return _assemble(dfa, "every" if escapes else "one", Meter(budget, "string automaton"))
-
-
 Way = Literal["raw", "every", "one"]
+"""How characters are spelled: raw UTF-8; in a JSON string in every way (raw, short escapes, `\\uXXXX` in any case,
+surrogate pairs); or as `json.dumps(..., ensure_ascii=False)` does, which takes about a tenth of the states."""
 _Fragment = tuple[Segments, ...]
 
 
-def _assemble(dfa: CharDfa, way: Way, meter: Meter) -> ByteDfa:
-    """Node k < n is state k of the character automaton; nodes from n on stand inside a character.
+def utf8(dfa: CharDfa, *, budget: Budget = STRING_BUDGET) -> ByteDfa:
+    """The UTF-8 encodings of the texts of `dfa`."""
+    return spelled(dfa, "raw", Meter(budget, "UTF-8 automaton"))
+
+
+def spelled(dfa: CharDfa, way: Way, meter: Meter) -> ByteDfa:
+    """The texts of `dfa`, spelled in one way. Node k < n of the result is state k of `dfa`; later ones stand inside a
+    character.
 
     States whose sets have the same shape differ only in where they lead: one fragment is made and filled in for each.
     """

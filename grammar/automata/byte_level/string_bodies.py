@@ -1,4 +1,4 @@
-"""The body of a JSON string as one dense table: what `strings.json_string_body` builds, by compiled loops.
+"""The body of a JSON string as one dense table, made by compiled loops.
 
 How bytes spell the characters of an alphabet does not hang on the automaton: it is read off once for each alphabet (a
 *decoder*: rows over bytes that lead to further rows, and in the end to a class of characters). For each state of the
@@ -81,7 +81,10 @@ def _hash(said: bytes) -> bytes:
 
 
 def string_table(texts: CharDfa, *, escapes: bool = True, budget: Budget = STRING_BUDGET) -> StringTable:
-    """Raises `GrammarLimit` past `budget`; see `strings.json_string_body` for `escapes`."""
+    """Every spelling of the texts, or with `escapes` False only that of `json.dumps(..., ensure_ascii=False)`.
+
+    Raises `GrammarLimit` past `budget`.
+    """
     way: Way = "every" if escapes else "one"
     table, meter = texts.table, Meter(budget, "string automaton")
     size, classes = texts.state_count, max(table.classes) + 1

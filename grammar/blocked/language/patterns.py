@@ -3,11 +3,9 @@ the bodies of JSON strings in every spelling."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from sluicegate.grammar.automata import CharDfa, json_string_body, utf8
+from sluicegate.grammar.automata import CharDfa, string_table, utf8
 from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.grammar.vocabulary import kernels
 from sluicegate.grammar.vocabulary.pruning import walk
@@ -59,5 +57,5 @@ class Allowed:
         return row
 
 
-def lexeme_of(texts: CharDfa, quoted: bool) -> Any:
-    return DfaLexeme(json_string_body(texts) if quoted else utf8(texts), quoted=quoted, general=not quoted)
+def lexeme_of(texts: CharDfa, quoted: bool) -> DfaLexeme:
+    return DfaLexeme(string_table(texts)) if quoted else DfaLexeme(utf8(texts), general=True)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sluicegate.grammar.automata import ByteDfa, CharDfa, json_string_body, minimize, residual_digests, utf8
+from sluicegate.grammar.automata import ByteDfa, CharDfa, residual_digests, utf8
 from tests.grammar.automata.strategies import patterns
+from tests.reference.byte_automata import json_string_body, minimize
 
 _SETTINGS = settings(max_examples=100, deadline=None)
 pairs = st.tuples(patterns("^", "$"), patterns("^", "$"))
