@@ -19,8 +19,9 @@ from sluicegate.grammar.budget.meter import within
 from sluicegate.grammar.compile import plain_grammar
 from sluicegate.grammar.lark import gbnf
 from sluicegate.grammar.lark.alternatives import check_alternatives
-from sluicegate.grammar.lark.earley import Parser, Production, productive
+from sluicegate.grammar.lark.earley import Parser
 from sluicegate.grammar.lark.regions import JsonRegion, OneRegionTape, regions_of
+from sluicegate.grammar.lark.rules import Production, productive
 from sluicegate.grammar.lark.source import Source
 from sluicegate.grammar.lark.terminals import lexeme_of
 from sluicegate.grammar.lexemes.base import DfaLexeme

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from sluicegate.grammar.budget.meter import tick
+from sluicegate.grammar.lark.rules import Production, Symbol, all_useful, nullable, productive
 from sluicegate.grammar.lark.shortest import ParseCosts
 from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.grammar.reading.continuations import Continuation
@@ -19,14 +20,6 @@ from sluicegate.plugins.errors import GrammarLimit
 
 _KEPT = 50_000
 _MOST_ITEMS = 5_000
-
-Symbol = tuple[bool, str]
-"""(is it a terminal, name)."""
-
-
-class Production(NamedTuple):
-    origin: str
-    expansion: tuple[Symbol, ...]
 
 
 class EarleyItem(NamedTuple):
@@ -58,6 +51,10 @@ class ItemSet:
         for item in items:
             self.waiting.setdefault(parser.rules[item.rule].expansion[item.dot], []).append(item)
         self._threads: tuple[Thread, ...] | None = None
+
+    def is_root(self, origin: str) -> bool:
+        """An `origin` that begins here is the whole text."""
+        return origin == self.parser.start and self is self.parser.first
 
     def threads(self) -> tuple[Thread, ...]:
         """Every terminal that may come next, those to be ignored, and the end."""
@@ -152,11 +149,11 @@ class Parser:
         self.ignored = ignored
         self.start = start
         useful = productive(rules)
-        self.rules = [rule for rule in rules if _all_useful(rule, useful)]
+        self.rules = [rule for rule in rules if all_useful(rule, useful)]
         self.by_origin: dict[str, list[int]] = {}
         for number, rule in enumerate(self.rules):
             self.by_origin.setdefault(rule.origin, []).append(number)
-        self.nullable = _nullable(self.rules)
+        self.nullable = nullable(self.rules)
         self._sets: dict[tuple[frozenset[EarleyItem], bool], ItemSet] = {}
         self._scanned: dict[tuple[ItemSet, str], ItemSet] = {}
         self._least: ParseCosts | None = None
@@ -249,40 +246,3 @@ def _growing(items: dict[EarleyItem, None]):  # type: ignore[no-untyped-def]
         for item in list(items)[seen:]:
             seen += 1
             yield item
-
-
-def productive(rules: list[Production]) -> set[str]:
-    """Names that derive some text."""
-    return _derived(rules, [{name for is_terminal, name in rule.expansion if not is_terminal} for rule in rules])
-
-
-def _all_useful(rule: Production, useful: set[str]) -> bool:
-    return all(is_terminal or name in useful for is_terminal, name in rule.expansion)
-
-
-def _nullable(rules: list[Production]) -> set[str]:
-    """Names that derive the empty text."""
-    bare = [rule for rule in rules if not any(is_terminal for is_terminal, _ in rule.expansion)]
-    return _derived(bare, [{name for _, name in rule.expansion} for rule in bare])
-
-
-def _derived(rules: list[Production], needs: list[set[str]]) -> set[str]:
-    """Names with a rule whose needs are all names that were found before: each rule is looked at once for each."""
-    users: dict[str, list[int]] = {}
-    for number, names in enumerate(needs):
-        for name in names:
-            users.setdefault(name, []).append(number)
-    missing = [len(names) for names in needs]
-    ready = [number for number, count in enumerate(missing) if not count]
-    found: set[str] = set()
-    while ready:
-        tick()
-        name = rules[ready.pop()].origin
-        if name in found:
-            continue
-        found.add(name)
-        for number in users.get(name, ()):
-            missing[number] -= 1
-            if not missing[number]:
-                ready.append(number)
-    return found

@@ -13,8 +13,8 @@ from typing import NoReturn
 from sluicegate.grammar.automata.charsets import EVERY, Ranges, negate, single, union
 from sluicegate.grammar.automata.patterns.reader import Cursor
 from sluicegate.grammar.automata.patterns.syntax import Alt, Chars, Node, Repeat, Seq, sequence
-from sluicegate.grammar.lark.earley import Production
 from sluicegate.grammar.lark.regular import RuleRef, Rules
+from sluicegate.grammar.lark.rules import Production
 from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar, UnsupportedGrammar
 

@@ -9,7 +9,7 @@ from sluicegate.grammar.automata import CharDfa, utf8
 from sluicegate.grammar.automata.construction.subset import compile_tree
 from sluicegate.grammar.automata.patterns.syntax import Alt, Chars, Node, Repeat, Seq
 from sluicegate.grammar.budget.meter import Budget, Meter, look
-from sluicegate.grammar.lark.earley import Production, Symbol
+from sluicegate.grammar.lark.rules import Production, Symbol
 from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.plugins.errors import GrammarLimit
 

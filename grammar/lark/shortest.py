@@ -2,18 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from sluicegate.grammar.budget.meter import tick
-
-if TYPE_CHECKING:
-    from sluicegate.grammar.lark.earley import ItemSet, Production
+from sluicegate.grammar.lark.rules import Production, Symbol
 
 NEVER = 1 << 40
 _KEPT = 20_000
 _MOST_WAYS = 5_000
+
+
+class Item(Protocol):
+    """`rule` read up to `dot`; it began in `since`, None = in the set that holds the item."""
+
+    @property
+    def rule(self) -> int: ...
+
+    @property
+    def dot(self) -> int: ...
+
+    @property
+    def since(self) -> Items | None: ...
+
+
+class Items(Protocol):
+    """An Earley set."""
+
+    @property
+    def whole(self) -> bool: ...
+
+    @property
+    def waiting(self) -> Mapping[Symbol, Sequence[Item]]: ...
+
+    def is_root(self, origin: str) -> bool: ...
 
 
 class ParseCosts:
@@ -25,16 +49,16 @@ class ParseCosts:
 
     def __init__(self, rules: list[Production], words: dict[str, Any], values: list[str]) -> None:
         self.rules = rules
-        self.symbols: dict[tuple[bool, str], int] = {
+        self.symbols: dict[Symbol, int] = {
             (True, name): len(found[0].text) if found else NEVER for name, found in words.items()
         } | {(True, name): 1 for name in values}
         self._settle()
-        self._known: dict[Any, int] = {}
+        self._known: dict[tuple[str, Items], int] = {}
 
     def _settle(self) -> None:
         """Of names, the cheapest first: each rule is looked at when all its names are known, after Knuth (1977)."""
         missing: list[int] = []
-        users: dict[tuple[bool, str], list[int]] = {}
+        users: dict[Symbol, list[int]] = {}
         queue: list[tuple[int, int]] = []
         for number, rule in enumerate(self.rules):
             names = {symbol for symbol in rule.expansion if symbol not in self.symbols}
@@ -59,32 +83,32 @@ class ParseCosts:
     def _sum(self, rule: Production, dot: int) -> int:
         return min(sum(self.symbols.get(symbol, NEVER) for symbol in rule.expansion[dot:]), NEVER)
 
-    def of_items(self, items: ItemSet) -> int:
+    def of_items(self, items: Items) -> int:
         if items.whole:
             return 0
         if len(self._known) > _KEPT:
             self._known.clear()
         return min((self._item(item, items) for waiting in items.waiting.values() for item in waiting), default=NEVER)
 
-    def _item(self, item: Any, items: ItemSet) -> int:
+    def _item(self, item: Item, items: Items) -> int:
         rule = self.rules[item.rule]
         return self._sum(rule, item.dot) + self._after(rule.origin, item.since or items)
 
-    def _after(self, origin: str, since: ItemSet) -> int:
+    def _after(self, origin: str, since: Items) -> int:
         """From where an `origin` that began in `since` ends: the cheapest way out through what waited for it, after
         Dijkstra (1959)."""
         known = self._known.get((origin, since))
         if known is not None:
             return known
-        queue: list[tuple[int, int, str, ItemSet]] = [(0, 0, origin, since)]
-        seen: set[tuple[str, ItemSet]] = set()
+        queue: list[tuple[int, int, str, Items]] = [(0, 0, origin, since)]
+        seen: set[tuple[str, Items]] = set()
         best, numbers = NEVER, count(1)
         while queue and len(seen) < _MOST_WAYS:
             cost, _, name, began = heappop(queue)
             if (name, began) in seen:
                 continue
             seen.add((name, began))
-            if name == began.parser.start and began is began.parser.first:
+            if began.is_root(name):
                 best = cost
                 break
             for item in began.waiting.get((False, name), ()):
