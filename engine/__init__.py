@@ -5,7 +5,8 @@ from pathlib import Path as _Path
 from sluicegate.engine.checkpoints.progress import LoadProgress
 from sluicegate.engine.engine import Engine
 from sluicegate.engine.memory.blocks import BlockPool
-from sluicegate.engine.model.model import LoadedModel, load_model
+from sluicegate.engine.model.loading import load_model
+from sluicegate.engine.model.model import LoadedModel
 from sluicegate.engine.sequences.delivery import LiveGeneration
 from sluicegate.engine.settings import EngineSettings, ModelSettings
 from sluicegate.engine.text.detokenizer import Detokenizer

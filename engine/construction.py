@@ -12,12 +12,14 @@ from sluicegate.engine.batching.runner import Runner
 from sluicegate.engine.batching.scheduler import Scheduler
 from sluicegate.engine.checkpoints.draft_heads import read_heads
 from sluicegate.engine.checkpoints.progress import LoadProgress, OnProgress
+from sluicegate.engine.cuda.capture import CudaCapture
 from sluicegate.engine.cuda.memory import cache_bytes, fitting, memory_of, refuse_too_small, using
 from sluicegate.engine.loop.core import EngineCore
 from sluicegate.engine.memory.blocks import BlockPool
 from sluicegate.engine.memory.offload import Spill
-from sluicegate.engine.model.lora_batch import Adapter, load_beside
-from sluicegate.engine.model.model import LoadedModel, describe, load_model
+from sluicegate.engine.model.loading import load_beside, load_model
+from sluicegate.engine.model.lora_batch import Adapter
+from sluicegate.engine.model.model import LoadedModel, describe
 from sluicegate.engine.sequences.delivery import Outbox
 from sluicegate.engine.settings import EngineSettings, ModelSettings, WeightsKind, thread_count
 from sluicegate.engine.speculation.draft_model import ModelDrafter
@@ -123,8 +125,6 @@ def _runner(model: LoadedModel, settings: EngineSettings, num_blocks: int) -> Ru
         threads=settings.threads or thread_count(model.parameter_count),
     )
     if model.device.type == "cuda" and settings.graphs and runner.can_capture:
-        from sluicegate.engine.cuda.graphs import CudaCapture
-
         runner.capture(CudaCapture(model.device), _tokens_of_a_graph(settings))
     return runner
 

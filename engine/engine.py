@@ -20,7 +20,8 @@ from sluicegate.engine.loop.metrics import gauges, totals
 from sluicegate.engine.loop.requests import Submission
 from sluicegate.engine.loop.worker import Worker
 from sluicegate.engine.model.embedding import EmbeddingTask, Texts, read_texts
-from sluicegate.engine.model.lora_batch import Adapter, load_beside
+from sluicegate.engine.model.loading import load_beside
+from sluicegate.engine.model.lora_batch import Adapter
 from sluicegate.engine.model.model import LoadedModel
 from sluicegate.engine.registry import Fleet
 from sluicegate.engine.sampling.params import check_choices, draw_rule

@@ -6,7 +6,7 @@ import logging
 import weakref
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,15 +16,13 @@ from torch import Tensor
 from sluicegate.engine.attention.paged import AttentionStep, InPlaceLayout, Scoring, Stretch
 from sluicegate.engine.batching.scheduler import Batch, Row
 from sluicegate.engine.cpu import Decoder, WantedLogits, decoder_for
+from sluicegate.engine.cuda.capture import Capture, StepGraphs
 from sluicegate.engine.cuda.choice import MakeLayout, choose_attention
 from sluicegate.engine.cuda.staging import to_device
 from sluicegate.engine.memory.kv import KVPool
 from sluicegate.engine.model.lora_batch import Span
 from sluicegate.engine.model.model import LoadedModel, raw_logits
 from sluicegate.engine.settings import AttentionKind, ForwardKind, KVKind
-
-if TYPE_CHECKING:
-    from sluicegate.engine.cuda.graphs import Capture, DecodeGraphs
 
 I64 = npt.NDArray[np.int64]
 _LOG = logging.getLogger(__name__)
@@ -115,7 +113,7 @@ class Runner:
         if not in_place:
             chosen = choose_attention(self.pool, attention)
             self._layout, self._captures = chosen.layout, chosen.name != "reference"
-        self._graphs: DecodeGraphs | None = None
+        self._graphs: StepGraphs | None = None
         self._decoder: Decoder | None = None
         self._states: Tensor | None = None
         self._wants_states = False

@@ -6,11 +6,61 @@ from collections.abc import Sequence as Seq
 from typing import NamedTuple
 
 from sluicegate.engine.batching.scheduler import Row
-from sluicegate.engine.sequences.sequence import DrawRow, Kept
+from sluicegate.engine.sampling.params import DrawRule
+from sluicegate.engine.sampling.rows import PerSequences
+from sluicegate.engine.sequences.sequence import Sequence
+
+
+class SampleRow(NamedTuple):
+    """One row of a step's logits: the next token of a sequence, if the first `ahead` tokens of its draft are right."""
+
+    sequence: Sequence
+    ahead: int = 0
+
+    @property
+    def rule(self) -> DrawRule:
+        return self.sequence.rule
+
+    @property
+    def seed(self) -> int:
+        return self.sequence.seed
+
+    @property
+    def position(self) -> int:
+        """Place of the drawn token in the output."""
+        sequence = self.sequence
+        return len(sequence.tokens) - sequence.prompt_length + self.ahead
+
+    @property
+    def prompt_length(self) -> int:
+        return self.sequence.prompt_length
+
+    @property
+    def tokens(self) -> list[int]:
+        return self.sequence.tokens + self.sequence.draft[: self.ahead]
+
+    @property
+    def is_constrained(self) -> bool:
+        return self.sequence.matcher is not None
+
+    @property
+    def is_explained(self) -> bool:
+        return self.sequence.timeline.explain
+
+    @property
+    def looks_at_allowed_only(self) -> bool:
+        """Logits that a mask refuses change nothing: no logprobs are told, none of them is changed beforehand."""
+        sequence = self.sequence
+        rule = sequence.rule
+        return rule.is_plain and rule.logprobs is None and not sequence.is_beam and not sequence.timeline.explain
+
+    @property
+    def may_end(self) -> bool:
+        return self.position >= self.sequence.sampling.min_tokens
 
 
 class Lineup(NamedTuple):
-    draws: list[DrawRow]
+    draws: list[SampleRow]
     """One for each row of logits."""
     is_plain: bool
     """Each draws one token, whose text goes straight to whoever reads it; see `Sequence.is_plain`."""
@@ -22,7 +72,7 @@ class Lineups:
     """Of step after step. Without guesses they depend on the sequences alone, and those are mostly the last step's."""
 
     def __init__(self) -> None:
-        self._same: Kept[Row, Lineup] = Kept(_line_up)
+        self._same: PerSequences[Row, Lineup] = PerSequences(_line_up)
 
     def of(self, rows: Seq[Row]) -> Lineup:
         return _line_up(rows) if any(row.drafted for row in rows) else self._same.of(rows)
@@ -33,6 +83,6 @@ class Lineups:
 
 
 def _line_up(rows: Seq[Row]) -> Lineup:
-    draws = [DrawRow(row.sequence, ahead) for row in rows for ahead in range(row.drafted + 1)]
+    draws = [SampleRow(row.sequence, ahead) for row in rows for ahead in range(row.drafted + 1)]
     is_plain = len(draws) == len(rows) and all(row.sequence.is_plain for row in rows)
     return Lineup(draws, is_plain, any(row.sequence.matcher is not None for row in rows))

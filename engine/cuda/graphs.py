@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,47 +21,18 @@ from torch import Tensor
 
 from sluicegate.engine.attention.paged import AttentionStep, Stretch
 from sluicegate.engine.cuda.attend import Tiles
+from sluicegate.engine.cuda.capture import Capture, Replay
 from sluicegate.engine.cuda.layout import FixedLayout, TritonLayout, tile
 from sluicegate.engine.cuda.staging import Staging
+from sluicegate.engine.failures import first_line
 from sluicegate.engine.memory.kv import KVPool
 
 I64 = npt.NDArray[np.int64]
 _LOG = logging.getLogger(__name__)
 
-Replay = Callable[[], None]
 Compute = Callable[[Tensor, Tensor, AttentionStep], tuple[Tensor, Tensor | None]]
 """From ids [T], positions [T] and an attention step to logits [T, V], and the states [T, d] they came from, if wanted.
 It may not look at the values of its tensors."""
-
-
-class Capture(Protocol):
-    """Does `work` at least once before it records it, and returns what does it again: with the same tensors, whatever
-    they hold by then."""
-
-    def __call__(self, work: Callable[[], None]) -> Replay: ...
-
-
-class CudaCapture:
-    """Graphs of one device that share a memory pool: what is temporary in one is so in all, and one runs at a time."""
-
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
-        self._pool: Any = torch.cuda.graph_pool_handle()
-        self._stream = torch.cuda.Stream(device)
-
-    def __call__(self, work: Callable[[], None]) -> Replay:
-        with torch.cuda.device(self._device):
-            self._stream.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(self._stream):
-                work()  # compiles kernels and has libraries take their memory, neither of which can be captured
-                work()
-            torch.cuda.synchronize()
-            graph = torch.cuda.CUDAGraph()
-            # Other threads may load a model or fill masks meanwhile; only this one must keep to what can be captured.
-            with torch.cuda.graph(graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"):
-                work()
-        replay: Replay = graph.replay
-        return replay
 
 
 class DecodeGraphs:
@@ -105,8 +76,7 @@ class DecodeGraphs:
             try:
                 self._graphs[bucket] = self._captured(bucket)
             except Exception as error:
-                first_line = (str(error).splitlines() or [""])[0]
-                self.refusal = f"{type(error).__name__}: {first_line}"
+                self.refusal = f"{type(error).__name__}: {first_line(error)}"
                 self._graphs.clear()
                 _LOG.warning(
                     "decode steps are not captured as graphs, every kernel is launched by itself: %s", self.refusal

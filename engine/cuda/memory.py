@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from sluicegate.plugins import ModelLoadError, Overloaded
+from sluicegate.engine.failures import first_line
+from sluicegate.plugins import ModelLoadError
 
 
 class DeviceMemory(NamedTuple):
@@ -72,24 +73,12 @@ def fitting(what: str) -> Iterator[None]:
     except torch.OutOfMemoryError as error:
         release_cached()
         raise ModelLoadError(
-            f"{what} does not fit into the device's memory ({_first_line(error)}); choose a smaller model or dtype, "
+            f"{what} does not fit into the device's memory ({first_line(error)}); choose a smaller model or dtype, "
             "lower kv_cache_bytes or device_memory, or remove another model first"
         ) from error
-
-
-def as_overload(error: torch.OutOfMemoryError, doing: str) -> Overloaded:
-    """What a request is told that ran a device out of memory: the others go on, and it may fit in later."""
-    message = f"{doing} ran out of the device's memory; send the request again later, or a shorter one"
-    failure = Overloaded(message, retry_after_s=1.0)
-    failure.__cause__ = error
-    return failure
 
 
 def release_cached() -> None:
     """Give back what torch keeps for later, so that a smaller try may succeed."""
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [""])[0]

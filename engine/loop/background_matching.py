@@ -162,7 +162,7 @@ class Aside:
         matcher, grammar = sequence.matcher, sequence.owner.job.grammar
         if isinstance(matcher, Steered):
             return matcher
-        if not isinstance(matcher, Bounded) or sequence.search is not None or sequence.closer is not None:
+        if not isinstance(matcher, Bounded) or sequence.is_beam or sequence.closer is not None:
             return None
         if grammar is not None:
             self._costly.add(grammar)

@@ -15,10 +15,11 @@ from torch import Tensor
 
 from sluicegate.engine.batching.prefill_chunking import Pacer
 from sluicegate.engine.batching.runner import Runner
-from sluicegate.engine.batching.sample_rows import Lineups
+from sluicegate.engine.batching.sample_rows import Lineups, SampleRow
 from sluicegate.engine.batching.scheduler import Batch, Row, Scheduler
 from sluicegate.engine.cpu import WantedLogits
 from sluicegate.engine.cuda.memory import release_cached, using
+from sluicegate.engine.failures import as_failure
 from sluicegate.engine.loop.append import Writer
 from sluicegate.engine.loop.background_matching import Aside, Steered, Waiting
 from sluicegate.engine.loop.counters import CoreCounters
@@ -27,8 +28,8 @@ from sluicegate.engine.loop.requests import Requests
 from sluicegate.engine.model.model import LoadedModel
 from sluicegate.engine.sampling.sampler import Drawn, MaskRows, Sampler
 from sluicegate.engine.search.beam_search import BeamSearch
-from sluicegate.engine.sequences.delivery import Outbox, as_failure
-from sluicegate.engine.sequences.sequence import DrawRow, Sequence, State
+from sluicegate.engine.sequences.delivery import Outbox
+from sluicegate.engine.sequences.sequence import Sequence, State
 from sluicegate.engine.speculation.proposer import GroupDrafter, Guesser, Speculation
 from sluicegate.plugins import GrammarTooCostly, SluicegateError
 
@@ -149,13 +150,13 @@ class EngineCore:
         """Have the masks of this step filled while its forward pass runs; beam searches ask for theirs later. Returns
         what the pass is told of them."""
         lineup = self._lineups.of(batch.sampled)
-        if not lineup.is_constrained or any(row.sequence.search is not None for row in batch.rows):
+        if not lineup.is_constrained or any(row.sequence.is_beam for row in batch.rows):
             return None
         wanted = WantedLogits(len(lineup.draws)) if self._runner.can_leave_out else None
         self._masks_ahead.begin(lineup.draws, wanted)
         return wanted
 
-    def _try_sampling(self, rows: list[Row], logits: Tensor, filled: tuple[list[DrawRow], Filled] | None) -> None:
+    def _try_sampling(self, rows: list[Row], logits: Tensor, filled: tuple[list[SampleRow], Filled] | None) -> None:
         """A device that is full fails the requests of this step; those that wait go on."""
         try:
             self._sample(rows, logits, filled)
@@ -164,14 +165,14 @@ class EngineCore:
             for row in rows:
                 self.requests.fail(row.sequence.owner, as_failure(error, "drawing tokens"))
 
-    def _sample(self, rows: list[Row], logits: Tensor, filled: tuple[list[DrawRow], Filled] | None) -> None:
+    def _sample(self, rows: list[Row], logits: Tensor, filled: tuple[list[SampleRow], Filled] | None) -> None:
         """Draw, advance and deliver every row; what throws, or cannot be sampled, fails its request alone."""
         states = self._runner.states
         lineup = self._lineups.of(rows)
         if lineup.is_plain and states is None:
             self._draw_plain(rows, logits, lineup.draws)
             return
-        if any(row.sequence.search is not None for row in rows):
+        if any(row.sequence.is_beam for row in rows):
             states = None  # rows of searches are taken out, and the others change their places
             rows, logits = self._search(rows, logits)
             if not rows:
@@ -196,7 +197,7 @@ class EngineCore:
 
     # --- grammars that take long -------------------------------------------------------------------------------
 
-    def _set_aside(self, draws: list[DrawRow], failures: dict[int, SluicegateError], logits: Tensor) -> set[Sequence]:
+    def _set_aside(self, draws: list[SampleRow], failures: dict[int, SluicegateError], logits: Tensor) -> set[Sequence]:
         """Those whose masks take too long for a step; they are drawn when their masks are there."""
         found: set[Sequence] = set()
         for at, failure in failures.items():
@@ -238,7 +239,7 @@ class EngineCore:
             raise waiting.error
         if waiting.drawn is None:
             assert waiting.logits is not None
-            draws = [DrawRow(sequence)]
+            draws = [SampleRow(sequence)]
             masks, failures = self._masks(draws)
             outcome = failures.get(0) or self._sampler.draw(waiting.logits[None], draws, masks)[0]
             self._advance_or_steer(sequence, [outcome])
@@ -248,7 +249,7 @@ class EngineCore:
         if sequence.state is State.PARKED and sequence.pending and not waits:  # it made way for others meanwhile
             self.scheduler.resume(sequence, [], 0)
 
-    def _draw_plain(self, rows: list[Row], logits: Tensor, draws: list[DrawRow]) -> None:
+    def _draw_plain(self, rows: list[Row], logits: Tensor, draws: list[SampleRow]) -> None:
         """`_sample` for rows that want no more than text, of which most only add a word to theirs."""
         tokens, outcomes = self._sampler.tokens(logits, draws), None
         if tokens is None:
@@ -273,19 +274,20 @@ class EngineCore:
     def _search(self, rows: list[Row], logits: Tensor) -> tuple[list[Row], Tensor]:
         """Give beam searches the logprobs of their rows; what is left is drawn from."""
         places = list(accumulate((row.drafted + 1 for row in rows), initial=0))
-        beams = [at for at, row in enumerate(rows) if row.sequence.search is not None]
-        draws = [DrawRow(rows[at].sequence) for at in beams]
+        beams = [at for at, row in enumerate(rows) if row.sequence.is_beam]
+        draws = [SampleRow(rows[at].sequence) for at in beams]
         masks, failures = self._masks(draws)
         scores, raw, unscored = self._sampler.score(logits[[places[at] for at in beams]], draws, masks)
+        searches = self.requests.searches
         for index, draw in enumerate(draws):
             if failure := failures.get(index) or unscored.get(index):
                 self.requests.fail(draw.sequence.owner, failure)
-            elif draw.sequence.search is not None and draw.sequence.state is not State.ENDED:
-                draw.sequence.search.take(draw.sequence, scores[index], raw[index])
-        for search in dict.fromkeys(draw.sequence.search for draw in draws):
-            if search is not None and search.slots[0].state is not State.ENDED and search.is_ready:
+            elif (search := searches.of(draw.sequence.owner)) is not None:
+                search.take(draw.sequence, scores[index], raw[index])
+        for owner in dict.fromkeys(draw.sequence.owner for draw in draws):
+            if (search := searches.of(owner)) is not None and search.is_ready:
                 self.requests.guarded(search.slots[0], partial(self._branch, search))
-        others = [at for at, row in enumerate(rows) if row.sequence.search is None]
+        others = [at for at, row in enumerate(rows) if not row.sequence.is_beam]
         kept = [place for at in others for place in range(places[at], places[at + 1])]
         return [rows[at] for at in others], logits[kept]
 
@@ -296,7 +298,7 @@ class EngineCore:
             self.requests.end_search(search, self.requests.searches.pieces(search))
 
     def _masks(
-        self, draws: list[DrawRow], filled: tuple[list[DrawRow], Filled] | None = None
+        self, draws: list[SampleRow], filled: tuple[list[SampleRow], Filled] | None = None
     ) -> tuple[MaskRows, dict[int, SluicegateError]]:
         """The masks filled during the forward pass, if they are of these draws; else filled now."""
         ready = filled is not None and filled[0] == draws
@@ -306,7 +308,7 @@ class EngineCore:
         self.counters.mask_s += seconds
         return masks, failures
 
-    def _fill_masks(self, draws: Seq[DrawRow]) -> Filled:
+    def _fill_masks(self, draws: Seq[SampleRow]) -> Filled:
         began = time.perf_counter()
         masks, failures = fill_masks(draws, self.model.vocab_size, self.model.eos_token_ids, self._sampler.room)
         return masks, failures, time.perf_counter() - began

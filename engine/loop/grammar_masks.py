@@ -9,11 +9,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 
+from sluicegate.engine.batching.sample_rows import SampleRow
 from sluicegate.engine.cpu import WantedLogits
+from sluicegate.engine.failures import as_failure
 from sluicegate.engine.sampling.bitmasks import Bitmask, forbid, permit, words_for
 from sluicegate.engine.sampling.sampler import MaskRows
-from sluicegate.engine.sequences.delivery import as_failure
-from sluicegate.engine.sequences.sequence import DrawRow
 from sluicegate.plugins import Matcher, SluicegateError
 
 Room = Callable[[int, int], Bitmask]
@@ -21,7 +21,7 @@ Room = Callable[[int, int], Bitmask]
 
 
 def fill_masks(
-    rows: Seq[DrawRow], vocab_size: int, eos_token_ids: tuple[int, ...], room: Room
+    rows: Seq[SampleRow], vocab_size: int, eos_token_ids: tuple[int, ...], room: Room
 ) -> tuple[MaskRows, dict[int, SluicegateError]]:
     """What the rows may not draw, in masks that lie in `room`, and the rows whose matcher threw: those have no mask and
     must not be sampled.
@@ -68,12 +68,12 @@ class MasksAhead:
     fewest = 3
     """Constrained rows from which handing over pays; fewer are filled before the pass begins."""
 
-    def __init__(self, fill: Callable[[Seq[DrawRow]], Filled]) -> None:
+    def __init__(self, fill: Callable[[Seq[SampleRow]], Filled]) -> None:
         self._fill = fill
         self._thread: ThreadPoolExecutor | None = None
-        self._begun: tuple[list[DrawRow], Future[Filled] | Filled] | None = None
+        self._begun: tuple[list[SampleRow], Future[Filled] | Filled] | None = None
 
-    def begin(self, draws: list[DrawRow], wanted: WantedLogits | None = None) -> None:
+    def begin(self, draws: list[SampleRow], wanted: WantedLogits | None = None) -> None:
         """From here until `take`, the matchers of `draws` are touched by nobody else. `wanted` is told which of the
         step's logits the masks leave."""
         if sum([draw.sequence.matcher is not None for draw in draws]) < self.fewest:
@@ -82,14 +82,14 @@ class MasksAhead:
         self._thread = self._thread or ThreadPoolExecutor(1, thread_name_prefix="masks")
         self._begun = draws, self._thread.submit(self._fill_and_tell, draws, wanted)
 
-    def _fill_and_tell(self, draws: list[DrawRow], wanted: WantedLogits | None) -> Filled:
+    def _fill_and_tell(self, draws: list[SampleRow], wanted: WantedLogits | None) -> Filled:
         filled = self._fill(draws)
         masks = filled[0]
         if wanted is not None and masks.masked:
             wanted.tell(masks.bitmask, [at if draws[at].looks_at_allowed_only else -1 for at in masks.masked])
         return filled
 
-    def take(self) -> tuple[list[DrawRow], Filled] | None:
+    def take(self) -> tuple[list[SampleRow], Filled] | None:
         """What was begun, when it is done; None = nothing was."""
         begun, self._begun = self._begun, None
         if begun is None:
@@ -98,7 +98,7 @@ class MasksAhead:
         return draws, filled.result() if isinstance(filled, Future) else filled
 
 
-def note_masks(rows: Seq[DrawRow], masks: MaskRows, vocab_size: int, seconds: float) -> None:
+def note_masks(rows: Seq[SampleRow], masks: MaskRows, vocab_size: int, seconds: float) -> None:
     """Tell the timelines what their masks cost, shared out evenly, and, where asked for, what they refused."""
     each = seconds / max(1, len(masks.masked))
     for at, index in enumerate(masks.masked):
@@ -109,7 +109,7 @@ def note_masks(rows: Seq[DrawRow], masks: MaskRows, vocab_size: int, seconds: fl
             sequence.refused[rows[index].ahead] = 1 - allowed / vocab_size
 
 
-def _fill(row: DrawRow, bitmask: Bitmask, at: int) -> bool:
+def _fill(row: SampleRow, bitmask: Bitmask, at: int) -> bool:
     """Fill one row; the matcher is moved one token along the draft, and back after the draft's last."""
     matcher, draft = row.sequence.matcher, row.sequence.draft
     assert matcher is not None
@@ -120,7 +120,7 @@ def _fill(row: DrawRow, bitmask: Bitmask, at: int) -> bool:
     return filled
 
 
-def _go_back(row: DrawRow) -> None:
+def _go_back(row: SampleRow) -> None:
     """Before the draft, as far as a matcher that threw still can."""
     if row.ahead and row.sequence.matcher is not None:
         with contextlib.suppress(Exception):

@@ -10,6 +10,7 @@ from functools import partial
 
 from sluicegate.engine.batching.runner import Runner
 from sluicegate.engine.batching.scheduler import Scheduler
+from sluicegate.engine.failures import as_failure
 from sluicegate.engine.loop.append import Writer
 from sluicegate.engine.loop.background_matching import Aside
 from sluicegate.engine.loop.deadlines import Deadlines
@@ -21,7 +22,7 @@ from sluicegate.engine.sampling.rng import seed_of_choice
 from sluicegate.engine.search.beam_answers import Searches
 from sluicegate.engine.search.beam_search import BeamSearch
 from sluicegate.engine.sequences.closing import closer_for
-from sluicegate.engine.sequences.delivery import LiveGeneration, Outbox, as_failure
+from sluicegate.engine.sequences.delivery import LiveGeneration, Outbox
 from sluicegate.engine.sequences.repetition import circles_for
 from sluicegate.engine.sequences.sequence import Sequence, State
 from sluicegate.engine.speculation.prompt_lookup import PromptLookup
@@ -105,11 +106,10 @@ class Requests:
 
     def cancel(self, generation: LiveGeneration) -> None:
         """What it still has to say is not said; its blocks are free when this returns. Nothing where it has ended."""
-        sequences = list(self._live.get(generation, ()))
-        if sequences and sequences[0].search is not None:
-            self.end_search(sequences[0].search, [Piece(i, finish_reason="cancelled") for i in range(generation.job.n)])
+        if (search := self.searches.of(generation)) is not None:
+            self.end_search(search, [Piece(i, finish_reason="cancelled") for i in range(generation.job.n)])
             return
-        for sequence in sequences:
+        for sequence in list(self._live.get(generation, ())):
             self._end(sequence, "cancelled")
 
     def cancel_all(self) -> None:
@@ -227,6 +227,7 @@ class Requests:
     def _forget(self, generation: LiveGeneration) -> None:
         self._live.pop(generation, None)
         self._deadlines.remove(generation)
+        self.searches.forget(generation)
 
     def guarded(self, sequence: Sequence, act: Callable[[], None]) -> None:
         """What `act` throws ends the sequence's request."""

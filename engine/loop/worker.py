@@ -20,9 +20,10 @@ from weakref import WeakSet
 
 import torch
 
+from sluicegate.engine.failures import as_failure
 from sluicegate.engine.loop.core import EngineCore
 from sluicegate.engine.loop.requests import Submission
-from sluicegate.engine.sequences.delivery import Outbox, as_failure
+from sluicegate.engine.sequences.delivery import Outbox
 from sluicegate.engine.settings import EngineSettings, thread_count
 from sluicegate.plugins import Overloaded
 

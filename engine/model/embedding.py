@@ -16,10 +16,10 @@ import torch
 from torch import Tensor
 
 from sluicegate.engine.attention.paged import Scoring
+from sluicegate.engine.failures import as_failure
 from sluicegate.engine.memory.kv import attend
 from sluicegate.engine.model.lora_batch import Adapter
 from sluicegate.engine.model.model import LoadedModel
-from sluicegate.engine.sequences.delivery import as_failure
 from sluicegate.plugins import ContextLengthExceeded, Embeddings, RequestError
 
 Texts = Seq[str | Seq[int]]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Sequence as Seq
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 from weakref import WeakSet
 
 import numpy as np
@@ -20,16 +20,18 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from sluicegate.engine.checkpoints.digests import folder_digest
-from sluicegate.engine.checkpoints.lora import LowRank, adapter_folder, layer_widths, read_adapter
-from sluicegate.engine.cpu import MOST_RANK, FactorTable, factor_table
-from sluicegate.plugins import ModelLoadError
-
-if TYPE_CHECKING:
-    from sluicegate.engine.model.model import LoadedModel
-    from sluicegate.engine.sequences.delivery import LiveGeneration
+from sluicegate.engine.checkpoints.lora import LowRank, layer_widths
+from sluicegate.engine.cpu import FactorTable
 
 I64 = npt.NDArray[np.int64]
+
+
+class AdapterUser(Protocol):
+    """A generation that is computed with an adapter."""
+
+    @property
+    def is_over(self) -> bool: ...
+    def cancel(self) -> None: ...
 
 
 @dataclass(slots=True, eq=False)
@@ -53,47 +55,11 @@ class Adapter:
     """By layer, in the model's dtype and on its device."""
     table: FactorTable | None = field(repr=False)
     """For the compiled forward pass; None = it cannot compute this adapter, and the model's own code does."""
-    users: WeakSet[LiveGeneration] = field(default_factory=WeakSet, repr=False)
+    users: WeakSet[AdapterUser] = field(default_factory=WeakSet, repr=False)
 
 
 Span = tuple[int, int, Adapter]
 """(first token, tokens, adapter) of a flattened step."""
-
-
-def load_beside(model: LoadedModel, path: str, name: str, version: str | None = None) -> Adapter:
-    """The adapter at `path`, to be served beside `model`; `version`: the operator's own word for it. Raises
-    `ModelLoadError`."""
-    folder = adapter_folder(path)
-    factors = read_adapter(model.module, folder)
-    if others := sorted(set(factors) - model.rowwise):
-        raise ModelLoadError(
-            f"the adapter {str(folder)!r} changes {others[0]!r}, which {type(model.module).__name__} does not give one "
-            "row for each token: it cannot stand beside others. Merge it into a model of its own: `adapter` instead of "
-            "`base`"
-        )
-    if (rank := max(pair.rank for pair in factors.values())) > MOST_RANK:
-        raise ModelLoadError(
-            f"the adapter {str(folder)!r} has rank {rank}; beside a model up to {MOST_RANK} are served. Merge it into "
-            "a model of its own: `adapter` instead of `base`"
-        )
-    own = {
-        layer: LowRank(*(side.to(model.device, model.dtype).contiguous() for side in (pair.down, pair.up)))
-        for layer, pair in factors.items()
-    }
-    digest = f"{model.version}-{folder_digest(folder, 'adapter')}"
-    return Adapter(
-        name=name,
-        version=f"{version}+{digest}" if version else digest,
-        label=version,
-        base=model.name,
-        path=path,
-        context_length=model.context_length,
-        vocab_size=model.vocab_size,
-        eos_token_ids=model.eos_token_ids,
-        tokenizer=model.tokenizer,
-        factors=own,
-        table=factor_table(factors, len(model.layers)),
-    )
 
 
 class Beside:

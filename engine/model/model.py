@@ -1,34 +1,20 @@
-"""A model in memory, and how it gets there. What the engine cannot serve exactly is refused here, with the reason."""
+"""A model in memory: what the engine and the pipeline know of it, and its forward pass."""
 
 from __future__ import annotations
 
-import inspect
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from sluicegate.engine.attention.paged import AttentionStep
-from sluicegate.engine.checkpoints.digests import file_digest, folder_digest
-from sluicegate.engine.checkpoints.draft_heads import DraftHeads, load_heads
-from sluicegate.engine.checkpoints.lora import adapter_folder, merge_adapter
-from sluicegate.engine.checkpoints.packed import Scheme, read_packed, scheme_of
-from sluicegate.engine.checkpoints.progress import OnProgress, reporting
-from sluicegate.engine.cpu import EIGHT, FOUR, Packed, shrink_module, weight_bytes, weight_count
-from sluicegate.engine.cuda.memory import fitting, usable_device
+from sluicegate.engine.checkpoints.draft_heads import DraftHeads
+from sluicegate.engine.cpu import weight_bytes, weight_count
 from sluicegate.engine.memory.kv import LayerShape
-from sluicegate.engine.model.checks import refuse_config, usable_context, verify
 from sluicegate.engine.model.lora_batch import Beside
-from sluicegate.engine.settings import WeightsKind
 from sluicegate.engine.text.detokenizer import Detokenizer
-from sluicegate.plugins import ModelLoadError
-
-BUNDLED = "bundled"
 
 
 @dataclass(slots=True, eq=False)
@@ -108,223 +94,6 @@ def raw_logits(module: Any, ids: Tensor, positions: Tensor, wanted: Tensor | int
     )
     logits: Tensor = out.logits[0]
     return logits
-
-
-def load_model(
-    path_or_name: str | Path,
-    *,
-    name: str | None = None,
-    version: str | None = None,
-    dtype: str | None = None,
-    device: str = "cpu",
-    adapter: str | None = None,
-    weights: WeightsKind = "full",
-    on_progress: OnProgress | None = None,
-) -> LoadedModel:
-    """Load a checkpoint: a local folder, a name on the Hugging Face hub, or `"bundled"`.
-
-    `weights`: on a CPU in float32, round them to 8 or 4 bits once the model was proven with its own.
-    `adapter`: a LoRA adapter, merged into the weights.
-    `version` comes before the digest in the model's version; `on_progress` is called on this thread.
-
-    `dtype` defaults to float32 on CPU (bfloat16 products are slower there without matrix extensions) and to the
-    checkpoint's own elsewhere. Raises `ModelLoadError` with the reason: not found, not a decoder, not served exactly.
-    """
-    where = _bundled() if str(path_or_name) == BUNDLED else str(path_or_name)
-    name = name or (BUNDLED if str(path_or_name) == BUNDLED else Path(where).name)
-    place = usable_device(device, where)
-    with fitting(f"{where!r}"):
-        with reporting(name, on_progress):
-            config, tokenizer, module, known = _from_pretrained(where, dtype, place, keep_four=weights == "int4")
-        merged = _merged(module, adapter)
-        text_config = config.get_text_config(decoder=True)
-        (layers, rowwise), kept = verify(module, text_config, where), str(module.dtype)
-    vocab_size = int(module.get_output_embeddings().weight.shape[0])
-    heads = load_heads(_folder(where), module)
-    if weights != "full":
-        _shrink(module, weights, where, {} if merged else known)
-        kept = f"{kept} {weights}"
-    digest = folder_digest(_folder(where), kept + merged + file_digest(where))
-    return LoadedModel(
-        name=name,
-        version=f"{version}+{digest}" if version else digest,
-        context_length=usable_context(text_config, where),
-        vocab_size=vocab_size,
-        eos_token_ids=_eos_token_ids(module, tokenizer),
-        tokenizer=tokenizer,
-        usable_vocab=min(vocab_size, 1 + max(tokenizer.get_vocab().values())),
-        default_temperature=_default_temperature(module.generation_config),
-        module=module,
-        layers=layers,
-        dtype=module.dtype,
-        device=place,
-        detokenizer=Detokenizer(tokenizer),
-        heads=heads,
-        rowwise=rowwise,
-    )
-
-
-def _merged(module: Any, adapter: str | None) -> str:
-    """Merge the adapter; what it adds to the model's digest."""
-    if adapter is None:
-        return ""
-    folder = adapter_folder(adapter)
-    merge_adapter(module, folder)
-    return folder_digest(folder, "adapter")
-
-
-def _shrink(module: Any, weights: WeightsKind, where: str, known: Mapping[str, Packed]) -> None:
-    if module.device.type == "cuda" and find_spec("triton") is not None:
-        from sluicegate.engine.cuda.small_layers import refusal, shrink
-
-        if reason := refusal(weights, module.device, module.dtype):
-            raise ModelLoadError(f"{where!r}: {reason}; serve it with other weights, such as 'full'")
-        shrink(module, weights)
-        return
-    if weights == "fp8" or module.device.type != "cpu" or module.dtype != torch.float32:
-        raise ModelLoadError(
-            f"{where!r} is in {module.dtype} on {module.device}; weights = {weights!r} is for "
-            + ("CUDA devices: " if weights == "fp8" else "float32 on a CPU, or half precision on CUDA with triton: ")
-            + "take 'int8', leave out dtype and device, or serve it with weights = 'full'"
-        )
-    shrink_module(module, EIGHT if weights == "int8" else FOUR, known)
-
-
-def _bundled() -> str:
-    folder = Path(__file__).parents[1] / "bundled"
-    if not (folder / "config.json").exists():
-        raise ModelLoadError("the bundled model is not in engine/bundled; run `make train-model` or name another model")
-    return str(folder)
-
-
-def _from_pretrained(
-    where: str, dtype: str | None, device: torch.device, *, keep_four: bool
-) -> tuple[Any, Any, Any, dict[str, Packed]]:
-    """(configuration, tokenizer, model, layers of a quantised checkpoint that have our form of 4 bits)."""
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
-
-    place, more = _place(where)
-    try:
-        config = AutoConfig.from_pretrained(place, **more)
-        refuse_config(config, where)
-        tokenizer = AutoTokenizer.from_pretrained(place, **more)
-        kind = _dtype(dtype, device)
-        known: dict[str, Packed] = {}
-        if (scheme := scheme_of(config, where)) is not None:
-            module, known = _from_packed(where, config, scheme, kind, keep_four)
-        else:
-            module = AutoModelForCausalLM.from_pretrained(place, dtype=kind, attn_implementation="eager", **more)
-    except ModelLoadError:
-        raise
-    except Exception as error:
-        raise ModelLoadError(
-            f"{where!r} could not be loaded ({type(error).__name__}: {error}); "
-            "expected a folder with config.json, safetensors weights and a tokenizer, a name on the hub, or a GGUF file"
-        ) from error
-    if config.model_type == "bloom":
-        from sluicegate.engine.model.bloom import serve_bloom
-
-        serve_bloom(module)
-    _refuse_signature(module, where)
-    _quieten(module)
-    return config, tokenizer, module.to(device).eval().requires_grad_(False), known
-
-
-def _from_packed(where: str, config: Any, scheme: Scheme, dtype: Any, keep_four: bool) -> tuple[Any, dict[str, Packed]]:
-    """A GPTQ or AWQ checkpoint in full precision, through `transformers`' own loading. Raises `ModelLoadError`."""
-    from transformers import AutoModelForCausalLM, GenerationConfig
-
-    folder = _with_weights(where)
-    state, known = read_packed(folder, scheme, where, half=dtype != torch.float32, keep_four=keep_four)
-    del config.quantization_config
-    kind = AutoModelForCausalLM._model_mapping[type(config)]
-    module, found = kind.from_pretrained(
-        None, config=config, state_dict=state, dtype=dtype, attn_implementation="eager", output_loading_info=True
-    )
-    strange = [name for name in found["unexpected_keys"] if not name.endswith("inv_freq")]
-    if wrong := sorted([*found["missing_keys"], *strange]):
-        raise ModelLoadError(
-            f"{where!r} lacks {wrong[0]!r}, or {kind.__name__} has no place for it: it cannot be read without the "
-            "library that wrote it; name the unquantised checkpoint and set weights = 'int8' or 'int4'"
-        )
-    if (folder / "generation_config.json").exists():
-        module.generation_config = GenerationConfig.from_pretrained(folder)
-    return module, known
-
-
-def _place(where: str) -> tuple[str, dict[str, str]]:
-    """What `from_pretrained` wants for a folder, a name or a GGUF file. Raises `ModelLoadError`."""
-    if not where.endswith(".gguf"):
-        return where, {}
-    if find_spec("gguf") is None or find_spec("accelerate") is None:
-        raise ModelLoadError(f"{where!r} is a GGUF file; to read it, pip install 'sluicegate[gguf]'")
-    return str(Path(where).parent), {"gguf_file": Path(where).name}
-
-
-def _dtype(dtype: str | None, device: torch.device) -> Any:
-    if dtype is None:
-        return torch.float32 if device.type == "cpu" else "auto"
-    found = getattr(torch, dtype, None)
-    if not isinstance(found, torch.dtype) or not found.is_floating_point:
-        raise ModelLoadError(f"dtype {dtype!r} is unknown; use float32, bfloat16 or float16")
-    return found
-
-
-def _refuse_signature(module: Any, where: str) -> None:
-    takes = inspect.signature(module.forward).parameters
-    missing = [name for name in ("position_ids", "logits_to_keep") if name not in takes]
-    if missing:
-        raise ModelLoadError(
-            f"{where!r}: {type(module).__name__}.forward takes no {' and no '.join(missing)}, "
-            "so sequences cannot share a flattened step; choose a model with explicit positions"
-        )
-
-
-def _quieten(module: Any) -> None:
-    """Keep code of `transformers` from looking for padding in every step, which a flattened step has none of: the host
-    would wait for the device in the middle of it, and no graph could be captured."""
-    for part in module.modules():
-        if hasattr(part, "warn_if_padding_and_no_attention_mask"):
-            part.warn_if_padding_and_no_attention_mask = _say_nothing
-
-
-def _say_nothing(*_: Any, **__: Any) -> None:
-    """Stands in for a method that only warns."""
-
-
-def _folder(where: str) -> Path:
-    if where.endswith(".gguf"):
-        return Path(where).parent
-    if Path(where).is_dir():
-        return Path(where)
-    from transformers.utils import cached_file
-
-    return Path(str(cached_file(where, "config.json"))).parent
-
-
-def _with_weights(where: str) -> Path:
-    """The folder of a checkpoint whose weights are there too."""
-    if Path(where).is_dir():
-        return Path(where)
-    from huggingface_hub import snapshot_download
-
-    return Path(snapshot_download(where, allow_patterns=["*.json", "*.safetensors"]))
-
-
-def _eos_token_ids(module: Any, tokenizer: Any) -> tuple[int, ...]:
-    """All that end a sequence: those of the generation config (else of the config), and the tokenizer's own."""
-    named = module.generation_config.eos_token_id
-    if named is None:
-        named = module.config.eos_token_id
-    ids = list(named) if isinstance(named, (list, tuple)) else [named]
-    return tuple(sorted({int(i) for i in [*ids, tokenizer.eos_token_id] if i is not None}))
-
-
-def _default_temperature(generation_config: Any) -> float:
-    if generation_config.do_sample is False:
-        return 0.0
-    temperature = generation_config.temperature
-    return 1.0 if temperature is None else float(temperature)
 
 
 def describe(model: LoadedModel) -> str:

@@ -17,14 +17,14 @@ from sluicegate.engine.cpu.kernels.long_rows import CHUNK, largest, padded, stri
 from sluicegate.engine.cpu.kernels.nucleus import draw_cut
 from sluicegate.engine.sampling.bitmasks import Bitmask, words_for
 from sluicegate.engine.sampling.rng import mixed_seed
-from sluicegate.engine.sequences.sequence import DrawRow, Kept
+from sluicegate.engine.sampling.rows import LogitsRow, PerSequences
 
 
 class HostDraws:
     """Same as `TorchDraws`, for logits in a CPU's memory."""
 
     def __init__(self) -> None:
-        self._rules: Kept[DrawRow, _Rules] = Kept(_rules)
+        self._rules: PerSequences[LogitsRow, _Rules] = PerSequences(_rules)
         self._seen: tuple[Tensor, npt.NDArray[np.float32]] | None = None
         """The last step's logits, and the same as an array: the next step's mostly lie in the same tensor."""
 
@@ -38,7 +38,7 @@ class HostDraws:
         best, tokens, masks = np.empty(1, np.float32), np.empty(1, np.int64), np.full(1, -1)
         _choose(logits, numbers, zeros, zeros, best, tokens, _NO_MASKS, masks)
 
-    def penalise(self, logits: Tensor, rows: Seq[DrawRow]) -> None:
+    def penalise(self, logits: Tensor, rows: Seq[LogitsRow]) -> None:
         for index, row in enumerate(rows):
             rule = row.rule
             if rule.penalises:
@@ -55,14 +55,13 @@ class HostDraws:
         _refuse(logits.numpy(), np.array(rows, np.int64), bitmask)
 
     def choose(
-        self, logits: Tensor, rows: Seq[DrawRow], masked: Seq[int] = (), bitmask: Bitmask | None = None
+        self, logits: Tensor, rows: Seq[LogitsRow], masked: Seq[int] = (), bitmask: Bitmask | None = None
     ) -> tuple[list[float], list[int]]:
         """Row by row, each read from memory once: its mask is applied where the draw begins."""
         rules = self._rules.of(rows)
         best, tokens, positions = rules.best, rules.tokens, _NOWHERE
         if rules.random:
-            places = [len(sequence.tokens) - sequence.prompt_length + ahead for sequence, ahead in rows]
-            positions = np.array(places, np.uint64)
+            positions = np.array([row.position for row in rows], np.uint64)
         if self._seen is None or self._seen[0] is not logits:
             self._seen = logits, logits.numpy()
         masks, found = rules.unmasked, _NO_MASKS
@@ -93,7 +92,7 @@ class _Rules(NamedTuple):
     """-1 [R]."""
 
 
-def _rules(rows: Seq[DrawRow]) -> _Rules:
+def _rules(rows: Seq[LogitsRow]) -> _Rules:
     numbers = np.array([row.rule.numbers for row in rows], np.float64)
     seeds = np.array([mixed_seed(row.seed) for row in rows], np.uint64)
     count = len(rows)

@@ -17,8 +17,8 @@ from sluicegate.engine.cuda.mask_kernels import refuse_tokens
 from sluicegate.engine.cuda.staging import Staging
 from sluicegate.engine.sampling.bitmasks import Bitmask
 from sluicegate.engine.sampling.rng import uniform
+from sluicegate.engine.sampling.rows import LogitsRow
 from sluicegate.engine.sampling.torch_draws import TorchDraws
-from sluicegate.engine.sequences.sequence import DrawRow
 
 _COLUMNS = 1024
 
@@ -31,7 +31,7 @@ class CudaDraws(TorchDraws):
         self._numbers = Staging(torch.float64, device)
         self._filled: npt.NDArray[Any] = np.zeros((0, 1), np.int32)
 
-    def decide(self, logits: Tensor, rows: Seq[DrawRow]) -> Tensor:
+    def decide(self, logits: Tensor, rows: Seq[LogitsRow]) -> Tensor:
         """As the twin, by one copy of numbers and one kernel; ties at the end of top-k and top-p are kept together, and
         what is kept is drawn from in the order of the vocabulary."""
         room = self._numbers.room(5 * len(rows)).reshape(len(rows), 5)

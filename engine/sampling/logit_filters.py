@@ -7,12 +7,12 @@ from collections.abc import Sequence as Seq
 import torch
 from torch import Tensor
 
-from sluicegate.engine.sequences.sequence import DrawRow
+from sluicegate.engine.sampling.rows import LogitsRow
 
 _FORBIDDEN = float("-inf")
 
 
-def refuse_bad_words(logits: Tensor, rows: Seq[DrawRow]) -> None:
+def refuse_bad_words(logits: Tensor, rows: Seq[LogitsRow]) -> None:
     """In `logits` [R, V], in place: no row draws the last token of a bad word whose other tokens are its newest."""
     for index, row in enumerate(rows):
         if row.rule.bad_words:
@@ -21,7 +21,7 @@ def refuse_bad_words(logits: Tensor, rows: Seq[DrawRow]) -> None:
             logits[index, banned] = _FORBIDDEN
 
 
-def keep_typical(logits: Tensor, rows: Seq[DrawRow]) -> None:
+def keep_typical(logits: Tensor, rows: Seq[LogitsRow]) -> None:
     """Locally typical sampling (Meister et al., 2022), in place: of the tokens whose surprise is nearest to the
     distribution's entropy only as many stay as hold `typical` of the mass. Before top-k, top-p and min-p, after
     temperature; greedy rows are left as they are."""

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from sluicegate.engine.sequences.repetition import MAX_PATTERN
 from sluicegate.plugins import Job, RequestError, Sampling
 
 GREEDY_BELOW = 1e-5
@@ -18,6 +17,7 @@ MAX_STOPS = 64
 MAX_BAD_WORDS = 128
 MAX_CHOICES = 128
 MAX_STOP_TOKENS = 128
+MAX_PATTERN = 1_024
 
 
 @dataclass(frozen=True, slots=True)

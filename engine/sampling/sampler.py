@@ -25,8 +25,8 @@ from torch import Tensor
 from sluicegate.engine.sampling.bitmasks import Bitmask
 from sluicegate.engine.sampling.cpu_draws import HostDraws
 from sluicegate.engine.sampling.logit_filters import keep_typical, refuse_bad_words
+from sluicegate.engine.sampling.rows import LogitsRow, PerSequences
 from sluicegate.engine.sampling.torch_draws import TorchDraws
-from sluicegate.engine.sequences.sequence import DrawRow, Kept
 from sluicegate.plugins import GenerationFailed
 
 _FORBIDDEN = float("-inf")
@@ -66,12 +66,12 @@ class Draws(Protocol):
 
     def room(self, rows: int, words: int) -> Bitmask: ...
 
-    def penalise(self, logits: Tensor, rows: Seq[DrawRow]) -> None: ...
+    def penalise(self, logits: Tensor, rows: Seq[LogitsRow]) -> None: ...
 
     def refuse(self, logits: Tensor, rows: list[int], bitmask: Bitmask) -> None: ...
 
     def choose(
-        self, logits: Tensor, rows: Seq[DrawRow], masked: Seq[int] = (), bitmask: Bitmask | None = None
+        self, logits: Tensor, rows: Seq[LogitsRow], masked: Seq[int] = (), bitmask: Bitmask | None = None
     ) -> tuple[list[float], list[int]]: ...
 
     def release(self) -> None: ...
@@ -90,9 +90,9 @@ class _Wishes(NamedTuple):
     constrained: bool
 
 
-def _wishes(rows: Seq[DrawRow]) -> _Wishes:
+def _wishes(rows: Seq[LogitsRow]) -> _Wishes:
     return _Wishes(
-        all(row.sequence.rule.is_plain for row in rows),
+        all(row.rule.is_plain for row in rows),
         [i for i, row in enumerate(rows) if row.rule.logprobs is not None or row.is_explained],
         any(row.is_constrained for row in rows),
     )
@@ -106,13 +106,13 @@ class Sampler:
         self._usable = usable_vocab
         self._eos = list(eos_token_ids)
         self._draws = draws_on(device or torch.device("cpu"))
-        self._wishes: Kept[DrawRow, _Wishes] = Kept(_wishes)
+        self._wishes: PerSequences[LogitsRow, _Wishes] = PerSequences(_wishes)
 
     def room(self, rows: int, words: int) -> Bitmask:
         """Zeroed masks [rows, words] int32, where this device reads them from best."""
         return self._draws.room(rows, words)
 
-    def draw(self, logits: Tensor, rows: Seq[DrawRow], masks: MaskRows) -> list[Outcome]:
+    def draw(self, logits: Tensor, rows: Seq[LogitsRow], masks: MaskRows) -> list[Outcome]:
         """One outcome per row of `logits` [R, V] float32, which is overwritten. Rows that cannot be sampled (no finite
         logit is left, or a constrained row without a mask) fail alone."""
         wishes = self._wishes.of(rows)
@@ -135,7 +135,7 @@ class Sampler:
             return drawn
         return [_check(i, row, best[i], masks) or drawn[i] for i, row in enumerate(rows)]
 
-    def tokens(self, logits: Tensor, rows: Seq[DrawRow]) -> list[int] | None:
+    def tokens(self, logits: Tensor, rows: Seq[LogitsRow]) -> list[int] | None:
         """`draw` for rows that want no more than a token and have no grammar, whose logits are drawn from as they are;
         None, and nothing has changed, where some row wants more or cannot be sampled."""
         wishes = self._wishes.of(rows)
@@ -146,7 +146,7 @@ class Sampler:
         return tokens if math.isfinite(sum(best)) else None
 
     def score(
-        self, logits: Tensor, rows: Seq[DrawRow], masks: MaskRows
+        self, logits: Tensor, rows: Seq[LogitsRow], masks: MaskRows
     ) -> tuple[Tensor, Tensor, dict[int, GenerationFailed]]:
         """For beam search: (logprobs after penalties, bias, masks and bad words; the model's own) [R, V], and the rows
         that cannot be scored. Penalties change logprobs here, not logits, as `transformers` has it."""
@@ -193,8 +193,8 @@ def draws_on(device: torch.device) -> Draws:
     return TorchDraws()
 
 
-def _check(index: int, row: DrawRow, best: float, masks: MaskRows) -> GenerationFailed | None:
-    if row.sequence.matcher is not None and not masks.covers(index):
+def _check(index: int, row: LogitsRow, best: float, masks: MaskRows) -> GenerationFailed | None:
+    if row.is_constrained and not masks.covers(index):
         return GenerationFailed("a constrained request reached sampling without a mask; it was stopped, not sampled")
     if math.isfinite(best):
         return None
@@ -203,7 +203,7 @@ def _check(index: int, row: DrawRow, best: float, masks: MaskRows) -> Generation
     return GenerationFailed(f"the model computed {best} logits; check the checkpoint and its dtype")
 
 
-def _add_bias(logits: Tensor, rows: Seq[DrawRow]) -> None:
+def _add_bias(logits: Tensor, rows: Seq[LogitsRow]) -> None:
     for index, row in enumerate(rows):
         if row.rule.bias is not None:
             bias = row.rule.bias
@@ -213,7 +213,7 @@ def _add_bias(logits: Tensor, rows: Seq[DrawRow]) -> None:
 class _RawLogprobs:
     """Log-softmax of the rows that report logprobs, taken before the logits are changed."""
 
-    def __init__(self, logits: Tensor, rows: Seq[DrawRow], reported: list[int]) -> None:
+    def __init__(self, logits: Tensor, rows: Seq[LogitsRow], reported: list[int]) -> None:
         self._rows = reported
         self._wanted = [rows[i].rule.logprobs or 0 for i in self._rows]
         self._values = torch.log_softmax(logits[self._rows], -1)  # [L, V]

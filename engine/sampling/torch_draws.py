@@ -13,7 +13,7 @@ from sluicegate.engine.cuda.staging import to_device
 from sluicegate.engine.sampling.bitmasks import Bitmask, apply_bitmask
 from sluicegate.engine.sampling.params import DrawRule
 from sluicegate.engine.sampling.rng import uniform
-from sluicegate.engine.sequences.sequence import DrawRow
+from sluicegate.engine.sampling.rows import LogitsRow
 
 _FORBIDDEN = float("-inf")
 
@@ -21,7 +21,7 @@ _FORBIDDEN = float("-inf")
 class TorchDraws:
     """Every method takes `logits` [R, V] float32; all but `choose` change it in place."""
 
-    def penalise(self, logits: Tensor, rows: Seq[DrawRow]) -> None:
+    def penalise(self, logits: Tensor, rows: Seq[LogitsRow]) -> None:
         """Repetition (divides positive, multiplies negative logits of tokens in prompt or output), then frequency and
         presence (subtract for tokens in the output). Only the columns of tokens seen are touched."""
         for index, row in enumerate(rows):
@@ -37,7 +37,7 @@ class TorchDraws:
         apply_bitmask(logits, rows, bitmask)
 
     def choose(
-        self, logits: Tensor, rows: Seq[DrawRow], masked: Seq[int] = (), bitmask: Bitmask | None = None
+        self, logits: Tensor, rows: Seq[LogitsRow], masked: Seq[int] = (), bitmask: Bitmask | None = None
     ) -> tuple[list[float], list[int]]:
         """(largest logit, chosen token) of each row, after `refuse` if masks are given, which may overwrite `logits`. A
         NaN anywhere in what is left of a row makes its largest logit NaN."""
@@ -46,7 +46,7 @@ class TorchDraws:
         largest, tokens = self.decide(logits, rows).tolist()  # where a device is waited for, once a step
         return largest, [int(token) for token in tokens]
 
-    def decide(self, logits: Tensor, rows: Seq[DrawRow]) -> Tensor:
+    def decide(self, logits: Tensor, rows: Seq[LogitsRow]) -> Tensor:
         """[2, R] float64 on the device of `logits`: largest logits and chosen tokens, those of a row without a finite
         logit without meaning."""
         largest, tokens = logits.max(-1)
@@ -62,7 +62,7 @@ class TorchDraws:
         """Nothing runs any more: hold on to no row. There is nothing held here."""
 
 
-def _draw(logits: Tensor, rows: Seq[DrawRow]) -> Tensor:
+def _draw(logits: Tensor, rows: Seq[LogitsRow]) -> Tensor:
     rules = [row.rule for row in rows]
     scaled = logits / _column([rule.temperature for rule in rules], logits)
     at = _column([uniform(row.seed, row.position) for row in rows], logits, torch.float64)
@@ -110,7 +110,7 @@ def _numbers(values: Seq[float], device: torch.device, dtype: torch.dtype) -> Te
     return to_device(torch.tensor(values, dtype=dtype), device)
 
 
-def _penalise(logits: Tensor, row: DrawRow) -> None:
+def _penalise(logits: Tensor, row: LogitsRow) -> None:
     rule, tokens = row.rule, row.tokens
     seen = np.unique(np.asarray(tokens))
     columns = torch.from_numpy(seen).to(logits.device)

@@ -14,10 +14,18 @@ from sluicegate.plugins import FinishReason, Piece, TokenLogprob
 
 
 class Searches:
-    """Stateless but for the model: what it is, and how it spells."""
+    """Those of one core, by the generation they answer. Used by the engine thread alone."""
 
     def __init__(self, model: LoadedModel) -> None:
         self._model = model
+        self._running: dict[LiveGeneration, BeamSearch] = {}
+
+    def of(self, generation: LiveGeneration) -> BeamSearch | None:
+        """Return the search that runs for a generation, if one does."""
+        return self._running.get(generation)
+
+    def forget(self, generation: LiveGeneration) -> None:
+        self._running.pop(generation, None)
 
     def begin(self, generation: LiveGeneration, slots: list[Sequence]) -> BeamSearch:
         """A search over `slots`, of which the first will compute the prompt."""
@@ -25,9 +33,9 @@ class Searches:
         width = beam_count(job) // job.sampling.beam_groups
         longest, ends = first.max_length - first.prompt_length, len(self._model.eos_token_ids)
         groups = [BeamGroup(width, job.sampling, longest, ends) for _ in range(job.sampling.beam_groups)]
-        search = BeamSearch(slots, groups, job.n)
         for slot in slots:
-            slot.search = search
+            slot.is_beam = True
+        self._running[generation] = search = BeamSearch(slots, groups, job.n)
         return search
 
     def finish_of(self, sequence: Sequence, generated: list[int]) -> FinishReason | None:

@@ -6,10 +6,8 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 
-import torch
-
-from sluicegate.engine.cuda.memory import as_overload
-from sluicegate.plugins import GenerationFailed, Job, Piece, SluicegateError, Timeline, Usage
+from sluicegate.engine.failures import as_failure
+from sluicegate.plugins import Job, Piece, SluicegateError, Timeline, Usage
 
 
 class LiveGeneration:
@@ -118,14 +116,3 @@ def _hand_over(loop: asyncio.AbstractEventLoop, parcels: list[_Parcel]) -> bool:
 def _receive_all(parcels: list[_Parcel]) -> None:
     for generation, news in parcels:
         generation.receive(news)
-
-
-def as_failure(error: Exception, doing: str) -> SluicegateError:
-    """Any exception as one that may cross the package's border; ours pass through."""
-    if isinstance(error, SluicegateError):
-        return error
-    if isinstance(error, torch.OutOfMemoryError):
-        return as_overload(error, doing)
-    failure = GenerationFailed(f"{doing} failed with {type(error).__name__}: {error}")
-    failure.__cause__ = error
-    return failure

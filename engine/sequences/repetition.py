@@ -10,7 +10,6 @@ import numpy as np
 
 from sluicegate.plugins import RepetitionDetection
 
-MAX_PATTERN = 1_024
 _ROOM = 256
 
 

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
 from sluicegate.engine.memory.blocks import BlockPool, Digest
+from sluicegate.engine.model.lora_batch import Adapter
 from sluicegate.engine.sampling.params import DrawRule
 from sluicegate.engine.sequences.closing import Closer
+from sluicegate.engine.sequences.delivery import LiveGeneration
+from sluicegate.engine.sequences.drafting import Drafter, GroupPace, Pace
 from sluicegate.engine.sequences.repetition import Circles
-from sluicegate.engine.speculation.prompt_lookup import Drafter, GroupPace, Pace
+from sluicegate.engine.text.choice_text import ChoiceText
 from sluicegate.plugins import Matcher, Sampling, Timeline
-
-if TYPE_CHECKING:
-    from sluicegate.engine.model.lora_batch import Adapter
-    from sluicegate.engine.search.beam_search import BeamSearch
-    from sluicegate.engine.sequences.delivery import LiveGeneration
-    from sluicegate.engine.text.choice_text import ChoiceText
 
 
 class State(Enum):
@@ -62,8 +56,8 @@ class Sequence:
     """Its last tokens are the shortest valid end, since no more would have fitted."""
     adapter: Adapter | None = None
     """What is computed beside the model's layers for this sequence."""
-    search: BeamSearch | None = None
-    """The beam search that the sequence is a beam of."""
+    is_beam: bool = False
+    """One of the beams of its request's beam search."""
     circles: Circles | None = None
     """Says when the output repeats itself too often, where that is asked for."""
     stopped: bool = False
@@ -106,7 +100,7 @@ class Sequence:
     @property
     def is_plain(self) -> bool:
         """Nobody asks for more than its text as it comes: no grammar, no search, no logprobs, no stop strings."""
-        unbound = self.matcher is None and self.search is None and self.rule.logprobs is None
+        unbound = self.matcher is None and not self.is_beam and self.rule.logprobs is None
         unbound = unbound and self.circles is None and not self.sampling.stop_token_ids
         return unbound and not self.timeline.explain and not self.sampling.min_tokens and self.output.is_direct
 
@@ -138,83 +132,3 @@ class Sequence:
             parent = self.digests[-1] if self.digests else self.root
             self.digests.append(pool.name(parent, self.tokens[at * size : (at + 1) * size]))
         return self.digests[: tokens // size]
-
-
-class DrawRow(NamedTuple):
-    """One row of a step's logits: the next token of a sequence, if the first `ahead` tokens of its draft are right."""
-
-    sequence: Sequence
-    ahead: int = 0
-
-    @property
-    def rule(self) -> DrawRule:
-        return self.sequence.rule
-
-    @property
-    def seed(self) -> int:
-        return self.sequence.seed
-
-    @property
-    def position(self) -> int:
-        """Place of the drawn token in the output."""
-        sequence = self.sequence
-        return len(sequence.tokens) - sequence.prompt_length + self.ahead
-
-    @property
-    def prompt_length(self) -> int:
-        return self.sequence.prompt_length
-
-    @property
-    def tokens(self) -> list[int]:
-        return self.sequence.tokens + self.sequence.draft[: self.ahead]
-
-    @property
-    def is_constrained(self) -> bool:
-        return self.sequence.matcher is not None
-
-    @property
-    def is_explained(self) -> bool:
-        return self.sequence.timeline.explain
-
-    @property
-    def looks_at_allowed_only(self) -> bool:
-        """Logits that a mask refuses change nothing: no logprobs are told, none of them is changed beforehand."""
-        sequence = self.sequence
-        rule = sequence.rule
-        return rule.is_plain and rule.logprobs is None and sequence.search is None and not sequence.timeline.explain
-
-    @property
-    def may_end(self) -> bool:
-        return self.position >= self.sequence.sampling.min_tokens
-
-
-class OfSequence(Protocol):
-    @property
-    def sequence(self) -> Sequence: ...
-
-
-Of = TypeVar("Of", bound=OfSequence)
-Found = TypeVar("Found")
-
-
-class Kept(Generic[Of, Found]):
-    """What depends on which sequences a step's rows belong to, and on nothing else: made anew only when others run."""
-
-    def __init__(self, make: Callable[[Seq[Of]], Found]) -> None:
-        self._make = make
-        self._rows: Seq[Of] | None = None
-        self._sequences: list[Sequence] | None = None
-        self._found: Found | None = None
-
-    def of(self, rows: Seq[Of]) -> Found:
-        """`rows` do not change after they were given once."""
-        if self._found is not None and rows is self._rows:
-            return self._found
-        sequences = [row.sequence for row in rows]
-        if self._found is None or sequences != self._sequences:
-            self._sequences, self._found = sequences, self._make(rows)
-        self._rows = rows
-        return self._found
-
-    def forget(self) -> None:
-        self._rows = self._sequences = self._found = None

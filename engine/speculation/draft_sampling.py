@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
+from sluicegate.engine.batching.sample_rows import SampleRow
 from sluicegate.engine.model.model import LoadedModel
 from sluicegate.engine.sampling.bitmasks import forbid, words_for
 from sluicegate.engine.sampling.sampler import Drawn, MaskRows, Sampler
-from sluicegate.engine.sequences.sequence import DrawRow, Sequence
+from sluicegate.engine.sequences.sequence import Sequence
 from sluicegate.plugins import GrammarTooCostly, TokenRejected
 
 Wanted = tuple[Sequence, int]
@@ -33,8 +34,8 @@ class Guess:
     over: bool = False
 
     @property
-    def row(self) -> DrawRow:
-        return DrawRow(self.sequence, len(self.found))
+    def row(self) -> SampleRow:
+        return SampleRow(self.sequence, len(self.found))
 
     def accept(self, token: int) -> bool:
         """One more token, if the grammar lets it; False = the guess is over."""

@@ -13,8 +13,9 @@ from math import inf
 from typing import Protocol
 
 from sluicegate.engine.batching.scheduler import Scheduler
+from sluicegate.engine.sequences.drafting import GroupPace
 from sluicegate.engine.sequences.sequence import Sequence, State
-from sluicegate.engine.speculation.prompt_lookup import GroupPace, draft
+from sluicegate.engine.speculation.prompt_lookup import draft
 
 TRY_AGAIN = 64
 """Once in so many times a drafter that does not pay is tried."""
@@ -82,7 +83,7 @@ class Guesser:
         wanted = []
         for sequence in sequences:
             sequence.by_group = False
-            if sequence.state is State.RUNNING and sequence.search is None:
+            if sequence.state is State.RUNNING and not sequence.is_beam:
                 longest, promise = self._worth(sequence, cost)
                 looked_up = sequence.pace.rate * len(sequence.draft)
                 # What was looked up is free: tokens for the time of a step and its guesses, beside tokens for a step.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from sluicegate.engine.batching.sample_rows import SampleRow
 from sluicegate.engine.sampling.params import draw_rule
-from sluicegate.engine.sequences.sequence import DrawRow, Sequence
+from sluicegate.engine.sequences.sequence import Sequence
 from sluicegate.plugins import Sampling
 
 
@@ -40,6 +41,6 @@ def a_sequence(
     )
 
 
-def a_row(tokens: list[int], **fields: Any) -> DrawRow:
+def a_row(tokens: list[int], **fields: Any) -> SampleRow:
     """The next token of such a sequence."""
-    return DrawRow(a_sequence(tokens, **fields))
+    return SampleRow(a_sequence(tokens, **fields))

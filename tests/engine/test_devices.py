@@ -14,10 +14,10 @@ import torch
 from sluicegate.engine import LoadedModel
 from sluicegate.engine.attention.paged import Stretch
 from sluicegate.engine.batching.runner import Runner, StepInputs
+from sluicegate.engine.batching.sample_rows import SampleRow
 from sluicegate.engine.sampling.logit_filters import keep_typical, refuse_bad_words
 from sluicegate.engine.sampling.sampler import MaskRows, Sampler, _add_bias
 from sluicegate.engine.sampling.torch_draws import TorchDraws
-from sluicegate.engine.sequences.sequence import DrawRow
 from tests.engine.conftest import MakeModel
 from tests.engine.rows import a_row
 
@@ -25,7 +25,7 @@ META = torch.device("meta")
 V = 80
 
 
-def rows() -> list[DrawRow]:
+def rows() -> list[SampleRow]:
     """Greedy, drawn, cut, penalised, biased, typical, with a bad word."""
     asked: list[dict[str, Any]] = [
         {},

@@ -10,13 +10,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sluicegate.engine.batching.sample_rows import SampleRow
 from sluicegate.engine.sampling.bitmasks import apply_bitmask, forbid, words_for
 from sluicegate.engine.sampling.cpu_draws import HostDraws
 from sluicegate.engine.sampling.params import draw_rule
 from sluicegate.engine.sampling.rng import seed_of_choice, uniform
 from sluicegate.engine.sampling.sampler import Drawn, MaskRows, Sampler
 from sluicegate.engine.sampling.torch_draws import TorchDraws
-from sluicegate.engine.sequences.sequence import DrawRow
 from sluicegate.plugins import GenerationFailed, RequestError, Sampling
 from tests.engine.driving import ScriptedGrammar
 from tests.engine.rows import a_row
@@ -276,7 +276,7 @@ def test_the_kernels_choose_what_torch_chooses(vocab: int, spread: float, seed: 
     assert len(different) <= 1
 
 
-def sorted_draw(logits: torch.Tensor, row: DrawRow) -> tuple[int, float]:
+def sorted_draw(logits: torch.Tensor, row: SampleRow) -> tuple[int, float]:
     """What the definition says, by sorting in float64: the token, and how near the draw was to a border of two."""
     rule, x = row.rule, logits.double() / row.rule.temperature
     weights, order = torch.exp(x - x.max()).sort(descending=True, stable=True)

@@ -23,7 +23,8 @@ from sluicegate.engine.construction import make_core
 from sluicegate.engine.loop.core import EngineCore
 from sluicegate.engine.loop.requests import Submission
 from sluicegate.engine.memory.offload import Spill
-from sluicegate.engine.model.lora_batch import Adapter, load_beside
+from sluicegate.engine.model.loading import load_beside
+from sluicegate.engine.model.lora_batch import Adapter
 from sluicegate.engine.sampling.params import draw_rule
 from sluicegate.engine.sequences.delivery import Outbox
 from sluicegate.plugins import DeadlineExceeded, Job

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 pytest.importorskip("triton", reason="pip install 'sluicegate[cuda]' brings triton")
 
+from sluicegate.engine.batching.sample_rows import SampleRow
 from sluicegate.engine.sampling.cuda_draws import CudaDraws
 from sluicegate.engine.sampling.torch_draws import TorchDraws
-from sluicegate.engine.sequences.sequence import DrawRow
 from tests.engine.rows import a_row
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -72,7 +72,7 @@ def test_the_kernel_draws_what_a_sort_would(
         assert token == expected or (distance < 1e-5 and token in kept)
 
 
-def uniform_of(row: DrawRow) -> float:
+def uniform_of(row: SampleRow) -> float:
     from sluicegate.engine.sampling.rng import uniform
 
     return uniform(row.seed, row.position)

@@ -1,0 +1,57 @@
+"""Capture work on a CUDA device as a graph. Imported without Triton, unlike the graphs of decode steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Sequence as Seq
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from sluicegate.engine.attention.paged import Stretch
+
+I64 = npt.NDArray[np.int64]
+Replay = Callable[[], None]
+
+
+class Capture(Protocol):
+    """Does `work` at least once before it records it, and returns what does it again: with the same tensors, whatever
+    they hold by then."""
+
+    def __call__(self, work: Callable[[], None]) -> Replay: ...
+
+
+class CudaCapture:
+    """Graphs of one device that share a memory pool: what is temporary in one is so in all, and one runs at a time."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._pool: Any = torch.cuda.graph_pool_handle()
+        self._stream = torch.cuda.Stream(device)
+
+    def __call__(self, work: Callable[[], None]) -> Replay:
+        with torch.cuda.device(self._device):
+            self._stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(self._stream):
+                work()  # compiles kernels and has libraries take their memory, neither of which can be captured
+                work()
+            torch.cuda.synchronize()
+            graph = torch.cuda.CUDAGraph()
+            # Other threads may load a model or fill masks meanwhile; only this one must keep to what can be captured.
+            with torch.cuda.graph(graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"):
+                work()
+        replay: Replay = graph.replay
+        return replay
+
+
+class StepGraphs(Protocol):
+    """Captured forward passes; see `sluicegate.engine.cuda.graphs.DecodeGraphs`."""
+
+    def warm_up(self) -> None: ...
+
+    def run(
+        self, ids: I64, positions: I64, slots: I64, stretches: Seq[Stretch]
+    ) -> tuple[Tensor, Tensor | None] | None: ...
