@@ -92,7 +92,7 @@ async def measure(
 def _cpu_clock(engine: Engine) -> list[float]:
     """Two numbers of every step from now on: CPU seconds of the engine's thread, less those of the forward pass."""
     spent: list[float] = []
-    for core in engine._fleet.cores:
+    for core in engine._registry.cores:
         core.step = _clocked(core.step, spent, 1)  # type: ignore[method-assign]
         core._runner.run = _clocked(core._runner.run, spent, -1)  # type: ignore[method-assign]
     return spent

@@ -127,7 +127,7 @@ async def _measure_engine(
     blocks = -(-model.context_length // _BLOCK)
     settings = EngineSettings(
         max_batch_size=max(batches), max_batch_tokens=max(_PROMPT_TOKENS, 2 * max(batches)),
-        num_blocks=max(batches) * blocks, block_size=_BLOCK, prefix_caching=False, draft_tokens=0, slowdown=0,
+        num_blocks=max(batches) * blocks, block_size=_BLOCK, prefix_caching=False, draft_tokens=0, prefill_slowdown=0,
         attention=args.attention, graphs=not args.no_graphs,
     )  # fmt: skip
     core, found = make_core(model, settings, Outbox()), {}

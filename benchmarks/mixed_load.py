@@ -72,7 +72,7 @@ async def _mixed(model: LoadedModel, args: argparse.Namespace) -> dict[str, Any]
 async def _one_setting(model: LoadedModel, slowdown: float, args: argparse.Namespace) -> dict[str, Any]:
     blocks = (args.long + args.c * 3000) // 16
     settings = EngineSettings(
-        slowdown=slowdown, threads=args.threads, draft_tokens=0, prefix_caching=False, num_blocks=blocks
+        prefill_slowdown=slowdown, threads=args.threads, draft_tokens=0, prefix_caching=False, num_blocks=blocks
     )
     engine = Engine(settings, [model])
     await engine.start()

@@ -25,7 +25,7 @@ from benchmarks.common import machine
 from sluicegate.engine import Engine, EngineSettings, LoadedModel, load_model
 from sluicegate.plugins import DeadlineExceeded, Job, Overloaded, Prompt, Sampling
 
-OWN = ("LiveGeneration", "Sequence", "ChoiceText", "PromptLookup", "StopWatch", "Submission")
+OWN = ("LiveGeneration", "Sequence", "ChoiceText", "PromptLookup", "StopChecker", "Submission")
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ from sluicegate.engine.sequences.delivery import LiveGeneration
 from sluicegate.engine.settings import EngineSettings, ModelSettings
 from sluicegate.engine.text.detokenizer import Detokenizer
 from sluicegate.engine.text.prompt import RESERVED_VARIABLES, render_chat, schema_sketch
-from sluicegate.engine.text.stopping import StopWatch
+from sluicegate.engine.text.stopping import StopChecker
 from sluicegate.plugins.numba_cache import forget_stale as _forget_stale
 
 __all__ = [
@@ -24,7 +24,7 @@ __all__ = [
     "LoadProgress",
     "LoadedModel",
     "ModelSettings",
-    "StopWatch",
+    "StopChecker",
     "load_model",
     "render_chat",
     "schema_sketch",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from sluicegate.engine.batching.prefill_chunking import Pacer
+from sluicegate.engine.batching.prefill_chunking import PrefillChunker
 from sluicegate.engine.batching.runner import Runner
 from sluicegate.engine.batching.scheduler import Scheduler
 from sluicegate.engine.checkpoints.draft_heads import read_heads
@@ -16,15 +16,15 @@ from sluicegate.engine.cuda.capture import CudaCapture
 from sluicegate.engine.cuda.memory import cache_bytes, fitting, memory_of, refuse_too_small, using
 from sluicegate.engine.loop.core import EngineCore
 from sluicegate.engine.memory.blocks import BlockPool
-from sluicegate.engine.memory.offload import Spill
-from sluicegate.engine.model.loading import load_beside, load_model
+from sluicegate.engine.memory.offload import OffloadStore
+from sluicegate.engine.model.loading import load_lora, load_model
 from sluicegate.engine.model.lora_batch import Adapter
 from sluicegate.engine.model.model import LoadedModel, describe
 from sluicegate.engine.sequences.delivery import Outbox
 from sluicegate.engine.settings import EngineSettings, ModelSettings, WeightsKind, thread_count
 from sluicegate.engine.speculation.draft_model import ModelDrafter
 from sluicegate.engine.speculation.head_drafter import HeadDrafter
-from sluicegate.engine.speculation.proposer import GroupDrafter, Speculation
+from sluicegate.engine.speculation.proposer import BatchDrafter, Speculation
 from sluicegate.plugins import ModelLoadError
 
 CPU_CACHE_BYTES = 512 << 20
@@ -47,19 +47,19 @@ def load(wanted: ModelSettings, on_progress: OnProgress | None = None, *, weight
         model.heads = read_heads(Path(wanted.heads), model.module)
     if wanted.draft is not None:
         model.draft = load_model(wanted.draft, dtype=wanted.dtype, device=wanted.device)
-        refuse_stranger(model, model.draft)
+        refuse_other_vocabulary(model, model.draft)
     _LOG.info("loaded %s", describe(model))
     return model
 
 
 def load_adapter(wanted: ModelSettings, model: LoadedModel) -> Adapter:
     """An adapter to be served beside `model`. Raises `ModelLoadError`."""
-    adapter = load_beside(model, wanted.path, wanted.served_name, wanted.version)
+    adapter = load_lora(model, wanted.path, wanted.served_name, wanted.version)
     _LOG.info("loaded adapter %s beside %s", adapter.name, model.name)
     return adapter
 
 
-def refuse_stranger(model: LoadedModel, draft: LoadedModel) -> None:
+def refuse_other_vocabulary(model: LoadedModel, draft: LoadedModel) -> None:
     """A draft model's tokens must be the model's. Raises `ModelLoadError`."""
     same = draft.tokenizer.get_vocab() == model.tokenizer.get_vocab() and draft.vocab_size == model.vocab_size
     if not same:
@@ -81,10 +81,12 @@ def make_core(model: LoadedModel, settings: EngineSettings, outbox: Outbox) -> E
     _LOG.info("engine: preparing %s (its loops are compiled for half a minute the first time on a machine)", model.name)
     with using(model.device), fitting(f"the KV cache of {model.name!r} ({num_blocks} blocks)"):
         runner = _runner(model, settings, num_blocks)
-        drafter = _group_drafter(model, settings, num_blocks, runner) if settings.draft_tokens else None
+        drafter = _batch_drafter(model, settings, num_blocks, runner) if settings.draft_tokens else None
         runner.warm_up_graphs()
-    spill = Spill(runner.pool, settings.spill_bytes, settings.spill_path) if settings.spill_bytes else None
-    pool = BlockPool(num_blocks, settings.block_size, reuse=settings.prefix_caching, spill=spill)
+    offload = (
+        OffloadStore(runner.pool, settings.offload_bytes, settings.offload_path) if settings.offload_bytes else None
+    )
+    pool = BlockPool(num_blocks, settings.block_size, reuse=settings.prefix_caching, offload=offload)
     return EngineCore(
         model,
         runner,
@@ -92,16 +94,18 @@ def make_core(model: LoadedModel, settings: EngineSettings, outbox: Outbox) -> E
         outbox,
         jump_forward=settings.jump_forward,
         speculation=Speculation(settings.draft_tokens, settings.drafts_per_step, settings.prompt_lookup),
-        group_drafter=drafter,
+        batch_drafter=drafter,
         grammar_cpu_s=settings.grammar_cpu_s,
         grammar_request_s=settings.grammar_request_s,
-        pacer=None if settings.slowdown == 0 else Pacer(settings.slowdown, settings.max_batch_tokens),
+        chunker=None
+        if settings.prefill_slowdown == 0
+        else PrefillChunker(settings.prefill_slowdown, settings.max_batch_tokens),
     )
 
 
-def _group_drafter(
+def _batch_drafter(
     model: LoadedModel, settings: EngineSettings, num_blocks: int, runner: Runner
-) -> GroupDrafter | None:
+) -> BatchDrafter | None:
     if model.draft is not None:
         pool = BlockPool(num_blocks, settings.block_size, reuse=False)
         own = _runner(model.draft, settings, num_blocks)

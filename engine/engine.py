@@ -14,16 +14,16 @@ from typing import Any
 
 from sluicegate.engine.checkpoints.progress import LoadProgress, OnProgress
 from sluicegate.engine.construction import load, load_adapter, make_core
-from sluicegate.engine.loop.admission import load_of, max_length, refuse_hopeless
+from sluicegate.engine.loop.admission import load_of, max_length, refuse_too_late
 from sluicegate.engine.loop.core import EngineCore
 from sluicegate.engine.loop.metrics import gauges, totals
 from sluicegate.engine.loop.requests import Submission
 from sluicegate.engine.loop.worker import Worker
 from sluicegate.engine.model.embedding import EmbeddingTask, Texts, read_texts
-from sluicegate.engine.model.loading import load_beside
+from sluicegate.engine.model.loading import load_lora
 from sluicegate.engine.model.lora_batch import Adapter
 from sluicegate.engine.model.model import LoadedModel
-from sluicegate.engine.registry import Fleet
+from sluicegate.engine.registry import ModelRegistry
 from sluicegate.engine.sampling.params import check_choices, draw_rule
 from sluicegate.engine.search.best_of import BestOf, widen
 from sluicegate.engine.sequences.delivery import LiveGeneration
@@ -41,7 +41,7 @@ class Engine:
         settings.check()
         self._settings = settings
         self._worker = Worker(settings)
-        self._fleet = Fleet()
+        self._registry = ModelRegistry()
         self._leaving: list[EngineCore] = []
         """Cores without a name whose last requests still run."""
         self._dropped: dict[str, float] = {}
@@ -57,11 +57,11 @@ class Engine:
     @property
     def models(self) -> Mapping[str, ServedModel]:
         """By name and by alias."""
-        return self._fleet.models
+        return self._registry.models
 
     async def start(self) -> None:
         """Load the models of the settings, unless models were given, and start the engine thread."""
-        if not self._fleet.cores:
+        if not self._registry.cores:
             for wanted in sorted(self._settings.models, key=lambda model: model.base is not None):
                 await self.add_model(wanted)
         self._worker.start()
@@ -82,7 +82,7 @@ class Engine:
         return BestOf(self._queue(widen(job)), job)
 
     def _queue(self, job: Job) -> LiveGeneration:
-        core, adapter, worker = self._fleet.find(job.model), self._fleet.adapter(job.model), self._worker
+        core, adapter, worker = self._registry.find(job.model), self._registry.adapter(job.model), self._worker
         rule = draw_rule(
             job.sampling,
             default_temperature=core.model.default_temperature,
@@ -91,7 +91,7 @@ class Engine:
         )
         longest = max_length(job, core)
         self._refuse_overload(core, self._waiting())
-        refuse_hopeless(job, (adapter or core.model).version, self.load(job.model))
+        refuse_too_late(job, (adapter or core.model).version, self.load(job.model))
         generation = LiveGeneration(job, lambda g: worker.post(lambda: core.requests.cancel(g)))
         seed = secrets.randbits(64) if job.sampling.seed is None else job.sampling.seed
         deadline = None if job.deadline_s is None else time.monotonic() + job.deadline_s
@@ -106,7 +106,7 @@ class Engine:
         core = self._named_or_first(model)
         rows = read_texts(core.model, texts)
         self._refuse_overload(core, self._worker.task_count)
-        adapter = None if model is None else self._fleet.adapter(model)
+        adapter = None if model is None else self._registry.adapter(model)
         task = EmbeddingTask(core.model, rows, self._settings.max_batch_tokens, adapter)
         self._worker.add_task(task)
         return await task.future
@@ -117,9 +117,9 @@ class Engine:
 
     def stats(self) -> Mapping[str, float]:
         """Gauges, and totals since the start (names ending in `_total`); times are in seconds."""
-        cores = [*self._fleet.cores, *self._leaving]
+        cores = [*self._registry.cores, *self._leaving]
         counts = gauges(cores, self._worker.arriving, self._restarts) | totals(cores, self._dropped)
-        return counts | {"adapters_loaded": float(self._fleet.adapter_count)}
+        return counts | {"adapters_loaded": float(self._registry.adapter_count)}
 
     # --- models come and go ------------------------------------------------------------------------------------
 
@@ -138,29 +138,29 @@ class Engine:
         wanted = ModelSettings.of(settings)
         async with self._loading:
             names = wanted.served_name, wanted.other_names
-            self._fleet.refuse_taken(*names, replace=replace, adapter=wanted.base is not None)
+            self._registry.refuse_taken(*names, replace=replace, adapter=wanted.base is not None)
             if wanted.base is not None:
                 return await self._add_adapter(wanted, wanted.base)
             model = await asyncio.to_thread(self._load, wanted, _on_this_loop(on_progress))
             core = await asyncio.to_thread(self._core, model)
-            moved = await asyncio.to_thread(_beside_anew, self._fleet.adapters_of(model.name), model)
+            moved = await asyncio.to_thread(_reload_adapters, self._registry.adapters_of(model.name), model)
             before = self._take_in(core, wanted.aliases)
-            self._fleet.renew_adapters(moved)
+            self._registry.renew_adapters(moved)
         if before is not None:
             await self._let_go(before, self._settings.drain_s)
         return model
 
     async def _add_adapter(self, wanted: ModelSettings, base: str) -> Adapter:
-        core = self._fleet.find(base)
+        core = self._registry.find(base)
         adapter = await asyncio.to_thread(load_adapter, wanted, core.model)
-        self._fleet.put_adapter(adapter, wanted.other_names)
+        self._registry.put_adapter(adapter, wanted.other_names)
         return adapter
 
     async def remove_model(self, name: str, *, drain_s: float | None = None) -> None:
         """Stop serving a model and the adapters beside it, or one adapter: new requests get `NotFound`, running ones
         finish for `drain_s` (default: as at a shutdown) and are then cancelled. Memory is free when this returns."""
         drain_s = self._settings.drain_s if drain_s is None else drain_s
-        gone = self._fleet.take_out(name)
+        gone = self._registry.take_out(name)
         if isinstance(gone, Adapter):
             await self._finish(gone, drain_s)
         else:
@@ -168,7 +168,7 @@ class Engine:
 
     def _take_in(self, core: EngineCore, aliases: Sequence[str] = ()) -> EngineCore | None:
         self._worker.adopt(core)
-        return self._fleet.put(core, aliases)
+        return self._registry.put(core, aliases)
 
     async def _let_go(self, core: EngineCore, drain_s: float) -> None:
         self._leaving.append(core)
@@ -208,22 +208,22 @@ class Engine:
         message = f"the engine made no progress for {stuck_s:.1f} s and was restarted; send the request again"
         old.abandon(GenerationFailed(message))
         self._restarts += 1
-        self._dropped = totals(self._fleet.cores, self._dropped)
-        for core in self._fleet.cores:
+        self._dropped = totals(self._registry.cores, self._dropped)
+        for core in self._registry.cores:
             core.give_up_device()
-        self._fleet.renew(lambda core: self._core(core.model))
-        for core in self._fleet.cores:
+        self._registry.renew(lambda core: self._core(core.model))
+        for core in self._registry.cores:
             self._worker.adopt(core)
         self._worker.start()
 
     # --- checks before the queue -------------------------------------------------------------------------------
 
     def _waiting(self) -> int:
-        queued = sum(core.scheduler.waiting_count for core in self._fleet.cores)
+        queued = sum(core.scheduler.waiting_count for core in self._registry.cores)
         return queued + self._worker.arriving
 
     def _named_or_first(self, model: str | None) -> EngineCore:
-        return self._fleet.find(model or next(iter(self._fleet.models), ""))
+        return self._registry.find(model or next(iter(self._registry.models), ""))
 
     def _refuse_overload(self, core: EngineCore, waiting: int) -> None:
         if self._worker.is_closing:
@@ -236,9 +236,9 @@ class Engine:
             )
 
 
-def _beside_anew(adapters: list[Adapter], model: LoadedModel) -> list[Adapter]:
+def _reload_adapters(adapters: list[Adapter], model: LoadedModel) -> list[Adapter]:
     """Read adapters once more, for a model that takes the place of theirs. Raises `ModelLoadError`."""
-    return [load_beside(model, adapter.path, adapter.name, adapter.label) for adapter in adapters]
+    return [load_lora(model, adapter.path, adapter.name, adapter.label) for adapter in adapters]
 
 
 def _on_this_loop(on_progress: OnProgress | None) -> OnProgress | None:

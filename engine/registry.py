@@ -9,7 +9,7 @@ from sluicegate.engine.model.lora_batch import Adapter
 from sluicegate.plugins import NotFound, RequestError, ServedModel
 
 
-class Fleet:
+class ModelRegistry:
     """Names lead to cores, those of adapters to the core of the model they stand beside. An alias is another name for
     either, and goes when it goes; adapters go when their model goes."""
 

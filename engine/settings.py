@@ -97,7 +97,7 @@ class EngineSettings:
     max_batch_size: int = 32
     max_batch_tokens: int = 512
     """New tokens of a step, prompts' chunks and decode rows together: bounds how long a prompt can hold up others."""
-    slowdown: float = 1.8
+    prefill_slowdown: float = 1.8
     """How many times longer than a plain decode step one may take that also reads a part of a prompt longer than
     `max_batch_tokens`; 0 = no limit but that. What decodes keeps its pace, a long prompt starts later."""
     max_waiting: int = 256
@@ -105,10 +105,10 @@ class EngineSettings:
     threads: int | None = None
     """Threads of a forward pass; None = one for tiny models, else all cores but one, left to the event loop."""
     prefix_caching: bool = True
-    spill_bytes: int = 0
+    offload_bytes: int = 0
     """For each model: evicted blocks of the prefix cache go to a file of at most this size, and come back from there;
     0 = they are forgotten."""
-    spill_path: str | None = None
+    offload_path: str | None = None
     """The folder that the file is made in; None = it is in memory, beside a device's."""
     jump_forward: bool = True
     """Append tokens that a grammar forces without sampling them."""
@@ -162,12 +162,14 @@ class EngineSettings:
             )
         if not 0 < self.device_memory <= 1:
             raise ConfigurationError(f"engine: device_memory is {self.device_memory}; give a share above 0, at most 1")
-        if self.spill_bytes < 0 or (self.spill_bytes and not self.prefix_caching):
+        if self.offload_bytes < 0 or (self.offload_bytes and not self.prefix_caching):
             raise ConfigurationError(
-                f"engine: spill_bytes is {self.spill_bytes}; give bytes, with prefix_caching on, or 0 to keep none"
+                f"engine: offload_bytes is {self.offload_bytes}; give bytes, with prefix_caching on, or 0 to keep none"
             )
-        if self.slowdown != 0 and self.slowdown <= 1:
-            raise ConfigurationError(f"engine: slowdown is {self.slowdown}; give more than 1, or 0 for no limit")
+        if self.prefill_slowdown != 0 and self.prefill_slowdown <= 1:
+            raise ConfigurationError(
+                f"engine: prefill_slowdown is {self.prefill_slowdown}; give more than 1, or 0 for no limit"
+            )
         for name in ("grammar_cpu_s", "grammar_request_s"):
             if not getattr(self, name) > 0:
                 raise ConfigurationError(f"engine: {name} is {getattr(self, name)}; give seconds of CPU time")

@@ -12,7 +12,7 @@ _WEIGHT = 0.15
 """Of the newest step in the means."""
 
 
-class Pacer:
+class PrefillChunker:
     """Learns what a decode step takes, and what each token of a prompt adds to it. `slowdown` is the multiple.
 
     What a token adds grows along its prompt (attention). The mean follows, since a prompt is read from its beginning in

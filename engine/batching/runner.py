@@ -210,7 +210,7 @@ class Runner:
             if replayed is not None:
                 return self._pick(inputs, *replayed)
         layout = self._layout(self.pool, stretches, self._upload(inputs.slots))
-        with self._model.beside.adding(inputs.spans, inputs.wanted):
+        with self._model.lora.adding(inputs.spans, inputs.wanted):
             return self._model.logits(
                 self._upload(inputs.ids), self._upload(inputs.positions), self._upload(inputs.wanted), layout
             )

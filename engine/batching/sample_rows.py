@@ -59,7 +59,7 @@ class SampleRow(NamedTuple):
         return self.position >= self.sequence.sampling.min_tokens
 
 
-class Lineup(NamedTuple):
+class SampleRows(NamedTuple):
     draws: list[SampleRow]
     """One for each row of logits."""
     is_plain: bool
@@ -68,21 +68,21 @@ class Lineup(NamedTuple):
     """Some have a grammar."""
 
 
-class Lineups:
+class SampleRowCache:
     """Of step after step. Without guesses they depend on the sequences alone, and those are mostly the last step's."""
 
     def __init__(self) -> None:
-        self._same: PerSequences[Row, Lineup] = PerSequences(_line_up)
+        self._same: PerSequences[Row, SampleRows] = PerSequences(_sample_rows)
 
-    def of(self, rows: Seq[Row]) -> Lineup:
-        return _line_up(rows) if any(row.drafted for row in rows) else self._same.of(rows)
+    def of(self, rows: Seq[Row]) -> SampleRows:
+        return _sample_rows(rows) if any(row.drafted for row in rows) else self._same.of(rows)
 
     def release(self) -> None:
         """Nothing runs any more: hold on to no sequence."""
         self._same.forget()
 
 
-def _line_up(rows: Seq[Row]) -> Lineup:
+def _sample_rows(rows: Seq[Row]) -> SampleRows:
     draws = [SampleRow(row.sequence, ahead) for row in rows for ahead in range(row.drafted + 1)]
     is_plain = len(draws) == len(rows) and all(row.sequence.is_plain for row in rows)
-    return Lineup(draws, is_plain, any(row.sequence.matcher is not None for row in rows))
+    return SampleRows(draws, is_plain, any(row.sequence.matcher is not None for row in rows))

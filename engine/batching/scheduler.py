@@ -131,7 +131,7 @@ class Scheduler:
                 self._heap.clear()
         sequence.state = State.ENDED
 
-    def set_aside(self, sequence: Sequence) -> None:
+    def park(self, sequence: Sequence) -> None:
         """It has no place in batch or queue any more, and no blocks, until `resume` gives it some."""
         if sequence.state is State.RUNNING:
             self._stop(sequence)
@@ -338,7 +338,7 @@ class Scheduler:
         self.counters.preemptions += 1
         sequence.timeline.preempt()
         if sequence.pending == 0:
-            self.set_aside(sequence)
+            self.park(sequence)
             return
         self._stop(sequence)
         self._wait(sequence)

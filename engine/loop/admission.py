@@ -41,11 +41,11 @@ def load_of(core: EngineCore, arriving: int) -> Load:
     busy = len(running) + min(places, waiting)
     now = time.monotonic()
     oldest_s = max((now - (sequence.started_s or now) for sequence in running), default=0.0)
-    wait_s = core.requests.turnover.wait_s(waiting + 1 - places, busy, oldest_s)
+    wait_s = core.requests.wait_estimate.wait_s(waiting + 1 - places, busy, oldest_s)
     return Load(len(running), waiting, free, scheduler.pool.num_blocks, wait_s)
 
 
-def refuse_hopeless(job: Job, version: str, load: Load) -> None:
+def refuse_too_late(job: Job, version: str, load: Load) -> None:
     """Raises `Overloaded` for a job that would still wait at its deadline, or whose model is another one by now:
     `version` is of the one that is served."""
     if job.version is not None and job.version != version:

@@ -9,18 +9,18 @@ from sluicegate.engine.loop.counters import CoreCounters
 from sluicegate.engine.model.model import LoadedModel
 from sluicegate.engine.sampling.sampler import Drawn
 from sluicegate.engine.sequences.sequence import Sequence
-from sluicegate.engine.speculation.proposer import Guesser
+from sluicegate.engine.speculation.proposer import Proposer
 from sluicegate.plugins import FinishReason, GrammarTooCostly, Piece, SluicegateError, TokenLogprob, TokenStep
 
 
-class Writer:
+class TokenAppender:
     """For all sequences of a core; used by the engine thread alone."""
 
-    def __init__(self, model: LoadedModel, counters: CoreCounters, guesser: Guesser, *, jump_forward: bool) -> None:
+    def __init__(self, model: LoadedModel, counters: CoreCounters, proposer: Proposer, *, jump_forward: bool) -> None:
         self._model = model
         self._eos = frozenset(model.eos_token_ids)
         self._counters = counters
-        self._guesser = guesser
+        self._proposer = proposer
         self._jump_forward = jump_forward
 
     def take(self, sequence: Sequence, outcomes: Seq[Drawn | SluicegateError]) -> FinishReason | None:
@@ -46,7 +46,7 @@ class Writer:
             if matched < len(new):
                 break
         sequence.computed += right
-        self._guesser.record(sequence, len(draft), right)
+        self._proposer.record(sequence, len(draft), right)
         self._counters.drafted += len(draft)
         self._counters.accepted += right
         sequence.timeline.drafted += len(draft)
@@ -127,8 +127,8 @@ class Writer:
             return "stop"
         if len(tokens) >= sequence.max_length:
             return "length"
-        circles = sequence.circles
-        return "length" if circles is not None and circles.closed_by(token) and may_stop else None
+        repetition = sequence.repetition
+        return "length" if repetition is not None and repetition.closed_by(token) and may_stop else None
 
     def _stop_at(self, sequence: Sequence, token: int, logprob: TokenLogprob | None) -> FinishReason:
         """A token of `stop_token_ids` came. A structured answer is whole without its text, and is not added to."""

@@ -39,7 +39,7 @@ IDLE_S = 10.0
 
 
 @runtime_checkable
-class Bounded(Protocol):
+class BoundedMatcher(Protocol):
     """A matcher whose calls can be bounded. `worked_s`: CPU time of all calls that worked something out."""
 
     worked_s: float
@@ -47,7 +47,7 @@ class Bounded(Protocol):
     def bound(self, cpu_s: float, *, wait: bool = True, pause: Callable[[], None] | None = None) -> None: ...
 
 
-class Steered:
+class BackgroundMatcher:
     """Stands before a matcher that another thread moves. Between `begin` and the end of the work it is not touched."""
 
     def __init__(self, matcher: Any, words: int) -> None:
@@ -102,14 +102,14 @@ class Steered:
         return self._finished
 
 
-class Waiting:
+class PendingMatch:
     """A sequence that goes on when its matcher is ready. `logits` [V]: drawn from then; else `drawn` is to be taken."""
 
-    __slots__ = ("drawn", "error", "logits", "rested", "sequence", "steered")
+    __slots__ = ("drawn", "error", "logits", "slow", "rested", "sequence")
 
-    def __init__(self, sequence: Sequence, steered: Steered, logits: Tensor | None, drawn: Drawn | None) -> None:
+    def __init__(self, sequence: Sequence, slow: BackgroundMatcher, logits: Tensor | None, drawn: Drawn | None) -> None:
         self.sequence = sequence
-        self.steered = steered
+        self.slow = slow
         self.logits = logits
         self.drawn = drawn
         self.error: Exception | None = None
@@ -118,12 +118,12 @@ class Waiting:
     def run(self, cpu_s: float) -> None:
         self.rested = time.perf_counter()
         try:
-            self.steered.matcher.bound(cpu_s, pause=self._pause)
-            self.steered.work(None if self.drawn is None else self.drawn.token_id)
+            self.slow.matcher.bound(cpu_s, pause=self._pause)
+            self.slow.work(None if self.drawn is None else self.drawn.token_id)
         except Exception as error:
             self.error = error
         finally:
-            self.steered.matcher.bound(QUICK_S, wait=False)
+            self.slow.matcher.bound(QUICK_S, wait=False)
 
     def _pause(self) -> None:
         if self.sequence.state is State.ENDED:
@@ -134,7 +134,7 @@ class Waiting:
             self.rested = time.perf_counter()
 
 
-class Aside:
+class BackgroundMatching:
     """Of one core. What is not marked otherwise is called by the engine thread."""
 
     def __init__(self, vocab_size: int, cpu_s: float, request_s: float) -> None:
@@ -143,8 +143,8 @@ class Aside:
         self._cpu_s, self._request_s = cpu_s, request_s
         self._costly: WeakSet[CompiledGrammar] = WeakSet()
         """Grammars whose sequences are steered from their first mask on."""
-        self._lines: dict[str, deque[Waiting]] = {}
-        self._done: deque[Waiting] = deque()
+        self._lines: dict[str, deque[PendingMatch]] = {}
+        self._done: deque[PendingMatch] = deque()
         self._change = threading.Condition()
         self._news = threading.Event()
         self._thread: threading.Thread | None = None
@@ -152,30 +152,30 @@ class Aside:
 
     def open(self, matcher: Matcher, grammar: CompiledGrammar, *, movable: bool) -> Matcher:
         """`matcher`, bounded. `movable`: its work can be done elsewhere."""
-        if not isinstance(matcher, Bounded):
+        if not isinstance(matcher, BoundedMatcher):
             return matcher
         matcher.bound(QUICK_S if movable else LONGER_S, wait=not movable)
-        return Steered(matcher, self._words) if movable and grammar in self._costly else matcher
+        return BackgroundMatcher(matcher, self._words) if movable and grammar in self._costly else matcher
 
-    def steer(self, sequence: Sequence) -> Steered | None:
+    def move(self, sequence: Sequence) -> BackgroundMatcher | None:
         """From now on its matcher moves elsewhere; None where it cannot."""
         matcher, grammar = sequence.matcher, sequence.owner.job.grammar
-        if isinstance(matcher, Steered):
+        if isinstance(matcher, BackgroundMatcher):
             return matcher
-        if not isinstance(matcher, Bounded) or sequence.is_beam or sequence.closer is not None:
+        if not isinstance(matcher, BoundedMatcher) or sequence.is_beam or sequence.closer is not None:
             return None
         if grammar is not None:
             self._costly.add(grammar)
-        sequence.matcher = steered = Steered(matcher, self._words)
+        sequence.matcher = slow = BackgroundMatcher(matcher, self._words)
         sequence.draft, sequence.drafter = [], None
-        return steered
+        return slow
 
     def takes_often(self, sequence: Sequence) -> bool:
         matcher = sequence.matcher
         spent: float = getattr(matcher, "worked_s", 0.0)
         return spent > OFTEN_S and spent > OFTEN_S + A_TOKEN_S * sequence.generated
 
-    def is_dear(self, sequence: Sequence) -> bool:
+    def is_expensive(self, sequence: Sequence) -> bool:
         """Its matcher may have taken what a whole request may: most have not by far."""
         return _worked_s(sequence) > min(OFTEN_S, self._request_s)
 
@@ -191,18 +191,18 @@ class Aside:
                 f"{self._request_s:g} s and {REQUEST_TOKEN_S:g} s for each token: make the grammar less ambiguous"
             )
 
-    def begin(self, sequence: Sequence, steered: Steered, logits: Tensor | None, drawn: Drawn | None) -> None:
+    def begin(self, sequence: Sequence, slow: BackgroundMatcher, logits: Tensor | None, drawn: Drawn | None) -> None:
         self.waiting.add(sequence)
         with self._change:
-            self._lines.setdefault(sequence.tenant, deque()).append(Waiting(sequence, steered, logits, drawn))
+            self._lines.setdefault(sequence.tenant, deque()).append(PendingMatch(sequence, slow, logits, drawn))
             self._change.notify()
             if self._thread is None:
                 self._thread = threading.Thread(target=self._serve, name="grammars", daemon=True)
                 self._thread.start()
 
-    def take(self) -> list[Waiting]:
+    def take(self) -> list[PendingMatch]:
         """Those that are ready, or have failed."""
-        found: list[Waiting] = []
+        found: list[PendingMatch] = []
         if self.waiting:
             self._news.clear()
             while self._done:
@@ -232,6 +232,6 @@ class Aside:
 
 
 def _worked_s(sequence: Sequence) -> float:
-    matcher = sequence.matcher.matcher if isinstance(sequence.matcher, Steered) else sequence.matcher
+    matcher = sequence.matcher.matcher if isinstance(sequence.matcher, BackgroundMatcher) else sequence.matcher
     found: float = getattr(matcher, "worked_s", 0.0)
     return found

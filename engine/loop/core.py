@@ -13,15 +13,15 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
-from sluicegate.engine.batching.prefill_chunking import Pacer
+from sluicegate.engine.batching.prefill_chunking import PrefillChunker
 from sluicegate.engine.batching.runner import Runner
-from sluicegate.engine.batching.sample_rows import Lineups, SampleRow
+from sluicegate.engine.batching.sample_rows import SampleRow, SampleRowCache
 from sluicegate.engine.batching.scheduler import Batch, Row, Scheduler
 from sluicegate.engine.cpu import WantedLogits
 from sluicegate.engine.cuda.memory import release_cached, using
 from sluicegate.engine.failures import as_failure
-from sluicegate.engine.loop.append import Writer
-from sluicegate.engine.loop.background_matching import Aside, Steered, Waiting
+from sluicegate.engine.loop.append import TokenAppender
+from sluicegate.engine.loop.background_matching import BackgroundMatcher, BackgroundMatching, PendingMatch
 from sluicegate.engine.loop.counters import CoreCounters
 from sluicegate.engine.loop.grammar_masks import Filled, MasksAhead, fill_masks, note_masks
 from sluicegate.engine.loop.requests import Requests
@@ -30,7 +30,7 @@ from sluicegate.engine.sampling.sampler import Drawn, MaskRows, Sampler
 from sluicegate.engine.search.beam_search import BeamSearch
 from sluicegate.engine.sequences.delivery import Outbox
 from sluicegate.engine.sequences.sequence import Sequence, State
-from sluicegate.engine.speculation.proposer import GroupDrafter, Guesser, Speculation
+from sluicegate.engine.speculation.proposer import BatchDrafter, Proposer, Speculation
 from sluicegate.plugins import GrammarTooCostly, SluicegateError
 
 
@@ -44,13 +44,13 @@ class EngineCore:
         *,
         jump_forward: bool = True,
         speculation: Speculation | None = None,
-        group_drafter: GroupDrafter | None = None,
-        pacer: Pacer | None = None,
+        batch_drafter: BatchDrafter | None = None,
+        chunker: PrefillChunker | None = None,
         grammar_cpu_s: float = 1.0,
         grammar_request_s: float = 10.0,
     ) -> None:
         self.model = model
-        self._pacer = pacer
+        self._chunker = chunker
         self.scheduler = scheduler
         self.counters = CoreCounters()
         self._runner = runner
@@ -59,12 +59,12 @@ class EngineCore:
         """A forward pass returns before it is computed; its time shows where the draws are waited for."""
         self._clock = time.perf_counter if self._is_asynchronous else time.thread_time
         """What a step costs. On CPUs in this thread's own time, which others who use the machine do not stretch."""
-        self._guesser = Guesser(speculation or Speculation(), scheduler, group_drafter)
-        self._writer = Writer(model, self.counters, self._guesser, jump_forward=jump_forward)
-        self._lineups = Lineups()
+        self._proposer = Proposer(speculation or Speculation(), scheduler, batch_drafter)
+        self._appender = TokenAppender(model, self.counters, self._proposer, jump_forward=jump_forward)
+        self._sample_rows = SampleRowCache()
         self._masks_ahead = MasksAhead(self._fill_masks)
-        self._aside = Aside(model.vocab_size, grammar_cpu_s, grammar_request_s)
-        self.requests = Requests(model, runner, scheduler, outbox, self._writer, self._guesser, self._aside)
+        self._background = BackgroundMatching(model.vocab_size, grammar_cpu_s, grammar_request_s)
+        self.requests = Requests(model, runner, scheduler, outbox, self._appender, self._proposer, self._background)
 
     @property
     def has_work(self) -> bool:
@@ -85,15 +85,17 @@ class EngineCore:
     def _step(self) -> None:
         began, spent = time.perf_counter(), self._clock()
         self.requests.expire()
-        for waiting in self._aside.take():
+        for waiting in self._background.take():
             if waiting.sequence.state is not State.ENDED:
                 self.requests.guarded(waiting.sequence, partial(self._go_on, waiting))
-        if self._pacer is not None:
-            self.scheduler.prompt_tokens = self._pacer.prompt_tokens
+        if self._chunker is not None:
+            self.scheduler.prompt_tokens = self._chunker.prompt_tokens
         batch = self.scheduler.schedule()
         if not batch.rows:
-            assert self._aside.waiting or not self.has_work, "there is work, but the scheduler found nothing to run"
-            self._aside.rest()
+            assert self._background.waiting or not self.has_work, (
+                "there is work, but the scheduler found nothing to run"
+            )
+            self._background.rest()
             return
         rows, logits = self._run(batch, self._begin_masks(batch))
         filled = self._masks_ahead.take()
@@ -101,17 +103,19 @@ class EngineCore:
         if rows:
             self._try_sampling(rows, logits, filled)
             if self._is_asynchronous:
-                self._guesser.note_step(time.perf_counter() - began)
-            self._guesser.improve([row.sequence for row in rows if not isinstance(row.sequence.matcher, Steered)])
+                self._proposer.note_step(time.perf_counter() - began)
+            self._proposer.improve(
+                [row.sequence for row in rows if not isinstance(row.sequence.matcher, BackgroundMatcher)]
+            )
         if not self.has_work:
-            self._guesser.release()
+            self._proposer.release()
             self._sampler.release()
-            self._lineups.release()
+            self._sample_rows.release()
         self.counters.steps += 1
         self.counters.rows += len(batch.rows)
         self.counters.step_s += time.perf_counter() - began
-        if self._pacer is not None:
-            self._pacer.record(batch.decoding, batch.prompt_tokens, self._clock() - spent)
+        if self._chunker is not None:
+            self._chunker.record(batch.decoding, batch.prompt_tokens, self._clock() - spent)
 
     def give_up_device(self) -> None:
         """The thread that steps this core hangs and is given up. A CUDA device has no room for a second KV pool."""
@@ -130,7 +134,7 @@ class EngineCore:
         finally:
             self.counters.forward_s += (took := time.perf_counter() - began)
             if not self._is_asynchronous:
-                self._guesser.note_step(took)
+                self._proposer.note_step(took)
 
     def _run_alone(self, batch: Batch) -> tuple[list[Row], Tensor]:
         """Find the culprit: every row in a pass of its own."""
@@ -149,11 +153,11 @@ class EngineCore:
     def _begin_masks(self, batch: Batch) -> WantedLogits | None:
         """Have the masks of this step filled while its forward pass runs; beam searches ask for theirs later. Returns
         what the pass is told of them."""
-        lineup = self._lineups.of(batch.sampled)
-        if not lineup.is_constrained or any(row.sequence.is_beam for row in batch.rows):
+        sampled = self._sample_rows.of(batch.sampled)
+        if not sampled.is_constrained or any(row.sequence.is_beam for row in batch.rows):
             return None
-        wanted = WantedLogits(len(lineup.draws)) if self._runner.can_leave_out else None
-        self._masks_ahead.begin(lineup.draws, wanted)
+        wanted = WantedLogits(len(sampled.draws)) if self._runner.can_leave_out else None
+        self._masks_ahead.begin(sampled.draws, wanted)
         return wanted
 
     def _try_sampling(self, rows: list[Row], logits: Tensor, filled: tuple[list[SampleRow], Filled] | None) -> None:
@@ -168,19 +172,19 @@ class EngineCore:
     def _sample(self, rows: list[Row], logits: Tensor, filled: tuple[list[SampleRow], Filled] | None) -> None:
         """Draw, advance and deliver every row; what throws, or cannot be sampled, fails its request alone."""
         states = self._runner.states
-        lineup = self._lineups.of(rows)
-        if lineup.is_plain and states is None:
-            self._draw_plain(rows, logits, lineup.draws)
+        sampled = self._sample_rows.of(rows)
+        if sampled.is_plain and states is None:
+            self._draw_plain(rows, logits, sampled.draws)
             return
         if any(row.sequence.is_beam for row in rows):
             states = None  # rows of searches are taken out, and the others change their places
             rows, logits = self._search(rows, logits)
             if not rows:
                 return
-            lineup = self._lineups.of(rows)
-        draws = lineup.draws
+            sampled = self._sample_rows.of(rows)
+        draws = sampled.draws
         masks, failures = self._masks(draws, filled)
-        waiting = self._set_aside(draws, failures, logits) if failures else ()
+        waiting = self._defer_slow_masks(draws, failures, logits) if failures else ()
         outcomes: list[Drawn | SluicegateError] = list(self._sampler.draw(logits, draws, masks))
         for at, failure in failures.items():
             outcomes[at] = failure
@@ -189,7 +193,7 @@ class EngineCore:
             mine = outcomes[at : at + row.drafted + 1]
             if row.sequence.state is not State.ENDED and row.sequence not in waiting:
                 try:
-                    self._advance_or_steer(row.sequence, mine)
+                    self._advance_or_defer(row.sequence, mine)
                 except Exception as error:
                     self.requests.fail(row.sequence.owner, as_failure(error, "advancing the sequence"))
             row.sequence.hidden = None if states is None else states[at + row.sequence.hidden_row]
@@ -197,29 +201,31 @@ class EngineCore:
 
     # --- grammars that take long -------------------------------------------------------------------------------
 
-    def _set_aside(self, draws: list[SampleRow], failures: dict[int, SluicegateError], logits: Tensor) -> set[Sequence]:
+    def _defer_slow_masks(
+        self, draws: list[SampleRow], failures: dict[int, SluicegateError], logits: Tensor
+    ) -> set[Sequence]:
         """Those whose masks take too long for a step; they are drawn when their masks are there."""
         found: set[Sequence] = set()
         for at, failure in failures.items():
             sequence = draws[at].sequence
             if draws[at].ahead or not isinstance(failure, GrammarTooCostly) or sequence.state is State.ENDED:
                 continue
-            steered = self._aside.steer(sequence)
-            if steered is not None:
+            slow = self._background.move(sequence)
+            if slow is not None:
                 sequence.draft = []
-                self._aside.begin(sequence, steered, logits[at].clone(), None)
+                self._background.begin(sequence, slow, logits[at].clone(), None)
                 found.add(sequence)
         return found
 
-    def _advance_or_steer(self, sequence: Sequence, outcomes: list[Drawn | SluicegateError]) -> None:
+    def _advance_or_defer(self, sequence: Sequence, outcomes: list[Drawn | SluicegateError]) -> None:
         """A token whose acceptance takes too long for a step is taken when it has been accepted elsewhere."""
-        drawn, steered = outcomes[0], None
+        drawn, slow = outcomes[0], None
         if isinstance(drawn, Drawn) and not sequence.draft and sequence.matcher is not None:
-            steered = sequence.matcher if isinstance(sequence.matcher, Steered) else None
-            if steered is None and self._aside.takes_often(sequence):
-                steered = self._aside.steer(sequence)
-            if steered is not None and not self._writer.ends(sequence, drawn.token_id):
-                self._aside.begin(sequence, steered, None, drawn)
+            slow = sequence.matcher if isinstance(sequence.matcher, BackgroundMatcher) else None
+            if slow is None and self._background.takes_often(sequence):
+                slow = self._background.move(sequence)
+            if slow is not None and not self._appender.ends(sequence, drawn.token_id):
+                self._background.begin(sequence, slow, None, drawn)
                 return
         before = len(sequence.tokens)
         try:
@@ -227,12 +233,12 @@ class EngineCore:
         except GrammarTooCostly:
             if not isinstance(drawn, Drawn) or before != len(sequence.tokens):
                 raise
-            steered = self._aside.steer(sequence)
-            if steered is None:
+            slow = self._background.move(sequence)
+            if slow is None:
                 raise
-            self._aside.begin(sequence, steered, None, drawn)
+            self._background.begin(sequence, slow, None, drawn)
 
-    def _go_on(self, waiting: Waiting) -> None:
+    def _go_on(self, waiting: PendingMatch) -> None:
         """With a sequence whose matcher has done what took long."""
         sequence = waiting.sequence
         if waiting.error is not None:
@@ -242,10 +248,10 @@ class EngineCore:
             draws = [SampleRow(sequence)]
             masks, failures = self._masks(draws)
             outcome = failures.get(0) or self._sampler.draw(waiting.logits[None], draws, masks)[0]
-            self._advance_or_steer(sequence, [outcome])
+            self._advance_or_defer(sequence, [outcome])
         else:
             self._advance(sequence, [waiting.drawn])
-        waits = sequence in self._aside.waiting  # its token was drawn, and is now accepted elsewhere
+        waits = sequence in self._background.waiting  # its token was drawn, and is now accepted elsewhere
         if sequence.state is State.PARKED and sequence.pending and not waits:  # it made way for others meanwhile
             self.scheduler.resume(sequence, [], 0)
 
@@ -255,8 +261,8 @@ class EngineCore:
         if tokens is None:
             outcomes = self._sampler.draw(logits, draws, MaskRows())
             tokens = [drawn.token_id if isinstance(drawn, Drawn) else -1 for drawn in outcomes]
-        pass_on, deliver, ended = self._writer.pass_on, self.requests.outbox.add, State.ENDED
-        looks_up = self._guesser.looks_up
+        pass_on, deliver, ended = self._appender.pass_on, self.requests.outbox.add, State.ENDED
+        looks_up = self._proposer.looks_up
         for at, (row, token) in enumerate(zip(rows, tokens, strict=True)):
             sequence = row[0]
             if sequence.state is ended:
@@ -267,7 +273,7 @@ class EngineCore:
                     continue
                 deliver(sequence.owner, piece)
                 if looks_up:
-                    sequence.draft = self._guesser.look_up(sequence, jumped=True)
+                    sequence.draft = self._proposer.look_up(sequence, jumped=True)
             except Exception as error:
                 self.requests.fail(sequence.owner, as_failure(error, "advancing the sequence"))
 
@@ -292,7 +298,7 @@ class EngineCore:
         return [rows[at] for at in others], logits[kept]
 
     def _branch(self, search: BeamSearch) -> None:
-        self._aside.check(search.slots)
+        self._background.check(search.slots)
         self._runner.copy(search.advance(self.scheduler, self.requests.searches.finish_of))
         if search.is_done:
             self.requests.end_search(search, self.requests.searches.pieces(search))
@@ -314,9 +320,9 @@ class EngineCore:
         return masks, failures, time.perf_counter() - began
 
     def _advance(self, sequence: Sequence, outcomes: list[Drawn | SluicegateError]) -> None:
-        if sequence.matcher is not None and self._aside.is_dear(sequence):
-            self._aside.check(self.requests.sequences(sequence.owner))
-        reason = self._writer.take(sequence, outcomes)
+        if sequence.matcher is not None and self._background.is_expensive(sequence):
+            self._background.check(self.requests.sequences(sequence.owner))
+        reason = self._appender.take(sequence, outcomes)
         if sequence.refused:
             sequence.refused.clear()
         self.requests.advanced(sequence, reason)

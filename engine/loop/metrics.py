@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Seq
 
 from sluicegate.engine.loop.core import EngineCore
-from sluicegate.engine.memory.blocks import SpillCounters
+from sluicegate.engine.memory.blocks import OffloadCounters
 
 
 def gauges(cores: Seq[EngineCore], arriving: int, restarts: int) -> dict[str, float]:
@@ -18,7 +18,7 @@ def gauges(cores: Seq[EngineCore], arriving: int, restarts: int) -> dict[str, fl
         "engine_restarts_total": float(restarts),
         "requests_running": float(sum(len(core.scheduler.running) for core in cores)),
         "requests_waiting": float(sum(core.scheduler.waiting_count for core in cores) + arriving),
-        "kv_spill_bytes": float(sum(pool.spill.kept_bytes for pool in pools if pool.spill is not None)),
+        "kv_offload_bytes": float(sum(pool.offload.kept_bytes for pool in pools if pool.offload is not None)),
         "kv_cache_usage_ratio": sum(p.num_blocks - p.free_count for p in pools) / blocks if blocks else 0.0,
     }
 
@@ -26,9 +26,9 @@ def gauges(cores: Seq[EngineCore], arriving: int, restarts: int) -> dict[str, fl
 _READ: dict[str, Callable[[EngineCore], float]] = {
     "prefix_cache_asked_tokens_total": lambda core: core.scheduler.pool.counters.asked,
     "prefix_cache_hit_tokens_total": lambda core: core.scheduler.pool.counters.found,
-    "kv_blocks_spilled_total": lambda core: _spilled(core).saved,
-    "kv_blocks_restored_total": lambda core: _spilled(core).restored,
-    "kv_blocks_lost_total": lambda core: _spilled(core).lost,
+    "kv_blocks_offloaded_total": lambda core: _offloaded(core).saved,
+    "kv_blocks_restored_total": lambda core: _offloaded(core).restored,
+    "kv_blocks_lost_total": lambda core: _offloaded(core).lost,
     "preemptions_total": lambda core: core.scheduler.counters.preemptions,
     "tokens_generated_total": lambda core: core.counters.tokens,
     "tokens_forced_total": lambda core: core.counters.forced_tokens,
@@ -43,9 +43,9 @@ _READ: dict[str, Callable[[EngineCore], float]] = {
 }
 
 
-def _spilled(core: EngineCore) -> SpillCounters:
-    spill = core.scheduler.pool.spill
-    return SpillCounters() if spill is None else spill.counters
+def _offloaded(core: EngineCore) -> OffloadCounters:
+    offload = core.scheduler.pool.offload
+    return OffloadCounters() if offload is None else offload.counters
 
 
 def totals(cores: Seq[EngineCore], before: Mapping[str, float]) -> dict[str, float]:

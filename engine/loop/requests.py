@@ -11,24 +11,24 @@ from functools import partial
 from sluicegate.engine.batching.runner import Runner
 from sluicegate.engine.batching.scheduler import Scheduler
 from sluicegate.engine.failures import as_failure
-from sluicegate.engine.loop.append import Writer
-from sluicegate.engine.loop.background_matching import Aside
+from sluicegate.engine.loop.append import TokenAppender
+from sluicegate.engine.loop.background_matching import BackgroundMatching
 from sluicegate.engine.loop.deadlines import Deadlines
-from sluicegate.engine.loop.wait_estimate import Turnover
+from sluicegate.engine.loop.wait_estimate import WaitEstimate
 from sluicegate.engine.model.lora_batch import Adapter
 from sluicegate.engine.model.model import LoadedModel
 from sluicegate.engine.sampling.params import DrawRule, beam_count
 from sluicegate.engine.sampling.rng import seed_of_choice
-from sluicegate.engine.search.beam_answers import Searches
+from sluicegate.engine.search.beam_answers import BeamSearches
 from sluicegate.engine.search.beam_search import BeamSearch
 from sluicegate.engine.sequences.closing import closer_for
 from sluicegate.engine.sequences.delivery import LiveGeneration, Outbox
-from sluicegate.engine.sequences.repetition import circles_for
+from sluicegate.engine.sequences.repetition import repetition_detector
 from sluicegate.engine.sequences.sequence import Sequence, State
 from sluicegate.engine.speculation.prompt_lookup import PromptLookup
-from sluicegate.engine.speculation.proposer import Guesser
+from sluicegate.engine.speculation.proposer import Proposer
 from sluicegate.engine.text.choice_text import ChoiceText
-from sluicegate.engine.text.stopping import watch_of
+from sluicegate.engine.text.stopping import stop_checker
 from sluicegate.plugins import DeadlineExceeded, FinishReason, Job, Piece, SluicegateError
 
 
@@ -54,20 +54,20 @@ class Requests:
         runner: Runner,
         scheduler: Scheduler,
         outbox: Outbox,
-        writer: Writer,
-        guesser: Guesser,
-        aside: Aside,
+        appender: TokenAppender,
+        proposer: Proposer,
+        background: BackgroundMatching,
     ) -> None:
         self.outbox = outbox
         """Of the thread that steps the core."""
-        self.turnover = Turnover()
-        self.searches = Searches(model)
+        self.wait_estimate = WaitEstimate()
+        self.searches = BeamSearches(model)
         self._model = model
         self._runner = runner
         self._scheduler = scheduler
-        self._writer = writer
-        self._guesser = guesser
-        self._aside = aside
+        self._appender = appender
+        self._proposer = proposer
+        self._background = background
         self._deadlines = Deadlines()
         self._live: dict[LiveGeneration, list[Sequence]] = {}
         self._followers: dict[Sequence, list[Sequence]] = {}
@@ -125,7 +125,7 @@ class Requests:
         matcher = None if job.grammar is None else job.grammar.matcher()
         if matcher is not None and job.grammar is not None:
             movable = not (job.sampling.use_beam_search or job.sampling.close_on_length)
-            matcher = self._aside.open(matcher, job.grammar, movable=movable)
+            matcher = self._background.open(matcher, job.grammar, movable=movable)
         return Sequence(
             tokens=list(job.prompt.token_ids),
             prompt_length=len(job.prompt.token_ids),
@@ -141,22 +141,22 @@ class Requests:
             output=ChoiceText(
                 index,
                 self._model.detokenizer.stream(),
-                watch_of(job.sampling),
+                stop_checker(job.sampling),
             ),
             matcher=matcher,
-            circles=circles_for(job.sampling.repetition_detection),
+            repetition=repetition_detector(job.sampling.repetition_detection),
             closer=closer_for(matcher, wanted=job.sampling.close_on_length),
             drafter=PromptLookup() if self._looks_up(job) else None,
             timeline=submission.generation.timeline,
         )
 
     def _looks_up(self, job: Job) -> bool:
-        wanted = self._guesser.speculation
+        wanted = self._proposer.speculation
         return wanted.longest > 0 and wanted.look_up and not job.sampling.use_beam_search
 
     def _open(self, sequence: Sequence) -> None:
         """What a grammar forces from the first byte on is there before anything was computed."""
-        self._conclude(sequence, self._writer.jump(sequence))
+        self._conclude(sequence, self._appender.jump(sequence))
 
     def _release_followers(self, leader: Sequence) -> None:
         """The other choices of a prompt start when the first has computed it: they find its blocks."""
@@ -183,7 +183,7 @@ class Requests:
         if piece := sequence.output.piece():
             self.outbox.add(owner, piece)
         if sequence.drafter is not None:
-            sequence.draft = self._guesser.look_up(sequence, jumped=self._writer.jumps(sequence))
+            sequence.draft = self._proposer.look_up(sequence, jumped=self._appender.jumps(sequence))
 
     def _end(self, sequence: Sequence, reason: FinishReason) -> None:
         if sequence.state is not State.ENDED:
@@ -197,7 +197,7 @@ class Requests:
         """Blocks are free when this returns."""
         self._scheduler.remove(sequence)
         if sequence.started_s is not None:
-            self.turnover.record(time.monotonic() - sequence.started_s)
+            self.wait_estimate.record(time.monotonic() - sequence.started_s)
         self._release_followers(sequence)
         siblings = self._live.get(sequence.owner, [])
         if all(sibling.state is State.ENDED for sibling in siblings):

@@ -6,7 +6,7 @@ _WEIGHT = 0.1
 """Of the newest sequence in the mean: the last twenty or so decide."""
 
 
-class Turnover:
+class WaitEstimate:
     """Written by the engine thread, read anywhere."""
 
     def __init__(self) -> None:

@@ -44,7 +44,7 @@ class Task(Waiter, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Leaver:
+class _Retiring:
     """A core that takes no new requests and is dropped once it has no work, or at `deadline` (monotonic)."""
 
     core: EngineCore
@@ -59,7 +59,7 @@ class Worker:
     settings: EngineSettings
     outbox: Outbox = field(default_factory=Outbox)
     _cores: list[EngineCore] = field(default_factory=list)
-    _leavers: list[_Leaver] = field(default_factory=list)
+    _retiring: list[_Retiring] = field(default_factory=list)
     _tasks: deque[Task] = field(default_factory=deque)
     _inbox: deque[Callable[[], None]] = field(default_factory=deque)
     _posted: int = 0
@@ -148,8 +148,8 @@ class Worker:
         def tell() -> None:
             loop.call_soon_threadsafe(gone.set)
 
-        leaver = _Leaver(core, time.monotonic() + drain_s, tell)
-        self.post(lambda: self._leavers.append(leaver))
+        retiring = _Retiring(core, time.monotonic() + drain_s, tell)
+        self.post(lambda: self._retiring.append(retiring))
         if self._thread is not None and not self.is_closing:
             self._dismissals.add(gone)
             await gone.wait()
@@ -249,12 +249,12 @@ class Worker:
     def _let_go(self, *, all_of_them: bool = False) -> None:
         """Drop the cores that leave and have no work any more, or whose time is over."""
         now = time.monotonic()
-        for leaver in [x for x in self._leavers if all_of_them or not x.core.has_work or now >= x.deadline]:
-            leaver.core.requests.cancel_all()
+        for retiring in [x for x in self._retiring if all_of_them or not x.core.has_work or now >= x.deadline]:
+            retiring.core.requests.cancel_all()
             self._flush()
-            self._leavers.remove(leaver)
-            self._cores.remove(leaver.core)
-            leaver.gone()
+            self._retiring.remove(retiring)
+            self._cores.remove(retiring.core)
+            retiring.gone()
 
     def _has_work(self) -> bool:
         return bool(self._inbox or self._tasks) or any(core.has_work for core in self._cores)

@@ -39,7 +39,7 @@ class PrefixCounters:
 
 
 @dataclass(slots=True)
-class SpillCounters:
+class OffloadCounters:
     """In blocks."""
 
     saved: int = 0
@@ -48,10 +48,10 @@ class SpillCounters:
     """Not written, or not read back as written."""
 
 
-class SpillLike(Protocol):
-    """Where evicted blocks go, and come back from. See `sluicegate.engine.memory.offload.Spill`."""
+class Offload(Protocol):
+    """Where evicted blocks go, and come back from. See `sluicegate.engine.memory.offload.OffloadStore`."""
 
-    counters: SpillCounters
+    counters: OffloadCounters
 
     @property
     def kept_bytes(self) -> int: ...
@@ -64,9 +64,9 @@ class SpillLike(Protocol):
 class BlockPool:
     """`num_blocks` blocks of `block_size` positions. Used by the engine thread alone."""
 
-    def __init__(self, num_blocks: int, block_size: int, *, reuse: bool = True, spill: SpillLike | None = None) -> None:
+    def __init__(self, num_blocks: int, block_size: int, *, reuse: bool = True, offload: Offload | None = None) -> None:
         self.num_blocks = num_blocks
-        self.spill = spill
+        self.offload = offload
         self.block_size = block_size
         self.counters = PrefixCounters()
         self.reuses = reuse
@@ -130,7 +130,7 @@ class BlockPool:
         """Hold and return the blocks with which a beginning goes on after its first `start`, as far as they are in the
         pool or were spilled and there are free ones to put them into. Contents are there when this returns."""
         found: list[int] = []
-        for at in range(start, len(digests) if self.spill is not None else start):
+        for at in range(start, len(digests) if self.offload is not None else start):
             cut = self._cut(tokens, at)
             if not (here := self.match(digests[at : at + 1], cut) or self._load(digests[at], cut)):
                 break
@@ -149,8 +149,8 @@ class BlockPool:
         which they are. A block that others share is theirs to judge."""
         own = [index for index in blocks if self._blocks[index].holders == 1]
         for index in own:
-            if self.spill is not None and (digest := self._blocks[index].digest) is not None:
-                self.spill.drop(digest)
+            if self.offload is not None and (digest := self._blocks[index].digest) is not None:
+                self.offload.drop(digest)
             self._unname(self._blocks[index])
         return own
 
@@ -162,11 +162,11 @@ class BlockPool:
         self._blocks[index].holders += 1
 
     def _load(self, digest: Digest, cut: tuple[int, ...]) -> list[int]:
-        if self.spill is None or not self.free_count or not self.spill.has(digest, cut):
+        if self.offload is None or not self.free_count or not self.offload.has(digest, cut):
             return []
         index = self._take_one()
         # Taking a block may have spilled another, and that may have pushed out the one that is looked for.
-        if self.spill.has(digest, cut) and self.spill.load(index, digest):
+        if self.offload.has(digest, cut) and self.offload.load(index, digest):
             self.publish(index, digest, cut)
             return [index]
         self.release([index])
@@ -180,8 +180,8 @@ class BlockPool:
     def _evict(self) -> int:
         index, _ = self._idle.popitem(last=False)
         block = self._blocks[index]
-        if self.spill is not None and block.digest is not None:
-            self.spill.save(index, block.digest, block.tokens)
+        if self.offload is not None and block.digest is not None:
+            self.offload.save(index, block.digest, block.tokens)
         self._unname(block)
         return index
 

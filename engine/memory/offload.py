@@ -18,7 +18,7 @@ from io import RawIOBase
 from threading import BoundedSemaphore
 from zlib import crc32
 
-from sluicegate.engine.memory.blocks import Digest, SpillCounters
+from sluicegate.engine.memory.blocks import Digest, OffloadCounters
 from sluicegate.engine.memory.kv import KVPool
 from sluicegate.plugins import ConfigurationError
 
@@ -36,18 +36,18 @@ class _Kept:
     """Until it is written."""
 
 
-class Spill:
+class OffloadStore:
     """At most `budget_bytes` of blocks, least recently used out first. Used by the engine thread; one thread of its own
     writes. Takes part in a `BlockPool`, whose block `index` is block `index` of `pool`."""
 
     def __init__(self, pool: KVPool, budget_bytes: int, folder: str | None = None) -> None:
         """`folder`: where the file lies; None = in memory. Raises `ConfigurationError`."""
-        self.counters = SpillCounters()
+        self.counters = OffloadCounters()
         self._pool = pool
         self._places = list(range(budget_bytes // pool.block_bytes - 1, -1, -1))
         if not self._places:
             raise ConfigurationError(
-                f"engine: spill_bytes is {budget_bytes}, and one block has {pool.block_bytes}; give room for many"
+                f"engine: offload_bytes is {budget_bytes}, and one block has {pool.block_bytes}; give room for many"
             )
         self._file = _open(folder)
         self._kept: OrderedDict[Digest, _Kept] = OrderedDict()
@@ -119,8 +119,8 @@ def _open(folder: str | None) -> RawIOBase:
     if folder is None:
         if hasattr(os, "memfd_create"):
             return open(os.memfd_create("kv-spill"), "r+b", buffering=0)
-        raise ConfigurationError("engine: spill_bytes without spill_path needs Linux; name a folder for the file")
+        raise ConfigurationError("engine: offload_bytes without offload_path needs Linux; name a folder for the file")
     try:
         return tempfile.TemporaryFile(dir=folder, buffering=0, prefix="kv-spill-")
     except OSError as error:
-        raise ConfigurationError(f"engine: no file can be made in spill_path {folder!r}: {error}") from error
+        raise ConfigurationError(f"engine: no file can be made in offload_path {folder!r}: {error}") from error

@@ -18,7 +18,7 @@ from torch import Tensor
 from sluicegate.engine.attention.paged import ATTENTION_NAME, ShapeProbe, StepLayout, Stretch, register_attention
 from sluicegate.engine.checkpoints.packed import scheme_of
 from sluicegate.engine.memory.kv import KVPool, LayerShape
-from sluicegate.engine.model.lora_batch import noting_rows
+from sluicegate.engine.model.lora_batch import finding_rowwise_layers
 from sluicegate.plugins import ModelLoadError
 
 QUANTISERS = {
@@ -89,7 +89,7 @@ def verify(module: Any, config: Any, where: str) -> tuple[tuple[LayerShape, ...]
     expected = _by_itself(module, ids, where)
     register_attention()
     module.set_attn_implementation(ATTENTION_NAME)
-    with noting_rows(module, len(ids)) as rowwise:
+    with finding_rowwise_layers(module, len(ids)) as rowwise:
         layers = _layer_shapes(module, config, ids, where)
     found = _in_steps(module, ids, layers)
     worst = float((found - expected).abs().max() / (expected.abs().max() + 1e-6))

@@ -78,7 +78,7 @@ class EmbeddingTask:
         ids = [token for piece in pieces for token in piece.ids]
         positions = [at for piece in pieces for at in range(piece.start, piece.end)]
         spans = [] if self._adapter is None else [(0, len(ids), self._adapter)]
-        with self._model.beside.adding(spans, np.arange(len(ids))):
+        with self._model.lora.adding(spans, np.arange(len(ids))):
             hidden = self._model.hidden(self._tensor(ids), self._tensor(positions), _TextAttention(pieces))  # [T, d]
         for piece, states in zip(pieces, hidden.split([len(piece.ids) for piece in pieces]), strict=True):
             piece.take(states)

@@ -244,7 +244,7 @@ def _default_temperature(generation_config: Any) -> float:
     return 1.0 if temperature is None else float(temperature)
 
 
-def load_beside(model: LoadedModel, path: str, name: str, version: str | None = None) -> Adapter:
+def load_lora(model: LoadedModel, path: str, name: str, version: str | None = None) -> Adapter:
     """The adapter at `path`, to be served beside `model`; `version`: the operator's own word for it. Raises
     `ModelLoadError`."""
     folder = adapter_folder(path)

@@ -62,7 +62,7 @@ Span = tuple[int, int, Adapter]
 """(first token, tokens, adapter) of a flattened step."""
 
 
-class Beside:
+class LoraBatch:
     """What is computed beside the layers of `module`: hooks that look at which tokens of this thread's forward pass
     have an adapter. A model without adapters has no hooks."""
 
@@ -132,7 +132,7 @@ class _Rows:
 
 
 @contextmanager
-def noting_rows(module: Any, tokens: int) -> Iterator[set[str]]:
+def finding_rowwise_layers(module: Any, tokens: int) -> Iterator[set[str]]:
     """A set that holds afterwards the names of all layers that were given one row for each of the `tokens` tokens of a
     forward pass, once: beside these an adapter can stand."""
     calls: dict[str, list[int]] = {}

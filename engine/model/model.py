@@ -13,7 +13,7 @@ from sluicegate.engine.attention.paged import AttentionStep
 from sluicegate.engine.checkpoints.draft_heads import DraftHeads
 from sluicegate.engine.cpu import weight_bytes, weight_count
 from sluicegate.engine.memory.kv import LayerShape
-from sluicegate.engine.model.lora_batch import Beside
+from sluicegate.engine.model.lora_batch import LoraBatch
 from sluicegate.engine.text.detokenizer import Detokenizer
 
 
@@ -44,10 +44,10 @@ class LoadedModel:
     """Small heads on its own last state, to guess with."""
     rowwise: frozenset[str] = field(default=frozenset(), repr=False)
     """Names of layers that are given one row a token: beside these an adapter can stand."""
-    beside: Beside = field(init=False, repr=False)
+    lora: LoraBatch = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self.beside = Beside(self.module)
+        self.lora = LoraBatch(self.module)
 
     @property
     def parameter_count(self) -> int:

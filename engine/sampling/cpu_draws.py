@@ -20,7 +20,7 @@ from sluicegate.engine.sampling.rng import mixed_seed
 from sluicegate.engine.sampling.rows import LogitsRow, PerSequences
 
 
-class HostDraws:
+class CpuDraws:
     """Same as `TorchDraws`, for logits in a CPU's memory."""
 
     def __init__(self) -> None:

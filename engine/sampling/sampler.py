@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from sluicegate.engine.sampling.bitmasks import Bitmask
-from sluicegate.engine.sampling.cpu_draws import HostDraws
+from sluicegate.engine.sampling.cpu_draws import CpuDraws
 from sluicegate.engine.sampling.logit_filters import keep_typical, refuse_bad_words
 from sluicegate.engine.sampling.rows import LogitsRow, PerSequences
 from sluicegate.engine.sampling.torch_draws import TorchDraws
@@ -183,7 +183,7 @@ class Sampler:
 
 def draws_on(device: torch.device) -> Draws:
     if device.type == "cpu":
-        host = HostDraws()
+        host = CpuDraws()
         host.warm_up()
         return host
     if device.type == "cuda" and find_spec("triton") is not None:

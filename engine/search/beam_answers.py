@@ -9,11 +9,11 @@ from sluicegate.engine.search.beams import BeamGroup, Finished, Top
 from sluicegate.engine.sequences.delivery import LiveGeneration
 from sluicegate.engine.sequences.sequence import Sequence
 from sluicegate.engine.text.choice_text import ChoiceText
-from sluicegate.engine.text.stopping import watch_of
+from sluicegate.engine.text.stopping import stop_checker
 from sluicegate.plugins import FinishReason, Piece, TokenLogprob
 
 
-class Searches:
+class BeamSearches:
     """Those of one core, by the generation they answer. Used by the engine thread alone."""
 
     def __init__(self, model: LoadedModel) -> None:
@@ -60,7 +60,7 @@ class Searches:
 
     def _piece(self, sequence: Sequence, index: int, answer: Finished) -> Piece:
         asked, stopped = sequence.sampling, False
-        output = ChoiceText(index, self._model.detokenizer.stream(), watch_of(asked))
+        output = ChoiceText(index, self._model.detokenizer.stream(), stop_checker(asked))
         places = zip(answer.tokens, answer.logprobs, answer.tops, strict=True)
         for count, (token, logprob, top) in enumerate(places, start=1):
             if token in self._model.eos_token_ids and not asked.ignore_eos:

@@ -163,7 +163,7 @@ def _rebranch(plan: list[tuple[Sequence, Sequence, int]], slots: list[Sequence],
     taken: set[int] = set()
     held = [_hold(places[id(parent)], scheduler.pool, taken, copies) for _, parent, _ in plan]
     for slot in slots:
-        scheduler.set_aside(slot)
+        scheduler.park(slot)
     for (child, parent, token), (blocks, computed) in zip(plan, held, strict=True):
         place = places[id(parent)]
         child.tokens = [*place.tokens, token]

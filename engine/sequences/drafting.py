@@ -14,7 +14,7 @@ class Drafter(Protocol):
 
 
 @dataclass(slots=True)
-class Pace:
+class LookupAcceptance:
     """How far to guess: as far as it paid lately. After a run of misses, a short try now and then."""
 
     rate: float = 0.6
@@ -33,7 +33,7 @@ class Pace:
 
 
 @dataclass(slots=True)
-class GroupPace:
+class DraftAcceptance:
     """How far a drafter that costs something should guess, by how often it was right."""
 
     accepted: float = 0.7

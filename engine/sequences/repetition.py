@@ -13,7 +13,7 @@ from sluicegate.plugins import RepetitionDetection
 _ROOM = 256
 
 
-class Circles:
+class RepetitionDetector:
     """Of one sequence. Same as asking after each token whether, for some size of pattern p, the last p * min_count
     tokens are the last p tokens over and over, but incremental."""
 
@@ -41,6 +41,6 @@ class Circles:
         return bool((self._runs >= self._enough).any())
 
 
-def circles_for(asked: RepetitionDetection | None) -> Circles | None:
+def repetition_detector(asked: RepetitionDetection | None) -> RepetitionDetector | None:
     """None where nothing is to be looked for."""
-    return Circles(asked) if asked is not None and asked.max_pattern_size > 0 else None
+    return RepetitionDetector(asked) if asked is not None and asked.max_pattern_size > 0 else None

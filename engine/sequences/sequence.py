@@ -14,8 +14,8 @@ from sluicegate.engine.model.lora_batch import Adapter
 from sluicegate.engine.sampling.params import DrawRule
 from sluicegate.engine.sequences.closing import Closer
 from sluicegate.engine.sequences.delivery import LiveGeneration
-from sluicegate.engine.sequences.drafting import Drafter, GroupPace, Pace
-from sluicegate.engine.sequences.repetition import Circles
+from sluicegate.engine.sequences.drafting import DraftAcceptance, Drafter, LookupAcceptance
+from sluicegate.engine.sequences.repetition import RepetitionDetector
 from sluicegate.engine.text.choice_text import ChoiceText
 from sluicegate.plugins import Matcher, Sampling, Timeline
 
@@ -58,7 +58,7 @@ class Sequence:
     """What is computed beside the model's layers for this sequence."""
     is_beam: bool = False
     """One of the beams of its request's beam search."""
-    circles: Circles | None = None
+    repetition: RepetitionDetector | None = None
     """Says when the output repeats itself too often, where that is asked for."""
     stopped: bool = False
     """A stop string was found in the output."""
@@ -82,15 +82,15 @@ class Sequence:
     draft: list[int] = field(default_factory=list)
     """Guesses for the tokens after `tokens`, to be confirmed by the next step."""
     drafter: Drafter | None = None
-    pace: Pace = field(default_factory=Pace)
-    group_pace: GroupPace | None = None
+    lookup_acceptance: LookupAcceptance = field(default_factory=LookupAcceptance)
+    draft_acceptance: DraftAcceptance | None = None
     hidden: Tensor | None = None
     """The state [d] that its newest drawn token was drawn from, where draft heads want it."""
     hidden_length: int = 0
     """Tokens before that one."""
     hidden_row: int = 0
     """Which of its rows in the last step had that state."""
-    by_group: bool = False
+    by_batch_drafter: bool = False
     """The draft is the group drafter's."""
     timeline: Timeline = field(default_factory=Timeline)
     """That of its generation."""
@@ -101,7 +101,7 @@ class Sequence:
     def is_plain(self) -> bool:
         """Nobody asks for more than its text as it comes: no grammar, no search, no logprobs, no stop strings."""
         unbound = self.matcher is None and not self.is_beam and self.rule.logprobs is None
-        unbound = unbound and self.circles is None and not self.sampling.stop_token_ids
+        unbound = unbound and self.repetition is None and not self.sampling.stop_token_ids
         return unbound and not self.timeline.explain and not self.sampling.min_tokens and self.output.is_direct
 
     @property

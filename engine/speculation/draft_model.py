@@ -14,11 +14,11 @@ from sluicegate.engine.batching.scheduler import Batch, Row
 from sluicegate.engine.memory.blocks import BlockPool, OutOfBlocks
 from sluicegate.engine.model.model import LoadedModel
 from sluicegate.engine.sequences.sequence import Sequence, State
-from sluicegate.engine.speculation.draft_sampling import Guess, GuessSampler, Wanted, guessing
+from sluicegate.engine.speculation.draft_sampling import Draft, DraftSampler, Wanted, drafting
 
 
 class ModelDrafter:
-    """A `GroupDrafter`. Used by the engine thread alone."""
+    """A `BatchDrafter`. Used by the engine thread alone."""
 
     def __init__(self, model: LoadedModel, runner: Runner, pool: BlockPool, *, budget: int) -> None:
         """`budget`: new tokens of one forward pass; a prompt longer than that is caught up with over several steps."""
@@ -26,14 +26,14 @@ class ModelDrafter:
         self._runner = runner
         self._pool = pool
         self._budget = budget
-        self._sampler = GuessSampler(model)
+        self._sampler = DraftSampler(model)
         self._shadows: dict[Sequence, Sequence] = {}
 
     def guess(self, wanted: Seq[Wanted]) -> list[list[int]]:
         """[] where there is no room, or the prompt is not caught up with."""
         began, rounds = time.perf_counter(), 0
         self.release()
-        with guessing(wanted) as guesses:
+        with drafting(wanted) as guesses:
             self._catch_up(guesses)
             while live := [guess for guess in guesses if not guess.over]:
                 self._round(live)
@@ -47,7 +47,7 @@ class ModelDrafter:
         for target in [target for target in self._shadows if target.state is not State.RUNNING]:
             self._pool.release(self._shadows.pop(target).blocks)
 
-    def _catch_up(self, guesses: list[Guess]) -> None:
+    def _catch_up(self, guesses: list[Draft]) -> None:
         """Compute all but the newest token of each; who does not get that far this time guesses nothing."""
         room, rows = self._budget, []
         for guess in guesses:
@@ -63,7 +63,7 @@ class ModelDrafter:
             for row in rows:
                 row.sequence.computed += row.count
 
-    def _round(self, live: list[Guess]) -> None:
+    def _round(self, live: list[Draft]) -> None:
         """One more token for each, and what the grammar forces after it."""
         shadows = {id(guess): self._shadows[guess.sequence] for guess in live}
         live.sort(key=lambda guess: shadows[id(guess)].pending)

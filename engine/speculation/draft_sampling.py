@@ -25,7 +25,7 @@ Wanted = tuple[Sequence, int]
 
 
 @dataclass(slots=True, eq=False)
-class Guess:
+class Draft:
     """The growing guess for one sequence. Meanwhile it stands for the sequence's draft, and the matcher follows."""
 
     sequence: Sequence
@@ -59,9 +59,9 @@ class Guess:
 
 
 @contextmanager
-def guessing(wanted: Seq[Wanted]) -> Iterator[list[Guess]]:
+def drafting(wanted: Seq[Wanted]) -> Iterator[list[Draft]]:
     """Guesses to let grow; afterwards the sequences and their matchers are as they were."""
-    guesses = [Guess(sequence, longest) for sequence, longest in wanted]
+    guesses = [Draft(sequence, longest) for sequence, longest in wanted]
     before = [sequence.draft for sequence, _ in wanted]
     for guess in guesses:
         guess.sequence.draft = guess.found
@@ -74,7 +74,7 @@ def guessing(wanted: Seq[Wanted]) -> Iterator[list[Guess]]:
                 guess.sequence.matcher.rollback(len(guess.found))
 
 
-class GuessSampler:
+class DraftSampler:
     """Draws one more token for each of several guesses."""
 
     def __init__(self, model: LoadedModel) -> None:
@@ -82,7 +82,7 @@ class GuessSampler:
         self._eos = model.eos_token_ids
         self._sampler = Sampler(model.usable_vocab, model.eos_token_ids, model.device)
 
-    def grow(self, guesses: list[Guess], logits: Tensor) -> None:
+    def grow(self, guesses: list[Draft], logits: Tensor) -> None:
         """`logits` [len(guesses), V] float32 of the next places; overwritten."""
         outcomes = self._sampler.draw(logits, [guess.row for guess in guesses], self._masks(guesses))
         for guess, outcome in zip(guesses, outcomes, strict=True):
@@ -93,7 +93,7 @@ class GuessSampler:
                     guess.over = True
                 guess.follow_the_grammar()
 
-    def _masks(self, guesses: list[Guess]) -> MaskRows:
+    def _masks(self, guesses: list[Draft]) -> MaskRows:
         bitmask = self._sampler.room(len(guesses), words_for(self._vocab))
         masked: list[int] = []
         free: set[int] = set()

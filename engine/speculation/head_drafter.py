@@ -14,13 +14,13 @@ from sluicegate.engine.checkpoints.draft_heads import DraftHeads
 from sluicegate.engine.cpu import products_of
 from sluicegate.engine.model.model import LoadedModel
 from sluicegate.engine.sequences.sequence import Sequence
-from sluicegate.engine.speculation.draft_sampling import Guess, GuessSampler, Wanted, guessing
+from sluicegate.engine.speculation.draft_sampling import Draft, DraftSampler, Wanted, drafting
 
 I64 = npt.NDArray[np.int64]
 
 
 class HeadDrafter:
-    """A `GroupDrafter`. Guesses only where the sequence has a state from its last draw (`Sequence.hidden`)."""
+    """A `BatchDrafter`. Guesses only where the sequence has a state from its last draw (`Sequence.hidden`)."""
 
     def __init__(self, model: LoadedModel, heads: DraftHeads) -> None:
         self.seconds_a_token = 0.0
@@ -28,11 +28,11 @@ class HeadDrafter:
         self._embedding = model.module.get_input_embeddings().weight  # [V, d]
         self._vocabulary = model.module.get_output_embeddings().weight.float()  # [V, d]
         self._compiled = products_of(heads, self._embedding, self._vocabulary)
-        self._sampler = GuessSampler(model)
+        self._sampler = DraftSampler(model)
 
     def guess(self, wanted: Seq[Wanted]) -> list[list[int]]:
         began = time.perf_counter()
-        with guessing(wanted) as guesses:
+        with drafting(wanted) as guesses:
             self._fill(guesses)
         found = [guess.found for guess in guesses]
         if longest := max(map(len, found)):
@@ -42,7 +42,7 @@ class HeadDrafter:
     def release(self) -> None:
         """Heads hold on to nothing."""
 
-    def _fill(self, guesses: list[Guess]) -> None:
+    def _fill(self, guesses: list[Draft]) -> None:
         ready = [guess for guess in guesses if guess.sequence.hidden is not None]
         if not ready:
             return
@@ -62,11 +62,11 @@ class HeadDrafter:
         return found
 
 
-def _newest(guess: Guess) -> int:
+def _newest(guess: Draft) -> int:
     return guess.found[-1] if guess.found else guess.sequence.tokens[-1]
 
 
-def _head(guess: Guess) -> int:
+def _head(guess: Draft) -> int:
     """Which head guesses the next place: how far it is behind the token that was drawn from the state."""
     sequence: Sequence = guess.sequence
     return len(sequence.tokens) + len(guess.found) - sequence.hidden_length

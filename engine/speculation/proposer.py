@@ -13,7 +13,7 @@ from math import inf
 from typing import Protocol
 
 from sluicegate.engine.batching.scheduler import Scheduler
-from sluicegate.engine.sequences.drafting import GroupPace
+from sluicegate.engine.sequences.drafting import DraftAcceptance
 from sluicegate.engine.sequences.sequence import Sequence, State
 from sluicegate.engine.speculation.prompt_lookup import draft
 
@@ -31,7 +31,7 @@ class Speculation:
     look_up: bool = True
 
 
-class GroupDrafter(Protocol):
+class BatchDrafter(Protocol):
     """Guesses for all sequences of a step at once."""
 
     seconds_a_token: float
@@ -45,15 +45,15 @@ class GroupDrafter(Protocol):
         """Nothing runs any more: hold on to nothing."""
 
 
-class Guesser:
+class Proposer:
     """Used by the engine thread alone."""
 
-    def __init__(self, speculation: Speculation, scheduler: Scheduler, group: GroupDrafter | None = None) -> None:
+    def __init__(self, speculation: Speculation, scheduler: Scheduler, group: BatchDrafter | None = None) -> None:
         self.speculation = speculation
         self._scheduler = scheduler
-        self._group = group
+        self._batch_drafter = group
         self._step_s = 0.0
-        self._usual = GroupPace()
+        self._usual = DraftAcceptance()
         """Of all sequences lately: where a new one begins."""
         self._refused = 0
 
@@ -72,20 +72,20 @@ class Guesser:
         """See `engine.speculation.prompt_lookup.draft`."""
         if sequence.drafter is None:
             return []
-        longest = min(self._room(sequence), sequence.pace.length(self.speculation.longest))
+        longest = min(self._room(sequence), sequence.lookup_acceptance.length(self.speculation.longest))
         return draft(sequence.drafter, sequence.tokens, sequence.matcher, longest, jumped=jumped)
 
     def improve(self, sequences: Seq[Sequence]) -> None:
         """Let the small model guess where it promises more than what was looked up. They have just been advanced."""
-        if self._group is None:
+        if self._batch_drafter is None:
             return
-        cost = self._group.seconds_a_token / self._step_s if self._step_s else 0.0
+        cost = self._batch_drafter.seconds_a_token / self._step_s if self._step_s else 0.0
         wanted = []
         for sequence in sequences:
-            sequence.by_group = False
+            sequence.by_batch_drafter = False
             if sequence.state is State.RUNNING and not sequence.is_beam:
                 longest, promise = self._worth(sequence, cost)
-                looked_up = sequence.pace.rate * len(sequence.draft)
+                looked_up = sequence.lookup_acceptance.rate * len(sequence.draft)
                 # What was looked up is free: tokens for the time of a step and its guesses, beside tokens for a step.
                 price = 1 + cost * longest if sequence.draft else 1.0
                 if (1 + promise) / price > 1 + looked_up:
@@ -93,40 +93,40 @@ class Guesser:
         if wanted:
             for (sequence, _), found in zip(wanted, self._guess(wanted), strict=True):
                 if found:
-                    sequence.draft, sequence.by_group = found, True
+                    sequence.draft, sequence.by_batch_drafter = found, True
 
     def _worth(self, sequence: Sequence, cost: float) -> tuple[int, float]:
         """How far the small model should guess, and how many of those guesses will come true. Once in many times it is
         tried though it does not pay."""
-        if sequence.group_pace is None:
-            sequence.group_pace = GroupPace(self._usual.accepted)
+        if sequence.draft_acceptance is None:
+            sequence.draft_acceptance = DraftAcceptance(self._usual.accepted)
         room = self._room(sequence)
-        longest = sequence.group_pace.length(room, cost)
+        longest = sequence.draft_acceptance.length(room, cost)
         if longest == 0 and room > 0:
             self._refused = (self._refused + 1) % TRY_AGAIN
             return (1, inf) if self._refused == 0 else (0, 0.0)
-        return longest, sequence.group_pace.promise(longest)
+        return longest, sequence.draft_acceptance.promise(longest)
 
     def _guess(self, wanted: Seq[tuple[Sequence, int]]) -> list[list[int]]:
-        assert self._group is not None
+        assert self._batch_drafter is not None
         try:
-            return self._group.guess(wanted)
+            return self._batch_drafter.guess(wanted)
         except Exception:  # answers do not depend on guesses, so no request may fail of them
             _LOG.exception("guessing failed; it is switched off until the model is loaded again")
-            self._group = None
+            self._batch_drafter = None
             return [[] for _ in wanted]
 
     def record(self, sequence: Sequence, guessed: int, right: int) -> None:
         """How many of the guesses in the last step came true."""
-        if sequence.by_group and sequence.group_pace is not None:
-            sequence.group_pace.record(guessed, right)
+        if sequence.by_batch_drafter and sequence.draft_acceptance is not None:
+            sequence.draft_acceptance.record(guessed, right)
             self._usual.record(guessed, right)
         else:
-            sequence.pace.record(guessed, right)
+            sequence.lookup_acceptance.record(guessed, right)
 
     def release(self) -> None:
-        if self._group is not None:
-            self._group.release()
+        if self._batch_drafter is not None:
+            self._batch_drafter.release()
 
     def _room(self, sequence: Sequence) -> int:
         """Fewer guesses the more sequences share the step: a place in a full batch is better used by them."""

@@ -6,7 +6,7 @@ from collections import deque
 from typing import NamedTuple
 
 from sluicegate.engine.text.detokenizer import TextStream
-from sluicegate.engine.text.stopping import StopWatch
+from sluicegate.engine.text.stopping import StopChecker
 from sluicegate.plugins import FinishReason, Piece, TokenLogprob
 
 
@@ -24,7 +24,7 @@ class ChoiceText:
 
     __slots__ = ("_decoded", "_held", "_ids", "_logprobs", "_released", "_stream", "_text", "_watch", "index")
 
-    def __init__(self, index: int, stream: TextStream, watch: StopWatch) -> None:
+    def __init__(self, index: int, stream: TextStream, watch: StopChecker) -> None:
         self.index = index
         self._stream = stream
         self._watch = watch

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sluicegate.plugins import Sampling
 
 
-class StopWatch:
+class StopChecker:
     """Same as cutting the whole text before the stop string that is complete first, but incremental.
 
     "Complete first", not "begins first": only that does not depend on how the text was cut into tokens. Of two that
@@ -52,5 +52,5 @@ class StopWatch:
         return next((n for n in range(longest, 0, -1) if self._held.endswith(stop[:n])), 0)
 
 
-def watch_of(asked: Sampling) -> StopWatch:
-    return StopWatch(asked.stop, included=asked.include_stop_str_in_output)
+def stop_checker(asked: Sampling) -> StopChecker:
+    return StopChecker(asked.stop, included=asked.include_stop_str_in_output)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from sluicegate.engine import StopWatch
+from sluicegate.engine import StopChecker
 from sluicegate.plugins import Piece, Sampling, TokenLogprob
 
 
@@ -20,7 +20,7 @@ class ContentStops:
 
     def __init__(self, asked: Sampling) -> None:
         self._asked = asked
-        self._watch = StopWatch(asked.stop, included=asked.include_stop_str_in_output)
+        self._watch = StopChecker(asked.stop, included=asked.include_stop_str_in_output)
         self._entries: tuple[TokenLogprob, ...] = ()
         self._called = False
         self._done = False

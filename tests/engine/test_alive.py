@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from sluicegate.engine import Engine, LoadedModel
 from sluicegate.engine.batching.scheduler import Batch
 from sluicegate.engine.loop.core import EngineCore
-from sluicegate.engine.loop.wait_estimate import Turnover
+from sluicegate.engine.loop.wait_estimate import WaitEstimate
 from sluicegate.plugins import DeadlineExceeded, GenerationFailed, LoadReporter, Overloaded
 from tests.engine.conftest import MakeModel
 from tests.engine.driving import a_job, collect, prompts, run, serving
@@ -29,7 +29,7 @@ def model(tiny: MakeModel) -> LoadedModel:
 
 
 def core_of(engine: Engine) -> EngineCore:
-    (core,) = engine._fleet.cores
+    (core,) = engine._registry.cores
     return core
 
 
@@ -77,14 +77,14 @@ async def test_what_would_still_wait_at_its_deadline_is_not_taken_in(model: Load
 
 
 def test_the_wait_is_the_stay_of_others_over_the_places() -> None:
-    turnover = Turnover()
-    assert turnover.wait_s(leaving=1, running=4, oldest_s=8.0) == 2.0  # nobody left yet: the oldest stands for all
+    wait_estimate = WaitEstimate()
+    assert wait_estimate.wait_s(leaving=1, running=4, oldest_s=8.0) == 2.0  # nobody left yet: the oldest stands for all
     for _ in range(200):
-        turnover.record(4.0)
-    assert turnover.wait_s(leaving=1, running=4, oldest_s=99.0) == pytest.approx(1.0)
-    assert turnover.wait_s(leaving=8, running=4, oldest_s=99.0) == pytest.approx(8.0)
-    assert turnover.wait_s(leaving=0, running=4, oldest_s=99.0) == 0.0
-    assert turnover.wait_s(leaving=8, running=0, oldest_s=0.0) == pytest.approx(32.0)
+        wait_estimate.record(4.0)
+    assert wait_estimate.wait_s(leaving=1, running=4, oldest_s=99.0) == pytest.approx(1.0)
+    assert wait_estimate.wait_s(leaving=8, running=4, oldest_s=99.0) == pytest.approx(8.0)
+    assert wait_estimate.wait_s(leaving=0, running=4, oldest_s=99.0) == 0.0
+    assert wait_estimate.wait_s(leaving=8, running=0, oldest_s=0.0) == pytest.approx(32.0)
 
 
 async def test_a_prompt_made_for_another_version_of_the_model_is_refused(model: LoadedModel) -> None:

@@ -16,7 +16,7 @@ from sluicegate.engine.batching.runner import Runner
 from sluicegate.engine.batching.scheduler import Batch, Row
 from sluicegate.engine.checkpoints.draft_heads import DraftHeads, load_heads
 from sluicegate.engine.cpu import products_of
-from sluicegate.engine.speculation.prompt_lookup import GroupPace
+from sluicegate.engine.sequences.drafting import DraftAcceptance
 from sluicegate.plugins import ModelLoadError
 from tests.engine.conftest import MakeModel
 from tests.engine.driving import ScriptedGrammar, a_job, prompts, run, serving
@@ -39,7 +39,7 @@ def with_heads(model: LoadedModel, count: int = 3) -> LoadedModel:
 @pytest.fixture(autouse=True)
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Guess as far as there is room, whatever it is worth."""
-    monkeypatch.setattr(GroupPace, "length", lambda self, longest, cost: longest)
+    monkeypatch.setattr(DraftAcceptance, "length", lambda self, longest, cost: longest)
 
 
 @pytest.mark.parametrize("forward", ["auto", "transformers"])

@@ -15,10 +15,10 @@ from sluicegate.engine import Engine, EngineSettings, LoadedModel, ModelSettings
 from sluicegate.engine.batching.scheduler import Scheduler
 from sluicegate.engine.memory.blocks import BlockPool
 from sluicegate.engine.sampling.sampler import Drawn, MaskRows, Sampler
+from sluicegate.engine.sequences.drafting import DraftAcceptance, draft_length
 from sluicegate.engine.sequences.sequence import State
 from sluicegate.engine.speculation.draft_model import ModelDrafter
-from sluicegate.engine.speculation.prompt_lookup import GroupPace, draft_length
-from sluicegate.engine.speculation.proposer import Guesser, Speculation
+from sluicegate.engine.speculation.proposer import Proposer, Speculation
 from sluicegate.plugins import ModelLoadError
 from tests.engine.conftest import MakeModel
 from tests.engine.driving import ScriptedGrammar, a_job, prompts, run, serving
@@ -33,7 +33,7 @@ ALL: dict[str, Any] = {"prompt_lookup": False, "drafts_per_step": 64, "draft_tok
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Guess as far as there is room, whatever it costs: a model that guesses for itself never pays."""
-    monkeypatch.setattr(GroupPace, "length", lambda self, longest, cost: longest)
+    monkeypatch.setattr(DraftAcceptance, "length", lambda self, longest, cost: longest)
 
 
 def drafted(model: LoadedModel, draft: LoadedModel) -> LoadedModel:
@@ -92,8 +92,8 @@ async def test_scarce_blocks_small_steps_and_long_prompts(tiny: MakeModel) -> No
     async with serving(drafted(model, model), **ALL, max_batch_size=6, max_batch_tokens=9, num_blocks=26) as engine:
         guessed = [result.tokens for result in await run(engine, *jobs)]
         stats = engine.stats()
-        (core,) = engine._fleet.cores
-        group = core._guesser._group
+        (core,) = engine._registry.cores
+        group = core._proposer._batch_drafter
         assert isinstance(group, ModelDrafter)
         assert group._pool.free_count == group._pool.num_blocks
     assert guessed == plain
@@ -108,12 +108,12 @@ async def test_a_draft_model_that_breaks_is_switched_off_and_hurts_nobody(
     model = tiny("llama")
     job = a_job(model, "the", ignore_eos=True)
     async with serving(drafted(model, model), **ALL) as engine:
-        (core,) = engine._fleet.cores
-        group = core._guesser._group
+        (core,) = engine._registry.cores
+        group = core._proposer._batch_drafter
         assert isinstance(group, ModelDrafter)
         monkeypatch.setattr(group._runner, "run", lambda batch: 1 / 0)
         broken = (await run(engine, job))[0]
-        assert core._guesser._group is None
+        assert core._proposer._batch_drafter is None
     async with serving(model, draft_tokens=0) as engine:
         assert broken.tokens == (await run(engine, job))[0].tokens
 
@@ -138,7 +138,7 @@ def test_the_length_of_a_guess_follows_what_it_costs_and_how_often_it_is_right()
     assert draft_length(0.9, 0.1, 6) >= 4
     assert draft_length(0.5, 0.3, 6) == 1
     assert draft_length(0.2, 0.5, 6) == 0
-    pace = GroupPace()
+    pace = DraftAcceptance()
     for _ in range(60):
         pace.record(4, 0)
     assert pace.length(4, 0.2) == 0
@@ -160,13 +160,13 @@ def test_what_was_looked_up_is_given_up_only_for_more_tokens_in_the_time(cost: f
 
         def release(self) -> None: ...
 
-    guesser = Guesser(Speculation(4), Scheduler(BlockPool(4, 4), max_batch_size=2, max_batch_tokens=8), Fixed())
-    guesser.note_step(1.0)  # counts a tenth
+    proposer = Proposer(Speculation(4), Scheduler(BlockPool(4, 4), max_batch_size=2, max_batch_tokens=8), Fixed())
+    proposer.note_step(1.0)  # counts a tenth
     sequence = a_sequence([1, 2, 3])
     sequence.state, sequence.draft, sequence.pace.rate = State.RUNNING, [7], 0.5
-    sequence.group_pace = GroupPace(0.7)
-    guesser.improve([sequence])
-    assert sequence.by_group is asked
+    sequence.draft_acceptance = DraftAcceptance(0.7)
+    proposer.improve([sequence])
+    assert sequence.by_batch_drafter is asked
     assert (sequence.draft == [7]) is not asked
 
 

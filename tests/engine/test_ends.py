@@ -7,8 +7,8 @@ import random
 import pytest
 
 from sluicegate.engine import LoadedModel
-from sluicegate.engine.sequences.repetition import circles_for
-from sluicegate.engine.text.stopping import StopWatch
+from sluicegate.engine.sequences.repetition import repetition_detector
+from sluicegate.engine.text.stopping import StopChecker
 from sluicegate.plugins import RepetitionDetection, RequestError, Sampling
 from tests.engine.conftest import MakeModel
 from tests.engine.driving import ScriptedGrammar, a_job, run, serving
@@ -94,11 +94,11 @@ def test_circles_are_found_where_the_definition_finds_them(seed: int) -> None:
     pick = random.Random(seed)
     low, high = pick.randrange(0, 4), pick.randrange(4, 9)
     asked = RepetitionDetection(high, pick.randrange(2, 5), low)
-    circles, tokens, found = circles_for(asked), [], 0
-    assert circles is not None
+    repetition, tokens, found = repetition_detector(asked), [], 0
+    assert repetition is not None
     for _ in range(900):  # longer than what is kept of the tokens
         tokens.append(pick.choice(tokens[-high:]) if tokens and pick.random() < 0.5 else pick.randrange(3))
-        closed = circles.closed_by(tokens[-1])
+        closed = repetition.closed_by(tokens[-1])
         assert closed == slow_repeats(tokens, asked)
         found += closed
     assert found or asked.min_count > 3
@@ -121,7 +121,7 @@ async def test_an_answer_that_goes_round_in_circles_ends_with_length(model: Load
 
 
 def test_a_stop_string_can_be_answered_too() -> None:
-    watch = StopWatch(["END", "ND!"], included=True)
+    watch = StopChecker(["END", "ND!"], included=True)
     assert watch.feed("a b E") == ("a b ", False)
     assert watch.feed("ND! c") == ("END", True)
 
@@ -147,4 +147,4 @@ async def test_what_cannot_be_asked_is_refused_by_name(model: LoadedModel, field
 
 def test_the_defaults_ask_for_nothing() -> None:
     assert Sampling().stop_token_ids == ()
-    assert circles_for(None) is circles_for(RepetitionDetection(0, 0)) is None
+    assert repetition_detector(None) is repetition_detector(RepetitionDetection(0, 0)) is None

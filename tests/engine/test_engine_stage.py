@@ -69,7 +69,7 @@ def test_blocks_are_as_many_as_the_bytes_hold_and_a_batch_can_use(tiny: Callable
 
     def blocks(**settings: int) -> int:
         made = Engine(EngineSettings(**settings), [model])
-        return made._fleet.cores[0].scheduler.pool.num_blocks
+        return made._registry.cores[0].scheduler.pool.num_blocks
 
     assert blocks(kv_cache_bytes=10 * block_bytes + 1) == 10
     assert blocks(max_batch_size=2) == 2 * 512 // 16

@@ -20,7 +20,7 @@ import torch
 from benchmarks.shapes import numbered_words
 from sluicegate.engine import LoadedModel, load_model
 from sluicegate.engine.checkpoints.draft_heads import DraftHeads
-from sluicegate.engine.speculation.prompt_lookup import GroupPace
+from sluicegate.engine.sequences.drafting import DraftAcceptance
 from tests.engine.driving import ScriptedGrammar, a_job, reference_model, run, serving
 from tests.engine.tiny_models import save_tiny
 
@@ -38,7 +38,7 @@ WAYS = ("none", "prompt lookup", "forced and prompt lookup", "draft model", "dra
 @pytest.fixture(autouse=True)
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Guess as far as there is room, whatever it is worth."""
-    monkeypatch.setattr(GroupPace, "length", lambda self, longest, cost: longest)
+    monkeypatch.setattr(DraftAcceptance, "length", lambda self, longest, cost: longest)
 
 
 def a_model(folder: Path, seed: int = 0) -> tuple[Path, LoadedModel]:

@@ -45,7 +45,7 @@ def model(tiny: MakeModel) -> LoadedModel:
 
 
 def core_of(engine: Engine) -> EngineCore:
-    (core,) = engine._fleet.cores
+    (core,) = engine._registry.cores
     return core
 
 

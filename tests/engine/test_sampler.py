@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sluicegate.engine.batching.sample_rows import SampleRow
 from sluicegate.engine.sampling.bitmasks import apply_bitmask, forbid, words_for
-from sluicegate.engine.sampling.cpu_draws import HostDraws
+from sluicegate.engine.sampling.cpu_draws import CpuDraws
 from sluicegate.engine.sampling.params import draw_rule
 from sluicegate.engine.sampling.rng import seed_of_choice, uniform
 from sluicegate.engine.sampling.sampler import Drawn, MaskRows, Sampler
@@ -191,7 +191,7 @@ def test_a_bitmask_refuses_exactly_the_zero_bits(vocab: int, rows: int, data: st
             if not int(bitmask[r, token // 32]) >> (token % 32) & 1:
                 expected[row, token] = float("-inf")
     in_kernel = logits.clone()
-    HostDraws().refuse(in_kernel, chosen, bitmask)
+    CpuDraws().refuse(in_kernel, chosen, bitmask)
     apply_bitmask(logits, chosen, bitmask)
     assert torch.equal(logits, expected)
     assert torch.equal(in_kernel, expected)
@@ -261,7 +261,7 @@ def test_the_kernels_choose_what_torch_chooses(vocab: int, spread: float, seed: 
         tokens = [(i * j + seed) % 33 for j in range(i + 1)]
         rows.append(a_row(tokens, prompt_length=i // 2, vocab_size=vocab, seed=seed + i, **fields))
     outcomes = []
-    for draws in (TorchDraws(), HostDraws()):
+    for draws in (TorchDraws(), CpuDraws()):
         mine = logits.clone()
         draws.penalise(mine, rows)
         outcomes.append((mine, *draws.choose(mine, rows)))
@@ -303,7 +303,7 @@ def test_draws_from_a_long_vocabulary_are_those_of_the_sorted_order(
     generator = torch.Generator().manual_seed(3)
     logits = spread * torch.randn(12, vocab, generator=generator)
     rows = [a_row([1, 2], vocab_size=vocab, seed=seed, temperature=0.7, **rule) for seed in range(12)]
-    _, drawn = HostDraws().choose(logits, rows)
+    _, drawn = CpuDraws().choose(logits, rows)
     for token, row, mine in zip(drawn, rows, logits, strict=True):
         expected, near = sorted_draw(mine, row)
         if not rule:  # nothing is sorted where nothing is cut: in the order of ids

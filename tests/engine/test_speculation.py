@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from sluicegate.engine.speculation.prompt_lookup import Pace, PromptLookup, draft
+from sluicegate.engine.sequences.drafting import LookupAcceptance
+from sluicegate.engine.speculation.prompt_lookup import PromptLookup, draft
 from tests.engine.conftest import MakeModel
 from tests.engine.driving import ScriptedGrammar, a_job, greedy_by_transformers, prompts, run, serving
 from tests.engine.tiny_models import EOS, FAMILIES, OTHERS
@@ -156,7 +157,7 @@ def test_a_draft_obeys_the_grammar_and_leaves_the_matcher_where_it_was() -> None
 
 
 def test_guessing_that_does_not_pay_stops_and_tries_again_later() -> None:
-    pace = Pace()
+    pace = LookupAcceptance()
     assert pace.length(6) == 4
     for _ in range(8):
         pace.record(4, 0)

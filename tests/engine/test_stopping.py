@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sluicegate.engine.text.stopping import StopWatch
+from sluicegate.engine.text.stopping import StopChecker
 
 SMALL = st.text(alphabet="ab", max_size=12)
 STOPS = st.lists(st.text(alphabet="ab", min_size=1, max_size=4), max_size=3)
@@ -21,7 +21,7 @@ def slow_cut(text: str, stops: list[str]) -> tuple[str, bool]:
 
 
 def feed(stops: list[str], parts: list[str]) -> tuple[str, bool]:
-    watch, out = StopWatch(stops), ""
+    watch, out = StopChecker(stops), ""
     for part in parts:
         ready, stopped = watch.feed(part)
         out += ready
@@ -38,7 +38,7 @@ def test_the_outcome_does_not_depend_on_the_cutting(stops: list[str], parts: lis
 
 
 def test_only_what_may_become_a_stop_string_is_held() -> None:
-    watch = StopWatch(["###"])
+    watch = StopChecker(["###"])
     assert watch.feed("a#b##") == ("a#b", False)
     assert watch.feed("c") == ("##c", False)
     assert watch.feed("##") == ("", False)
@@ -46,4 +46,4 @@ def test_only_what_may_become_a_stop_string_is_held() -> None:
 
 
 def test_without_stop_strings_nothing_is_held() -> None:
-    assert StopWatch(()).feed("abc") == ("abc", False)
+    assert StopChecker(()).feed("abc") == ("abc", False)

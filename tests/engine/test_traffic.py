@@ -22,8 +22,8 @@ from sluicegate.engine import EngineSettings, LiveGeneration, LoadedModel
 from sluicegate.engine.construction import make_core
 from sluicegate.engine.loop.core import EngineCore
 from sluicegate.engine.loop.requests import Submission
-from sluicegate.engine.memory.offload import Spill
-from sluicegate.engine.model.loading import load_beside
+from sluicegate.engine.memory.offload import OffloadStore
+from sluicegate.engine.model.loading import load_lora
 from sluicegate.engine.model.lora_batch import Adapter
 from sluicegate.engine.sampling.params import draw_rule
 from sluicegate.engine.sequences.delivery import Outbox
@@ -142,7 +142,7 @@ class Answers:
 @pytest.fixture(scope="module")
 def house(tiny: MakeModel, tiny_folder: Callable[..., Path], tmp_path_factory: Any) -> Callable[..., House]:
     folder = write_adapter(tmp_path_factory.mktemp("a") / "a", tiny_folder("llama"), TARGETS["llama"])
-    adapter = load_beside(tiny("llama"), str(folder), "adapted")
+    adapter = load_lora(tiny("llama"), str(folder), "adapted")
     return lambda **options: House(tiny("llama"), adapter, options)
 
 
@@ -163,7 +163,7 @@ async def _random_traffic(
     coming: list[Arrival], spill_blocks: int, guesses: int, house: Callable[..., House], answers: Answers
 ) -> None:
     kept = spill_blocks * BLOCK * house().model.kv_bytes_per_token
-    here = house(spill_bytes=kept, draft_tokens=guesses)
+    here = house(offload_bytes=kept, draft_tokens=guesses)
     running: list[tuple[Arrival, LiveGeneration]] = []
     for step in range(1500):
         running += [(arrival, here.submit(arrival)) for arrival in coming if arrival.step == step]
@@ -177,7 +177,7 @@ async def _random_traffic(
     assert all(generation.is_over for _, generation in running), "someone was left waiting"
     assert (scheduler.waiting_count, scheduler.running, here.core.has_work) == (0, [], False)
     assert pool.free_count == BLOCKS
-    assert not isinstance(pool.spill, Spill) or pool.spill.kept_bytes <= kept
+    assert not isinstance(pool.offload, OffloadStore) or pool.offload.kept_bytes <= kept
     for arrival, generation in running:
         await _check(arrival, generation, answers)
 
@@ -208,7 +208,7 @@ def test_the_log_says_before_the_loops_are_compiled_that_this_takes_long(
 
 async def test_a_batch_request_is_answered_though_others_never_stop_coming(house: Callable[..., House]) -> None:
     """Interactive requests of every kind keep a queue; the one of low priority among them, with beams, is reached."""
-    here = house(spill_bytes=1 << 20)
+    here = house(offload_bytes=1 << 20)
     patient = Arrival(0, "beams", 0, 27, 11, "a", 10, False, None, False)
     waiting = here.submit(patient)
     others: list[LiveGeneration] = []

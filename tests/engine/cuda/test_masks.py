@@ -77,7 +77,7 @@ async def test_a_whole_engine_with_the_kernels_answers_as_it_does_without(tiny: 
     for kind in ("reference", "triton"):
         async with serving(model, attention=kind, max_batch_tokens=24) as engine:
             if kind == "triton":
-                engine._fleet.cores[0]._sampler._draws = CudaDraws(DEVICE)
+                engine._registry.cores[0]._sampler._draws = CudaDraws(DEVICE)
             grammar = ScriptedGrammar([{3, 4, 5}, {6, 7}, {8}], eos=model.eos_token_ids[0])
             jobs = [
                 a_job(model, list(range(20, 34)), max_tokens=2, ignore_eos=True),

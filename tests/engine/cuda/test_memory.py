@@ -106,7 +106,7 @@ async def test_out_of_memory_while_drawing_fails_that_steps_requests_alone(
     """Of two requests one waits for a place while the other's step breaks; the one that waits is answered."""
     model = tiny("llama")
     async with serving(model, max_batch_size=1) as engine:
-        sampler = engine._fleet.cores[0]._sampler
+        sampler = engine._registry.cores[0]._sampler
         draw, calls = sampler.tokens, 0
 
         def full_once(*given: Any) -> Any:

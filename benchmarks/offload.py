@@ -1,6 +1,6 @@
 """Getting an evicted block of the prefix cache back from a file, beside computing it again.
 
-    python -m benchmarks.spill [--models bundled,llama-60m,llama-0.5b] [--folder /tmp]
+    python -m benchmarks.offload [--models bundled,llama-60m,llama-0.5b] [--folder /tmp]
 
 A prompt of 512 tokens is computed, its blocks are saved and read back: from the page cache, and from the disk after the
 system was told to forget the file (cold). Milliseconds a block of 16 tokens, the least of several rounds: CPU time of
@@ -24,7 +24,7 @@ from benchmarks.shapes import folder_of
 from sluicegate.engine import load_model
 from sluicegate.engine.batching.runner import Runner
 from sluicegate.engine.memory.kv import KVPool
-from sluicegate.engine.memory.offload import WAITING, Spill
+from sluicegate.engine.memory.offload import WAITING, OffloadStore
 
 TOKENS, SIZE = 512, 16
 COLUMNS = ("KB a block", "computed again", "saved", "restored", "restored cold", "gain", "gain cold")
@@ -76,22 +76,22 @@ def _measure(name: str, args: argparse.Namespace) -> dict[str, float]:
 
 
 def _round(pool: KVPool, blocks: int, folder: str) -> tuple[float, float, float]:
-    spill = Spill(pool, 2 * blocks * pool.block_bytes, folder)
+    offload = OffloadStore(pool, 2 * blocks * pool.block_bytes, folder)
     names = [bytes([at]) * 16 for at in range(min(blocks, WAITING))]
 
     def save() -> None:
         for at, name in enumerate(names):
-            spill.save(at, name, (at,))
-        spill._writer.submit(lambda: None).result()
+            offload.save(at, name, (at,))
+        offload._writer.submit(lambda: None).result()
 
     def load() -> None:
         for at, name in enumerate(names):
-            assert spill.load(at, name)
+            assert offload.load(at, name)
 
     saved = _least(1, save, time.process_time)
     warm = _least(3, load, time.process_time)
-    os.fsync(spill._file.fileno())
-    os.posix_fadvise(spill._file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    os.fsync(offload._file.fileno())
+    os.posix_fadvise(offload._file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
     cold = _least(1, load, time.perf_counter)
     return tuple(1000 * seconds / len(names) for seconds in (saved, warm, cold))  # type: ignore[return-value]
 

@@ -14,7 +14,7 @@ import torch
 from sluicegate.engine import Engine, LoadedModel
 from sluicegate.engine.memory.blocks import BlockPool
 from sluicegate.engine.memory.kv import KVPool, LayerShape
-from sluicegate.engine.memory.offload import Spill
+from sluicegate.engine.memory.offload import OffloadStore
 from sluicegate.plugins import ConfigurationError
 from tests.engine.conftest import MakeModel
 from tests.engine.driving import Result, a_job, prompts, run, serving
@@ -26,14 +26,14 @@ ASKED = prompts((0, 40, 33, 41, 37))[1:]
 @asynccontextmanager
 async def spilling(model: LoadedModel, **settings: Any) -> AsyncIterator[Engine]:
     """A pool that holds one of the prompts and a little more."""
-    values = {"block_size": BLOCK, "num_blocks": BLOCKS, "spill_bytes": 1 << 20, **settings}
+    values = {"block_size": BLOCK, "num_blocks": BLOCKS, "offload_bytes": 1 << 20, **settings}
     async with serving(model, **values) as engine:
         yield engine
 
 
-def spill_of(engine: Engine) -> Spill:
-    found = engine._fleet.cores[0].scheduler.pool.spill
-    assert isinstance(found, Spill)
+def offload_of(engine: Engine) -> OffloadStore:
+    found = engine._registry.cores[0].scheduler.pool.offload
+    assert isinstance(found, OffloadStore)
     return found
 
 
@@ -53,7 +53,7 @@ async def test_a_prefix_that_was_evicted_comes_back(
     if (family, kv) == ("bloom", "int8"):
         pytest.skip("refused: positions in keys")
     model = tiny(family)
-    async with spilling(model, kv=kv, spill_path=str(tmp_path) if on_disk else None) as engine:
+    async with spilling(model, kv=kv, offload_path=str(tmp_path) if on_disk else None) as engine:
         first = await one_by_one(engine, model)
         second = await one_by_one(engine, model)
         stats = engine.stats()
@@ -71,15 +71,15 @@ async def test_a_prefix_that_was_evicted_comes_back(
 async def test_the_file_keeps_to_its_bound_and_the_latest_blocks(tiny: MakeModel, tmp_path: Path) -> None:
     model = tiny("llama")
     block = BLOCK * model.kv_bytes_per_token
-    async with spilling(model, spill_bytes=12 * block + 5, spill_path=str(tmp_path)) as engine:
+    async with spilling(model, offload_bytes=12 * block + 5, offload_path=str(tmp_path)) as engine:
         await one_by_one(engine, model)
         again = await one_by_one(engine, model)
-        spill = spill_of(engine)
-        spill._writer.shutdown(wait=True)
-        assert engine.stats()["kv_spill_bytes"] == spill.kept_bytes <= 12 * block
-        assert os.fstat(spill._file.fileno()).st_size <= 12 * block
+        offload = offload_of(engine)
+        offload._writer.shutdown(wait=True)
+        assert engine.stats()["kv_offload_bytes"] == offload.kept_bytes <= 12 * block
+        assert os.fstat(offload._file.fileno()).st_size <= 12 * block
     assert [result.usage.cached_tokens for result in again] == [0] * len(ASKED)  # each was pushed out by the others
-    async with spilling(model, spill_bytes=40 * block, spill_path=str(tmp_path)) as engine:
+    async with spilling(model, offload_bytes=40 * block, offload_path=str(tmp_path)) as engine:
         await one_by_one(engine, model)
         latest = (await run(engine, a_job(model, ASKED[-2], max_tokens=1)))[0]
     assert latest.usage.cached_tokens == 40
@@ -102,11 +102,11 @@ def shut(file: Any) -> None:
 @pytest.mark.parametrize("harm", [spoil, cut, shut])
 async def test_what_does_not_read_back_is_a_miss(harm: Any, tiny: MakeModel, tmp_path: Path) -> None:
     model = tiny("llama")
-    async with spilling(model, spill_path=str(tmp_path)) as engine:
+    async with spilling(model, offload_path=str(tmp_path)) as engine:
         first = await one_by_one(engine, model)
-        spill = spill_of(engine)
-        spill._writer.submit(lambda: None).result()
-        harm(spill._file)
+        offload = offload_of(engine)
+        offload._writer.submit(lambda: None).result()
+        harm(offload._file)
         second = await one_by_one(engine, model)
         stats = engine.stats()
     assert [result.tokens for result in second] == [result.tokens for result in first]
@@ -121,10 +121,10 @@ async def test_a_full_disk_costs_nothing_but_the_hits(
         raise OSError(28, "No space left on device")
 
     model = tiny("llama")
-    async with spilling(model, spill_path=str(tmp_path)) as engine:
+    async with spilling(model, offload_path=str(tmp_path)) as engine:
         monkeypatch.setattr("sluicegate.engine.memory.offload.os.pwrite", refuse)
         first = await one_by_one(engine, model)
-        spill_of(engine)._writer.submit(lambda: None).result()
+        offload_of(engine)._writer.submit(lambda: None).result()
         second = await one_by_one(engine, model)
     assert [result.tokens for result in second] == [result.tokens for result in first]
     assert [result.usage.cached_tokens for result in second] == [0] * len(ASKED)
@@ -132,7 +132,7 @@ async def test_a_full_disk_costs_nothing_but_the_hits(
 
 async def test_a_tenant_does_not_find_what_another_spilled(tiny: MakeModel, tmp_path: Path) -> None:
     model = tiny("llama")
-    async with spilling(model, spill_path=str(tmp_path)) as engine:
+    async with spilling(model, offload_path=str(tmp_path)) as engine:
         await one_by_one(engine, model, tenant="a")
         theirs = await one_by_one(engine, model, tenant="b")
         mine = await one_by_one(engine, model, tenant="a")
@@ -142,7 +142,7 @@ async def test_a_tenant_does_not_find_what_another_spilled(tiny: MakeModel, tmp_
 
 def pool_of(spill_blocks: int) -> tuple[KVPool, BlockPool]:
     memory = KVPool([LayerShape(1, 2, 2, 1)], 4, 2, torch.float32, torch.device("cpu"))
-    return memory, BlockPool(4, 2, spill=Spill(memory, spill_blocks * memory.block_bytes))
+    return memory, BlockPool(4, 2, offload=OffloadStore(memory, spill_blocks * memory.block_bytes))
 
 
 def test_what_must_not_be_reused_is_not_restored_either() -> None:
@@ -178,10 +178,10 @@ def test_a_block_pushed_out_while_room_is_made_for_it_is_a_miss() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"spill_bytes": -1}, "spill_bytes is -1"),
-        ({"spill_bytes": 1 << 20, "prefix_caching": False}, "with prefix_caching on"),
-        ({"spill_bytes": 10}, "one block has"),
-        ({"spill_path": "/nowhere/at/all"}, "no file can be made in spill_path '/nowhere/at/all'"),
+        ({"offload_bytes": -1}, "offload_bytes is -1"),
+        ({"offload_bytes": 1 << 20, "prefix_caching": False}, "with prefix_caching on"),
+        ({"offload_bytes": 10}, "one block has"),
+        ({"offload_path": "/nowhere/at/all"}, "no file can be made in offload_path '/nowhere/at/all'"),
     ],
 )
 async def test_settings_that_cannot_work_are_refused(settings: dict[str, Any], message: str, tiny: MakeModel) -> None:

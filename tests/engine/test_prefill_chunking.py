@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sluicegate.engine import Engine, EngineSettings
-from sluicegate.engine.batching.prefill_chunking import Pacer
+from sluicegate.engine.batching.prefill_chunking import PrefillChunker
 from sluicegate.engine.batching.scheduler import Batch, Row
 from sluicegate.plugins import ConfigurationError
 from tests.engine.conftest import MakeModel
@@ -13,12 +13,12 @@ from tests.engine.driving import a_job, prompts, run, serving
 from tests.engine.rows import a_sequence
 
 
-def learned(slowdown: float, plain_s: float, token_s: float) -> Pacer:
-    pacer = Pacer(slowdown, 512)
+def learned(slowdown: float, plain_s: float, token_s: float) -> PrefillChunker:
+    chunker = PrefillChunker(slowdown, 512)
     for _ in range(50):
-        pacer.record(8, 0, plain_s)
-        pacer.record(8, 40, plain_s + 40 * token_s)
-    return pacer
+        chunker.record(8, 0, plain_s)
+        chunker.record(8, 40, plain_s + 40 * token_s)
+    return chunker
 
 
 @pytest.mark.parametrize(("slowdown", "tokens"), [(2.0, 40), (1.5, 20), (1.01, 8), (100.0, 512)])
@@ -28,20 +28,20 @@ def test_a_step_takes_as_much_of_a_prompt_as_the_slowdown_allows(slowdown: float
 
 
 def test_few_tokens_are_taken_as_long_as_nothing_is_known() -> None:
-    pacer = Pacer(2.0, 512)
-    assert pacer.prompt_tokens == 8
-    pacer.record(0, 512, 1.0)  # nobody decoded: says nothing about what a prompt adds
-    assert pacer.prompt_tokens == 8
+    chunker = PrefillChunker(2.0, 512)
+    assert chunker.prompt_tokens == 8
+    chunker.record(0, 512, 1.0)  # nobody decoded: says nothing about what a prompt adds
+    assert chunker.prompt_tokens == 8
 
 
 def test_chunks_become_shorter_along_a_prompt_and_steps_stay_within_the_slowdown() -> None:
     """A token adds more the more stands before it, and reading that costs something for any chunk."""
-    pacer, plain_s, taken, at = Pacer(1.8, 512), 0.030, [], 0
-    pacer.record(8, 0, plain_s)
+    chunker, plain_s, taken, at = PrefillChunker(1.8, 512), 0.030, [], 0
+    chunker.record(8, 0, plain_s)
     while at < 4000:
-        count = pacer.prompt_tokens
+        count = chunker.prompt_tokens
         seconds = plain_s + count * 0.001 + at * (2.5e-6 + count * 2.5e-7)
-        pacer.record(8, count, seconds)
+        chunker.record(8, count, seconds)
         taken.append((count, seconds))
         at += count
     settled = taken[20:]
@@ -51,9 +51,9 @@ def test_chunks_become_shorter_along_a_prompt_and_steps_stay_within_the_slowdown
 
 
 def test_one_slow_step_changes_little() -> None:
-    pacer = learned(2.0, 0.010, 0.00025)
-    pacer.record(8, 0, 5.0)
-    assert pacer.prompt_tokens <= 64
+    chunker = learned(2.0, 0.010, 0.00025)
+    chunker.record(8, 0, 5.0)
+    assert chunker.prompt_tokens <= 64
 
 
 async def test_prompts_are_read_whole_where_nobody_decodes_and_in_pieces_beside_others(tiny: MakeModel) -> None:
@@ -63,7 +63,7 @@ async def test_prompts_are_read_whole_where_nobody_decodes_and_in_pieces_beside_
     long = a_job(model, prompts([120])[0], max_tokens=40, ignore_eos=True)
     counted, answers = [], []
     for slowdown in (0, 1.01):
-        async with serving(model, slowdown=slowdown, max_batch_tokens=64, draft_tokens=0) as engine:
+        async with serving(model, prefill_slowdown=slowdown, max_batch_tokens=64, draft_tokens=0) as engine:
             answers.append([result.tokens for result in await run(engine, short, long)])
             counted.append(engine.stats()["steps_total"])
             alone = (await run(engine, long))[0].tokens
@@ -79,7 +79,7 @@ async def test_the_pace_is_learned_from_steps_that_others_decode_in(tiny: MakeMo
     counted = []
     for slowdown in (1.01, 1e6):
         async with serving(
-            model, slowdown=slowdown, max_batch_tokens=64, draft_tokens=0, prefix_caching=False
+            model, prefill_slowdown=slowdown, max_batch_tokens=64, draft_tokens=0, prefix_caching=False
         ) as engine:
             await run(engine, short)
             await run(engine, short, first)
@@ -112,12 +112,12 @@ async def test_a_prompt_of_one_step_is_read_at_once_beside_others(tiny: MakeMode
     jobs = [a_job(model, prompts([3])[0], max_tokens=60, ignore_eos=True), a_job(model, prompts([120])[0])]
     counted = []
     for slowdown in (0, 1.01):
-        async with serving(model, slowdown=slowdown, max_batch_tokens=256, draft_tokens=0) as engine:
+        async with serving(model, prefill_slowdown=slowdown, max_batch_tokens=256, draft_tokens=0) as engine:
             await run(engine, *jobs)
             counted.append(engine.stats()["steps_total"])
     assert counted[0] == counted[1]
 
 
 def test_a_slowdown_that_leaves_no_room_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="slowdown is 1; give more than 1"):
-        Engine(EngineSettings(slowdown=1))
+    with pytest.raises(ConfigurationError, match="prefill_slowdown is 1; give more than 1"):
+        Engine(EngineSettings(prefill_slowdown=1))
