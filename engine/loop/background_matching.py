@@ -105,7 +105,7 @@ class BackgroundMatcher:
 class PendingMatch:
     """A sequence that goes on when its matcher is ready. `logits` [V]: drawn from then; else `drawn` is to be taken."""
 
-    __slots__ = ("drawn", "error", "logits", "slow", "rested", "sequence")
+    __slots__ = ("drawn", "error", "logits", "rested", "sequence", "slow")
 
     def __init__(self, sequence: Sequence, slow: BackgroundMatcher, logits: Tensor | None, drawn: Drawn | None) -> None:
         self.sequence = sequence
