@@ -24,8 +24,9 @@ import uvicorn
 
 from benchmarks.common import machine
 from benchmarks.idle_clients import allow_files, opened
-from sluicegate.gateway import Runtime
+from sluicegate.gateway import compose
 from sluicegate.gateway.config import load
+from sluicegate.gateway.runtime import Runtime
 from sluicegate.gateway.server import _uvicorn_config, settle_memory
 from sluicegate.gateway.testing import TestApp
 
@@ -48,7 +49,7 @@ def main() -> None:
 
 def leaving(limit: int) -> dict[str, float]:
     """Milliseconds from closing the socket until the engine runs nothing any more."""
-    runtime = Runtime(load(), {})
+    runtime = compose(load(), {})
     took: list[float] = []
     with serving(runtime) as port:
         stats = runtime.pipeline.stages.generate[1].stats
@@ -122,8 +123,8 @@ def serving(runtime: Runtime) -> Iterator[int]:
     thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])), daemon=True)
     thread.start()
     while not runtime.ready:
-        if runtime.failure is not None:
-            raise runtime.failure
+        if runtime.progress.failure is not None:
+            raise runtime.progress.failure
         time.sleep(0.02)
     settle_memory()
     try:

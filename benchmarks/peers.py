@@ -171,7 +171,7 @@ def litellm_command(litellm: Path, mock: int) -> list[str]:
 
 def serve(kind: str, port: int, mock: int) -> None:
     """A gateway with everything on."""
-    from sluicegate.gateway import Runtime
+    from sluicegate.gateway import compose
     from sluicegate.gateway.config import load as load_settings
     from sluicegate.gateway.server import serve_runtime
 
@@ -194,7 +194,7 @@ def serve(kind: str, port: int, mock: int) -> None:
         },
     }
     settings = load_settings(overrides=overrides)
-    serve_runtime(Runtime(settings, {}, registers=(register,)))
+    serve_runtime(compose(settings, {}, registers=(register,)))
 
 
 if __name__ == "__main__":

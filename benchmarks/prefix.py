@@ -14,8 +14,9 @@ from typing import Any
 import httpx
 
 from benchmarks.common import machine
-from sluicegate.gateway import Runtime, create_app
+from sluicegate.gateway import compose, create_app
 from sluicegate.gateway.config import load
+from sluicegate.gateway.lifecycle import close, start
 
 SYSTEM = "You answer questions about parcels from the documents alone. Say the status first, then the reason. " * 3
 EXAMPLES = [
@@ -41,8 +42,8 @@ def main() -> None:
 
 async def measure(make: Any, limit: int) -> dict[str, float]:
     templates = {"parcel@1": {"system": SYSTEM, "examples": EXAMPLES}}
-    runtime = Runtime(load(overrides={"prompts": {"templates": templates}, "pipeline": {"screen": []}}), {})
-    await runtime.start()
+    runtime = compose(load(overrides={"prompts": {"templates": templates}, "pipeline": {"screen": []}}), {})
+    await start(runtime)
     transport = httpx.ASGITransport(create_app(runtime.settings, runtime=runtime))
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=60) as client:
         for number in range(limit):
@@ -50,7 +51,7 @@ async def measure(make: Any, limit: int) -> dict[str, float]:
             answer = await client.post("/v1/chat/completions", json=body)
             answer.raise_for_status()
     stats = runtime.pipeline.stages.generate[1].stats()
-    await runtime.close()
+    await close(runtime)
     asked, hit = stats["prefix_cache_asked_tokens_total"], stats["prefix_cache_hit_tokens_total"]
     return {"asked": asked, "hit": hit, "rate": hit / asked}
 

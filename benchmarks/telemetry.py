@@ -26,8 +26,8 @@ import orjson
 from benchmarks import common
 from benchmarks.gateway import PIPELINE, STAGES, WORDS, call
 from sluicegate.gateway.app import create_app
+from sluicegate.gateway.compose import compose
 from sluicegate.gateway.config import load
-from sluicegate.gateway.runtime import Runtime
 from sluicegate.gateway.testing import TestApp
 
 COLLECTOR = """
@@ -84,7 +84,7 @@ class Instrumented(TestApp):
             "telemetry": {"console": console},
         }
         settings = load(overrides=overrides)
-        self.runtime = Runtime(settings, environ, registers=(self._register,))
+        self.runtime = compose(settings, environ, registers=(self._register,))
         self.app = create_app(settings, runtime=self.runtime)
 
 

@@ -21,7 +21,9 @@ import jsonschema_rs
 
 from benchmarks import common
 from benchmarks.random_model import save_random_model
-from sluicegate.gateway import Runtime, load
+from sluicegate.gateway import compose, load
+from sluicegate.gateway.lifecycle import close, start
+from sluicegate.gateway.runtime import Runtime
 from sluicegate.plugins import Constraint, GrammarError, Message, Request, Sampling, ServiceError
 
 
@@ -31,10 +33,10 @@ async def measure(path: Path, limit: int, max_tokens: int) -> dict[str, Any]:
         save_random_model(Path(folder))
         engine = {"models": [{"name": "random", "path": folder}]}
         settings = load(overrides={"pipeline": {"record": []}, "stages": {"generate": {"engine": engine}}})
-        runtime = Runtime(settings, {})
-        await runtime.start()
-        if runtime.failure is not None:
-            raise runtime.failure
+        runtime = compose(settings, {})
+        await start(runtime)
+        if runtime.progress.failure is not None:
+            raise runtime.progress.failure
         counts: Counter[str] = Counter()
         started = time.perf_counter()
         gate = asyncio.Semaphore(16)
@@ -44,7 +46,7 @@ async def measure(path: Path, limit: int, max_tokens: int) -> dict[str, Any]:
                 for i, r in enumerate(common.records(path, limit))
             )
         )
-        await runtime.close()
+        await close(runtime)
     return {"schemas": limit, **counts, "seconds": round(time.perf_counter() - started, 1)}
 
 

@@ -10,13 +10,19 @@ from functools import partial
 from fastapi import FastAPI
 from starlette.requests import HTTPConnection
 
-from sluicegate.gateway.admin import admin_routes, api_key_of
-from sluicegate.gateway.api import add_docs_page, add_error_handlers, api_routes, describe
+from sluicegate.gateway.admin import admin_routes
 from sluicegate.gateway.api.direct import Direct, endpoints_of
 from sluicegate.gateway.api.disclosure import check
+from sluicegate.gateway.api.docs_page import add_docs_page
+from sluicegate.gateway.api.openapi.document import describe
+from sluicegate.gateway.api.routes import api_routes
+from sluicegate.gateway.compose import compose
+from sluicegate.gateway.http.api_key import api_key_of
+from sluicegate.gateway.http.errors import add_error_handlers
 from sluicegate.gateway.http.host_check import Addressed, OwnNames
 from sluicegate.gateway.http.key_gate import KeyGate
 from sluicegate.gateway.http.middleware import BodyLimit, RequestId
+from sluicegate.gateway.lifecycle import close, start
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.gateway.settings import Settings
 from sluicegate.plugins import AuthenticationError, BooksUnavailable
@@ -26,16 +32,16 @@ def create_app(settings: Settings, environ: Mapping[str, str] | None = None, run
     """Build the application. Models load beside the event loop: `/healthz` answers from the beginning.
     Raises `ConfigurationError`."""
     check()
-    built = runtime or Runtime(settings, environ or {})
+    built = runtime or compose(settings, environ or {})
     own = OwnNames.of(settings.server)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        starting = asyncio.create_task(built.start())
+        starting = asyncio.create_task(start(built))
         yield
         starting.cancel()
         await asyncio.gather(starting, return_exceptions=True)
-        await built.close()
+        await close(built)
 
     app = FastAPI(
         title="Sluicegate",

@@ -18,20 +18,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from importlib.metadata import entry_points
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sluicegate.gateway.rails.health import RailHealth
-from sluicegate.gateway.request.slots import Stages
+from sluicegate.gateway.request.pipeline import Pipeline
 from sluicegate.gateway.settings import Settings
+from sluicegate.gateway.stage_set import Built, StageSet, version_of
 from sluicegate.plugins import ConfigurationError, Lifecycle, SlotName
 from sluicegate.plugins.registry import GROUP
 
-if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import Runtime
-
 log = logging.getLogger("sluicegate.reload")
 SLOTS: tuple[SlotName, ...] = ("admit", "screen", "moderate")
-Built = dict[SlotName, list[tuple[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +40,12 @@ class Reloaded:
 
 
 class Reloader:
-    """One for a house. `source` reads the configuration again; None where there is none to read."""
+    """`source` reads the configuration again; None where there is none to read."""
 
-    def __init__(self, runtime: Runtime, source: Callable[[], Settings] | None = None) -> None:
+    def __init__(self, stage_set: StageSet, pipeline: Pipeline, source: Callable[[], Settings] | None = None) -> None:
         self.source = source
-        self._runtime = runtime
+        self._stage_set = stage_set
+        self._pipeline = pipeline
         self._turn = asyncio.Lock()
         self._closing: set[asyncio.Task[None]] = set()
 
@@ -57,18 +55,20 @@ class Reloader:
             raise ConfigurationError("this gateway was started without a configuration that could be read again")
         async with self._turn:
             wanted = self.source()
-            settings = _merged(self._runtime.settings, wanted)
+            settings = _merged(self._stage_set.settings, wanted)
             modules = _forget_plugins()
             try:
-                built = self._runtime.build_slots(settings, SLOTS)
-                stages = self._runtime.stages_with(self._runtime.pipeline.stages, built, settings)
+                built = self._stage_set.build(settings, SLOTS)
+                stages = self._stage_set.stages_with(self._pipeline.stages, built, settings)
                 await _start(built)
             except BaseException:
                 sys.modules.update(modules)
                 raise
-            old = self._runtime.exchange_stages(stages, built, settings)
-        self._close_later(old)
-        found = tuple((slot, name, _version(stage)) for slot in SLOTS[1:] for name, stage in built[slot])
+            health = self._pipeline.stages.rail_health
+            self._pipeline.stages = stages
+            old = self._stage_set.exchange(built, settings)
+        self._close_later(health, old)
+        found = tuple((slot, name, version_of(stage)) for slot in SLOTS[1:] for name, stage in built[slot])
         log.info("reloaded; rails: %s", ", ".join(f"{slot} {name}" for slot, name, _ in found) or "none")
         return Reloaded(found, _needs_restart(settings, wanted))
 
@@ -77,8 +77,8 @@ class Reloader:
             task.cancel()
         await asyncio.gather(*self._closing, return_exceptions=True)
 
-    def _close_later(self, old: tuple[RailHealth, Built]) -> None:
-        task = asyncio.create_task(_close(*old))
+    def _close_later(self, health: RailHealth, old: Built) -> None:
+        task = asyncio.create_task(_close(health, old))
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 
@@ -125,9 +125,9 @@ async def _start(built: Built) -> None:
         raise
 
 
-async def _close(watch: RailHealth, built: Built) -> None:
+async def _close(health: RailHealth, built: Built) -> None:
     """Once the last request that began on them has ended."""
-    await watch.idle()
+    await health.idle()
     for slot, stages in built.items():
         for name, stage in stages:
             if isinstance(stage, Lifecycle):
@@ -135,13 +135,3 @@ async def _close(watch: RailHealth, built: Built) -> None:
                     await stage.close()
                 except Exception:
                     log.exception("the old stage %s of slot %s did not close", name, slot)
-
-
-def _version(stage: Any) -> str:
-    return str(getattr(getattr(stage, "properties", None), "version", ""))
-
-
-def stages_of(old: Stages, built: Built, **fresh: Any) -> Stages:
-    return dataclasses.replace(
-        old, admit=built["admit"], screen=built["screen"], moderate=built["moderate"], rail_health=RailHealth(), **fresh
-    )

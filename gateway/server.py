@@ -22,6 +22,7 @@ import uvicorn
 import uvloop
 
 from sluicegate.gateway.app import create_app
+from sluicegate.gateway.compose import compose
 from sluicegate.gateway.http.protocol import guarded_protocol, guarded_socket
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.gateway.settings import ServerSettings, Settings
@@ -71,7 +72,7 @@ def serve(settings: Settings, read_again: Callable[[], Settings] | None = None) 
         stream=sys.stderr,
         format="%(asctime)s %(levelname)s %(name)s %(message)s",
     )
-    runtime = Runtime(settings, os.environ)
+    runtime = compose(settings, os.environ)
     runtime.reloader.source = read_again
     return serve_runtime(runtime)
 
@@ -81,10 +82,10 @@ def serve_runtime(runtime: Runtime) -> int:
     settings = runtime.settings
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     server = Server(_uvicorn_config(settings, runtime), settings.server.drain_s)
-    runtime.is_stopping = lambda: server.should_exit
+    runtime.progress.is_stopping = lambda: server.should_exit
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_run(server, runtime, _bind(settings)))
-    return 1 if runtime.failure else 0
+    return 1 if runtime.progress.failure else 0
 
 
 class Server(uvicorn.Server):
@@ -196,7 +197,7 @@ async def _reload(runtime: Runtime) -> None:
 async def _announce(server: uvicorn.Server, runtime: Runtime, address: tuple[str, int]) -> None:
     """Print a line that works once everything is up, or stop the server when start-up failed."""
     while not runtime.ready:
-        if runtime.failure is not None:
+        if runtime.progress.failure is not None:
             server.should_exit = True
             return
         await asyncio.sleep(0.05)

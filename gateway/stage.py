@@ -10,7 +10,7 @@ from typing import Any
 from sluicegate.gateway.accounts import Accounts, Ledger, LimitsStage
 from sluicegate.gateway.accounts.api_keys import ApiKeys
 from sluicegate.gateway.prompts.chat_template import ChatTemplate
-from sluicegate.gateway.request.capture import wanted
+from sluicegate.gateway.request.tracing.capture import wanted
 from sluicegate.gateway.routing import ByName
 from sluicegate.gateway.routing.tiers import Tiers
 from sluicegate.gateway.settings import Settings

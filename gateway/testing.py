@@ -22,9 +22,10 @@ import httpx
 import uvicorn
 
 from sluicegate.gateway.app import create_app
+from sluicegate.gateway.compose import compose
 from sluicegate.gateway.config import load
 from sluicegate.gateway.http.protocol import guarded_protocol, guarded_socket
-from sluicegate.gateway.runtime import Runtime
+from sluicegate.gateway.lifecycle import close, start
 from sluicegate.plugins import Outcome, RegistryLike
 from sluicegate.plugins.testing import KeepingRecorder, ScriptedModel, Unconstrained
 from sluicegate.plugins.testing.doubles import MODEL, Script
@@ -85,7 +86,7 @@ class TestApp:
         overrides = {"pipeline": tables, "stages": dict(stages or {}), "keys": [dict(key) for key in keys]}
         overrides["accounts"] = dict(accounts or {})
         loaded = load(overrides={**overrides, **(settings or {})})
-        self.runtime = Runtime(loaded, {}, registers=(self._register, *registers))
+        self.runtime = compose(loaded, {}, registers=(self._register, *registers))
         self.app = create_app(loaded, runtime=self.runtime)
 
     @property
@@ -136,14 +137,14 @@ class TestApp:
         self._thread.join(10)
 
     async def __aenter__(self) -> TestApp:
-        await self.runtime.start()
+        await start(self.runtime)
         self._raise_failure()
         self.client = httpx.AsyncClient(transport=httpx.ASGITransport(self.app), base_url="http://localhost")
         return self
 
     async def __aexit__(self, *error: object) -> None:
         await self.client.aclose()
-        await self.runtime.close()
+        await close(self.runtime)
 
     def _register(self, registry: RegistryLike) -> None:
         registry.add("generate", "scripted", lambda settings: self.model)
@@ -152,15 +153,17 @@ class TestApp:
 
     def _wait_until_started(self) -> None:
         deadline = time.monotonic() + START_LIMIT_S
-        while not self.runtime.ready and self.runtime.failure is None:
+        progress = self.runtime.progress
+        while not self.runtime.ready and progress.failure is None:
             if time.monotonic() > deadline:
-                raise TimeoutError(f"the gateway was not ready after {START_LIMIT_S:g} s: {self.runtime.state}")
+                raise TimeoutError(f"the gateway was not ready after {START_LIMIT_S:g} s: {progress.state}")
             time.sleep(0.01)
         self._raise_failure()
 
     def _raise_failure(self) -> None:
-        if self.runtime.failure is not None:
-            raise RuntimeError(f"the gateway did not become ready: {self.runtime.state}") from self.runtime.failure
+        progress = self.runtime.progress
+        if progress.failure is not None:
+            raise RuntimeError(f"the gateway did not become ready: {progress.state}") from progress.failure
 
 
 def _body(text: str, stream: bool, fields: Mapping[str, Any]) -> dict[str, Any]:

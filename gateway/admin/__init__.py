@@ -2,6 +2,6 @@
 
 from sluicegate.gateway.admin.routes import admin_routes
 from sluicegate.gateway.http.admission import admitted
-from sluicegate.gateway.http.guard import api_key_of, operator_of
+from sluicegate.gateway.http.guard import operator_of
 
-__all__ = ["admin_routes", "admitted", "api_key_of", "operator_of"]
+__all__ = ["admin_routes", "admitted", "operator_of"]

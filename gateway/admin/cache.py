@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
@@ -10,10 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from sluicegate.cache import LABEL_KINDS, label
 from sluicegate.gateway.http.admission import admitted
 from sluicegate.gateway.http.guard import operator_of
+from sluicegate.gateway.runtime import Runtime
 from sluicegate.plugins import CacheKey, Caller, RequestError
-
-if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import Runtime
 
 Name = Annotated[str, Field(min_length=1, max_length=256)]
 

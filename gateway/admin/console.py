@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import orjson
 from fastapi import APIRouter, Query, Request
@@ -18,10 +18,8 @@ from fastapi.responses import Response, StreamingResponse
 
 from sluicegate.gateway.console import Views
 from sluicegate.gateway.http.guard import operator_of
+from sluicegate.gateway.runtime import Runtime
 from sluicegate.plugins import NotFound
-
-if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import Runtime
 
 STATIC = Path(__file__).parent.parent / "console" / "static"
 KINDS = {".html": "text/html; charset=utf-8", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -94,7 +92,7 @@ def _add_data(router: APIRouter, runtime: Runtime, views: Views) -> None:
 
 async def _ticks(runtime: Runtime, views: Views) -> AsyncIterator[bytes]:
     seen = runtime.trace_sink.seen
-    while not runtime.is_stopping():
+    while not runtime.progress.is_stopping():
         new = runtime.trace_sink.seen - seen
         seen += new
         told = {**views.now(), "ended": views.recent(min(new, 100)) if new else []}

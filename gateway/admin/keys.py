@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
@@ -12,10 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from sluicegate.gateway.accounts.changes import create, revoke, rotate
 from sluicegate.gateway.accounts.records import MAX_LIMIT, KeyRecord, limits_of, moment
 from sluicegate.gateway.http.guard import operator_of
+from sluicegate.gateway.runtime import Runtime
 from sluicegate.plugins import ConfigurationError, RequestError
-
-if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import Runtime
 
 Name = Annotated[str, Field(min_length=1, max_length=256)]
 ShortName = Annotated[str, Field(max_length=256)]

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from sluicegate.gateway.http.guard import operator_of
 from sluicegate.gateway.routing.table import Route
+from sluicegate.gateway.runtime import Runtime
 from sluicegate.gateway.upstream.model import is_remote
 from sluicegate.plugins import Caller, LoadReporter, ModelHost, RequestError
-
-if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import Runtime
 
 Name = Annotated[str, Field(min_length=1, max_length=256)]
 

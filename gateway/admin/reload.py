@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fastapi import APIRouter, Request
 
 from sluicegate.gateway.http.guard import operator_of
+from sluicegate.gateway.runtime import Runtime
 from sluicegate.plugins import ConfigurationError, PluginError, RequestError
-
-if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import Runtime
 
 
 def add_reload_routes(router: APIRouter, runtime: Runtime) -> None:

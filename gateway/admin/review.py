@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import logging
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from sluicegate.gateway.http.guard import operator_of
 from sluicegate.gateway.review import Item, ReviewQueue
+from sluicegate.gateway.runtime import Runtime
 from sluicegate.plugins import Caller, NotFound
-
-if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import Runtime
 
 log = logging.getLogger("sluicegate.review")
 SCOPE = "review"

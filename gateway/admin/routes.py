@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.routing import APIRoute
@@ -16,10 +16,9 @@ from sluicegate.gateway.admin.reload import add_reload_routes
 from sluicegate.gateway.admin.review import SCOPE as REVIEW
 from sluicegate.gateway.admin.review import add_review_routes
 from sluicegate.gateway.admin.usage import add_usage_routes
-from sluicegate.gateway.http.guard import api_key_of, operator_of
-
-if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import Runtime
+from sluicegate.gateway.http.api_key import api_key_of
+from sluicegate.gateway.http.guard import operator_of
+from sluicegate.gateway.runtime import Runtime
 
 
 def admin_routes(runtime: Runtime) -> APIRouter:

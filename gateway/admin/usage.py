@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
@@ -11,9 +11,7 @@ from fastapi.responses import Response
 from sluicegate.gateway.accounts.export import as_csv, rows
 from sluicegate.gateway.accounts.records import day_of
 from sluicegate.gateway.http.guard import operator_of
-
-if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import Runtime
+from sluicegate.gateway.runtime import Runtime
 
 Day = Annotated[str | None, Query(pattern=r"^\d{4}-\d\d-\d\d$")]
 

@@ -12,8 +12,9 @@ from typing import Protocol
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from sluicegate.gateway.answer.delta import Delta
 from sluicegate.gateway.http.disconnects import ClientLeft, ended, unless_left
-from sluicegate.gateway.request.context import Delta, Exchange
+from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.request.pipeline import Pipeline
 from sluicegate.plugins import GenerationFailed, Overloaded, SluicegateError
 

@@ -18,9 +18,9 @@ from typing import Literal
 
 from pydantic import BaseModel
 
+from sluicegate.gateway.answer.delta import Delta
 from sluicegate.gateway.api.openapi import schemas as documents
-from sluicegate.gateway.request.context import Delta
-from sluicegate.gateway.request.judge import Judgement
+from sluicegate.gateway.request.guarding.judge import Judgement
 from sluicegate.gateway.review.items import Item
 from sluicegate.plugins import Answer, Decision, Piece, TokenLogprob, TokenStep, ToolCall, Usage
 

@@ -6,15 +6,12 @@ from __future__ import annotations
 
 import secrets
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 
-from sluicegate.gateway.admin import api_key_of
-
-if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import Runtime
+from sluicegate.gateway.http.api_key import api_key_of
+from sluicegate.gateway.runtime import Runtime
 
 _PAGE = Path(__file__).with_name("docs.html")
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from sluicegate.gateway.request.context import Exchange
-from sluicegate.gateway.request.explain import explained
+from sluicegate.gateway.request.tracing.explain import explained
 from sluicegate.plugins import Decision, TokenLogprob
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sluicegate.gateway.api.body.depth import check_depth
 from sluicegate.gateway.api.body.parsing import Parsed, in_words_of
@@ -19,10 +19,8 @@ from sluicegate.gateway.api.endpoints.embeddings import embeddings_body, parse_e
 from sluicegate.gateway.batches import LineAnswer
 from sluicegate.gateway.http.errors import error_body, error_status
 from sluicegate.gateway.request.context import Exchange
+from sluicegate.gateway.runtime import Runtime
 from sluicegate.plugins import Overloaded, RateLimited, Request, RequestError, SluicegateError
-
-if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import Runtime
 
 log = logging.getLogger("sluicegate.batches")
 BATCH_PRIORITY = 10

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from fastapi import APIRouter
 
 from sluicegate.gateway.api.dialects.chat import add_chat_routes
@@ -19,10 +17,7 @@ from sluicegate.gateway.api.endpoints.models import add_model_routes
 from sluicegate.gateway.api.endpoints.moderations import add_moderation_routes
 from sluicegate.gateway.api.endpoints.reviews import add_review_routes
 from sluicegate.gateway.api.socket import add_socket_routes
-
-if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import Runtime
-
+from sluicegate.gateway.runtime import Runtime
 
 ROUTES = (
     add_chat_routes,

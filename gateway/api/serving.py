@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from fastapi import Request as HttpRequest
 from fastapi.responses import Response
@@ -13,10 +12,8 @@ from sluicegate.gateway.api.body.parsing import Parsed, in_words_of
 from sluicegate.gateway.api.delivery import EventStream, Frames, Nobody
 from sluicegate.gateway.http.disconnects import ClientLeft, unless_left
 from sluicegate.gateway.request.context import Exchange
+from sluicegate.gateway.runtime import Runtime
 from sluicegate.gateway.telemetry import parent_context
-
-if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import Runtime
 
 JSON = "application/json"
 
@@ -41,7 +38,9 @@ async def served(
         exchange.ignored += parsed.ignored
         headers = headers_of(exchange)
         if parsed.request.stream:
-            return EventStream(runtime.pipeline, exchange, frames(exchange), headers, runtime.heartbeat_s)
+            return EventStream(
+                runtime.pipeline, exchange, frames(exchange), headers, runtime.settings.server.heartbeat_s
+            )
         try:
             await unless_left(scope, receive, runtime.pipeline.collect(exchange))
         except ClientLeft:
@@ -62,7 +61,7 @@ def _header(text: str) -> str:
 
 def headers_of(exchange: Exchange) -> dict[str, str]:
     """Where the answer came from, and which trace it belongs to."""
-    found = {"traceparent": exchange.trace.traceparent, **told(exchange.ignored)}
-    if exchange.hit is not None:
-        return found | exchange.hit.headers()
+    found = {"traceparent": exchange.entry.trace.traceparent, **told(exchange.ignored)}
+    if exchange.attempt.hit is not None:
+        return found | exchange.attempt.hit.headers()
     return found | {"x-sluicegate-cache": "miss" if exchange.cached is None else "shared"}

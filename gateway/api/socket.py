@@ -14,22 +14,20 @@ import logging
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 from fastapi import APIRouter, Response, WebSocket, WebSocketDisconnect
 
-from sluicegate.gateway.admin import api_key_of
 from sluicegate.gateway.api.body.parsing import Parsed
 from sluicegate.gateway.api.delivery import frames_of
 from sluicegate.gateway.api.dialects.chat_answer import ChunkWriter
 from sluicegate.gateway.api.dialects.chat_request import parse_chat
+from sluicegate.gateway.http.api_key import api_key_of
 from sluicegate.gateway.http.errors import error_body, error_status
+from sluicegate.gateway.runtime import Runtime
 from sluicegate.gateway.telemetry import parent_context
 from sluicegate.plugins import GenerationFailed, RequestError, SluicegateError
-
-if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import Runtime
 
 log = logging.getLogger("sluicegate.socket")
 WAITING = 64

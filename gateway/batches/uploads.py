@@ -6,14 +6,12 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sluicegate.gateway.batches.quotas import Coming, Quotas
 from sluicegate.gateway.batches.records import FileRecord
 from sluicegate.gateway.batches.shelf import write_all
-
-if TYPE_CHECKING:
-    from sluicegate.gateway.batches.store import BatchStore
+from sluicegate.gateway.batches.store import BatchStore
 
 PART_BYTES = 1 << 20
 """Written at once."""

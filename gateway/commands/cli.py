@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sluicegate.gateway.commands.bench import add_bench
 from sluicegate.gateway.commands.cache import add_cache
@@ -16,10 +16,8 @@ from sluicegate.gateway.commands.mask import add_mask
 from sluicegate.gateway.commands.plugins import add_plugins
 from sluicegate.gateway.commands.redteam import add_redteam
 from sluicegate.gateway.commands.size import add_size
+from sluicegate.gateway.settings import Settings
 from sluicegate.plugins import ConfigurationError, PluginError
-
-if TYPE_CHECKING:
-    from sluicegate.gateway.settings import Settings
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

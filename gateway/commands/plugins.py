@@ -9,15 +9,12 @@ import argparse
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sluicegate.plugins import SLOTS, ConfigurationError, PluginError, RailProperties, SlotName
-
-if TYPE_CHECKING:
-    from sluicegate.gateway.settings import Settings
-    from sluicegate.plugins import Registry
-    from sluicegate.plugins.registry import Registered
-    from sluicegate.plugins.testing import Fault
+from sluicegate.gateway.settings import Settings
+from sluicegate.plugins import SLOTS, ConfigurationError, PluginError, RailProperties, Registry, SlotName
+from sluicegate.plugins.registry import Registered
+from sluicegate.plugins.testing import Fault
 
 
 def add_plugins(commands: Any) -> None:
@@ -76,7 +73,7 @@ def _new(parsed: argparse.Namespace) -> int:
 
 def _installed(config: Path | None) -> tuple[Settings, Registry, list[str]]:
     from sluicegate.gateway.config import load
-    from sluicegate.gateway.runtime import built_ins
+    from sluicegate.gateway.registry import built_ins
     from sluicegate.gateway.telemetry import Metrics
     from sluicegate.plugins import discover
 

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from prometheus_client.metrics_core import Metric
 
 from sluicegate.gateway.request.context import Exchange
-from sluicegate.gateway.request.explain import engine_times, token_steps
+from sluicegate.gateway.request.tracing.explain import engine_times, token_steps
+from sluicegate.gateway.runtime import Runtime
 from sluicegate.gateway.telemetry import semconv
 from sluicegate.gateway.telemetry.collectors import safely
 from sluicegate.gateway.telemetry.finished import Finished
 from sluicegate.gateway.telemetry.metrics import SUCCESS
 from sluicegate.gateway.telemetry.series import SLICE_S
 from sluicegate.gateway.telemetry.span_builder import GUARDS, SpanFact, spans_of
-
-if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import Runtime
 
 HISTOGRAMS = {
     "first": semconv.METRIC_TIME_TO_FIRST_TOKEN,
@@ -41,7 +39,7 @@ class Views:
         [(_, generator)] = [runtime.pipeline.stages.generate]
         return {
             **self.now(),
-            "state": runtime.state,
+            "state": runtime.progress.state,
             "started_s": runtime.started_s,
             "content": runtime.shows_content,
             "exports": runtime.trace_sink.exporter is not None,
@@ -62,7 +60,7 @@ class Views:
 
     def live(self) -> Iterator[dict[str, Any]]:
         """Requests that have begun and not ended, oldest first."""
-        for exchange in list(self._runtime.spans.live.values()):
+        for exchange in list(self._runtime.live.by_id.values()):
             yield _live(exchange)
 
     def recent(self, limit: int) -> list[dict[str, Any]]:
@@ -156,7 +154,7 @@ def _live(exchange: Exchange) -> dict[str, Any]:
         "id": exchange.request.id,
         "model": exchange.model.name if exchange.model else exchange.request.model,
         "tenant": exchange.caller.tenant,
-        "ms": (time.perf_counter() - exchange.started_at) * 1e3,
+        "ms": (time.perf_counter() - exchange.entry.started_at) * 1e3,
         "stage": _doing(exchange),
         "tokens": line.tokens if line is not None else 0,
         "prompt_tokens": exchange.usage.prompt_tokens,

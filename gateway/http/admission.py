@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import logging
 import uuid
-from typing import TYPE_CHECKING
 
 from starlette.requests import HTTPConnection
 
-from sluicegate.gateway.http.guard import api_key_of
+from sluicegate.gateway.http.api_key import api_key_of
+from sluicegate.gateway.runtime import Runtime
 from sluicegate.plugins import Caller, Request, SluicegateError, StageFailed
-
-if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import Runtime
 
 log = logging.getLogger("sluicegate.pipeline")
 

@@ -1,31 +1,22 @@
 """Who may operate the gateway: a key with the scope `admin`, or, where no keys exist, whoever sits at this machine.
 
 Without keys the server listens on loopback only (`gateway/server.py`). A page in the operator's browser could still
-reach it under a name of its own (DNS rebinding): `gateway/http/host_check.py` refuses that on every route. Names
-that the
-configuration adds there may use the gateway, and may not operate it.
+reach it under a name of its own (DNS rebinding): `gateway/http/host_check.py` refuses that on every route. Names that
+the configuration adds there may use the gateway, and may not operate it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from starlette.requests import HTTPConnection
 
+from sluicegate.gateway.http.api_key import api_key_of
 from sluicegate.gateway.http.authority import authority_of, origin_of
+from sluicegate.gateway.runtime import Runtime
 from sluicegate.plugins import Caller, PermissionDenied, RequestError
 
-if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import Runtime
-
 SCOPE = "admin"
-
-
-def api_key_of(request: HTTPConnection) -> str | None:
-    """From `Authorization: Bearer`, else from `x-api-key`."""
-    scheme, _, key = request.headers.get("authorization", "").partition(" ")
-    return key.strip() or None if scheme.lower() == "bearer" else request.headers.get("x-api-key")
 
 
 def operator_of(runtime: Runtime, request: HTTPConnection, *scopes: str) -> Caller:

@@ -11,8 +11,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from sluicegate.gateway.accounts.accounts import Accounts
 from sluicegate.gateway.accounts.features import FEATURE, HEADER
 from sluicegate.gateway.accounts.limits.meter import Standing
+from sluicegate.gateway.http.api_key import api_key_of
 from sluicegate.gateway.http.errors import error_body
-from sluicegate.gateway.http.guard import allowed, api_key_of, route_refused
+from sluicegate.gateway.http.guard import allowed, route_refused
 from sluicegate.plugins import AuthenticationError, BooksUnavailable, Caller
 
 RawHeaders = list[tuple[bytes, bytes]]

@@ -1,4 +1,4 @@
-"""Which rails run on a request, and which are out of the way because they keep failing."""
+"""The health of rails: which run, and which are out of the way because they keep failing."""
 
 from __future__ import annotations
 
@@ -7,16 +7,12 @@ import logging
 import secrets
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sluicegate.gateway.rails.policy import RailSlot
 from sluicegate.gateway.workers import Workers
-from sluicegate.plugins import Caller, Message, OutputRail, PermissionDenied, Request, StageFailed
-from sluicegate.safety import Breaker, Conduct, Limits
-
-if TYPE_CHECKING:
-    from sluicegate.gateway.rails.moderation import Moderation
-    from sluicegate.gateway.request.context import Exchange
+from sluicegate.plugins import Caller, Message, OutputRail, Request, StageFailed
+from sluicegate.safety import Breaker, Conduct
 
 log = logging.getLogger("sluicegate.rails")
 
@@ -100,57 +96,3 @@ def reads(rail: OutputRail) -> bool:
     except Exception:
         return False
     return True
-
-
-def arm(exchange: Exchange) -> None:
-    """Choose the request's policy, and its output rails: one that is out of the way refuses now, not after generating.
-    Raises `StageFailed`."""
-    stages = exchange.pinned
-    policy = exchange.policy = stages.policies.of(exchange.request, exchange.caller, exchange.route)
-    _check_required(exchange)
-    for slot, names in (("screen", stages.screen), ("moderate", stages.moderate)):
-        shadowed = [name for name, _ in names if policy.conduct(slot, name).mode == "shadow"]  # type: ignore[arg-type]
-        exchange.unenforced += (f"{slot} {name}: in shadow" for name in shadowed)
-    for name, rail in stages.moderate:
-        conduct = policy.conduct("moderate", name)
-        if conduct.mode == "off":
-            continue
-        if stages.rail_health.runs("moderate", name, conduct):
-            exchange.rails.append((name, rail))
-        else:
-            exchange.unenforced.append(f"moderate {name}: failed open")
-
-
-def _check_required(exchange: Exchange) -> None:
-    """A key that is only served where some rails run is not served where a policy keeps them from acting."""
-    stages, policy = exchange.pinned, exchange.policy
-    acting = {
-        name
-        for slot, names in (("screen", stages.screen), ("moderate", stages.moderate))
-        for name, _ in names
-        if policy.conduct(slot, name).mode == "enforce"  # type: ignore[arg-type]
-    }
-    missing = sorted(exchange.caller.rails - acting)
-    if missing:
-        raise PermissionDenied(
-            f"key {exchange.caller.key_id!r} is only served where {', '.join(missing)} acts, which it does not under "
-            f"policy {policy.name!r}"
-        )
-
-
-def limits_of(exchange: Exchange) -> Limits:
-    policy = exchange.policy
-    return Limits(policy.max_hold, policy.conducts.get("moderate", {}))
-
-
-def settle(exchange: Exchange, moderation: Moderation) -> None:
-    """After the last piece: which output rails failed, for their breakers and for what the answer says."""
-    watch, failed = exchange.pinned.rail_health, set(moderation.failures)
-    for name, rail in exchange.rails:
-        conduct = exchange.policy.conduct("moderate", name)
-        if name not in failed:
-            watch.succeeded("moderate", name)
-            continue
-        watch.failed_writing(name, rail, conduct)
-        if conduct.failure_mode == "open" and conduct.mode == "enforce":
-            exchange.unenforced.append(f"moderate {name}: failed open")

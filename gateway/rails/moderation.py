@@ -22,10 +22,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from sluicegate.gateway.answer.delta import Delta
 from sluicegate.gateway.rails.choice_texts import Choice, Text
 from sluicegate.gateway.rails.text_windows import Windows
 from sluicegate.gateway.rails.token_probabilities import TokenProbabilities
-from sluicegate.gateway.request.context import Delta
 from sluicegate.gateway.telemetry import Hold
 from sluicegate.plugins import (
     Answer,

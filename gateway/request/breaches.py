@@ -1,10 +1,12 @@
-"""What is made of an answer that breaks what was asked: a bug of ours where our masks drew it, else its server's."""
+"""Report an answer that breaks what was asked: a bug of ours where our masks drew it, else its server's."""
 
 from __future__ import annotations
 
 import logging
 
+from sluicegate.gateway.answer.validation import Validator
 from sluicegate.gateway.request.context import Exchange
+from sluicegate.gateway.request.guarding.restore import with_values
 from sluicegate.gateway.telemetry import Metrics
 from sluicegate.gateway.upstream.model import is_remote
 from sluicegate.plugins import GenerationFailed, ServiceError, UpstreamFailed
@@ -13,8 +15,9 @@ log = logging.getLogger("sluicegate.pipeline")
 
 
 class Breaches:
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: Metrics, validator: Validator) -> None:
         self._metrics = metrics
+        self._validator = validator
 
     def note(self, exchange: Exchange, complaint: str, then: str) -> None:
         """`complaint` is the validator's, which quotes no value of the answer; `then`: what becomes of it."""
@@ -26,8 +29,19 @@ class Breaches:
 
     @staticmethod
     def error(exchange: Exchange, told: str) -> ServiceError:
-        """What its caller gets where nothing better comes; `told` where the bug is ours."""
+        """What the caller gets where nothing better comes; `told` where the bug is ours."""
         return UpstreamFailed(_of_another(exchange)) if is_remote(exchange.served) else GenerationFailed(told)
+
+    def check_streamed(self, exchange: Exchange, index: int) -> None:
+        """Before the choice is called finished: a broken one ends as an error, which no client takes for an answer.
+        Raises `GenerationFailed` or `UpstreamFailed`."""
+        assert exchange.moderation is not None
+        answer = exchange.moderation.answers()[index]
+        told = with_values(exchange, answer) if exchange.safety.restore else answer
+        complaint = self._validator.complaint_of_whole(exchange.request, told)
+        if complaint is not None:
+            self.note(exchange, complaint, "ended as an error")
+            raise self.error(exchange, "the streamed answer does not satisfy its schema; discard it")
 
 
 def _of_another(exchange: Exchange) -> str:

@@ -1,30 +1,79 @@
-"""Slot `recall`: what an answer depends on, and a kept answer played back through the same rails as a fresh one."""
+"""Slots `recall` and `remember`: what an answer depends on, looking it up in the caches, and keeping it."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from dataclasses import replace
-from functools import partial
+from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from sluicegate.cache import Found, Question, Recall, TieredCache, question_of
-from sluicegate.plugins import (
-    Answer,
-    Caller,
-    ConfigurationError,
-    Generator,
-    Piece,
-    Request,
-    ServedModel,
-    TextEmbedder,
-    Usage,
-)
+from sluicegate.cache import Found, Made, Question, Recall, TieredCache, question_of
+from sluicegate.gateway.answer.validation import WHOLE, Validator
+from sluicegate.gateway.request.context import Exchange
+from sluicegate.gateway.request.tracing.timing import Timed
+from sluicegate.plugins import Answer, Caller, Request, Reuse, ServedModel, Usage
 
 log = logging.getLogger("sluicegate.recall")
+DIGESTED = 64 * 1024
+"""Bytes that become a cache key within a millisecond or two."""
+
+
+async def recall(exchange: Exchange, validator: Validator) -> None:
+    """Ask each cache; after a miss of all take a seat among identical requests."""
+    attempt = exchange.attempt
+    size, tenant = exchange.request.nbytes, exchange.caller.tenant
+    question = await exchange.stages.workers.run(tenant, size, _question, exchange, inline_bytes=DIGESTED)
+    if question is None:
+        return
+    for name, cache in exchange.stages.recall:
+        with Timed(exchange, "recall", name) as note:
+            said = await _recalled(name, cache, question)
+            attempt.recalls.append((name, cache, said))
+            if said.found is not None and validator.all_valid(exchange.request, said.found.answers):
+                attempt.hit, attempt.cached = said.found, said.found.answers
+                note.detail |= _hit_detail(said.found)
+            note.outcome = "miss" if attempt.hit is None else f"{attempt.hit.kind} hit"
+        if attempt.hit is not None:
+            return
+    await _board(exchange, question, validator)
+
+
+async def remember(exchange: Exchange) -> None:
+    """Keep whole answers, and hand them to the identical requests that wait for them."""
+    attempt = exchange.attempt
+    if attempt.question is None or attempt.cached is not None:
+        return
+    answers = tuple(exchange.answers)
+    whole = bool(answers) and all(a.finish_reason in WHOLE and a.refusal is None for a in answers)
+    if attempt.seat is not None:
+        attempt.seat.land(Made(answers, exchange.usage)) if whole else attempt.seat.release()
+    for name, cache, said in attempt.recalls if whole else ():
+        await _keep(name, cache, attempt.question, answers, said, exchange.usage)
+
+
+def _question(exchange: Exchange) -> Question | None:
+    """None where no cache is asked."""
+    caches = [cache for _, cache in exchange.stages.recall]
+    question = None
+    if caches:
+        fingerprint = exchange.stages.fingerprint + exchange.safety.policy.fingerprint
+        question = question_for(exchange.request, exchange.caller, exchange.served, fingerprint, caches)
+    if exchange.request.reuse != Reuse():
+        ignored = _ignored_wishes(exchange.request, question, caches)
+        exchange.ignored = tuple(dict.fromkeys((*exchange.ignored, *ignored)))
+    exchange.attempt.question = question
+    return question
+
+
+async def _board(exchange: Exchange, question: Question, validator: Validator) -> None:
+    """Of identical requests at the same time one generates; the others wait for its answer here."""
+    attempt = exchange.attempt
+    name, cache = exchange.stages.recall[0]
+    with Timed(exchange, "recall", f"{name} flight") as note:
+        attempt.seat = await cache.flights.board(question.key)
+        made = attempt.seat.answers
+        if made is not None and validator.all_valid(exchange.request, made.answers):
+            attempt.cached = made.answers
+        note.outcome = attempt.seat.role if attempt.cached is None else "shared"
 
 
 def question_for(
@@ -52,17 +101,17 @@ def question_for(
     )
 
 
-def unheeded_wishes(request: Request, question: Question | None, caches: Iterable[TieredCache]) -> list[str]:
-    """What the request says about kept answers and nobody can follow, for want of such a cache or because this answer
-    is not kept at all: to be told, since a fresh answer is a right one."""
+def _ignored_wishes(request: Request, question: Question | None, caches: Iterable[TieredCache]) -> list[str]:
+    """Paths of wishes about kept answers that no cache here can follow, or that do not matter since this answer is not
+    kept. They are reported and not refused: a fresh answer is a right one."""
     asked = request.reuse
     by_meaning = question is not None and question.text is not None and any(cache.is_semantic for cache in caches)
-    unheeded = {
+    ignored = {
         "semantic": bool(asked.semantic) and not by_meaning,
         "threshold": asked.threshold is not None and not by_meaning,
         "tags": bool(asked.tags) and question is None,
     }
-    return [f"sluicegate.cache.{name}" for name, told in unheeded.items() if told]
+    return [f"sluicegate.cache.{name}" for name, is_ignored in ignored.items() if is_ignored]
 
 
 def _temperature(request: Request, model: ServedModel) -> float:
@@ -70,36 +119,13 @@ def _temperature(request: Request, model: ServedModel) -> float:
     return getattr(model, "default_temperature", 1.0) if asked is None else asked
 
 
-def hit_detail(found: Found) -> dict[str, Any]:
-    """What the request's story tells about a hit."""
+def _hit_detail(found: Found) -> dict[str, Any]:
+    """What the trace of the request says about a hit."""
     saved = found.usage.prompt_tokens + found.usage.completion_tokens
     return {"kind": found.kind, "score": found.score, "age_s": round(found.age_s, 3), "saved_tokens": saved}
 
 
-def bind_embedders(caches: Iterable[tuple[str, TieredCache]], generator: Generator) -> None:
-    """A cache that compares by a served model gets vectors from the generator, as any caller of embeddings would."""
-    for name, cache in caches:
-        embedder = cache.served_embedder
-        if embedder is None:
-            continue
-        if not isinstance(generator, TextEmbedder):
-            raise ConfigurationError(f"recall.{name}: embedder 'served' needs a generator that embeds texts")
-        model = embedder.model or next(iter(generator.models))
-        if model not in generator.models:
-            raise ConfigurationError(f"recall.{name}: embedder names the model {model!r}, which is not served")
-        embedder.bind(partial(_vector, generator, model), partial(_identity, generator.models, model))
-
-
-async def _vector(generator: TextEmbedder, model: str, text: str) -> npt.NDArray[np.float32]:
-    vectors = (await generator.embed([text], model=model)).vectors  # float32 [1, d]
-    return np.asarray(vectors[0], np.float32)
-
-
-def _identity(models: Mapping[str, ServedModel], name: str) -> str:
-    return f"{name}-{models[name].version}" if name in models else name
-
-
-async def recalled(name: str, cache: TieredCache, question: Question) -> Recall:
+async def _recalled(name: str, cache: TieredCache, question: Question) -> Recall:
     """A cache that fails or answers nonsense is a miss: no request is worse off for it."""
     try:
         found = await cache.recall(question)
@@ -111,7 +137,7 @@ async def recalled(name: str, cache: TieredCache, question: Question) -> Recall:
     return Recall(None, None)
 
 
-async def keep(
+async def _keep(
     name: str, cache: TieredCache, question: Question, answers: tuple[Answer, ...], recall: Recall, usage: Usage
 ) -> None:
     """The client has its answer already, so a failure is only logged."""
@@ -123,37 +149,3 @@ async def keep(
 
 def _are_answers(found: object) -> bool:
     return isinstance(found, tuple) and all(isinstance(answer, Answer) for answer in found)
-
-
-class Replay:
-    """A `Generation` that yields answers of the cache whole, one piece a choice, and costs no tokens."""
-
-    def __init__(self, answers: tuple[Answer, ...]) -> None:
-        self._answers = answers
-
-    async def __aiter__(self) -> AsyncIterator[Piece]:
-        for answer in self._answers:
-            for piece in _pieces(answer):
-                yield piece
-
-    def cancel(self) -> None:
-        """Nothing runs."""
-
-    @property
-    def usage(self) -> Usage:
-        return Usage()
-
-
-def _pieces(answer: Answer) -> Iterator[Piece]:
-    """By text, each whole, in the order in which a model writes them; the last one ends the choice."""
-    parts: list[Piece] = []
-    if answer.reasoning:
-        parts.append(Piece(answer.index, answer.reasoning, channel="reasoning", ends=True))
-    if answer.text or not answer.tool_calls:
-        parts.append(Piece(answer.index, answer.text, logprobs=answer.logprobs, ends=True))
-    for number, call in enumerate(answer.tool_calls):
-        parts.append(
-            Piece(answer.index, call.arguments, channel="tool_arguments", call=number, tool=call.name, ends=True)
-        )
-    yield from parts[:-1]
-    yield replace(parts[-1], finish_reason=answer.finish_reason, closed=answer.closed, stopped_by=answer.stopped_by)

@@ -32,7 +32,7 @@ class Shadows:
     def consider(self, exchange: Exchange) -> None:
         """Called once for each request whose generation has begun."""
         model, share = self._table.shadow(exchange.served.name)
-        if not share or exchange.cached is not None or random.random() >= share:
+        if not share or exchange.attempt.cached is not None or random.random() >= share:
             return
         if len(self._running) >= MAX_RUNNING:
             self._counts["left_out_total"] += 1

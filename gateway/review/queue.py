@@ -13,30 +13,26 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.review.items import Item, Kind, Report, Status
 from sluicegate.gateway.review.store import ReviewStore
 from sluicegate.gateway.settings import ReviewSettings
-from sluicegate.plugins import ConfigurationError, NotFound, QuotaExceeded, Request, RequestError
+from sluicegate.plugins import Caller, ConfigurationError, NotFound, QuotaExceeded, Request, RequestError
 
 log = logging.getLogger("sluicegate.review")
 T = TypeVar("T")
 RECENT = 256
 """Refused requests remembered, in memory only, so that a false positive can be reported by its id."""
-Render = Callable[[Exchange], bytes]
 
 
 class ReviewQueue:
-    """Used from one event loop. `render` makes the body of a finished answer, as a caller gets it."""
+    """Used from one event loop."""
 
     def __init__(
         self,
         store: ReviewStore,
-        render: Render,
         settings: ReviewSettings = ReviewSettings(),
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.render = render
         self.running: dict[str, asyncio.Lock] = {}
         """One lock for each approved request that is being answered now."""
         self._store = store
@@ -45,14 +41,11 @@ class ReviewQueue:
         self._thread = ThreadPoolExecutor(1, "review")
         self._recent: OrderedDict[str, tuple[str, str, str]] = OrderedDict()
 
-    async def hold(self, exchange: Exchange, kind: Kind, rail: str, reason: str, body: Any) -> Item:
+    async def hold(self, caller: Caller, request: Request, kind: Kind, rail: str, reason: str, body: Any) -> Item:
         """On the disk when this returns. Raises what the store raises, or `RequestError` where the queue is full."""
-        now, caller = self._clock(), exchange.caller
+        now, id = self._clock(), f"rev_{uuid.uuid4().hex}"
         expires_s = now + self._settings.ttl_s
-        model = exchange.request.model
-        id = f"rev_{uuid.uuid4().hex}"
-        request_id = exchange.request.id
-        item = Item(id, caller.tenant, caller.key_id, kind, model, rail, reason, request_id, now, expires_s)
+        item = Item(id, caller.tenant, caller.key_id, kind, request.model, rail, reason, request.id, now, expires_s)
 
         def put() -> None:
             self._store.expire(now, self._settings.keep_s)
@@ -61,7 +54,7 @@ class ReviewQueue:
             self._store.put(item, body)
 
         await self._call(put)
-        log.info("review %s: %s of request %s is held, rail %s", id, kind, request_id, rail)
+        log.info("review %s: %s of request %s is held, rail %s", id, kind, request.id, rail)
         return item
 
     async def get(self, id: str, tenant: str | None = None) -> tuple[Item, Any]:
@@ -152,7 +145,7 @@ class ReviewQueue:
         return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._thread, work))
 
 
-def review_queue(settings: ReviewSettings, environ: Mapping[str, str], render: Render) -> ReviewQueue | None:
+def review_queue(settings: ReviewSettings, environ: Mapping[str, str]) -> ReviewQueue | None:
     """None where the operator switched it off: what would be escalated is then blocked."""
     if not settings.enabled:
         return None
@@ -167,7 +160,7 @@ def review_queue(settings: ReviewSettings, environ: Mapping[str, str], render: R
     path = _path(settings, environ)
     if path is None:
         log.info("[review] has no path and there is no home folder: held texts are kept in memory only")
-    return ReviewQueue(ReviewStore(path, sealer), render, settings)
+    return ReviewQueue(ReviewStore(path, sealer), settings)
 
 
 def _path(settings: ReviewSettings, environ: Mapping[str, str]) -> Path | None:

@@ -17,7 +17,7 @@ from sluicegate.gateway.api.body.parsing import checked
 from sluicegate.gateway.api.dialects.chat_request import ChatRequest
 from sluicegate.gateway.api.dialects.messages_request import MessagesRequest
 from sluicegate.gateway.api.dialects.responses_request import ResponsesRequest
-from sluicegate.gateway.request import screening
+from sluicegate.gateway.request.guarding import screening
 from sluicegate.plugins import RequestError, texts_of
 from tests.gateway.conftest import RunningGateway
 from tests.waiting import until

@@ -17,8 +17,9 @@ import uvicorn
 from openai import OpenAI
 
 from benchmarks.random_model import save_random_model
-from sluicegate.gateway import Runtime, create_app, load
+from sluicegate.gateway import compose, create_app, load
 from sluicegate.gateway.http.protocol import guarded_protocol
+from sluicegate.gateway.runtime import Runtime
 from tests.waiting import until
 
 
@@ -41,7 +42,7 @@ class RunningGateway:
 @contextmanager
 def running(overrides: dict[str, Any] | None = None, environ: dict[str, str] | None = None) -> Iterator[RunningGateway]:
     settings = load(environ=environ, overrides=overrides)
-    runtime = Runtime(settings, environ or {})
+    runtime = compose(settings, environ or {})
     listener = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(
         create_app(settings, runtime=runtime),
@@ -54,8 +55,8 @@ def running(overrides: dict[str, Any] | None = None, environ: dict[str, str] | N
     thread.start()
     gateway = RunningGateway(f"http://127.0.0.1:{listener.getsockname()[1]}", runtime)
     try:
-        until(lambda: runtime.ready or runtime.failure is not None, 300)
-        assert runtime.failure is None, runtime.failure
+        until(lambda: runtime.ready or runtime.progress.failure is not None, 300)
+        assert runtime.progress.failure is None, runtime.progress.failure
         yield gateway
     finally:
         server.should_exit = True

@@ -13,9 +13,10 @@ import pytest
 
 from sluicegate.engine.settings import EngineSettings
 from sluicegate.gateway import settings
+from sluicegate.gateway.compose import compose
 from sluicegate.gateway.config import load
 from sluicegate.gateway.prompts.templates import Templates
-from sluicegate.gateway.runtime import Runtime, built_ins
+from sluicegate.gateway.registry import built_ins
 from sluicegate.gateway.telemetry.metrics import Metrics
 from sluicegate.gateway.upstream.settings import UpstreamModelSettings
 
@@ -43,7 +44,7 @@ def test_an_example_is_read_as_it_is_printed(language: str, code: str, tmp_path:
     else:
         file = tmp_path / "gateway.toml"
         file.write_text(code.replace('"…"', f'"{"0" * 64}"'), "utf-8")  # a digest of your own
-        Runtime(load(file, {}), {})
+        compose(load(file, {}), {})
 
 
 def rows(document: str, head: str) -> dict[str, str]:

@@ -9,9 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
+from sluicegate.gateway.compose import compose
 from sluicegate.gateway.config import load
 from sluicegate.gateway.console.views import summary
-from sluicegate.gateway.runtime import Runtime
 from sluicegate.gateway.testing import TestApp
 from tests.gateway.conftest import RunningGateway
 from tests.waiting import until
@@ -113,5 +113,5 @@ def test_what_has_no_choices_ends_as_a_success(gateway: RunningGateway, path: st
 def test_a_stage_that_is_configured_and_not_enabled_is_named(caplog: pytest.LogCaptureFixture) -> None:
     settings = load(overrides={"stages": {"moderate": {"blocklist": {"phrases": ["halberd"]}}}})
     with caplog.at_level(logging.WARNING):
-        Runtime(settings, {})
+        compose(settings, {})
     assert "[stages.moderate.blocklist] is configured and does not run" in caplog.text

@@ -10,20 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import is_dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from starlette.requests import Request
 
 from sluicegate.gateway.api.body.depth import MAX_DEPTH, more_marks
 from sluicegate.gateway.api.body.parsing import Parsed, read_json
+from sluicegate.gateway.http.api_key import api_key_of
 from sluicegate.gateway.http.disconnects import unless_left
-from sluicegate.gateway.http.guard import api_key_of
+from sluicegate.gateway.settings import ServerSettings
+from sluicegate.gateway.workers import Workers
+from sluicegate.plugins import Caller, RequestError, RequestTooLarge
 from sluicegate.plugins import Request as Asked
-from sluicegate.plugins import RequestError, RequestTooLarge
-
-if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import Runtime
 
 P = TypeVar("P")
 LARGE = 32_768
@@ -36,9 +35,10 @@ LISTS = {"messages": "max_messages", "input": "max_messages", "prompt": "max_mes
 class Reader:
     """One for each gateway."""
 
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
-        self._bounds = bounds = runtime.settings.server
+    def __init__(self, bounds: ServerSettings, workers: Workers, identify: Callable[[str | None], Caller]) -> None:
+        self._workers = workers
+        self._identify = identify
+        self._bounds = bounds
         self._surely = 2 * min(bounds.max_messages, bounds.max_parts, bounds.max_tools)
         """Bytes in which no list has too many entries: each takes two."""
 
@@ -48,8 +48,8 @@ class Reader:
         body, key = await request.body(), api_key_of(request)
         if len(body) <= LARGE:
             return parse(self.tree(body), key)
-        tenant = self._runtime.identify(key).tenant  # nobody without a key has a large body read
-        work = self._runtime.workers.run(tenant, len(body), self._parsed, body, parse, key)
+        tenant = self._identify(key).tenant  # nobody without a key has a large body read
+        work = self._workers.run(tenant, len(body), self._parsed, body, parse, key)
         return await unless_left(request.scope, request.receive, work)
 
     async def parse_text(
@@ -57,7 +57,7 @@ class Reader:
     ) -> P:
         """The same for a message of a WebSocket."""
         body = text.encode("utf-8", "surrogatepass")
-        return await self._runtime.workers.run(tenant, len(body), self._parsed, body, parse, key, inline_bytes=LARGE)
+        return await self._workers.run(tenant, len(body), self._parsed, body, parse, key, inline_bytes=LARGE)
 
     def tree(self, body: bytes) -> dict[str, Any]:
         """Raises `RequestError` for what is no JSON object, or has more of something than the settings allow."""

@@ -11,7 +11,8 @@ from typing import Any, Literal
 
 import orjson
 
-from sluicegate.gateway.request.context import Delta, Exchange
+from sluicegate.gateway.answer.delta import Delta
+from sluicegate.gateway.request.context import Exchange
 from sluicegate.plugins import Channel, TokenLogprob, ToolCall
 
 Key = tuple[str, int]
@@ -74,7 +75,7 @@ class BlockWriter(ABC):
 
     def _is_settled(self, index: int, channel: str, call: int) -> bool:
         moderation = self._exchange.moderation
-        if moderation is None or self._exchange.restore:
+        if moderation is None or self._exchange.safety.restore:
             return False
         return moderation.is_settled(index, channel, call)  # type: ignore[arg-type]
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fastapi import APIRouter, Request
 
 from sluicegate.gateway.api.dialects.chat_answer import ChunkWriter, completion
 from sluicegate.gateway.api.dialects.chat_request import parse_chat
 from sluicegate.gateway.api.serving import served
-
-if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import Runtime
+from sluicegate.gateway.runtime import Runtime
 
 
 def add_chat_routes(router: APIRouter, runtime: Runtime) -> None:

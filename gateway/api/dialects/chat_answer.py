@@ -6,9 +6,10 @@ from typing import Any
 
 import orjson
 
+from sluicegate.gateway.answer.delta import Delta
 from sluicegate.gateway.api.extras import extension, logprobs, usage
 from sluicegate.gateway.http.errors import error_body
-from sluicegate.gateway.request.context import Delta, Exchange
+from sluicegate.gateway.request.context import Exchange
 from sluicegate.plugins import Answer, SluicegateError, ToolCall
 
 DONE = b"data: [DONE]\n\n"
@@ -97,7 +98,7 @@ def _envelope(exchange: Exchange, kind: str) -> dict[str, Any]:
     return {
         "id": exchange.request.id,
         "object": kind,
-        "created": exchange.created_s,
+        "created": exchange.entry.created_s,
         "model": exchange.served.name,
         "system_fingerprint": f"fp_{exchange.served.version[:12]}",
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
@@ -15,11 +15,9 @@ from sluicegate.gateway.api.dialects.completions_request import ParsedCompletion
 from sluicegate.gateway.api.serving import JSON, served, told
 from sluicegate.gateway.http.disconnects import ClientLeft, unless_left
 from sluicegate.gateway.request.context import Exchange
+from sluicegate.gateway.runtime import Runtime
 from sluicegate.gateway.telemetry import parent_context
 from sluicegate.plugins import Request as Asked
-
-if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import Runtime
 
 
 def add_completions_routes(router: APIRouter, runtime: Runtime) -> None:

@@ -7,9 +7,10 @@ from typing import Any
 
 import orjson
 
+from sluicegate.gateway.answer.delta import Delta
 from sluicegate.gateway.api.extras import extension, finite, usage
 from sluicegate.gateway.http.errors import error_body
-from sluicegate.gateway.request.context import Delta, Exchange
+from sluicegate.gateway.request.context import Exchange
 from sluicegate.plugins import SluicegateError, TokenLogprob
 
 DONE = b"data: [DONE]\n\n"
@@ -84,7 +85,7 @@ def _envelope(exchange: Exchange) -> dict[str, Any]:
     return {
         "id": exchange.request.id,
         "object": "text_completion",
-        "created": exchange.created_s,
+        "created": exchange.entry.created_s,
         "model": exchange.served.name,
         "system_fingerprint": f"fp_{exchange.served.version[:12]}",
     }

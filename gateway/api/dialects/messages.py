@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fastapi import APIRouter, Request
 
 from sluicegate.gateway.api.dialects.messages_answer import MessageWriter, message
 from sluicegate.gateway.api.dialects.messages_request import parse_messages
 from sluicegate.gateway.api.serving import served
-
-if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import Runtime
+from sluicegate.gateway.runtime import Runtime
 
 
 def add_messages_routes(router: APIRouter, runtime: Runtime) -> None:

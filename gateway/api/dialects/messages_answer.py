@@ -6,9 +6,10 @@ from typing import Any
 
 import orjson
 
+from sluicegate.gateway.answer.delta import Delta
 from sluicegate.gateway.api.dialects.blocks import Block, BlockWriter, event
 from sluicegate.gateway.api.extras import extension
-from sluicegate.gateway.request.context import Delta, Exchange
+from sluicegate.gateway.request.context import Exchange
 from sluicegate.plugins import Answer, RequestError, ServiceError, SluicegateError, TokenLogprob
 
 STOP = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "content_filter": "refusal"}

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fastapi import APIRouter, Request
 
-from sluicegate.gateway.admin import api_key_of
 from sluicegate.gateway.api.dialects.responses_answer import ResponseWriter, response
 from sluicegate.gateway.api.dialects.responses_request import NOT_STORED, parse_response
 from sluicegate.gateway.api.serving import served
+from sluicegate.gateway.http.api_key import api_key_of
+from sluicegate.gateway.runtime import Runtime
 from sluicegate.plugins import NotFound
-
-if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import Runtime
 
 
 def add_responses_routes(router: APIRouter, runtime: Runtime) -> None:

@@ -144,7 +144,7 @@ def _response(
     body: dict[str, Any] = {
         "id": exchange.request.id,
         "object": "response",
-        "created_at": exchange.created_s,
+        "created_at": exchange.entry.created_s,
         "completed_at": int(time.time()) if ended else None,
         "status": status,
         "error": None,

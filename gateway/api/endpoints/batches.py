@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request, Response
 from pydantic import Field
@@ -16,9 +16,7 @@ from sluicegate.gateway.batches.batches import WINDOW_S
 from sluicegate.gateway.batches.records import OPEN
 from sluicegate.gateway.http.admission import admitted
 from sluicegate.gateway.http.guard import check_route
-
-if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import Runtime
+from sluicegate.gateway.runtime import Runtime
 
 TIMES = ("in_progress", "expired", "finalizing", "completed", "failed", "cancelling", "cancelled")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import uuid
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import orjson
@@ -20,12 +20,10 @@ from sluicegate.gateway.api.extras import extension
 from sluicegate.gateway.api.serving import JSON, told
 from sluicegate.gateway.http.disconnects import ClientLeft, unless_left
 from sluicegate.gateway.request.context import Exchange
+from sluicegate.gateway.runtime import Runtime
 from sluicegate.gateway.telemetry import parent_context
 from sluicegate.plugins import Embeddings, Message, RequestError, Sampling
 from sluicegate.plugins import Request as Asked
-
-if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import Runtime
 
 MAX_TEXTS = 2048
 NO_ANSWER = Sampling(max_tokens=1)
@@ -53,7 +51,7 @@ def add_embeddings_routes(router: APIRouter, runtime: Runtime) -> None:
             exchange.ignored = ignored
         except ClientLeft:
             return Nobody()
-        headers = told(exchange.ignored) | {"traceparent": exchange.trace.traceparent}
+        headers = told(exchange.ignored) | {"traceparent": exchange.entry.trace.traceparent}
         return Response(embeddings_body(found, exchange, wire), media_type=JSON, headers=headers)
 
 

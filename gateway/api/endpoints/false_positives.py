@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
@@ -17,10 +17,8 @@ from sluicegate.gateway.admin.review import SCOPE, queue_of
 from sluicegate.gateway.http.admission import admitted
 from sluicegate.gateway.http.guard import operator_of
 from sluicegate.gateway.review import Report
+from sluicegate.gateway.runtime import Runtime
 from sluicegate.plugins import RequestError
-
-if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import Runtime
 
 
 class FalsePositive(BaseModel):

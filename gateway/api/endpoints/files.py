@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import FileResponse
@@ -11,10 +11,8 @@ from sluicegate.gateway.admin import admitted
 from sluicegate.gateway.api.body.multipart import read_form
 from sluicegate.gateway.api.serving import told
 from sluicegate.gateway.batches import FileRecord
+from sluicegate.gateway.runtime import Runtime
 from sluicegate.plugins import RequestError
-
-if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import Runtime
 
 
 def add_files_routes(router: APIRouter, runtime: Runtime) -> None:

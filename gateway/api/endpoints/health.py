@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import Runtime
+from sluicegate.gateway.runtime import Runtime
 
 
 def add_health_routes(router: APIRouter, runtime: Runtime) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import orjson
 from fastapi import APIRouter, Request
@@ -20,13 +20,11 @@ from sluicegate.gateway.api.delivery import Nobody
 from sluicegate.gateway.api.endpoints.embeddings import NO_ANSWER
 from sluicegate.gateway.api.serving import JSON, told
 from sluicegate.gateway.http.disconnects import ClientLeft, unless_left
-from sluicegate.gateway.request.judge import Judgement
+from sluicegate.gateway.request.guarding.judge import Judgement
+from sluicegate.gateway.runtime import Runtime
 from sluicegate.gateway.telemetry import parent_context
 from sluicegate.plugins import Message, RequestTooLarge
 from sluicegate.plugins import Request as Asked
-
-if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import Runtime
 
 MAX_TEXTS = 256
 Text = Annotated[str, Field(min_length=1)]

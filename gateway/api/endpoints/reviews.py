@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 from fastapi import APIRouter, Request
@@ -17,16 +17,15 @@ from fastapi.responses import Response
 
 from sluicegate.gateway.admin.review import queue_of
 from sluicegate.gateway.api.delivery import Nobody
+from sluicegate.gateway.api.dialects.chat_answer import completion
 from sluicegate.gateway.http.admission import admitted
+from sluicegate.gateway.http.api_key import api_key_of
 from sluicegate.gateway.http.disconnects import ClientLeft, unless_left
-from sluicegate.gateway.http.guard import api_key_of
 from sluicegate.gateway.review import Item, ReviewQueue
 from sluicegate.gateway.review.items import request_from_json
+from sluicegate.gateway.runtime import Runtime
 from sluicegate.gateway.telemetry import parent_context
 from sluicegate.plugins import Caller
-
-if TYPE_CHECKING:
-    from sluicegate.gateway.runtime import Runtime
 
 JSON = "application/json"
 
@@ -77,7 +76,7 @@ async def _answered(runtime: Runtime, queue: ReviewQueue, item: Item, request: R
             context, approved = parent_context(request.headers), frozenset(body["rails"])
             exchange = await runtime.pipeline.open(asked, context, route=body["route"], approved=approved)
             await runtime.pipeline.collect(exchange)
-            body["result"] = orjson.loads(queue.render(exchange))
+            body["result"] = orjson.loads(completion(exchange, explain=False))
             await queue.finish(item, body)
             return body
     finally:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from sluicegate.gateway.rails.verdicts import applied, checked, joined, own_copy
 from sluicegate.gateway.request.context import Exchange
-from sluicegate.gateway.request.spans import Note
+from sluicegate.gateway.request.tracing.timing import Note
 from sluicegate.plugins import (
     Caller,
     ContentBlocked,
@@ -44,7 +44,7 @@ class Screening:
     def __init__(self, exchange: Exchange) -> None:
         self.asked: list[tuple[str, str]] = []
         self._exchange = exchange
-        self._watch = exchange.pinned.rail_health
+        self._watch = exchange.stages.rail_health
         self._listed = Listed(exchange)
 
     async def ask(self, name: str, rail: InputRail, conduct: Conduct, note: Note) -> None:
@@ -82,7 +82,7 @@ class Screening:
             raise ContentBlocked(name, reason, result.told)
         if result.messages is not None or result.texts:
             self._replace(name, result, note)
-        self._exchange.restore |= result.restore
+        self._exchange.safety.restore |= result.restore
         if action == "escalate":
             self.asked.append((name, reason))
 
@@ -98,7 +98,7 @@ class Screening:
     def _passed_over(self, name: str, why: str, note: Note) -> None:
         note.outcome = "failed open"
         note.detail["reason"] = why
-        self._exchange.unenforced.append(f"screen {name}: failed open")
+        self._exchange.safety.unenforced.append(f"screen {name}: failed open")
 
 
 class Listed:
@@ -121,7 +121,7 @@ class Listed:
         try:
             if request.nbytes <= LONG_LIST:
                 return texts_of(request)
-            return await exchange.pinned.workers.run(exchange.caller.tenant, request.nbytes, texts_of, request)
+            return await exchange.stages.workers.run(exchange.caller.tenant, request.nbytes, texts_of, request)
         except (ValueError, RecursionError) as error:
             raise RequestError(f"the request cannot be screened: {error}", param="messages") from error
 
@@ -139,7 +139,7 @@ async def asked(
     chars = sum([len(text.text) for text in texts]) + rail.text_chars * len(texts)
     if chars <= inline:
         return _timed(conduct, rail, request, texts, exchange.caller)
-    work = exchange.pinned.workers if inline else exchange.pinned.rail_health.workers
+    work = exchange.stages.workers if inline else exchange.stages.rail_health.workers
     read = partial(rail.screen_now, request, texts, exchange.caller)
     turn = work.run(exchange.caller.tenant, chars, read, inline_bytes=inline)
     return await within(limit_s, turn)

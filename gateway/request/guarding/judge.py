@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from sluicegate.gateway.prompts.lengths import size_of
 from sluicegate.gateway.rails.policy import RailSlot
 from sluicegate.gateway.request.context import Exchange
-from sluicegate.gateway.request.screening import Listed, asked, sound
+from sluicegate.gateway.request.guarding.screening import Listed, asked, sound
 from sluicegate.plugins import (
     InputRail,
     Message,
@@ -56,20 +56,20 @@ async def judge(exchange: Exchange, text: str) -> Judgement:
     judgement = Judgement()
     request = dataclasses.replace(exchange.request, messages=(Message("user", text),), nbytes=len(text))
     listed = Listed(exchange)
-    for name, rail in exchange.pinned.screen:
+    for name, rail in exchange.stages.screen:
         if (conduct := _called(exchange, "screen", name, judgement)) is not None:
             await _screened(exchange, name, rail, conduct, listed, request, judgement)
-    for name, output in exchange.pinned.moderate:
+    for name, output in exchange.stages.moderate:
         if (conduct := _called(exchange, "moderate", name, judgement)) is not None:
             await _moderated(exchange, name, output, conduct, request, judgement)
     return judgement
 
 
 def _called(exchange: Exchange, slot: RailSlot, name: str, judgement: Judgement) -> Conduct | None:
-    conduct = exchange.policy.conduct(slot, name)
+    conduct = exchange.safety.policy.conduct(slot, name)
     if conduct.mode == "off":
         return None
-    if not exchange.pinned.rail_health.runs(slot, name, conduct):
+    if not exchange.stages.rail_health.runs(slot, name, conduct):
         judgement.not_enforced.append(f"{slot} {name}: failed open")
         return None
     if conduct.mode == "shadow":
@@ -91,10 +91,10 @@ async def _screened(
     except (RequestError, Overloaded):
         raise
     except Exception as error:
-        await exchange.pinned.rail_health.failed_at_work("screen", name, conduct, lambda: sound(rail, conduct))
+        await exchange.stages.rail_health.failed_at_work("screen", name, conduct, lambda: sound(rail, conduct))
         _failed("screen", name, conduct, judgement, error)
         return
-    exchange.pinned.rail_health.succeeded("screen", name)
+    exchange.stages.rail_health.succeeded("screen", name)
     action = conduct.action(result.action, result.score)
     score = result.score if result.score is not None else float(action != "pass")
     judgement.add(name, action, score, acts=conduct.mode == "enforce")
@@ -105,7 +105,7 @@ async def _moderated(
 ) -> None:
     """A rail for answers keeps the thread that it runs on: what is long it reads on one beside the event loop."""
     judgement.scores.setdefault(name, 0.0)
-    work, size, text = exchange.pinned.workers, size_of(exchange.request), request.messages[0].content
+    work, size, text = exchange.stages.workers, size_of(exchange.request), request.messages[0].content
     try:
         session = rail.open(request, exchange.caller, "content")
         verdicts = await work.run(exchange.caller.tenant, size, _read, session, text)
@@ -113,10 +113,10 @@ async def _moderated(
     except (RateLimited, Overloaded):
         raise
     except Exception as error:
-        exchange.pinned.rail_health.failed_writing(name, rail, conduct)
+        exchange.stages.rail_health.failed_writing(name, rail, conduct)
         _failed("moderate", name, conduct, judgement, error)
         return
-    exchange.pinned.rail_health.succeeded("moderate", name)
+    exchange.stages.rail_health.succeeded("moderate", name)
     for label in labels:
         for category in (name, f"{name}/{label}"):
             judgement.add(category, "redact", 1.0, acts=conduct.mode == "enforce")

@@ -33,12 +33,14 @@ class Capturing:
             withheld = tuple([(message.role, WITHHELD) for message in exchange.request.messages])
             return Content(withheld, ()) if exchange.error in REFUSED else None
         messages = tuple([(message.role, self._read(message, exchange)) for message in exchange.request.messages])
-        answers = tuple([(_hidden(answer.text, exchange.restore), answer.finish_reason) for answer in exchange.answers])
+        answers = tuple(
+            [(_hidden(answer.text, exchange.safety.restore), answer.finish_reason) for answer in exchange.answers]
+        )
         return Content(messages, answers)
 
     def _read(self, message: Message, exchange: Exchange) -> str:
         try:
-            window = HoldbackWindow([rail for _, rail in exchange.pinned.moderate], exchange.request, exchange.caller)
+            window = HoldbackWindow([rail for _, rail in exchange.stages.moderate], exchange.request, exchange.caller)
             steps = (window.feed(message.content), window.close())
         except Exception:  # a rail's own failure: withholding is always safe
             return WITHHELD

@@ -1,11 +1,13 @@
-"""Pseudonyms back to what they stand for, on the last stretch: behind rails, validator, cache and records."""
+"""Put back what pseudonyms stand for, last of all: behind rails, validator, cache and records."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
 
-from sluicegate.gateway.request.context import Delta, Exchange
+from sluicegate.gateway.answer.delta import Delta
+from sluicegate.gateway.answer.validation import Validator
+from sluicegate.gateway.request.context import Exchange
 from sluicegate.plugins import Answer, Channel
 from sluicegate.safety import Restorer, restored
 
@@ -22,7 +24,7 @@ class Restoring:
         texts = self._at_work.setdefault(delta.index, {})
         here = delta.channel, delta.call
         if here not in texts:
-            texts[here] = Restorer(self._exchange.restore, in_json=_in_json(self._exchange, delta.channel))
+            texts[here] = Restorer(self._exchange.safety.restore, in_json=_in_json(self._exchange, delta.channel))
         text = texts[here].feed(delta.text)
         if delta.finish_reason is not None:
             text += texts.pop(here).close()
@@ -33,9 +35,19 @@ class Restoring:
             yield dataclasses.replace(delta, text=text)
 
 
+def restored_answer(exchange: Exchange, answer: Answer, validator: Validator) -> Answer:
+    """The answer as the caller may see it; where the values would break the schema, as the model wrote it."""
+    told = with_values(exchange, answer)
+    if validator.complaint_of_whole(exchange.request, told) is None:
+        return told
+    note = f"pseudonyms: choice {answer.index} is not restored, the values break its schema"
+    exchange.safety.unenforced.append(note)
+    return answer
+
+
 def with_values(exchange: Exchange, answer: Answer) -> Answer:
     """The answer for a caller who may see the values."""
-    values = exchange.restore
+    values = exchange.safety.restore
     return dataclasses.replace(
         answer,
         text=restored(answer.text, values, in_json=_in_json(exchange, "content")),

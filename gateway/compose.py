@@ -1,0 +1,108 @@
+"""Composition: from settings to a `Runtime`, in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sluicegate.gateway.accounts import Accounts
+from sluicegate.gateway.accounts.limits.estimates import UNKNOWN_CONTEXT, Reach
+from sluicegate.gateway.accounts.metrics import AccountMetrics
+from sluicegate.gateway.api.body.reader import Reader
+from sluicegate.gateway.api.dialects.chat_answer import completion
+from sluicegate.gateway.batches import Batches
+from sluicegate.gateway.http.body_budget import BodiesHeld
+from sluicegate.gateway.prompts import PromptBuilder
+from sluicegate.gateway.registry import Register, registry_of
+from sluicegate.gateway.reload import Reloader
+from sluicegate.gateway.request.guarding.holding import Holding
+from sluicegate.gateway.request.pipeline import Pipeline
+from sluicegate.gateway.request.shadow import Shadows
+from sluicegate.gateway.request.tracing.capture import Capturing, wanted
+from sluicegate.gateway.request.tracing.live import LiveRequests
+from sluicegate.gateway.review import review_queue
+from sluicegate.gateway.routing import RouteTable, Routing
+from sluicegate.gateway.routing.queues import ModelQueues
+from sluicegate.gateway.runtime import Runtime
+from sluicegate.gateway.settings import Settings
+from sluicegate.gateway.stage_set import StageSet
+from sluicegate.gateway.telemetry import Metrics, TraceSink, semconv
+from sluicegate.gateway.telemetry.gpu import Gpus
+from sluicegate.gateway.telemetry.loop_lag import LoopLag
+from sluicegate.gateway.telemetry.metrics import Objectives
+from sluicegate.gateway.telemetry.push import pusher_of
+from sluicegate.gateway.workers import Workers
+
+
+def compose(settings: Settings, environ: Mapping[str, str], *, registers: Sequence[Register] = ()) -> Runtime:
+    """Build everything, and start nothing. `registers`: plug-ins that are not installed but at hand, as in an author's
+    test. Raises `ConfigurationError` or `PluginError`."""
+    telemetry = settings.telemetry
+    metrics = Metrics(
+        Objectives(telemetry.slo_first_s, telemetry.slo_token_s, telemetry.slo_total_s), telemetry.label_values
+    )
+    accounts = Accounts(settings.accounts, settings.keys)
+    stage_set = StageSet(settings, lambda wanted: registry_of(wanted, metrics, registers, accounts))
+    sink = TraceSink(environ, telemetry.recent if telemetry.console else 0)
+    shows_content = wanted(environ, telemetry.content)
+    live = LiveRequests(sink, Capturing() if shows_content else None)
+    reviews = review_queue(settings.review, environ)
+    routes = RouteTable(settings.routing)
+    routing = Routing(stage_set.router[1], routes)
+    workers = Workers(settings.work)
+    queues = ModelQueues(settings.routing.queues, settings.server.shed_s)
+    stages = stage_set.stages(
+        routing, prompts=PromptBuilder(settings.prompts), queues=queues, workers=workers, instead=routing.instead
+    )
+    holding = Holding(reviews, lambda exchange: completion(exchange, explain=False))
+    pipeline = Pipeline(stages, metrics, live, holding)
+    shadows = Shadows(pipeline, routes)
+    pipeline.when_begun(shadows.consider)
+    accounts.reach_of = lambda name: _reach(routing, name, pipeline)
+    runtime = Runtime(
+        stage_set=stage_set,
+        pipeline=pipeline,
+        live=live,
+        accounts=accounts,
+        batches=Batches(settings.batches),
+        reviews=reviews,
+        routes=routes,
+        queues=queues,
+        shadows=shadows,
+        workers=workers,
+        bodies=BodiesHeld(settings.server),
+        reader=Reader(settings.server, workers, lambda key: accounts.keyring.identify(key)[1]),
+        reloader=Reloader(stage_set, pipeline),
+        metrics=metrics,
+        trace_sink=sink,
+        lag=LoopLag(semconv.METRIC_LOOP_LAG),
+        pusher=pusher_of(metrics.registry, environ),
+        shows_content=shows_content,
+    )
+    _expose(runtime)
+    return runtime
+
+
+def _reach(routing: Routing, name: str, pipeline: Pipeline) -> Reach:
+    """Who may come to answer where `name` is asked for, as the routes are now."""
+    found, served = routing.reach(name), pipeline.stages.generate[1].models
+    lengths = [served[n].context_length for n in (served if found is None else found) if n in served]
+    return Reach(found, max(lengths, default=UNKNOWN_CONTEXT))
+
+
+def _expose(runtime: Runtime) -> None:
+    """Numbers of what is no stage: usage, the event loop, GPUs where there are any, queues, vLLM's names."""
+    metrics, pipeline = runtime.metrics, runtime.pipeline
+    metrics.registry.register(AccountMetrics(runtime.accounts))
+    metrics.registry.register(runtime.lag.buckets)
+    if gpus := Gpus():
+        metrics.registry.register(gpus)
+    if runtime.trace_sink.exporter is not None:
+        metrics.watch(runtime.trace_sink.exporter.stats, "export_")
+    _, generator = runtime.stage_set.generator
+    metrics.alias(generator.stats, lambda: next(iter(generator.models), ""))
+    metrics.watch(lambda: pipeline.stages.rail_health.stats())
+    metrics.watch(runtime.queues.stats, "routing_")
+    metrics.watch(runtime.batches.stats, "batches_")
+    metrics.watch(runtime.shadows.stats, "shadow_")
+    metrics.watch(runtime.workers.stats)
+    metrics.watch(runtime.bodies.stats)

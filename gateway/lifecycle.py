@@ -1,0 +1,119 @@
+"""Start and stop a gateway: stages in the order of their slots, batches last; closing goes the other way."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from sluicegate.cache import TieredCache
+from sluicegate.gateway.api.offline import Offline
+from sluicegate.gateway.runtime import Runtime
+from sluicegate.plugins import ConfigurationError, Generator, Lifecycle, ServedModel, TextEmbedder
+
+log = logging.getLogger("sluicegate")
+
+
+async def start(runtime: Runtime) -> None:
+    """Start all that `runtime` holds; a failure is kept in `progress.failure`, for whoever serves to act on."""
+    progress = runtime.progress
+    try:
+        progress.state = "opening accounts"
+        await runtime.accounts.start()
+        await _start_stages(runtime)
+        await _warm(runtime)
+        progress.state = "opening batches"
+        await runtime.batches.start(Offline(runtime))  # their lines wait until all is ready
+        progress.state = "ready"
+    except Exception as error:
+        log.exception("start-up failed in: %s", progress.state)
+        progress.failure = error
+        progress.state = f"failed while {progress.state}: {error}"
+
+
+async def close(runtime: Runtime) -> None:
+    runtime.progress.state = "shutting down"
+    await runtime.shadows.close()
+    await runtime.batches.close()
+    await runtime.reloader.close()
+    for slot, stages in reversed(runtime.stage_set.built.items()):
+        for name, stage in stages:
+            if isinstance(stage, Lifecycle):
+                await _closed(slot, name, stage)
+    if runtime.reviews is not None:
+        await runtime.reviews.close()
+    await _closed("record", "accounts", runtime.accounts)
+    runtime.workers.close()
+    runtime.lag.close()
+    await asyncio.to_thread(runtime.trace_sink.close)
+    if runtime.pusher is not None:
+        await asyncio.to_thread(runtime.pusher.close)
+
+
+async def _start_stages(runtime: Runtime) -> None:
+    runtime.trace_sink.start()
+    runtime.lag.start()
+    if runtime.pusher is not None:
+        runtime.pusher.start()
+    for slot, stages in runtime.stage_set.built.items():
+        for number, (name, stage) in enumerate(stages):
+            runtime.progress.state = f"starting {slot} {name}"
+            if isinstance(stage, Lifecycle):
+                await stage.start()
+            if hasattr(stage, "stats"):
+                runtime.metrics.watch(stage.stats, _prefix(slot, name, first=number == 0))
+    bind_embedders(runtime.caches, runtime.pipeline.stages.generate[1])
+
+
+async def _warm(runtime: Runtime) -> None:
+    """Pay for what the first request would else wait for: the vocabulary's tables and the compiled loops."""
+    [(name, constrainer)] = runtime.stage_set.built["constrain"]
+    warm = getattr(constrainer, "warm", None)
+    if warm is None:
+        return
+    for model in runtime.served_models.values():
+        runtime.progress.state = f"warming {name} for model {model.name}"
+        started = time.perf_counter()
+        await warm(model)
+        log.info("grammar is warm for model %s after %.1f s", model.name, time.perf_counter() - started)
+
+
+def _prefix(slot: str, name: str, *, first: bool) -> str:
+    """Of a stage's numbers: those of the generator itself have none."""
+    return "" if slot == "generate" and first else f"{slot}_{name.replace('-', '_')}_"
+
+
+async def _closed(slot: str, name: str, stage: Lifecycle) -> None:
+    """One stage that cannot close must not keep the others from closing."""
+    try:
+        await stage.close()
+    except Exception:
+        log.exception("stage %s of slot %s did not close", name, slot)
+
+
+def bind_embedders(caches: Iterable[tuple[str, TieredCache]], generator: Generator) -> None:
+    """Give caches that compare by a served model vectors from the generator. Raises `ConfigurationError`."""
+    for name, cache in caches:
+        embedder = cache.served_embedder
+        if embedder is None:
+            continue
+        if not isinstance(generator, TextEmbedder):
+            raise ConfigurationError(f"recall.{name}: embedder 'served' needs a generator that embeds texts")
+        model = embedder.model or next(iter(generator.models))
+        if model not in generator.models:
+            raise ConfigurationError(f"recall.{name}: embedder names the model {model!r}, which is not served")
+        embedder.bind(partial(_vector, generator, model), partial(_identity, generator.models, model))
+
+
+async def _vector(generator: TextEmbedder, model: str, text: str) -> npt.NDArray[np.float32]:
+    vectors = (await generator.embed([text], model=model)).vectors  # float32 [1, d]
+    return np.asarray(vectors[0], np.float32)
+
+
+def _identity(models: Mapping[str, ServedModel], name: str) -> str:
+    return f"{name}-{models[name].version}" if name in models else name

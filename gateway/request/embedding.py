@@ -1,0 +1,36 @@
+"""Texts as vectors, by the generator of the routed model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sluicegate.gateway.prompts.lengths import SHORT, size_of
+from sluicegate.gateway.request.context import Exchange
+from sluicegate.gateway.request.tracing.timing import Timed
+from sluicegate.gateway.upstream.model import is_remote
+from sluicegate.plugins import Embeddings, RequestError, TextEmbedder, Usage
+
+
+async def embedded(exchange: Exchange, texts: Sequence[str]) -> Embeddings:
+    """Raises `RequestError` where the generator embeds nothing, `ContextLengthExceeded`, and what it raises."""
+    name, generator = exchange.stages.generate
+    if not isinstance(generator, TextEmbedder):
+        raise RequestError(f"generator {name!r} makes no embeddings", param="model", code="unsupported_model")
+    with Timed(exchange, "generate", name) as note:
+        found = await generator.embed(await _read(exchange, texts), model=exchange.served.name)
+        exchange.read = Usage(prompt_tokens=sum(found.tokens))
+        note.outcome = f"{len(found.tokens)} embeddings"
+    return found
+
+
+async def _read(exchange: Exchange, texts: Sequence[str]) -> Sequence[str | Sequence[int]]:
+    """Large texts for a model of ours as token ids: made in a thread, and no more of them than can be read."""
+    model, stages, size = exchange.served, exchange.stages, size_of(exchange.request)
+    if is_remote(model) or size <= SHORT:
+        return texts
+    most = model.context_length
+
+    def tokenized() -> list[list[int]]:
+        return [stages.lengths.token_ids(text, model, special=True, most=most, param="input") for text in texts]
+
+    return await stages.workers.run(exchange.caller.tenant, size, tokenized)

@@ -1,0 +1,71 @@
+"""Which rails run on a request, by its policy and their health, and how the output rails did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sluicegate.gateway.rails.moderation import Moderation
+from sluicegate.gateway.rails.policy import RailSlot
+from sluicegate.gateway.request.context import Exchange
+from sluicegate.gateway.request.stages import Stages
+from sluicegate.plugins import PermissionDenied
+from sluicegate.safety import Limits
+
+
+def choose_rails(exchange: Exchange) -> None:
+    """Set the request's policy and its output rails. Raises `StageFailed` for one that is out of the way and must not
+    be passed over, before anything is generated; `PermissionDenied` as `_check_required`."""
+    stages, safety = exchange.stages, exchange.safety
+    policy = safety.policy = stages.policies.of(exchange.request, exchange.caller, exchange.entry.route)
+    _check_required(exchange)
+    for slot, name in _names(stages):
+        if policy.conduct(slot, name).mode == "shadow":
+            safety.unenforced.append(f"{slot} {name}: in shadow")
+    for name, rail in stages.moderate:
+        conduct = policy.conduct("moderate", name)
+        if conduct.mode == "off":
+            continue
+        if stages.rail_health.runs("moderate", name, conduct):
+            safety.output_rails.append((name, rail))
+        else:
+            safety.unenforced.append(f"moderate {name}: failed open")
+
+
+def limits_of(exchange: Exchange) -> Limits:
+    policy = exchange.safety.policy
+    return Limits(policy.max_hold, policy.conducts.get("moderate", {}))
+
+
+def settle_output_rails(exchange: Exchange, moderation: Moderation) -> None:
+    """After the last piece: tell the breakers which output rails failed, and note it for the answer."""
+    health, failed = exchange.stages.rail_health, set(moderation.failures)
+    for name, rail in exchange.safety.output_rails:
+        conduct = exchange.safety.policy.conduct("moderate", name)
+        if name not in failed:
+            health.succeeded("moderate", name)
+            continue
+        health.failed_writing(name, rail, conduct)
+        if conduct.failure_mode == "open" and conduct.mode == "enforce":
+            exchange.safety.unenforced.append(f"moderate {name}: failed open")
+
+
+def _check_required(exchange: Exchange) -> None:
+    """Raises `PermissionDenied` where the key is only served under rails that a policy keeps from acting."""
+    caller, policy = exchange.caller, exchange.safety.policy
+    if not caller.rails:
+        return
+    acting = {name for slot, name in _names(exchange.stages) if policy.conduct(slot, name).mode == "enforce"}
+    missing = sorted(caller.rails - acting)
+    if missing:
+        raise PermissionDenied(
+            f"key {caller.key_id!r} is only served where {', '.join(missing)} acts, which it does not under policy "
+            f"{policy.name!r}"
+        )
+
+
+def _names(stages: Stages) -> Iterator[tuple[RailSlot, str]]:
+    """Every rail by slot and name."""
+    for name, _ in stages.screen:
+        yield "screen", name
+    for name, _ in stages.moderate:
+        yield "moderate", name

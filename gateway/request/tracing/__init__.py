@@ -1,0 +1,1 @@
+"""What a request leaves behind: decisions as it runs, traces and explanations when it has ended."""

@@ -1,0 +1,119 @@
+"""Requests under way: begun here, found by id while they run, and handed to the trace sink once they have ended."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping
+
+from opentelemetry import context as otel
+
+from sluicegate.gateway.answer.lead import lead_of
+from sluicegate.gateway.request.context import Entry, Exchange
+from sluicegate.gateway.request.stages import Stages
+from sluicegate.gateway.telemetry import Asked, Content, Finished, TraceSink
+from sluicegate.plugins import Decision, Request, Timeline
+
+Capture = Callable[[Exchange], Content | None]
+"""What a finished exchange may show of its texts, after the rails."""
+
+
+class LiveRequests:
+    """`capture` only where the operator opted in to content."""
+
+    def __init__(self, sink: TraceSink, capture: Capture | None = None) -> None:
+        self._sink = sink
+        self._capture = capture
+        self._live: dict[str, Exchange] = {}
+
+    @property
+    def by_id(self) -> Mapping[str, Exchange]:
+        """Requests that have begun and not ended."""
+        return self._live
+
+    def begin(
+        self,
+        request: Request,
+        parent: otel.Context | None,
+        stages: Stages,
+        *,
+        route: str = "",
+        approved: frozenset[str] = frozenset(),
+    ) -> Exchange:
+        """Before rails or templates change a word of `request`."""
+        trace = self._sink.begin(request.model, parent)
+        exchange = Exchange(Entry(trace, stages, route, approved, lead_of(request)), request)
+        self._live[request.id] = exchange
+        stages.rail_health.entered()
+        return exchange
+
+    def finish(self, exchange: Exchange) -> None:
+        self._live.pop(exchange.request.id, None)
+        self._sink.hand_in(self._finished(exchange))
+
+    def _finished(self, exchange: Exchange) -> Finished:
+        entry, safety, request = exchange.entry, exchange.safety, exchange.request
+        duration_s = time.perf_counter() - entry.started_at
+        first = exchange.delivery.first_at
+        return Finished(
+            ids=entry.trace,
+            asked=_asked(request),
+            began_s=entry.started_at,
+            began_ns=time.time_ns() - int(duration_s * 1e9),
+            duration_s=duration_s,
+            caller=exchange.caller,
+            model=exchange.model.name if exchange.model else "",
+            version=exchange.model.version if exchange.model else "",
+            decisions=tuple(exchange.decisions),
+            usage=exchange.usage,
+            finish_reasons=tuple([answer.finish_reason for answer in exchange.answers]),
+            first_s=None if first is None else first - entry.started_at,
+            error=exchange.error,
+            by_caller=exchange.by_caller,
+            cached=exchange.cached is not None,
+            timeline=self._timeline(exchange),
+            holds=exchange.moderation.holds if exchange.moderation else (),
+            content=self._capture(exchange) if self._capture else None,
+            template=request.parts.version if request.parts is not None else "",
+            rails=_rails(exchange),
+            rails_version=entry.stages.fingerprint[:12] + safety.policy.fingerprint[:4],
+            policy=safety.policy.name,
+            not_enforced=tuple(safety.unenforced),
+            review=exchange.review["id"] if exchange.review else None,
+        )
+
+    def _timeline(self, exchange: Exchange) -> Timeline | None:
+        """Without the texts of tokens, which are content, unless they may be shown."""
+        line = exchange.timeline
+        if line is None or not line.steps or (self._capture and not exchange.withholds_tokens):
+            return line
+        return dataclasses.replace(line, steps=[])
+
+
+def add_deliveries(exchange: Exchange, rails: list[Decision], started_s: float) -> None:
+    """The generation has ended, and with it the work of the output rails: their decisions, which began together."""
+    usage = exchange.usage
+    outcome = "replayed" if exchange.cached is not None else f"{usage.completion_tokens} tokens"
+    detail = {
+        "cached_tokens": usage.cached_tokens,
+        "ended": {str(answer.index): answer.finish_reason for answer in exchange.answers},
+    }
+    took, began = time.perf_counter() - started_s, started_s - exchange.entry.started_at
+    exchange.decisions.append(Decision("generate", "deliver", outcome, took, detail, began))
+    exchange.decisions += [
+        Decision(said.slot, said.stage, said.outcome, said.duration_s, said.detail, began) for said in rails
+    ]
+
+
+def _rails(exchange: Exchange) -> tuple[str, ...]:
+    """Of a request that came far enough to meet any."""
+    return (
+        *[f"screen {line.stage}" for line in exchange.decisions if line.slot == "screen"],
+        *[f"moderate {name}" for name, _ in exchange.safety.output_rails],
+    )
+
+
+def _asked(request: Request) -> Asked:
+    structured = request.constraint is not None and request.constraint.kind.startswith("json")
+    output = "json" if structured else "text"
+    return Asked(request.id, request.model, request.stream, request.n, request.sampling, output)

@@ -1,0 +1,139 @@
+"""The built stages of a gateway, and the settings that they were built from; a reload exchanges some of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from sluicegate.cache import front
+from sluicegate.gateway.rails.health import RailHealth
+from sluicegate.gateway.rails.policy import SLOTS as RAIL_SLOTS
+from sluicegate.gateway.rails.policy import Policies, read_file, read_policies
+from sluicegate.gateway.request.generators import Generators
+from sluicegate.gateway.request.stages import Stages
+from sluicegate.gateway.settings import Settings
+from sluicegate.plugins import SLOTS, ConfigurationError, RailProperties, Registry, Router, SlotName
+
+log = logging.getLogger("sluicegate")
+SINGLE: tuple[SlotName, ...] = ("route", "assemble", "constrain")
+SHAPING: tuple[SlotName, ...] = ("screen", "assemble", "constrain", "moderate")
+"""Slots whose configuration changes answers; their digest is part of every cache key."""
+Built = dict[SlotName, list[tuple[str, Any]]]
+"""(name, stage) by slot, in the order of the configuration."""
+
+
+class StageSet:
+    """`settings` and `built` are those in place now. `registry` makes a fresh registry of all that is installed."""
+
+    def __init__(self, settings: Settings, registry: Callable[[Settings], Registry]) -> None:
+        """Raises `ConfigurationError` or `PluginError`."""
+        self.settings = settings
+        self._registry = registry
+        self.built = self.build(settings, SLOTS)
+        self.built["recall"] = [(name, front(stage)) for name, stage in self.built["recall"]]
+        self.generator: tuple[str, Any] = _generator(self.built["generate"])
+
+    @property
+    def router(self) -> tuple[str, Router]:
+        [(name, router)] = self.built["route"]
+        return name, router
+
+    def build(self, settings: Settings, slots: Sequence[SlotName]) -> Built:
+        """Stages as `settings` say, not started. Raises `ConfigurationError` or `PluginError`."""
+        registry = self._registry(settings)
+        return {slot: _build(settings, registry, slot) for slot in slots}
+
+    def stages(self, router: Router, **shared: Any) -> Stages:
+        """All of them; `router` takes the place of the configured one. Raises `ConfigurationError`."""
+        built = self.built
+        return Stages(
+            admit=built["admit"],
+            screen=built["screen"],
+            route=(self.router[0], router),
+            assemble=built["assemble"][0],
+            recall=built["recall"],
+            constrain=built["constrain"][0],
+            generate=self.generator,
+            moderate=built["moderate"],
+            record=built["record"],
+            policies=_policies(self.settings, built),
+            fingerprint=_fingerprint(self.settings, built),
+            **shared,
+        )
+
+    def stages_with(self, old: Stages, built: Built, settings: Settings) -> Stages:
+        """`old` with other rails and other checks of keys. Raises `ConfigurationError`."""
+        whole = {**self.built, **built}
+        return dataclasses.replace(
+            old,
+            admit=built["admit"],
+            screen=built["screen"],
+            moderate=built["moderate"],
+            rail_health=RailHealth(),
+            policies=_policies(settings, whole),
+            fingerprint=_fingerprint(settings, whole),
+        )
+
+    def exchange(self, built: Built, settings: Settings) -> Built:
+        """From now on; returns what `built` takes the place of, to be closed once nothing uses it."""
+        old = {slot: self.built[slot] for slot in built}
+        self.settings = settings
+        self.built = {**self.built, **built}
+        return old
+
+
+def _build(settings: Settings, registry: Registry, slot: SlotName) -> list[tuple[str, Any]]:
+    names = getattr(settings.pipeline, slot)
+    if slot == "generate" and not names:
+        raise ConfigurationError("[pipeline] generate names no stage; without one nothing can be answered")
+    if slot in SINGLE and len(names) != 1:
+        raise ConfigurationError(f"slot {slot!r} takes exactly one stage, [pipeline] names {list(names)}")
+    unused = set(settings.stages.get(slot, {})) - set(names) - set(registry.names(slot))
+    if unused:
+        raise ConfigurationError(
+            f"[stages.{slot}] configures {', '.join(sorted(unused))}, which nobody registered; "
+            f"installed: {', '.join(registry.names(slot)) or 'none'}"
+        )
+    built = [(name, registry.build(slot, name, settings.of_stage(slot, name))) for name in names]
+    _warn_of_idle(slot, settings, registry)
+    return built
+
+
+def _warn_of_idle(slot: SlotName, settings: Settings, registry: Registry) -> None:
+    """A stage that is configured and not enabled does nothing, and its settings are not checked: easily overlooked."""
+    for name in sorted(settings.stages.get(slot, {})):
+        if not registry.was_built(slot, name):
+            enabled = ", ".join(getattr(settings.pipeline, slot)) or "nothing"
+            log.warning(
+                f"[stages.{slot}.{name}] is configured and does not run: [pipeline] {slot} enables {enabled}; "
+                f"add {name!r} there or take the table out"
+            )
+
+
+def _policies(settings: Settings, built: Built) -> Policies:
+    tables = {**(read_file(Path(settings.policy_file)) if settings.policy_file else {}), **settings.policies}
+    return read_policies(tables, {slot: [name for name, _ in built[slot]] for slot in RAIL_SLOTS})
+
+
+def _generator(parts: list[tuple[str, Any]]) -> tuple[str, Any]:
+    return parts[0] if len(parts) == 1 else ("+".join(name for name, _ in parts), Generators(parts))
+
+
+def _fingerprint(settings: Settings, built: Built) -> str:
+    """Of the settings, and of the rules that rails bring themselves."""
+    shaping = {
+        slot: [(name, settings.of_stage(slot, name), version_of(stage)) for name, stage in built[slot]]
+        for slot in SHAPING
+    }
+    return hashlib.sha256(json.dumps(shaping, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def version_of(stage: Any) -> str:
+    """Of the rules that a rail brings itself; empty for what has none."""
+    properties = getattr(stage, "properties", None)
+    return properties.version if isinstance(properties, RailProperties) else ""
