@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated, Literal, cast
 
 from sluicegate.cache.entries import Store
 from sluicegate.cache.semantic.embedder import Embedder, HashedNgrams
@@ -29,104 +29,115 @@ from sluicegate.cache.stores.sqlite_store import SqliteStore
 from sluicegate.cache.tiers import TieredCache
 from sluicegate.plugins.contract import RegistryLike
 from sluicegate.plugins.errors import ConfigurationError
+from sluicegate.plugins.settings import Count, Positive, Within, add_stage, wrong_value
 
-MEMORY: dict[str, Any] = {"budget_mb": 64.0, "ttl_s": 3600.0}
-SQLITE: dict[str, Any] = {"budget_mb": 512.0, "path": "", "secret_env": "", "ttl_s": 86400.0}
-REDIS: dict[str, Any] = {
-    "deadline_ms": 20.0,
-    "prefix": "sluicegate",
-    "search": "process",
-    "secret_env": "",
-    "ttl_s": 3600.0,
-    "tls": {},
-    "url": "redis://localhost:6379/0",
-}
-SEMANTIC: dict[str, Any] = {
-    "embedder": "",
-    "embedder_key_env": "",
-    "error_bound": 0.0,
-    "guard": "words",
-    "max_rows": 100_000,
-    "models": [],
-    "threshold": 0.0,
-}
-TLS: dict[str, Any] = {"ca_file": "", "cert_file": "", "check_hostname": True, "key_file": ""}
+
+@dataclass(frozen=True, slots=True)
+class SemanticSettings:
+    """`[stages.recall.STORE.semantic]`: answers by meaning; an empty table will do."""
+
+    embedder: str = ""
+    """Empty = hashed n-grams; `folder:PATH`; `served` or `served:MODEL`; the URL of an embeddings API with its model
+    after `#`; or `module:function` of one's own, called without arguments."""
+    embedder_key_env: str = ""
+    guard: Literal["words", "facts"] = "words"
+    threshold: Annotated[float, Within(0, 1)] = 0.0
+    """Cosine; 0 = the embedder's own."""
+    error_bound: Annotated[float, Within(least=0, below=1)] = 0.0
+    """0 = not in verified mode."""
+    max_rows: Count = 100_000
+    """Of one scope."""
+    models: tuple[str, ...] = ()
+    """Whose requests are answered by meaning without asking for it; "*" = all."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemorySettings:
+    budget_mb: Positive = 64.0
+    ttl_s: Positive = 3600.0
+    semantic: SemanticSettings | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SqliteSettings:
+    path: str = ""
+    """Of the file, in a folder that exists."""
+    budget_mb: Positive = 512.0
+    ttl_s: Positive = 86400.0
+    secret_env: str = ""
+    semantic: SemanticSettings | None = None
+
+    def __post_init__(self) -> None:
+        if not self.path or not Path(self.path).parent.is_dir():
+            raise ValueError(f"path must name a file in a folder that exists, found {self.path!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class TlsSettings:
+    ca_file: str = ""
+    cert_file: str = ""
+    key_file: str = ""
+    check_hostname: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class RedisSettings:
+    url: str = field(default="redis://localhost:6379/0", repr=False)
+    """See `redis_client`."""
+    ttl_s: Positive = 3600.0
+    prefix: str = "sluicegate"
+    deadline_ms: Positive = 20.0
+    search: Literal["process", "server"] = "process"
+    """`server`: its vector sets."""
+    tls: TlsSettings = TlsSettings()
+    secret_env: str = ""
+    semantic: SemanticSettings | None = None
 
 
 def register(registry: RegistryLike) -> None:
-    registry.add("recall", "memory", memory)
-    registry.add("recall", "sqlite", sqlite)
-    registry.add("recall", "redis", redis)
+    add_stage(registry, "recall", "memory", MemorySettings, memory)
+    add_stage(registry, "recall", "sqlite", SqliteSettings, sqlite)
+    add_stage(registry, "recall", "redis", RedisSettings, redis)
 
 
-def memory(settings: Mapping[str, Any]) -> MemoryStore | TieredCache:
-    """`budget_mb` (64) and `ttl_s` (3600), both positive numbers; `semantic`, a table."""
-    own, semantic = _checked("recall.memory", MEMORY, settings)
-    store = MemoryStore(int(own["budget_mb"] * 1_000_000), own["ttl_s"])
-    return store if semantic is None else TieredCache(store, semantic)
+def memory(own: MemorySettings) -> MemoryStore | TieredCache:
+    store = MemoryStore(int(own.budget_mb * 1_000_000), own.ttl_s)
+    return store if own.semantic is None else TieredCache(store, _semantic("stages.recall.memory", own.semantic))
 
 
-def sqlite(settings: Mapping[str, Any]) -> TieredCache:
-    """`path` of the file, in a folder that exists; `budget_mb` (512), `ttl_s` (86400), `secret_env`, `semantic`."""
-    own, semantic = _checked("recall.sqlite", SQLITE, settings)
-    path = Path(own["path"])
-    if not own["path"] or not path.parent.is_dir():
-        raise ConfigurationError(f"recall.sqlite: path must name a file in a folder that exists, found {own['path']!r}")
-    store = SqliteStore(path, int(own["budget_mb"] * 1_000_000), own["ttl_s"], sealer=_sealer(own["secret_env"]))
-    return TieredCache(store, semantic)
+def sqlite(own: SqliteSettings) -> TieredCache:
+    store = SqliteStore(Path(own.path), int(own.budget_mb * 1_000_000), own.ttl_s, sealer=_sealer(own.secret_env))
+    return TieredCache(store, _semantic("stages.recall.sqlite", own.semantic))
 
 
-def redis(settings: Mapping[str, Any]) -> TieredCache:
-    """`url` (see `cache.stores.redis_client`), `ttl_s` (3600), `prefix`, `deadline_ms` (20), `tls`, `secret_env`,
-    `search` (process, or server: its vector sets), `semantic`."""
-    own, semantic = _checked("recall.redis", REDIS, settings)
-    if own["search"] not in ("process", "server"):
-        raise ConfigurationError(f"recall.redis: search must be 'process' or 'server', found {own['search']!r}")
-    tls = _values("recall.redis.tls", TLS, own["tls"])
+def redis(own: RedisSettings) -> TieredCache:
+    tls = own.tls
     store = RedisStore(
-        own["url"],
-        own["ttl_s"],
-        prefix=own["prefix"],
-        tls=Tls(tls["ca_file"] or None, tls["cert_file"] or None, tls["key_file"] or None, tls["check_hostname"]),
-        sealer=_sealer(own["secret_env"]),
-        deadline_s=own["deadline_ms"] / 1000,
-        vector_sets=own["search"] == "server",
+        own.url,
+        own.ttl_s,
+        prefix=own.prefix,
+        tls=Tls(tls.ca_file or None, tls.cert_file or None, tls.key_file or None, tls.check_hostname),
+        sealer=_sealer(own.secret_env),
+        deadline_s=own.deadline_ms / 1000,
+        vector_sets=own.search == "server",
     )
-    return TieredCache(cast(Store, store), semantic)
+    return TieredCache(cast(Store, store), _semantic("stages.recall.redis", own.semantic))
 
 
-def _checked(
-    where: str, defaults: Mapping[str, Any], settings: Mapping[str, Any]
-) -> tuple[dict[str, Any], SemanticTier | None]:
-    own = {name: value for name, value in settings.items() if name != "semantic"}
-    semantic = settings.get("semantic")
-    return _values(where, defaults, own, "semantic"), None if semantic is None else _semantic(where, semantic)
-
-
-def _semantic(where: str, settings: Mapping[str, Any]) -> SemanticTier:
-    """`guard` (words or facts), `threshold` (cosine; 0 = the embedder's own), `error_bound` (0 = not in verified
-    mode), `max_rows` a scope, `embedder` (see `_embedder`), `models` whose requests are answered by meaning without
-    asking for it ("*" = all)."""
-    if not isinstance(settings, Mapping):
-        raise ConfigurationError(f"{where}: semantic must be a table, found {settings!r}; an empty one will do")
-    values = _values(f"{where}.semantic", SEMANTIC, settings)
-    if values["guard"] not in ("words", "facts"):
-        raise ConfigurationError(f"{where}.semantic: guard must be 'words' or 'facts', found {values['guard']!r}")
-    if not values["threshold"] <= 1 or not values["error_bound"] < 1:
-        raise ConfigurationError(f"{where}.semantic: threshold is at most 1 and error_bound below 1")
+def _semantic(where: str, own: SemanticSettings | None) -> SemanticTier | None:
+    if own is None:
+        return None
     return SemanticTier(
-        _embedder(where, values["embedder"], os.environ.get(values["embedder_key_env"])),
-        threshold=values["threshold"] or None,
-        guard=values["guard"],
-        verified=Verified(values["error_bound"]) if values["error_bound"] else None,
-        max_rows_a_scope=int(values["max_rows"]),
-        models=values["models"],
+        _embedder(f"{where}.semantic", own.embedder, os.environ.get(own.embedder_key_env)),
+        threshold=own.threshold or None,
+        guard=own.guard,
+        verified=Verified(own.error_bound) if own.error_bound else None,
+        max_rows_a_scope=own.max_rows,
+        models=own.models,
     )
 
 
 def _embedder(where: str, named: str, api_key: str | None) -> Embedder:
-    """Empty = hashed n-grams; `folder:PATH`; `served` or `served:MODEL`; the URL of an embeddings API with its model
-    after `#`; or `module:function` of one's own, called without arguments."""
     kind, _, rest = named.partition(":")
     if not named:
         return HashedNgrams()
@@ -137,7 +148,7 @@ def _embedder(where: str, named: str, api_key: str | None) -> Embedder:
     if kind in ("http", "https"):
         url, _, model = named.partition("#")
         if not model:
-            raise ConfigurationError(f"{where}.semantic: embedder {named!r} names no model; write URL#MODEL")
+            raise wrong_value(where, "embedder", "URL#MODEL, or another kind", named)
         return UpstreamEmbedder(url, model, api_key=api_key)
     return _imported(where, named)
 
@@ -147,9 +158,7 @@ def _imported(where: str, named: str) -> Embedder:
     try:
         return cast(Embedder, getattr(importlib.import_module(module), function)())
     except (ImportError, AttributeError, TypeError, ValueError) as error:
-        raise ConfigurationError(
-            f"{where}.semantic: embedder {named!r} cannot be made ({error}); write 'module:function'"
-        ) from error
+        raise wrong_value(where, "embedder", f"'module:function' that makes one ({error})", named) from error
 
 
 def _sealer(secret_env: str) -> Sealer | None:
@@ -160,24 +169,3 @@ def _sealer(secret_env: str) -> Sealer | None:
         return TenantSealer(bytes.fromhex(os.environ.get(secret_env, "")))
     except ValueError as error:
         raise ConfigurationError(f"the cache's secret in ${secret_env} is not in hexadecimal digits") from error
-
-
-def _values(where: str, defaults: Mapping[str, Any], settings: Mapping[str, Any], *more: str) -> dict[str, Any]:
-    for name in settings:
-        if name not in defaults:
-            valid = ", ".join((*sorted(defaults), *more))
-            raise ConfigurationError(f"{where}: there is no setting {name!r}; valid settings: {valid}")
-    return {name: _value(where, name, default, settings.get(name, default)) for name, default in defaults.items()}
-
-
-def _value(where: str, name: str, default: Any, value: Any) -> Any:
-    """Of the default's type; a number above 0, unless its default is 0."""
-    if isinstance(default, float | int) and not isinstance(default, bool):
-        if isinstance(value, bool) or not isinstance(value, int | float) or not (value > 0 or value == default):
-            raise ConfigurationError(f"{where}: {name} must be a number above 0, found {value!r}")
-        return float(value)
-    if isinstance(default, list) and not (isinstance(value, list | tuple) and all(isinstance(v, str) for v in value)):
-        raise ConfigurationError(f"{where}: {name} must be a list of strings, found {value!r}")
-    if not isinstance(value, Mapping if isinstance(default, dict) else type(default)):
-        raise ConfigurationError(f"{where}: {name} must be a {type(default).__name__}, found {value!r}")
-    return value

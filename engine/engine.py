@@ -38,7 +38,6 @@ class Engine:
     `start` as the settings say."""
 
     def __init__(self, settings: EngineSettings, models: Sequence[LoadedModel] = ()) -> None:
-        settings.check()
         self._settings = settings
         self._worker = Worker(settings)
         self._registry = ModelRegistry()

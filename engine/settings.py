@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
-from sluicegate.plugins import ConfigurationError
+from sluicegate.plugins.settings import Count, Positive, Share, read_settings, wrong_value
 
 AttentionKind = Literal["auto", "reference", "triton"]
 ForwardKind = Literal["auto", "transformers"]
@@ -16,7 +16,7 @@ WeightsKind = Literal["full", "int8", "int4", "fp8"]
 KVKind = Literal["full", "int8", "fp8"]
 
 
-_KINDS = (("attention", AttentionKind), ("forward", ForwardKind), ("weights", WeightsKind), ("kv", KVKind))
+STAGE = "stages.generate.engine"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,28 +43,16 @@ class ModelSettings:
 
     @classmethod
     def of(cls, entry: Any) -> ModelSettings:
-        """From a string (the path), a table, or settings. Raises `ConfigurationError` naming the wrong key."""
-        if isinstance(entry, ModelSettings):
-            return entry
-        if isinstance(entry, str):
-            return cls(path=entry)
-        if not isinstance(entry, Mapping):
-            raise ConfigurationError(f"engine.models: {entry!r} is neither a path nor a table such as {{path = '...'}}")
-        _refuse_unknown("engine.models", entry, {field.name for field in fields(cls)})
-        values = dict(entry)
-        if not isinstance(aliases := values.pop("aliases", ()), (list, tuple)):
-            raise ConfigurationError(f"engine.models: aliases is {aliases!r}; it must be a list of names")
-        made = cls(**values, aliases=tuple(aliases))
-        made.check()
-        return made
+        """From a string (the path), a table, or settings. Raises `ConfigurationError`."""
+        return read_settings(cls, _as_table(entry), f"{STAGE}.models")
 
-    def check(self) -> None:
-        """What stands beside a model brings no weights, and so no settings for them. Raises `ConfigurationError`."""
+    def __post_init__(self) -> None:
+        """What stands beside a model brings no weights, and so no settings for them."""
         wrong = [name for name in ("adapter", "draft", "heads", "dtype") if getattr(self, name) is not None]
         if self.base is not None and (wrong or self.device != "cpu"):
-            raise ConfigurationError(
-                f"engine.models: {self.served_name!r} has a base, so {(wrong or ['device'])[0]} means nothing: an "
-                "adapter is computed as its base is; set it there"
+            raise ValueError(
+                f"{self.served_name!r} has a base, so {(wrong or ['device'])[0]} means nothing: an adapter is computed "
+                "as its base is; set it there"
             )
 
     @property
@@ -83,26 +71,26 @@ class ModelSettings:
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
     models: tuple[ModelSettings, ...] = (ModelSettings(),)
-    block_size: int = 16
+    block_size: Count = 16
     """Positions in a KV block; prefixes are reused in whole blocks."""
-    num_blocks: int | None = None
+    num_blocks: Count | None = None
     """Blocks of each model; None = as many as fit into `kv_cache_bytes`."""
-    kv_cache_bytes: int | None = None
+    kv_cache_bytes: Count | None = None
     """For each model; None = 512 MiB on a CPU, and on a CUDA device what is left of `device_memory`. A CPU's memory is
     taken as blocks are first used, a CUDA device's at start."""
-    device_memory: float = 0.9
+    device_memory: Share = 0.9
     """Share of a CUDA device's memory that weights and KV cache may fill together; the rest is for steps."""
     graphs: bool = True
     """On CUDA devices, replay decode steps as captured graphs where that is possible."""
-    max_batch_size: int = 32
+    max_batch_size: Count = 32
     max_batch_tokens: int = 512
     """New tokens of a step, prompts' chunks and decode rows together: bounds how long a prompt can hold up others."""
     prefill_slowdown: float = 1.8
     """How many times longer than a plain decode step one may take that also reads a part of a prompt longer than
     `max_batch_tokens`; 0 = no limit but that. What decodes keeps its pace, a long prompt starts later."""
-    max_waiting: int = 256
+    max_waiting: Count = 256
     """Requests beyond this are refused with `Overloaded`."""
-    threads: int | None = None
+    threads: Count | None = None
     """Threads of a forward pass; None = one for tiny models, else all cores but one, left to the event loop."""
     prefix_caching: bool = True
     offload_bytes: int = 0
@@ -125,12 +113,12 @@ class EngineSettings:
     the kernels for CUDA devices, or an error that says why not."""
     forward: ForwardKind = "auto"
     """`auto`: the compiled forward pass of `engine.cpu` for models it knows; `transformers`: always the model's own."""
-    grammar_cpu_s: float = 1.0
+    grammar_cpu_s: Positive = 1.0
     """CPU time that a grammar may take for one mask or token; past it the request ends with `grammar_too_costly`. What
     takes longer than a few milliseconds is done beside the steps, so that only the request itself waits."""
-    grammar_request_s: float = 10.0
+    grammar_request_s: Positive = 10.0
     """CPU time that grammars may take for a whole request, and a hundredth of a second more for each of its tokens."""
-    watchdog_s: float | None = 120.0
+    watchdog_s: Positive | None = 120.0
     """A step that takes longer is given up: its requests fail, a new engine thread goes on. None = wait forever."""
     weights: WeightsKind = "full"
     """Of every model: as the checkpoint has them, or rounded at load to 8 or 4 bits; fp8 on CUDA devices alone."""
@@ -141,55 +129,33 @@ class EngineSettings:
     """How long a shutdown waits for running requests before it cancels them."""
 
     @classmethod
-    def of(cls, settings: Mapping[str, Any]) -> EngineSettings:
-        """Raises `ConfigurationError` naming the wrong key and the valid ones."""
-        _refuse_unknown("engine", settings, {field.name for field in fields(cls)})
-        values = dict(settings)
-        if "models" in values:
-            values["models"] = _models(values["models"])
-        made = cls(**values)
-        made.check()
-        return made
+    def of(cls, table: Mapping[str, Any]) -> EngineSettings:
+        """From the stage's table, whose `models` may be a list or a table by name. Raises `ConfigurationError`."""
+        return read_settings(cls, {**table, "models": _models(table["models"])} if "models" in table else table, STAGE)
 
-    def check(self) -> None:
-        for name in ("block_size", "max_batch_size", "kv_cache_bytes", "max_waiting"):
-            if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise ConfigurationError(f"engine: {name} is {getattr(self, name)}; it must be at least 1")
+    def __post_init__(self) -> None:
         if self.max_batch_tokens <= self.max_batch_size:
-            raise ConfigurationError(
-                f"engine: max_batch_tokens ({self.max_batch_tokens}) must be greater than max_batch_size "
+            raise ValueError(
+                f"max_batch_tokens ({self.max_batch_tokens}) must be greater than max_batch_size "
                 f"({self.max_batch_size}), or a full batch would leave no room for any prompt"
             )
-        if not 0 < self.device_memory <= 1:
-            raise ConfigurationError(f"engine: device_memory is {self.device_memory}; give a share above 0, at most 1")
-        if self.offload_bytes < 0 or (self.offload_bytes and not self.prefix_caching):
-            raise ConfigurationError(
-                f"engine: offload_bytes is {self.offload_bytes}; give bytes, with prefix_caching on, or 0 to keep none"
-            )
+        if self.offload_bytes and not self.prefix_caching:
+            raise ValueError(f"offload_bytes is {self.offload_bytes}, which needs prefix_caching; or set it to 0")
         if self.prefill_slowdown != 0 and self.prefill_slowdown <= 1:
-            raise ConfigurationError(
-                f"engine: prefill_slowdown is {self.prefill_slowdown}; give more than 1, or 0 for no limit"
-            )
-        for name in ("grammar_cpu_s", "grammar_request_s"):
-            if not getattr(self, name) > 0:
-                raise ConfigurationError(f"engine: {name} is {getattr(self, name)}; give seconds of CPU time")
-        if self.watchdog_s is not None and self.watchdog_s <= 0:
-            raise ConfigurationError(f"engine: watchdog_s is {self.watchdog_s}; give seconds, or none to wait forever")
-        for name, kind in _KINDS:
-            if (found := getattr(self, name)) not in get_args(kind):
-                kinds = ", ".join(get_args(kind))
-                raise ConfigurationError(f"engine: {name} is {found!r}; it must be one of {kinds}")
+            raise ValueError(f"prefill_slowdown is {self.prefill_slowdown:g}; give more than 1, or 0 for no limit")
+        self._check_models()
+
+    def _check_models(self) -> None:
         if not self.models:
-            raise ConfigurationError("engine: models is empty; name at least one, such as {path = 'bundled'}")
+            raise ValueError("models is empty; name at least one, such as {path = 'bundled'}")
         names = [name for model in self.models for name in (model.served_name, *model.other_names)]
         if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise ConfigurationError(f"engine: {', '.join(twice)} would lead to more than one model; set other names")
+            raise ValueError(f"{', '.join(twice)} would lead to more than one model; set other names")
         bases = {model.served_name for model in self.models if model.base is None}
         for model in self.models:
-            model.check()
             if model.base is not None and model.base not in bases:
-                raise ConfigurationError(
-                    f"engine: {model.served_name!r} is to stand beside {model.base!r}, which is not among the models "
+                raise ValueError(
+                    f"{model.served_name!r} is to stand beside {model.base!r}, which is not among the models "
                     f"({', '.join(sorted(bases)) or 'none'}); name one of them as its base"
                 )
 
@@ -199,14 +165,17 @@ def thread_count(parameters: int) -> int:
     return 1 if parameters < 20_000_000 else max(1, (os.cpu_count() or 2) - 1)
 
 
-def _models(found: Any) -> tuple[ModelSettings, ...]:
-    """A list of entries, or a table by name."""
-    if not isinstance(found, Mapping):
-        return tuple(ModelSettings.of(entry) for entry in found)
-    return tuple(replace(ModelSettings.of(entry), name=name) for name, entry in found.items())
+def _models(found: Any) -> Any:
+    """Tables of a list of entries, or of a table by name."""
+    if isinstance(found, Mapping):
+        return [_as_table(entry, name=name) for name, entry in found.items()]
+    return [_as_table(entry) for entry in found] if isinstance(found, list | tuple) else found
 
 
-def _refuse_unknown(where: str, found: Mapping[str, Any], known: set[str]) -> None:
-    unknown = sorted(set(found) - known)
-    if unknown:
-        raise ConfigurationError(f"{where}: unknown setting {', '.join(unknown)}; valid are {', '.join(sorted(known))}")
+def _as_table(entry: Any, **named: Any) -> Any:
+    if isinstance(entry, ModelSettings):
+        return replace(entry, **named)
+    table = {"path": entry} if isinstance(entry, str) else entry
+    if not isinstance(table, Mapping):
+        raise wrong_value(STAGE, "models", "paths or tables such as {path = '...'}", entry)
+    return {**table, **named}

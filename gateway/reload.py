@@ -18,7 +18,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from importlib.metadata import entry_points
 from types import ModuleType
-from typing import Any
 
 from sluicegate.gateway.rails.health import RailHealth
 from sluicegate.gateway.request.pipeline import Pipeline
@@ -86,8 +85,7 @@ class Reloader:
 def _merged(now: Settings, wanted: Settings) -> Settings:
     """What runs now, with what can be exchanged from `wanted`."""
     pipeline = dataclasses.replace(now.pipeline, **{slot: getattr(wanted.pipeline, slot) for slot in SLOTS})
-    own: dict[str, Any] = {slot: wanted.stages.get(slot, {}) for slot in SLOTS}
-    stages = {**now.stages, **own}
+    stages = {**now.stages, **{slot: wanted.stages.get(slot, {}) for slot in SLOTS}}
     policies, file = wanted.policies, wanted.policy_file
     return dataclasses.replace(now, pipeline=pipeline, stages=stages, policies=policies, policy_file=file)
 

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from sluicegate.plugins import SlotName, Within
+
+Part = Annotated[float, Within(0, 1)]
+MAX_LIMIT = 10**12
+"""No limit is higher: what is more than this is a slip, and past what stores can add up."""
+Number = Annotated[int, Within(0, MAX_LIMIT)]
+Money = Annotated[float, Within(0, MAX_LIMIT)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +65,14 @@ class ServerSettings:
 class Limits:
     """What a key, or all keys of a team together, may use; None = as much as they like."""
 
-    requests_per_minute: int | None = None
-    tokens_per_minute: int | None = None
+    requests_per_minute: Number | None = None
+    tokens_per_minute: Number | None = None
     """Prompt and answer together."""
-    concurrency: int | None = None
+    concurrency: Number | None = None
     """Requests that run at the same time."""
-    budget_day: float | None = None
+    budget_day: Money | None = None
     """Money of one day (UTC), in the currency of the prices."""
-    budget_month: float | None = None
+    budget_month: Money | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,13 +158,13 @@ class RouteSettings:
 
     weights: Mapping[str, float] = field(default_factory=dict)
     """Versions (names of served models) and their shares; empty = the model of that name."""
-    sticky: str = "user"
+    sticky: Literal["user", "tenant", "none"] = "user"
     """Who always gets the same version: `user` (of a tenant), `tenant`, or `none`."""
     fallback: tuple[str, ...] = ()
     """Models that are asked, in order, where this one is overloaded or fails before anything has left."""
     shadow: str = ""
     """A model that gets a copy of some requests; its answers are only recorded."""
-    shadow_share: float = 1.0
+    shadow_share: Part = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,9 +212,9 @@ class PromptSettings:
     """Files `NAME@VERSION.toml`."""
     templates: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """By `NAME@VERSION`, as in those files."""
-    order: str = "edges"
+    order: Literal["edges", "score", "given"] = "edges"
     """Of documents: `edges` (best first and last), `score` (best first), `given`."""
-    context_share: float = 0.5
+    context_share: Part = 0.5
     """Share of a model's context that documents get where nobody says more."""
     summarise: str = ""
     """Of what does not fit: `extractive`, or `module:function`; empty = left out."""
@@ -277,7 +285,7 @@ class Settings:
     batches: BatchSettings = BatchSettings()
     prompts: PromptSettings = PromptSettings()
     work: WorkSettings = WorkSettings()
-    stages: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
+    stages: Mapping[SlotName, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
     """Settings of stages by slot and name; each stage checks its own."""
     telemetry: TelemetrySettings = TelemetrySettings()
     review: ReviewSettings = ReviewSettings()
@@ -286,5 +294,5 @@ class Settings:
     policy_file: str = ""
     """More policies, in a TOML file of their own."""
 
-    def of_stage(self, slot: str, name: str) -> Mapping[str, Any]:
+    def of_stage(self, slot: SlotName, name: str) -> Mapping[str, Any]:
         return self.stages.get(slot, {}).get(name, {})

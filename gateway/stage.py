@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
-from typing import Any
 
 from sluicegate.gateway.accounts import Accounts, Ledger, LimitsStage
 from sluicegate.gateway.accounts.api_keys import ApiKeys
-from sluicegate.gateway.prompts.chat_template import ChatTemplate
+from sluicegate.gateway.prompts.chat_template import ChatTemplate, ChatTemplateSettings
 from sluicegate.gateway.request.tracing.capture import wanted
 from sluicegate.gateway.routing import ByName
-from sluicegate.gateway.routing.tiers import Tiers
+from sluicegate.gateway.routing.tiers import Tiers, TierSettings
 from sluicegate.gateway.settings import Settings
 from sluicegate.gateway.telemetry import Metrics, MetricsRecorder
 from sluicegate.gateway.upstream.settings import UpstreamSettings
-from sluicegate.plugins import ConfigurationError, Outcome, RegistryLike
+from sluicegate.plugins import NoSettings, Outcome, RegistryLike, Stage, add_stage
 
 log = logging.getLogger("sluicegate.requests")
 
@@ -41,32 +39,25 @@ class LogRecorder:
 
 def register(registry: RegistryLike, settings: Settings, metrics: Metrics, accounts: Accounts) -> None:
     rails = {*settings.pipeline.screen, *settings.pipeline.moderate}
-    registry.add("admit", "api-keys", lambda table: _plain(table, ApiKeys(accounts.keyring, rails)))
-    registry.add("admit", "limits", lambda table: _plain(table, LimitsStage(accounts)))
-    registry.add("record", "ledger", lambda table: _plain(table, Ledger(accounts)))
-    registry.add("route", "by-name", lambda table: _plain(table, ByName()))
-    registry.add("route", "tiers", lambda table: Tiers(**table))
-    registry.add("assemble", "chat-template", _chat_template)
     shows = wanted(os.environ, settings.telemetry.content)
-    registry.add("generate", "upstream", lambda table: _upstream(table, shows))
-    registry.add("record", "metrics", lambda table: _plain(table, MetricsRecorder(metrics)))
-    registry.add("record", "log", lambda table: _plain(table, LogRecorder()))
+    add_stage(registry, "admit", "api-keys", NoSettings, lambda _: ApiKeys(accounts.keyring, rails))
+    add_stage(registry, "admit", "limits", NoSettings, lambda _: LimitsStage(accounts))
+    add_stage(registry, "route", "by-name", NoSettings, lambda _: ByName())
+    add_stage(registry, "route", "tiers", TierSettings, Tiers)
+    add_stage(
+        registry,
+        "assemble",
+        "chat-template",
+        ChatTemplateSettings,
+        ChatTemplate,
+    )
+    add_stage(registry, "generate", "upstream", UpstreamSettings, lambda found: _upstream(found, shows))
+    add_stage(registry, "record", "ledger", NoSettings, lambda _: Ledger(accounts))
+    add_stage(registry, "record", "metrics", NoSettings, lambda _: MetricsRecorder(metrics))
+    add_stage(registry, "record", "log", NoSettings, lambda _: LogRecorder())
 
 
-def _plain(table: Mapping[str, Any], stage: Any) -> Any:
-    if table:
-        raise ConfigurationError(f"this stage has no settings, found {', '.join(sorted(table))}")
-    return stage
+def _upstream(settings: UpstreamSettings, shows_messages: bool) -> Stage:
+    from sluicegate.gateway.upstream.generator import Upstream  # aiohttp and transformers, only where it is used
 
-
-def _upstream(table: Mapping[str, Any], shows_messages: bool) -> Any:
-    from sluicegate.gateway.upstream.generator import Upstream  # aiohttp takes 0.2 s to import
-
-    return Upstream(UpstreamSettings.of(table), shows_messages=shows_messages)
-
-
-def _chat_template(table: Mapping[str, Any]) -> ChatTemplate:
-    unknown = set(table) - {"show_schema"}
-    if unknown:
-        raise ConfigurationError(f"chat-template has no {sorted(unknown)[0]!r}; valid names: show_schema")
-    return ChatTemplate(**table)
+    return Upstream(settings, shows_messages=shows_messages)

@@ -57,7 +57,8 @@ def compile_json_schema(
 def _parsed(schema: str, most: int) -> Any:
     if len(schema) > most:
         raise GrammarLimit(
-            f"the schema has {len(schema)} characters; at most {most} are read: split it, or raise limits.characters"
+            f"the schema has {len(schema)} characters; at most {most} are read: split it, or "
+            "raise limits.characters in [stages.constrain.grammar]"
         )
     try:
         return json.loads(schema)

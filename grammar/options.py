@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from sluicegate.grammar.blocked.language.blocklist import Blocklist, blocklist
 from sluicegate.plugins.errors import InvalidGrammar
+from sluicegate.plugins.settings import Count, Positive
 
 PropertyOrder = Literal["schema", "required_first", "any"]
 
@@ -16,20 +17,20 @@ PropertyOrder = Literal["schema", "required_first", "any"]
 class GrammarLimits:
     """Each limit raises `GrammarLimit` and names itself."""
 
-    containers: int = 200_000
+    containers: Count = 200_000
     """Objects and arrays in the schema document."""
-    depth: int = 200
+    depth: Count = 200
     """Nesting of the schema document."""
-    alternatives: int = 64
+    alternatives: Count = 64
     """Branches of one value that several `anyOf`, `oneOf` and the like multiply to; what is beyond is left to a check
     of the finished value."""
-    string_states: int = 20_000
+    string_states: Count = 20_000
     """States of one string or regular-expression automaton."""
-    characters: int = 5_000_000
+    characters: Count = 5_000_000
     """Of a schema given as text."""
-    cpu_s: float = 5.0
+    cpu_s: Positive = 5.0
     """CPU time of one compilation, all of its automata together."""
-    threads: int = 4_000
+    threads: Count = 4_000
     """Readings of one text that are followed at the same time."""
 
 
@@ -71,7 +72,7 @@ class GrammarOptions:
         return blocklist(self.blocklist, self.blocklist_patterns)
 
     @classmethod
-    def from_mapping(cls, given: Mapping[str, Any]) -> GrammarOptions:
+    def from_mapping(cls, given: Mapping[str, Any], limits: GrammarLimits | None = None) -> GrammarOptions:
         """Raises `InvalidGrammar` for an unknown name, listing the valid ones."""
         valid = [f.name for f in fields(cls) if f.name != "limits"]
         for name in given:
@@ -79,7 +80,8 @@ class GrammarOptions:
                 raise InvalidGrammar(
                     f"unknown grammar option {name!r}; the options are {', '.join(valid)}", param=str(name)
                 )
-        return cls(**{name: _listed(name, value) for name, value in given.items()})
+        values = {name: _listed(name, value) for name, value in given.items()}
+        return cls(**values, limits=limits or GrammarLimits())
 
 
 def _listed(name: str, value: Any) -> Any:

@@ -8,6 +8,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,47 +24,45 @@ from sluicegate.grammar.compile import (
 from sluicegate.grammar.compile_pool import Abandoned, Piece, Turns
 from sluicegate.grammar.lark import compile_lark
 from sluicegate.grammar.matching.matcher import CompiledGrammar
-from sluicegate.grammar.options import GrammarOptions
+from sluicegate.grammar.options import GrammarLimits, GrammarOptions
 from sluicegate.grammar.tags import compile_structural_tags
 from sluicegate.grammar.vocabulary.array_store import MOST_BYTES, Folder, default_folder
 from sluicegate.grammar.vocabulary.registry import Vocabularies
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 from sluicegate.plugins.contract import Constraint, RegistryLike, ServedModel
-from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar
+from sluicegate.plugins.errors import ConfigurationError, GrammarLimit, InvalidGrammar
+from sluicegate.plugins.settings import Count, add_stage
 
-_SETTINGS = ("threads", "cache_entries", "cache_dir", "cache_bytes", "options", "blocklist", "blocklist_patterns")
+STAGE = "stages.constrain.grammar"
 
-_BLOCKED = ("blocklist", "blocklist_patterns")
+
+@dataclass(frozen=True, slots=True)
+class GrammarSettings:
+    threads: Count = 2
+    """That compile."""
+    cache_entries: Count = 256
+    """Grammars that are kept, those used last."""
+    cache_dir: str | None = None
+    """Where what was worked out for a vocabulary is kept for the next start (see `disk`); "" = nowhere."""
+    cache_bytes: Count = MOST_BYTES
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Defaults of `GrammarOptions`, which a request may change."""
+    limits: GrammarLimits = GrammarLimits()  # noqa: RUF009 - frozen
+    """Which no request may change."""
+    blocklist: tuple[str, ...] = ()
+    """Phrases that no answer may hold, whatever the request says."""
+    blocklist_patterns: tuple[str, ...] = ()
 
 
 def register(registry: RegistryLike) -> None:
-    registry.add("constrain", "grammar", build)
+    add_stage(registry, "constrain", "grammar", GrammarSettings, GrammarConstrainer)
 
 
-def build(settings: Mapping[str, Any]) -> GrammarConstrainer:
-    """Settings: `threads` (2), `cache_entries` (256), `options` (defaults of `GrammarOptions`), `blocklist` and
-    `blocklist_patterns` (none): what no answer may hold, whatever the request says; `cache_dir` and `cache_bytes`:
-    where what was worked out for a vocabulary is kept for the next start (see `disk`; "" = nowhere), and how much."""
-    for name in settings:
-        if name not in _SETTINGS:
-            raise ValueError(f"unknown setting {name!r}; the settings are {', '.join(_SETTINGS)}")
-    return GrammarConstrainer(
-        threads=int(settings.get("threads", 2)),
-        cache_entries=int(settings.get("cache_entries", 256)),
-        options=dict(settings.get("options", {})),
-        blocked={name: list(settings[name]) for name in _BLOCKED if settings.get(name)},
-        folder=_folder(settings),
-    )
-
-
-def _folder(settings: Mapping[str, Any]) -> Folder | None:
-    path = settings.get("cache_dir")
-    if path == "":
+def _folder(settings: GrammarSettings) -> Folder | None:
+    if settings.cache_dir == "":
         return None
-    most = int(settings.get("cache_bytes", MOST_BYTES))
-    if most < 1:
-        raise ValueError('cache_bytes must be at least 1; cache_dir = "" keeps nothing on disk')
-    return Folder(default_folder() if path is None else Path(path).expanduser(), most)
+    path = default_folder() if settings.cache_dir is None else Path(settings.cache_dir).expanduser()
+    return Folder(path, settings.cache_bytes)
 
 
 class GrammarConstrainer:
@@ -72,26 +71,22 @@ class GrammarConstrainer:
     Two requests for the same grammar share one compilation; a failed one is not kept.
     """
 
-    def __init__(
-        self,
-        *,
-        threads: int,
-        cache_entries: int,
-        options: Mapping[str, Any],
-        blocked: Mapping[str, list[str]] | None = None,
-        folder: Folder | None = None,
-    ) -> None:
-        if threads < 1 or cache_entries < 1:
-            raise ValueError("threads and cache_entries must be at least 1")
-        self._options = dict(options)
-        self._blocked = dict(blocked or {})
-        GrammarOptions.from_mapping({**self._options, **self._blocked})
+    def __init__(self, settings: GrammarSettings) -> None:
+        """Raises `ConfigurationError` for options that are none."""
+        blocked = {"blocklist": list(settings.blocklist), "blocklist_patterns": list(settings.blocklist_patterns)}
+        self._blocked = {name: phrases for name, phrases in blocked.items() if phrases}
+        self._options = dict(settings.options)
+        self._limits = settings.limits
+        try:
+            self._resolved(self._options)
+        except InvalidGrammar as error:
+            raise ConfigurationError(f"[{STAGE}] {error.reason}") from error
         self.unconstrained = Constraint("text") if self._blocked else None
         """What stands in for a request without a constraint."""
-        self._turns = Turns(threads, "grammar")
-        self._cache_entries = cache_entries
+        self._turns = Turns(settings.threads, "grammar")
+        self._cache_entries = settings.cache_entries
         self._grammars: OrderedDict[tuple[str, str], Piece] = OrderedDict()
-        self._vocabularies = Vocabularies(folder)
+        self._vocabularies = Vocabularies(_folder(settings))
         self._lock = threading.Lock()
         self._compiled = 0
         self._compile_s = 0.0
@@ -139,17 +134,18 @@ class GrammarConstrainer:
     async def start(self) -> None:
         """Nothing to do: vocabularies are prepared with their first grammar, or by `warm`."""
 
-    def _with_blocked(self, options: dict[str, Any]) -> dict[str, Any]:
-        """A request may block more than the operator does, never less."""
+    def _resolved(self, given: Mapping[str, Any]) -> GrammarOptions:
+        """A request may block more than the operator does, never less. Raises `InvalidGrammar`."""
+        options = {**self._options, **given}
         for name, blocked in self._blocked.items():
             options[name] = [*blocked, *options.get(name, [])]
-        return options
+        return GrammarOptions.from_mapping(options, self._limits)
 
     def _compile(self, constraint: Constraint, model: ServedModel, piece: Piece) -> CompiledGrammar:
         compiler = _KINDS.get(constraint.kind)
         if compiler is None:
             raise InvalidGrammar(f"unknown kind of constraint {constraint.kind!r}; there are {', '.join(_KINDS)}")
-        options = GrammarOptions.from_mapping(self._with_blocked({**self._options, **constraint.options}))
+        options = self._resolved(constraint.options)
         vocabulary, began = self._vocabularies.of(model), time.perf_counter()
         most_s = 2 * options.limits.cpu_s
         error = GrammarLimit(f"the grammar takes more than {most_s:g} s of CPU time to compile; make it smaller")

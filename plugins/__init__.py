@@ -101,6 +101,7 @@ from sluicegate.plugins.errors import (
     UpstreamFailed,
 )
 from sluicegate.plugins.registry import Registry, discover
+from sluicegate.plugins.settings import NoSettings, Within, add_stage, check_names, read_settings, wrong_value
 from sluicegate.plugins.timeline import Timeline, TokenStep
 
 __all__ = [
@@ -145,6 +146,7 @@ __all__ = [
     "Message",
     "ModelHost",
     "ModelLoadError",
+    "NoSettings",
     "NotFound",
     "Outcome",
     "OutputRail",
@@ -197,11 +199,16 @@ __all__ = [
     "UpstreamFailed",
     "Usage",
     "Verdict",
+    "Within",
+    "add_stage",
     "as_messages",
     "beside_messages",
+    "check_names",
     "discover",
     "in_two",
     "place_of",
+    "read_settings",
     "texts_of",
     "with_texts",
+    "wrong_value",
 ]

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from sluicegate.plugins.settings import Count, Positive
+
 MAX_HOLD = 8192
 Mode = Literal["enforce", "shadow", "off"]
 
@@ -20,12 +22,16 @@ class Conduct:
 
     mode: Mode = "enforce"
     failure_mode: Literal["closed", "open"] = "closed"
-    budget_s: float | None = None
-    escalate: float | None = None
-    block: float | None = None
+    budget_s: Positive | None = None
+    escalate: Positive | None = None
+    block: Positive | None = None
     on_block: Literal["block", "escalate"] = "block"
-    failures_to_open: int = 5
-    pause_s: float = 10.0
+    failures_to_open: Count = 5
+    pause_s: Positive = 10.0
+
+    def __post_init__(self) -> None:
+        if self.escalate is not None and self.block is not None and self.escalate > self.block:
+            raise ValueError(f"escalate = {self.escalate:g} is above block = {self.block:g}; lower it")
 
     @property
     def may_fail(self) -> bool:

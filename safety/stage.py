@@ -1,18 +1,16 @@
-"""The door of this package: what it adds to the slots `screen` and `moderate`, and what settings each stage takes.
-
-Every stage: `action` (`redact`, `escalate` or `block`), `actions` (the same by label), `replacement` (`{label}` stands
-for the label). In `moderate`: `channels`. In `screen`: `roles`.
-"""
+"""The door of this package: what it adds to the slots `screen` and `moderate`, and what settings each stage takes."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeGuard, cast
+from typing import Any, Literal, TypeGuard, TypeVar, get_args
 
-from sluicegate.plugins.contract import CHANNELS, Channel, RegistryLike, StageFactory
+from sluicegate.plugins.contract import CHANNELS, Channel, RegistryLike, Role
 from sluicegate.plugins.errors import ConfigurationError
+from sluicegate.plugins.settings import add_stage, check_names, read_both
 from sluicegate.safety.detection import DetectionScreen
 from sluicegate.safety.detection import stage as detection
 from sluicegate.safety.matching.automaton import Automaton
@@ -24,14 +22,14 @@ from sluicegate.safety.rules.credentials import compile_secrets
 from sluicegate.safety.rules.patterns import compile_patterns
 from sluicegate.safety.rules.pii import TYPES as PII_TYPES
 from sluicegate.safety.rules.pii import compile_pii
-from sluicegate.safety.settings import ACTIONS, ROLES, check_keys, flag, one_of, some_of, strings, table, text
 
 Settings = Mapping[str, Any]
-Compile = Callable[[str, Settings], Automaton]
+Action = Literal["redact", "escalate", "block"]
+ROLES: tuple[Role, ...] = get_args(Role)
+T = TypeVar("T")
 
 BuiltIn = MatchScreen | Pseudonyms | DetectionScreen
 """Input rails of ours: they read every text of a request and wait for nothing."""
-_COMMON = ("action", "actions", "replacement")
 
 
 def is_built_in(rail: object) -> TypeGuard[BuiltIn]:
@@ -39,99 +37,115 @@ def is_built_in(rail: object) -> TypeGuard[BuiltIn]:
     return type(rail) in (MatchScreen, Pseudonyms, DetectionScreen)
 
 
+@dataclass(frozen=True, slots=True)
+class RuleSettings:
+    """What to do about a match; every stage of rules has these."""
+
+    action: Action = "redact"
+    actions: Mapping[str, Action] = field(default_factory=dict)
+    """The same by label."""
+    replacement: str = "[REDACTED]"
+    """`{label}` stands for the label."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputSettings(RuleSettings):
+    channels: tuple[Channel, ...] = CHANNELS
+
+
+@dataclass(frozen=True, slots=True)
+class InputSettings(RuleSettings):
+    roles: tuple[Role, ...] = ROLES
+
+
+@dataclass(frozen=True, slots=True)
+class PhraseSettings:
+    phrases: tuple[str, ...] = ()
+    path: str = ""
+    """A file with more of them: UTF-8, one a line, `#` begins a comment line."""
+    word_borders: bool = True
+    evasions: bool = True
+    label: str = "blocklist"
+
+
+@dataclass(frozen=True, slots=True)
+class PatternSettings:
+    patterns: Mapping[str, str] = field(default_factory=dict)
+    """By label."""
+
+
+@dataclass(frozen=True, slots=True)
+class PiiSettings:
+    types: tuple[str, ...] = PII_TYPES
+
+
+@dataclass(frozen=True, slots=True)
+class SecretSettings:
+    types: tuple[str, ...] = SECRET_TYPES
+
+
+@dataclass(frozen=True, slots=True)
+class PseudonymSettings:
+    types: tuple[str, ...] = PII_TYPES
+    roles: tuple[Role, ...] = ROLES
+    secret: str = field(default="", repr=False)
+    """Hexadecimal; none = another one with each start."""
+    scope: str = "pii"
+    restore: Restore = "scope"
+
+
 def register(registry: RegistryLike) -> None:
-    for name, (compile_rules, keys) in _BUILT_IN.items():
-        registry.add("moderate", name, _moderate(name, compile_rules, keys))
-        registry.add("screen", name, _screen(name, compile_rules, keys))
-    registry.add("screen", "pseudonyms", _pseudonyms)
+    _add(registry, "blocklist", PhraseSettings, _phrases)
+    _add(registry, "patterns", PatternSettings, lambda own: compile_patterns(own.patterns))
+    _add(registry, "pii", PiiSettings, lambda own: compile_pii(own.types))
+    _add(registry, "secrets", SecretSettings, lambda own: compile_secrets(own.types))
+    add_stage(registry, "screen", "pseudonyms", PseudonymSettings, _pseudonyms)
     detection.register(registry)
 
 
-def _moderate(name: str, compile_rules: Compile, keys: tuple[str, ...]) -> StageFactory:
-    def build(settings: Settings) -> MatchRail:
-        stage = f"moderate.{name}"
-        check_keys(stage, settings, (*keys, *_COMMON, "channels"))
-        channels = some_of(stage, "channels", settings.get("channels", CHANNELS), CHANNELS)
-        automaton = compile_rules(stage, settings)
-        return MatchRail(
-            name, automaton, _policy(stage, settings, automaton), cast(frozenset[Channel], frozenset(channels))
-        )
+def _add(registry: RegistryLike, name: str, kind: type[T], compile_rules: Callable[[T], Automaton]) -> None:
+    """Register a rail of rules for streams, and one for requests."""
 
-    return build
+    def moderate(table: Settings) -> MatchRail:
+        where = f"stages.moderate.{name}"
+        own, common = read_both(kind, OutputSettings, table, where)
+        automaton = compile_rules(own)
+        return MatchRail(name, automaton, _policy(where, common, automaton), frozenset(common.channels))
 
+    def screen(table: Settings) -> MatchScreen:
+        where = f"stages.screen.{name}"
+        own, common = read_both(kind, InputSettings, table, where)
+        automaton = compile_rules(own)
+        return MatchScreen(name, automaton, _policy(where, common, automaton), frozenset(common.roles))
 
-def _screen(name: str, compile_rules: Compile, keys: tuple[str, ...]) -> StageFactory:
-    def build(settings: Settings) -> MatchScreen:
-        stage = f"screen.{name}"
-        check_keys(stage, settings, (*keys, *_COMMON, "roles"))
-        roles = some_of(stage, "roles", settings.get("roles", ROLES), ROLES)
-        automaton = compile_rules(stage, settings)
-        return MatchScreen(name, automaton, _policy(stage, settings, automaton), frozenset(roles))
-
-    return build
+    registry.add("moderate", name, moderate)
+    registry.add("screen", name, screen)
 
 
-def _pseudonyms(settings: Settings) -> Pseudonyms:
-    stage = "screen.pseudonyms"
-    check_keys(stage, settings, ("types", "roles", "secret", "scope", "restore"))
-    roles = some_of(stage, "roles", settings.get("roles", ROLES), ROLES)
-    restore = one_of(stage, "restore", settings.get("restore", "scope"), ("scope", "always", "never"))
+def _pseudonyms(own: PseudonymSettings) -> Pseudonyms:
     try:
-        secret = bytes.fromhex(text(stage, "secret", settings.get("secret", ""))) or os.urandom(32)
+        secret = bytes.fromhex(own.secret) or os.urandom(32)
     except ValueError as error:
-        raise ConfigurationError(f"{stage}: secret must be hexadecimal; `openssl rand -hex 32` makes one") from error
-    terms = Terms(secret, frozenset(roles), text(stage, "scope", settings.get("scope", "pii")), cast(Restore, restore))
-    return Pseudonyms("pseudonyms", _pii(stage, settings), terms)
+        raise ConfigurationError(
+            "[stages.screen.pseudonyms] secret must be hexadecimal; `openssl rand -hex 32` makes one"
+        ) from error
+    terms = Terms(secret, frozenset(own.roles), own.scope, own.restore)
+    return Pseudonyms("pseudonyms", compile_pii(own.types), terms)
 
 
-def _policy(stage: str, settings: Settings, automaton: Automaton) -> Policy:
-    labels = {rule.label for rule in automaton.rules}
-    actions = table(stage, "actions", settings.get("actions", {}))
-    for label, action in actions.items():
-        one_of(stage, "actions", label, sorted(labels))
-        one_of(stage, f"actions.{label}", action, ACTIONS)
-    return Policy(
-        one_of(stage, "action", settings.get("action", "redact"), ACTIONS),
-        dict(actions),
-        text(stage, "replacement", settings.get("replacement", "[REDACTED]")),
-    )
+def _policy(where: str, common: RuleSettings, automaton: Automaton) -> Policy:
+    check_names(common.actions, sorted({rule.label for rule in automaton.rules}), f"{where}.actions")
+    return Policy(common.action, common.actions, common.replacement)
 
 
-def _phrases(stage: str, settings: Settings) -> Automaton:
-    """`phrases`, and those of the file `path` (UTF-8, one a line, `#` begins a comment line)."""
-    phrases = list(strings(stage, "phrases", settings.get("phrases", ())))
-    if "path" in settings:
-        phrases += _lines(stage, Path(text(stage, "path", settings["path"])))
-    borders = flag(stage, "word_borders", settings.get("word_borders", True))
-    evasions = flag(stage, "evasions", settings.get("evasions", True))
-    label = text(stage, "label", settings.get("label", "blocklist"))
-    return compile_phrases(phrases, label=label, borders=borders, evasions=evasions)
+def _phrases(own: PhraseSettings) -> Automaton:
+    phrases = [*own.phrases, *(_lines(Path(own.path)) if own.path else ())]
+    return compile_phrases(phrases, label=own.label, borders=own.word_borders, evasions=own.evasions)
 
 
-def _lines(stage: str, path: Path) -> list[str]:
+def _lines(path: Path) -> list[str]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{stage}: path {str(path)!r} cannot be read as UTF-8 text: {error}") from error
+        raise ConfigurationError(f"blocklist: path {str(path)!r} cannot be read as UTF-8 text: {error}") from error
     return [line for line in lines if line.strip() and not line.startswith("#")]
-
-
-def _pii(stage: str, settings: Settings) -> Automaton:
-    return compile_pii(strings(stage, "types", settings.get("types", PII_TYPES)))
-
-
-def _secrets(stage: str, settings: Settings) -> Automaton:
-    return compile_secrets(strings(stage, "types", settings.get("types", SECRET_TYPES)))
-
-
-def _patterns(stage: str, settings: Settings) -> Automaton:
-    patterns = table(stage, "patterns", settings.get("patterns", {}))
-    return compile_patterns({label: text(stage, f"patterns.{label}", p) for label, p in patterns.items()})
-
-
-_BUILT_IN: dict[str, tuple[Compile, tuple[str, ...]]] = {
-    "blocklist": (_phrases, ("phrases", "path", "word_borders", "evasions", "label")),
-    "patterns": (_patterns, ("patterns",)),
-    "pii": (_pii, ("types",)),
-    "secrets": (_secrets, ("types",)),
-}

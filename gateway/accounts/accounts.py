@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -32,7 +32,6 @@ from sluicegate.gateway.accounts.records import (
     add_usage,
     day_of,
     from_settings,
-    limits_of,
 )
 from sluicegate.gateway.accounts.stores.base import MemoryStore, Store
 from sluicegate.gateway.accounts.stores.redis import RedisStore
@@ -73,9 +72,8 @@ class Accounts:
         self.settings = settings
         self.prices = Prices(settings.prices)
         self.keyring = Keyring([from_settings(key) for key in keys], required=bool(settings.path or settings.url))
-        for name, limits in settings.teams.items():
+        for name in settings.teams:
             check_names(f"team {name[:80]!r}", id=name)
-            limits_of(asdict(limits))
         self.health = Health()
         self.store = _store(settings)
         self.shared = Shared(settings.url, self.health) if settings.url else None

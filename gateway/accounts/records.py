@@ -14,14 +14,12 @@ from typing import Any
 import orjson
 
 from sluicegate.gateway.settings import KeySettings, Limits
-from sluicegate.plugins import Caller, ConfigurationError
+from sluicegate.plugins import Caller, ConfigurationError, read_settings
 from sluicegate.plugins.frozen import quick
 
 NANOS = 1_000_000_000
 """Money is counted in whole billionths of the currency's unit, so that sums are exact."""
 KEY_PREFIX = "sg-"
-MAX_LIMIT = 10**12
-"""No limit is higher: what is more than this is a slip, and past what stores can add up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +86,6 @@ def from_settings(key: KeySettings) -> KeyRecord:
     digest = digest_of(key.key) if key.key else key.sha256.lower()
     if len(digest) != 64 or set(digest) - set("0123456789abcdef"):
         raise ConfigurationError(f"`sha256` of key {key.id!r} must be 64 hexadecimal digits")
-    limits_of(dataclasses.asdict(key.limits))
     return KeyRecord(
         id=key.id,
         digest=digest,
@@ -166,15 +163,4 @@ def day_of(now_s: float) -> str:
 
 def limits_of(tree: Mapping[str, Any]) -> Limits:
     """Raises `ConfigurationError` for a name or value that is none."""
-    valid = [f.name for f in dataclasses.fields(Limits)]
-    for name, value in tree.items():
-        if name not in valid:
-            raise ConfigurationError(f"there is no limit {name!r}; valid names: {', '.join(valid)}")
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if value is None:
-            continue
-        if not number or not 0 <= value <= MAX_LIMIT or (not name.startswith("budget") and value != int(value)):
-            raise ConfigurationError(
-                f"limit {name} must be a number that is not negative and at most {MAX_LIMIT}, found {str(value)[:40]}"
-            )
-    return Limits(**{k: v if v is None or k.startswith("budget") else int(v) for k, v in tree.items()})
+    return read_settings(Limits, tree, "limits")

@@ -10,9 +10,10 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from sluicegate.gateway.accounts.changes import create, revoke, rotate
-from sluicegate.gateway.accounts.records import MAX_LIMIT, KeyRecord, limits_of, moment
+from sluicegate.gateway.accounts.records import KeyRecord, limits_of, moment
 from sluicegate.gateway.http.guard import operator_of
 from sluicegate.gateway.runtime import Runtime
+from sluicegate.gateway.settings import MAX_LIMIT
 from sluicegate.plugins import ConfigurationError, RequestError
 
 Name = Annotated[str, Field(min_length=1, max_length=256)]

@@ -37,7 +37,7 @@ class PromptBuilder:
     def __init__(self, settings: PromptSettings) -> None:
         """Raises `ConfigurationError`."""
         self.templates = Templates(settings.folder, settings.templates)
-        self._order: Order = settings.order  # type: ignore[assignment]
+        self._order: Order = settings.order
         self._share = settings.context_share
         self._summarise = summariser(settings.summarise)
 

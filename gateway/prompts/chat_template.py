@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from sluicegate.engine import render_chat
@@ -10,11 +11,15 @@ from sluicegate.gateway.upstream.model import is_remote
 from sluicegate.plugins import InvalidGrammar, Message, Prompt, Request, RequestError, ServedModel
 
 
-class ChatTemplate:
-    """`show_schema`: let the model read the JSON schema it has to fill; it answers better than under masks alone."""
+@dataclass(frozen=True, slots=True)
+class ChatTemplateSettings:
+    show_schema: bool = True
+    """Let the model read the JSON schema it has to fill; it answers better than under masks alone."""
 
-    def __init__(self, *, show_schema: bool = True) -> None:
-        self._show_schema = show_schema
+
+class ChatTemplate:
+    def __init__(self, settings: ChatTemplateSettings) -> None:
+        self._show_schema = settings.show_schema
         self._lengths = Lengths()
 
     async def assemble(self, request: Request, model: ServedModel) -> Prompt:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,13 +23,29 @@ from typing import Any
 from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from sluicegate.plugins import ConfigurationError, NotFound, RequestError
+from sluicegate.gateway.config import read_toml
+from sluicegate.plugins import ConfigurationError, NotFound, RequestError, read_settings
 
 MAX_RENDERED_CHARS = 400_000
 CONTEXT, QUESTION = "context", "question"
 PLAIN_FRAME = "{% if context %}{{ context }}\n\n{% endif %}{{ question }}"
-VALID = ("system", "user", "examples", "context_tokens")
 _NAME = re.compile(r"(?P<name>[A-Za-z0-9._-]+)@(?P<version>[A-Za-z0-9._-]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateExample:
+    user: str
+    assistant: str
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateSettings:
+    """A file of the folder, or a table below `[prompts.templates]`."""
+
+    system: str = ""
+    user: str = PLAIN_FRAME
+    examples: tuple[TemplateExample, ...] = ()
+    context_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +67,7 @@ class Templates:
         self.environment = ImmutableSandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True)
         self._templates: dict[str, Template] = {}
         for path in sorted(Path(folder).glob("*.toml")) if folder else ():
-            self._add(path.stem, _read(path))
+            self._add(path.stem, read_toml(path, "template"))
         if folder and not Path(folder).is_dir():
             raise ConfigurationError(f"[prompts] folder: there is no folder {folder!r}")
         for name, table in inline.items():
@@ -75,14 +90,14 @@ class Templates:
     def _add(self, name: str, table: Any) -> None:
         if not _NAME.fullmatch(name):
             raise ConfigurationError(f"template {name!r}: a name looks like invoice@1")
-        if not isinstance(table, Mapping) or set(table) - set(VALID):
-            raise ConfigurationError(f"template {name!r}: valid names are {', '.join(VALID)}, found {sorted(table)}")
-        system, user = str(table.get("system", "")), str(table.get("user", PLAIN_FRAME))
-        for text in (system, user):
+        given = read_settings(TemplateSettings, table, f'prompts.templates."{name}"')
+        for text in (given.system, given.user):
             self._check(name, text)
-        examples = tuple((str(one["user"]), str(one["assistant"])) for one in table.get("examples", ()))
-        digest = hashlib.sha256(json.dumps([system, user, examples]).encode()).hexdigest()[:12]
-        self._templates[name] = Template(name, f"{name}+{digest}", system, user, examples, table.get("context_tokens"))
+        examples = tuple((one.user, one.assistant) for one in given.examples)
+        digest = hashlib.sha256(json.dumps([given.system, given.user, examples]).encode()).hexdigest()[:12]
+        self._templates[name] = Template(
+            name, f"{name}+{digest}", given.system, given.user, examples, given.context_tokens
+        )
 
     def _check(self, name: str, text: str) -> None:
         try:
@@ -106,13 +121,6 @@ def rendered(environment: ImmutableSandboxedEnvironment, text: str, variables: M
             param="sluicegate.variables",
         ) from error
     return "".join(pieces)
-
-
-def _read(path: Path) -> Mapping[str, Any]:
-    try:
-        return tomllib.loads(path.read_text("utf-8"))
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"template {path.name} cannot be read: {error}") from error
 
 
 def _order(name: str) -> tuple[tuple[int, str], ...]:

@@ -15,16 +15,18 @@ A rail that `[pipeline]` names runs under every policy unless that says `mode = 
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
-from sluicegate.plugins import Caller, ConfigurationError, Request
+from sluicegate.gateway.config import read_toml
+from sluicegate.plugins import Caller, ConfigurationError, Request, check_names, read_settings, wrong_value
+from sluicegate.plugins.settings import Count
 from sluicegate.safety import Conduct, Limits
 
 DEFAULT = "default"
@@ -32,10 +34,21 @@ PLAIN = Conduct()
 RailSlot = Literal["screen", "moderate"]
 SLOTS: tuple[RailSlot, ...] = ("screen", "moderate")
 CLAIMS = ("keys", "tenants", "teams", "models", "routes")
-CHOICES = {"mode": ("enforce", "shadow", "off"), "failure_mode": ("closed", "open"), "on_block": ("block", "escalate")}
-NUMBERS = ("budget_s", "escalate", "block", "pause_s")
-TERMS = (*CHOICES, *NUMBERS, "failures_to_open")
-Table = Mapping[str, Any]
+RailTables = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySettings:
+    """One table of `[policies]`. A list that is given must fit: its patterns have `*` for any run of characters."""
+
+    keys: tuple[str, ...] | None = None
+    tenants: tuple[str, ...] | None = None
+    teams: tuple[str, ...] | None = None
+    models: tuple[str, ...] | None = None
+    routes: tuple[str, ...] | None = None
+    screen: RailTables = field(default_factory=dict)
+    moderate: RailTables = field(default_factory=dict)
+    max_hold: Count | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,92 +90,48 @@ class Policies:
 
 def read_file(path: Path) -> Mapping[str, Any]:
     """A policy file: what stands under `[policies]` elsewhere is at its top."""
-    try:
-        return tomllib.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise ConfigurationError(f"cannot read the policy file {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"the policy file {path} is not valid TOML: {error}") from error
+    return read_toml(path, "policy file")
 
 
-def read_policies(tables: Table, rails: Mapping[str, Sequence[str]]) -> Policies:
+def read_policies(tables: Mapping[str, Any], rails: Mapping[str, Sequence[str]]) -> Policies:
     """`rails`: the names that `[pipeline]` gives, by slot. Raises `ConfigurationError` naming place and valid names."""
-    default = _policy(DEFAULT, _table(tables.get(DEFAULT, {}), f"[policies.{DEFAULT}]"), {}, rails)
+    base = read_settings(PolicySettings, tables.get(DEFAULT, {}), f"policies.{DEFAULT}")
+    default = _policy(DEFAULT, base, PolicySettings(), rails)
     if default.claims:
         raise ConfigurationError(
-            f"[policies.{DEFAULT}] holds for every request and claims none; leave out {sorted(default.claims)[0]!r}"
+            f"[policies.{DEFAULT}] holds for every request and claims none; leave out {min(default.claims)!r}"
         )
-    base = tables.get(DEFAULT, {})
-    named = [_policy(name, table, base, rails) for name, table in tables.items() if name != DEFAULT]
-    for policy in named:
-        if not policy.claims:
-            raise ConfigurationError(
-                f"[policies.{policy.name}] claims no request; give at least one of {', '.join(CLAIMS)}"
-            )
+    named = []
+    for name in tables:
+        if name != DEFAULT:
+            own = read_settings(PolicySettings, tables[name], f"policies.{name}")
+            named.append(_policy(name, own, base, rails))
+            if not named[-1].claims:
+                raise ConfigurationError(
+                    f"[policies.{name}] claims no request; give at least one of {', '.join(CLAIMS)}"
+                )
     return Policies(default, tuple(named))
 
 
-def _policy(name: str, table: Any, base: Table, rails: Mapping[str, Sequence[str]]) -> Policy:
-    where = f"[policies.{name}]"
-    _known(_table(table, where), (*CLAIMS, *SLOTS, "max_hold"), where)
-    terms = {slot: _terms(where, slot, table, base, rails.get(slot, ())) for slot in SLOTS}
-    max_hold = table.get("max_hold", base.get("max_hold", Limits().max_hold))
-    if not isinstance(max_hold, int) or isinstance(max_hold, bool) or max_hold < 1:
-        raise ConfigurationError(f"{where} max_hold must be a whole number of characters above 0, found {max_hold!r}")
-    said = json.dumps([terms, max_hold], sort_keys=True)
-    return Policy(
-        name,
-        {kind: _names(where, kind, table[kind]) for kind in CLAIMS if kind in table},
-        {slot: {rail: Conduct(**given) for rail, given in found.items()} for slot, found in terms.items()},
-        max_hold,
-        hashlib.sha256(said.encode()).hexdigest(),
-    )
+def _policy(name: str, own: PolicySettings, base: PolicySettings, rails: Mapping[str, Sequence[str]]) -> Policy:
+    where = f"policies.{name}"
+    claims = {kind: patterns for kind in CLAIMS if (patterns := getattr(own, kind)) is not None}
+    if empty := [kind for kind, patterns in claims.items() if not patterns]:
+        raise wrong_value(where, empty[0], "a list of at least one string", [])
+    conducts: Mapping[str, Mapping[str, Conduct]] = {
+        slot: _conducts(f"{where}.{slot}", getattr(own, slot), getattr(base, slot), rails.get(slot, ()))
+        for slot in SLOTS
+    }
+    max_hold = own.max_hold or base.max_hold or Limits().max_hold
+    said = json.dumps([conducts, max_hold], sort_keys=True, default=dataclasses.asdict)
+    return Policy(name, claims, conducts, max_hold, hashlib.sha256(said.encode()).hexdigest())
 
 
-def _terms(where: str, slot: str, table: Table, base: Table, rails: Sequence[str]) -> dict[str, dict[str, Any]]:
-    own, below = _table(table.get(slot, {}), f"{where[:-1]}.{slot}]"), _table(base.get(slot, {}), f"[.{slot}]")
-    _known(own, rails, f"{where[:-1]}.{slot}]")
-    merged: dict[str, dict[str, Any]] = {}
-    for rail in rails:
-        if rail in own or rail in below:
-            place = f"{where[:-1]}.{slot}.{rail}]"
-            merged[rail] = {**_table(below.get(rail, {}), place), **_checked(own.get(rail, {}), place)}
-            _check_order(merged[rail], place)
-    return merged
-
-
-def _checked(given: Any, where: str) -> Table:
-    _known(_table(given, where), TERMS, where)
-    for name, value in given.items():
-        if name in CHOICES:
-            if value not in CHOICES[name]:
-                raise ConfigurationError(f"{where} {name} = {value!r} is not one of {', '.join(CHOICES[name])}")
-        elif isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
-            raise ConfigurationError(f"{where} {name} must be a number above 0, found {value!r}")
-    if not isinstance(given.get("failures_to_open", 1), int):
-        raise ConfigurationError(f"{where} failures_to_open must be a whole number")
-    return given  # type: ignore[no-any-return]
-
-
-def _check_order(terms: Table, where: str) -> None:
-    escalate, block = terms.get("escalate"), terms.get("block")
-    if escalate is not None and block is not None and escalate > block:
-        raise ConfigurationError(f"{where} escalate = {escalate:g} is above block = {block:g}; lower it")
-
-
-def _names(where: str, kind: str, value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list) or not value or not all(isinstance(name, str) for name in value):
-        raise ConfigurationError(f"{where} {kind} must be a list of at least one string, found {value!r}")
-    return tuple(value)
-
-
-def _table(value: Any, where: str) -> Table:
-    if not isinstance(value, Mapping):
-        raise ConfigurationError(f"{where} must be a table, found {value!r}")
-    return value
-
-
-def _known(table: Table, valid: Sequence[str], where: str) -> None:
-    for name in table:
-        if name not in valid:
-            raise ConfigurationError(f"{where} has no {name!r}; valid names: {', '.join(valid) or 'none'}")
+def _conducts(where: str, own: RailTables, below: RailTables, rails: Sequence[str]) -> dict[str, Conduct]:
+    """What a policy says of the rails of one slot, over what holds for every request."""
+    check_names(own, rails, where)
+    return {
+        rail: read_settings(Conduct, {**below.get(rail, {}), **own.get(rail, {})}, f"{where}.{rail}")
+        for rail in rails
+        if rail in own or rail in below
+    }

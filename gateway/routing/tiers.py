@@ -10,14 +10,14 @@ Not covered: whether a tier's model can answer the question. Rules and examples 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from sluicegate.cache.semantic.embedder import HashedNgrams
 from sluicegate.gateway.routing.by_name import ByName
-from sluicegate.plugins import Caller, ConfigurationError, Request, ServedModel
+from sluicegate.plugins import Caller, Request, ServedModel, wrong_value
 
 PATTERN_READS = 20_000
 """Characters of the last message that a rule's pattern looks at."""
@@ -38,23 +38,29 @@ class Rule:
     metadata: Mapping[str, str] | None = None
 
 
-class Tiers:
-    """`names`: public names that are decided here; others are taken as they are."""
+@dataclass(frozen=True, slots=True)
+class TierSettings:
+    default: str
+    names: tuple[str, ...] = ("auto",)
+    """Public names that are decided here; others are taken as they are."""
+    rules: tuple[Rule, ...] = ()
+    examples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Questions by tier."""
+    margin: float = 0.05
+    """How much nearer (cosine) the nearest tier must be."""
 
-    def __init__(
-        self,
-        *,
-        names: Sequence[str] = ("auto",),
-        default: str,
-        rules: Sequence[Mapping[str, Any]] = (),
-        examples: Mapping[str, Sequence[str]] | None = None,
-        margin: float = 0.05,
-    ) -> None:
-        """`examples`: questions by tier; `margin`: how much nearer (cosine) the nearest tier must be."""
-        self._names = frozenset(names)
-        self._default = default
-        self._rules = [(rule, _compiled(rule)) for rule in map(_rule, rules)]
-        self._examples = Examples(examples, margin) if examples else None
+    def __post_init__(self) -> None:
+        if self.examples and (len(self.examples) < 2 or not all(self.examples.values())):
+            raise ValueError("examples need at least two tiers, each with at least one question")
+
+
+class Tiers:
+    def __init__(self, settings: TierSettings) -> None:
+        """Raises `ConfigurationError` for a rule whose pattern is none."""
+        self._names = frozenset(settings.names)
+        self._default = settings.default
+        self._rules = [(rule, _compiled(rule)) for rule in settings.rules]
+        self._examples = Examples(settings.examples, settings.margin) if settings.examples else None
         self._by_name = ByName()
 
     async def route(self, request: Request, caller: Caller, models: Mapping[str, ServedModel]) -> str:
@@ -81,8 +87,6 @@ class Examples:
     """A nearest-centroid classifier over hashed n-grams: one dot product for each tier."""
 
     def __init__(self, examples: Mapping[str, Sequence[str]], margin: float) -> None:
-        if len(examples) < 2 or not all(examples.values()):
-            raise ConfigurationError("tiers: examples need at least two tiers, each with at least one question")
         self._embedder = HashedNgrams()
         self._tiers = list(examples)
         sums = [np.sum([self._embedder.vector(t) for t in texts], axis=0) for texts in examples.values()]
@@ -115,14 +119,6 @@ def _question(request: Request) -> str:
     return request.messages[-1].content if request.messages else ""
 
 
-def _rule(table: Mapping[str, Any]) -> Rule:
-    valid = [f.name for f in fields(Rule)]
-    unknown = sorted(set(table) - set(valid))
-    if unknown or "to" not in table:
-        raise ConfigurationError(f"tiers: a rule needs `to` and has no {unknown}; valid names: {', '.join(valid)}")
-    return Rule(**table)
-
-
 def _compiled(rule: Rule) -> Any:
     if rule.matches is None:
         return None
@@ -131,4 +127,4 @@ def _compiled(rule: Rule) -> Any:
     try:
         return re2.compile(rule.matches)
     except re2.error as error:
-        raise ConfigurationError(f"tiers: {rule.matches!r} is no regular expression: {error}") from error
+        raise wrong_value("stages.route.tiers", "matches", f"a regular expression ({error})", rule.matches) from error

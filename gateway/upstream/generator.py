@@ -10,9 +10,9 @@ from sluicegate.gateway.upstream.generation import Asked, UpstreamGeneration
 from sluicegate.gateway.upstream.model import upstream_model
 from sluicegate.gateway.upstream.reading.tool_calls import Offered
 from sluicegate.gateway.upstream.request_body import body_of
-from sluicegate.gateway.upstream.settings import UpstreamModelSettings, UpstreamSettings, model_settings
+from sluicegate.gateway.upstream.settings import STAGE, UpstreamModelSettings, UpstreamSettings
 from sluicegate.gateway.upstream.transport.client import Client
-from sluicegate.plugins import Job, Load, NotFound, RequestError, ServedModel
+from sluicegate.plugins import Job, Load, NotFound, RequestError, ServedModel, read_settings
 
 
 class Upstream:
@@ -77,7 +77,7 @@ class Upstream:
         name = str(table.pop("name", ""))
         if not name or (name in self._models and not replace):
             raise RequestError(f"the name {name!r} is taken or empty; send another, or `replace`", param="name")
-        made = model_settings(name, table)
+        made = read_settings(UpstreamModelSettings, table, f"{STAGE}.models.{name}")
         client = self._client(name, made)
         await client.start()
         before = self._clients.get(name)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import ipaddress
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any, Literal, get_args
+from dataclasses import dataclass, field
+from typing import Literal
 from urllib.parse import urlsplit
 
 from sluicegate.plugins import ConfigurationError
+from sluicegate.plugins.settings import Count
 
 Dialect = Literal["openai", "vllm"]
+STAGE = "stages.generate.upstream"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,29 +39,24 @@ class UpstreamModelSettings:
     """How long a stream may be silent."""
     retries: int = 2
     """Further tries where the server cannot be reached, or says that it is busy."""
-    attempts: int = 3
+    attempts: Count = 3
     """Answers asked for where one breaks its schema or its stream is cut, as long as nothing of it has left here."""
     failures_to_open: int = 5
     """Failures in a row after which the server is left alone for a while."""
     pause_s: float = 5.0
     """How long; doubles with every failure after it, up to a minute."""
-    max_connections: int = 100
+    max_connections: Count = 100
 
-    def check(self, where: str) -> None:
-        """Raises `ConfigurationError`."""
+    def __post_init__(self) -> None:
         parts = urlsplit(self.url)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-            raise ConfigurationError(f"{where} url must be http:// or https:// without query, found {self.url!r}")
+            raise ValueError(f"url must be http:// or https:// without query, found {self.url!r}")
         if parts.username or parts.password:
-            raise ConfigurationError(f"{where} url must not hold a password; use api_key_env")
-        if self.dialect not in get_args(Dialect):
-            raise ConfigurationError(f"{where} dialect is {self.dialect!r}; use one of {', '.join(get_args(Dialect))}")
-        if self.attempts < 1 or self.retries < 0 or self.max_connections < 1:
-            raise ConfigurationError(f"{where}: attempts and max_connections are at least 1, retries at least 0")
+            raise ValueError("url must not hold a password; use api_key_env")
         if not self.allow_private and not is_public_literal(parts.hostname):
-            raise ConfigurationError(
-                f"{where} url names {parts.hostname}, which is not a public address; set allow_private = true if that "
-                "server is meant"
+            raise ValueError(
+                f"url names {parts.hostname}, which is not a public address; set allow_private = true if that server "
+                "is meant"
             )
 
     def api_key(self, environ: Mapping[str, str] = os.environ) -> str | None:
@@ -76,24 +73,9 @@ class UpstreamModelSettings:
 class UpstreamSettings:
     models: Mapping[str, UpstreamModelSettings] = field(default_factory=dict)
 
-    @classmethod
-    def of(cls, table: Mapping[str, Any]) -> UpstreamSettings:
-        """Raises `ConfigurationError` naming the wrong key and the valid ones."""
-        _known(table, {"models"}, "upstream")
-        models = table.get("models", {})
-        if not isinstance(models, Mapping) or not models:
-            raise ConfigurationError("upstream needs models, a table by name: [stages.generate.upstream.models.NAME]")
-        return cls({name: model_settings(name, one) for name, one in models.items()})
-
-
-def model_settings(name: str, table: Any) -> UpstreamModelSettings:
-    where = f"upstream model {name!r}:"
-    if not isinstance(table, Mapping) or "url" not in table:
-        raise ConfigurationError(f"{where} needs a table with at least `url`")
-    _known(table, {f.name for f in fields(UpstreamModelSettings)}, where)
-    made = UpstreamModelSettings(**table)
-    made.check(where)
-    return made
+    def __post_init__(self) -> None:
+        if not self.models:
+            raise ValueError("needs models, a table by name: [stages.generate.upstream.models.NAME]")
 
 
 def is_public_literal(host: str) -> bool:
@@ -109,9 +91,3 @@ def is_public(address: str) -> bool:
     found = ipaddress.ip_address(address.partition("%")[0])
     inner = getattr(found, "ipv4_mapped", None) or getattr(found, "sixtofour", None)
     return (inner or found).is_global and not (inner or found).is_multicast
-
-
-def _known(table: Mapping[str, Any], valid: set[str], where: str) -> None:
-    for name in table:
-        if name not in valid:
-            raise ConfigurationError(f"{where} has no {name!r}; valid names: {', '.join(sorted(valid))}")

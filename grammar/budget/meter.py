@@ -16,10 +16,12 @@ _CLOCK_EVERY = 64  # states between two looks at the clock: a look costs about a
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Bounds of one construction. `max_seconds` is CPU time of the calling thread."""
+    """Bounds of one construction. `max_seconds` is CPU time of the calling thread; `advice` ends the message of an
+    error about states."""
 
     max_states: int = 20_000
     max_seconds: float = 2.0
+    advice: str = ""
 
 
 DEFAULT_BUDGET = Budget()
@@ -70,7 +72,8 @@ def within(seconds: float) -> Iterator[None]:
     pause of what surrounds it is kept."""
     outer = _now.get()
     error = GrammarLimit(
-        f"the grammar takes more than {seconds:g} s of CPU time to compile; make it smaller, or raise limits.cpu_s"
+        f"the grammar takes more than {seconds:g} s of CPU time to compile; make it smaller, or "
+        "raise limits.cpu_s in [stages.constrain.grammar]"
     )
     with allowed(Allowance(seconds, error, outer.pause if outer is not None else None)):
         yield
@@ -110,7 +113,7 @@ class Meter:
         if self._left < 0:
             raise GrammarLimit(
                 f"the {self.subject} needs more than {self.budget.max_states} automaton states; shorten counted "
-                "repetitions such as {1,1000}, split alternatives, or raise Budget.max_states"
+                f"repetitions such as {{1,1000}}, or split alternatives{self.budget.advice}"
             )
         if self._left < self._next_look:
             self._next_look = self._left - _CLOCK_EVERY
@@ -127,7 +130,7 @@ class Meter:
         if worked_s() > self._deadline_s:
             raise GrammarLimit(
                 f"the {self.subject} takes more than {self.budget.max_seconds} s of CPU time to compile; anchor it "
-                "with ^ and $, avoid nested or overlapping repetitions, or raise Budget.max_seconds"
+                "with ^ and $, or avoid nested or overlapping repetitions"
             )
 
     def renew(self, wide: bool = False) -> None:

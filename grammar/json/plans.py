@@ -67,7 +67,8 @@ class Plans:
             if kinds > most:
                 raise GrammarLimit(
                     f"a value has {kinds} kinds of objects or of arrays (anyOf, oneOf), of which at most {most} are "
-                    "followed at the same time: split the schema, or raise limits.threads",
+                    "followed at the same time: split the schema, or raise limits.threads in "
+                    "[stages.constrain.grammar]",
                     pointer=self.place(terms),
                 )
             return found if self.blocklist is None else self._unblocked_set(terms, found)

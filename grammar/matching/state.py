@@ -97,7 +97,7 @@ class Configs:
             if len(distinct) > self.thread_limit:
                 raise GrammarLimit(
                     f"one text has more than {self.thread_limit} readings at once; make the branches of anyOf and "
-                    "oneOf easier to tell apart, or raise limits.threads",
+                    "oneOf easier to tell apart, or raise limits.threads in [stages.constrain.grammar]",
                     pointer=next(filter(None, map(_place, distinct.values())), ""),
                 )
             found = self._known[key] = Config(tuple(distinct.values()))

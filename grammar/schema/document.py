@@ -147,7 +147,10 @@ class Document:
             value, base, pointer, draft, is_schema = (pending or unknown).pop()
             self._left -= 1
             if self._left < 0:
-                raise GrammarLimit("the schema has too many objects and arrays; split it, or raise limits.containers")
+                raise GrammarLimit(
+                    "the schema has too many objects and arrays; split it, or raise limits.containers in "
+                    "[stages.constrain.grammar]"
+                )
             if isinstance(value, dict):
                 if is_schema:
                     if "$schema" in value:

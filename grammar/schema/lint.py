@@ -98,7 +98,8 @@ class SchemaLint:
             seen.add(id(node))
             if depth > limits.depth:
                 raise GrammarLimit(
-                    f"schemas nest deeper than {limits.depth} levels; make it flatter, or raise limits.depth",
+                    f"schemas nest deeper than {limits.depth} levels; make it flatter, or raise limits.depth in "
+                    "[stages.constrain.grammar]",
                     pointer=node.pointer,
                 )
             if not isinstance(node.value, dict):

@@ -110,7 +110,7 @@ def _accepts(dfa: CharDfa, text: str) -> bool:
 def pattern(text: str, states: int) -> tuple[CharDfa, bool]:
     r"""A pattern, found anywhere, and whether it is one of ECMA 262: where it is none, it is read as Python's `re`
     does, since that is where schemas with `(?P<name>...)` or `\Z` come from."""
-    budget = Budget(max_states=states)
+    budget = Budget(states, advice=", or raise limits.string_states in [stages.constrain.grammar]")
     try:
         return CharDfa.from_pattern(text, budget=budget), True
     except InvalidGrammar:

@@ -110,7 +110,7 @@ class ValueSetAlgebra(ABC):
         if len(a) > 1 and len(b) > 1 and len(a) * len(b) > self.limit:
             raise GrammarLimit(
                 f"the alternatives multiply to more than {self.limit}; name a `const` property that tells them apart, "
-                "or raise limits.alternatives",
+                "or raise limits.alternatives in [stages.constrain.grammar]",
                 pointer=pointer,
             )
         met = (meet(x, y) for x in a for y in b)

@@ -15,7 +15,7 @@ from typing import Any
 
 from sluicegate.plugins.errors import ConfigurationError
 from sluicegate.safety.detection.detector import NOTHING, Finding
-from sluicegate.safety.detection.guards import GUARDS, Answer, Guard, defused
+from sluicegate.safety.detection.guards import Answer, Guard, defused
 
 HARMLESS_LABELS = frozenset({"label_0", "safe", "benign", "harmless", "normal", "legit", "neutral", "ok"})
 """Labels that count as harmless where settings name no bad ones."""
@@ -133,13 +133,6 @@ class GuardJudge:
 
     def _first_token(self, word: str) -> int:
         return int(self._tokenizer(word, add_special_tokens=False)["input_ids"][0])
-
-
-def guard_named(stage: str, name: str) -> Guard:
-    """Raises `ConfigurationError` listing the forms that are known."""
-    if name not in GUARDS:
-        raise ConfigurationError(f"{stage}: form = {name!r} is not one of {', '.join(sorted(GUARDS))}")
-    return GUARDS[name]
 
 
 def _loaded(model: str, kind: str) -> tuple[Any, Any]:

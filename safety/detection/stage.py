@@ -1,85 +1,108 @@
-"""The door of detection: stages `injection`, `harm`, `classifier` and `guard` of slot `screen`, and their settings.
-
-All of them: `escalate`, `block` (scores from 0 to 1; above 1 = never), `document_escalate`, `document_block` (the same
-for untrusted text), `beside_escalate`, `beside_block` (for tools and schemas), `models` (the first four by name of the
-model asked for), `roles`, `document_names`, `document_tags`, `shadow`, `time_budget_s`, `max_chars`, `fail_open`.
-
-`injection`, `harm`: `weights` (a file of your own, from `training.detector.train`). `classifier`: `model` (a folder or
-hub name), `categories` (label to reported name), `window_tokens`. `guard`: `model`, `form` (`llama_guard`,
-`shield_gemma`, `qwen3_guard`), `policy` (text in place of the guard's own).
-"""
+"""The door of detection: stages `injection`, `harm`, `classifier` and `guard` of slot `screen`, and their settings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
-from sluicegate.plugins.contract import RegistryLike, StageFactory
+from sluicegate.plugins.contract import RegistryLike, Role
 from sluicegate.plugins.errors import ConfigurationError
+from sluicegate.plugins.settings import Count, Positive, add_stage
 from sluicegate.safety.detection import classifier
 from sluicegate.safety.detection.detector import Detector
-from sluicegate.safety.detection.judges import ClassifierJudge, GuardJudge, guard_named
-from sluicegate.safety.detection.screen import DetectionScreen, HarmJudge, InjectionJudge, Judge, Policy, Thresholds
-from sluicegate.safety.settings import ROLES, check_keys, flag, some_of, strings, table, text
+from sluicegate.safety.detection.guards import GUARDS
+from sluicegate.safety.detection.judges import ClassifierJudge, GuardJudge
+from sluicegate.safety.detection.screen import DetectionScreen, HarmJudge, InjectionJudge, Policy, Thresholds
 
-Settings = Mapping[str, Any]
-
-THRESHOLDS = ("escalate", "block", "document_escalate", "document_block")
-KEYS = (
-    *THRESHOLDS, "beside_escalate", "beside_block", "models", "roles", "document_names", "document_tags", "shadow",
-    "time_budget_s", "max_chars", "fail_open",
-)  # fmt: skip
-
-_ROLES = {"injection": ("user", "tool"), "harm": ("user",)}
 _MODEL_BUDGET_S = 10.0
 
 
+@dataclass(frozen=True, slots=True)
+class ThresholdSettings:
+    """Scores from 0 to 1 from which a person is asked, or the request refused; above 1 = never. `document_`: for
+    untrusted text."""
+
+    escalate: Positive | None = None
+    block: Positive | None = None
+    document_escalate: Positive | None = None
+    document_block: Positive | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DetectionSettings(ThresholdSettings):
+    """What every rail with a judge has."""
+
+    beside_escalate: Positive | None = None
+    """For tools and schemas."""
+    beside_block: Positive | None = None
+    models: Mapping[str, ThresholdSettings] = field(default_factory=dict)
+    """Thresholds by name of the model asked for."""
+    roles: tuple[Role, ...] | None = None
+    document_names: tuple[str, ...] = ("document",)
+    document_tags: tuple[str, ...] = Policy().document_tags
+    shadow: bool = False
+    time_budget_s: Positive | None = None
+    max_chars: Count = Policy().max_chars
+    fail_open: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DetectorSettings(DetectionSettings):
+    """Of `injection` and `harm`."""
+
+    weights: str = str(classifier.WEIGHTS)
+    """A file of your own, from `training.detector.train`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassifierSettings(DetectionSettings):
+    model: str
+    """A folder or hub name."""
+    categories: Mapping[str, str] = field(default_factory=dict)
+    """Label to reported name."""
+    window_tokens: Count = 512
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardSettings(DetectionSettings):
+    model: str
+    form: Literal["llama_guard", "qwen3_guard", "shield_gemma"]
+    policy: str = ""
+    """Text in place of the guard's own."""
+
+
 def register(registry: RegistryLike) -> None:
-    registry.add("screen", "injection", _stage("injection", InjectionJudge))
-    registry.add("screen", "harm", _stage("harm", HarmJudge))
-    registry.add("screen", "classifier", _classifier)
-    registry.add("screen", "guard", _guard)
+    add_stage(registry, "screen", "injection", DetectorSettings, _injection)
+    add_stage(registry, "screen", "harm", DetectorSettings, _harm)
+    add_stage(registry, "screen", "classifier", ClassifierSettings, _classifier)
+    add_stage(registry, "screen", "guard", GuardSettings, _guard)
 
 
-def _stage(name: str, judge: Callable[[Detector], Judge]) -> StageFactory:
-    def build(settings: Settings) -> DetectionScreen:
-        stage = f"screen.{name}"
-        check_keys(stage, settings, (*KEYS, "weights"))
-        path = Path(text(stage, "weights", settings.get("weights", str(classifier.WEIGHTS))))
-        return DetectionScreen(name, judge(_detector(path)), policy(stage, settings, _ROLES[name]))
-
-    return build
+def _injection(own: DetectorSettings) -> DetectionScreen:
+    judge = InjectionJudge(_detector(Path(own.weights)))
+    return DetectionScreen("injection", judge, policy("screen.injection", own, ("user", "tool")))
 
 
-def _classifier(settings: Settings) -> DetectionScreen:
-    stage = "screen.classifier"
-    check_keys(stage, settings, (*KEYS, "model", "categories", "window_tokens"))
-    judge = ClassifierJudge(
-        text(stage, "model", settings.get("model")),
-        {label: text(stage, f"categories.{label}", name) for label, name in _categories(stage, settings).items()},
-        window=int(number(stage, "window_tokens", settings.get("window_tokens", 512))),
-    )
-    return DetectionScreen("classifier", judge, _patient(stage, settings))
+def _harm(own: DetectorSettings) -> DetectionScreen:
+    return DetectionScreen("harm", HarmJudge(_detector(Path(own.weights))), policy("screen.harm", own, ("user",)))
 
 
-def _categories(stage: str, settings: Settings) -> Mapping[str, Any]:
-    return table(stage, "categories", settings.get("categories", {}))
+def _classifier(own: ClassifierSettings) -> DetectionScreen:
+    judge = ClassifierJudge(own.model, own.categories, window=own.window_tokens)
+    return DetectionScreen("classifier", judge, _patient("screen.classifier", own))
 
 
-def _guard(settings: Settings) -> DetectionScreen:
-    stage = "screen.guard"
-    check_keys(stage, settings, (*KEYS, "model", "form", "policy"))
-    form = guard_named(stage, text(stage, "form", settings.get("form")))
-    own = text(stage, "policy", settings.get("policy", ""))
-    judge = GuardJudge(text(stage, "model", settings.get("model")), form, policy=own)
-    return DetectionScreen("guard", judge, _patient(stage, settings))
+def _guard(own: GuardSettings) -> DetectionScreen:
+    judge = GuardJudge(own.model, GUARDS[own.form], policy=own.policy)
+    return DetectionScreen("guard", judge, _patient("screen.guard", own))
 
 
-def _patient(stage: str, settings: Settings) -> Policy:
+def _patient(stage: str, own: DetectionSettings) -> Policy:
     """A model may take longer than a dot product."""
-    return policy(stage, {"time_budget_s": _MODEL_BUDGET_S, **settings}, ("user", "tool"))
+    return policy(stage, own, ("user", "tool"), _MODEL_BUDGET_S)
 
 
 @cache
@@ -88,49 +111,42 @@ def _detector(path: Path) -> Detector:
     return Detector(classifier.load(path))
 
 
-def policy(stage: str, settings: Settings, roles: tuple[str, ...]) -> Policy:
-    """Reads every setting that rails with a judge share. Raises `ConfigurationError` naming the stage and the key."""
-    plain = Policy()
-    user, document = _thresholds(stage, settings, (Thresholds(), Thresholds()))
-    beside = _threshold(stage, settings, "beside_", plain.beside)
-    models = table(stage, "models", settings.get("models", {}))
-    for model, own in models.items():
-        check_keys(f"{stage}.models.{model}", table(stage, f"models.{model}", own), THRESHOLDS)
+def policy(
+    stage: str, own: DetectionSettings, roles: tuple[Role, ...], budget_s: float = Policy().time_budget_s
+) -> Policy:
+    """`roles` and `budget_s` hold where the settings leave them out. Raises `ConfigurationError`."""
+    where = f"stages.{stage}"
+    pair = _pair(where, own, (Thresholds(), Thresholds()))
     return Policy(
-        user=user,
-        document=document,
-        beside=beside,
-        models={m: _thresholds(f"{stage}.models.{m}", own, (user, document)) for m, own in models.items()},
-        roles=frozenset(some_of(stage, "roles", settings.get("roles", roles), ROLES)),
-        document_names=frozenset(strings(stage, "document_names", settings.get("document_names", ("document",)))),
-        document_tags=strings(stage, "document_tags", settings.get("document_tags", plain.document_tags)),
-        shadow=flag(stage, "shadow", settings.get("shadow", False)),
-        time_budget_s=number(stage, "time_budget_s", settings.get("time_budget_s", plain.time_budget_s)),
-        max_chars=int(number(stage, "max_chars", settings.get("max_chars", plain.max_chars))),
-        fail_open=flag(stage, "fail_open", settings.get("fail_open", False)),
+        user=pair[0],
+        document=pair[1],
+        beside=_thresholds(where, "beside_", own.beside_escalate, own.beside_block, Policy().beside),
+        models={model: _pair(f"{where}.models.{model}", one, pair) for model, one in own.models.items()},
+        roles=frozenset(roles if own.roles is None else own.roles),
+        document_names=frozenset(own.document_names),
+        document_tags=own.document_tags,
+        shadow=own.shadow,
+        time_budget_s=own.time_budget_s or budget_s,
+        max_chars=own.max_chars,
+        fail_open=own.fail_open,
+    )
+
+
+def _pair(where: str, own: ThresholdSettings, default: tuple[Thresholds, Thresholds]) -> tuple[Thresholds, Thresholds]:
+    """For the user's words, and for documents."""
+    return (
+        _thresholds(where, "", own.escalate, own.block, default[0]),
+        _thresholds(where, "document_", own.document_escalate, own.document_block, default[1]),
     )
 
 
 def _thresholds(
-    stage: str, settings: Settings, default: tuple[Thresholds, Thresholds]
-) -> tuple[Thresholds, Thresholds]:
-    """For the user's words, and for documents."""
-    return _threshold(stage, settings, "", default[0]), _threshold(stage, settings, "document_", default[1])
-
-
-def _threshold(stage: str, settings: Settings, prefix: str, default: Thresholds) -> Thresholds:
-    escalate = number(stage, f"{prefix}escalate", settings.get(f"{prefix}escalate", default.escalate))
-    block = number(stage, f"{prefix}block", settings.get(f"{prefix}block", default.block))
-    if escalate > block:
+    where: str, prefix: str, escalate: float | None, block: float | None, default: Thresholds
+) -> Thresholds:
+    found = Thresholds(escalate or default.escalate, block or default.block)
+    if found.escalate > found.block:
         raise ConfigurationError(
-            f"{stage}: {prefix}escalate = {escalate:g} is above {prefix}block = {block:g}; "
+            f"[{where}] {prefix}escalate = {found.escalate:g} is above {prefix}block = {found.block:g}; "
             "what is blocked cannot be escalated as well, so lower it"
         )
-    return Thresholds(escalate, block)
-
-
-def number(stage: str, key: str, value: Any) -> float:
-    """A positive number."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-        raise ConfigurationError(f"{stage}: {key} must be a number above 0, found {value!r}")
-    return float(value)
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from sluicegate.cache import MemoryStore, TieredCache, front, register
 from sluicegate.cache.semantic import HashedNgrams
-from sluicegate.cache.stage import MEMORY, REDIS, SEMANTIC, SQLITE, TLS
+from sluicegate.cache.stage import MemorySettings, RedisSettings, SemanticSettings, SqliteSettings, TlsSettings
 from sluicegate.plugins import Answer, CacheKey, Caller, ConfigurationError, NotFound, Registry
 from tests.cache.examples import ANSWERS, answer, asked
 
@@ -37,9 +38,9 @@ def test_each_store_can_be_built(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "settings", "message"),
     [
-        ("memory", {"semantic": {"guard": "vibes"}}, "'words' or 'facts'"),
-        ("memory", {"semantic": {"threshold": 1.5}}, "at most 1"),
-        ("memory", {"semantic": {"error_bound": 1}}, "below 1"),
+        ("memory", {"semantic": {"guard": "vibes"}}, "guard must be one of words, facts"),
+        ("memory", {"semantic": {"threshold": 1.5}}, "threshold must be a number from 0 to 1"),
+        ("memory", {"semantic": {"error_bound": 1}}, "error_bound must be a number from 0 below 1"),
         ("memory", {"semantic": {"embedder": "no_such_module:make"}}, "module:function"),
         ("memory", {"semantic": {"treshold": 1}}, "threshold"),
         ("memory", {"semantic": True}, "must be a table"),
@@ -48,7 +49,7 @@ def test_each_store_can_be_built(tmp_path: Path) -> None:
         ("redis", {"url": "http://x"}, "schemes: redis"),
         ("redis", {"tls": {"ca": "x"}}, "ca_file"),
         ("redis", {"deadline_ms": 0}, "above 0"),
-        ("redis", {"url": 5}, "must be a str"),
+        ("redis", {"url": 5}, "url must be a string"),
         ("redis", {"secret_env": "NO_SUCH_VARIABLE_HERE"}, "openssl rand -hex 32"),
     ],
 )
@@ -73,7 +74,8 @@ def test_an_embedder_of_ones_own_is_named_in_the_settings(monkeypatch: pytest.Mo
 
 def test_every_setting_is_documented() -> None:
     text = (Path(__file__).parents[2] / "docs" / "cache.md").read_text("utf-8")
-    for name in {*MEMORY, *SQLITE, *REDIS, *SEMANTIC, *TLS}:
+    kinds = (MemorySettings, SqliteSettings, RedisSettings, SemanticSettings, TlsSettings)
+    for name in {field.name for kind in kinds for field in fields(kind)}:
         assert re.search(rf"\b{name}\b", text), name
 
 

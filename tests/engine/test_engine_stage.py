@@ -51,8 +51,8 @@ async def test_a_model_that_cannot_be_loaded_stops_the_start(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"num_block": 3}, "num_block.*valid are.*num_blocks"),
-        ({"models": [{"pth": "x"}]}, "pth.*valid are.*path"),
+        ({"num_block": 3}, "has no 'num_block'; did you mean 'num_blocks'"),
+        ({"models": [{"pth": "x"}]}, "has no 'pth'; did you mean 'path'"),
         ({"models": []}, "models is empty"),
         ({"max_batch_size": 0}, "max_batch_size"),
         ({"max_batch_size": 64, "max_batch_tokens": 64}, "must be greater"),

@@ -110,8 +110,8 @@ async def test_an_operators_version_comes_before_the_digest(tiny: MakeModel, tin
     [
         (["bundled", "bundled"], "bundled would lead to more than one"),
         ([{"path": "a", "name": "x"}, {"path": "b", "aliases": ["x"]}], "x would lead"),
-        ([{"path": "a", "aliases": "x"}], "aliases is 'x'"),
-        ([3], "neither a path nor a table"),
+        ([{"path": "a", "aliases": "x"}], "aliases must be a list of strings, found 'x'"),
+        ([3], "models must be paths or tables such as {path = '...'}, found 3"),
     ],
 )
 def test_models_that_cannot_be_told_apart_are_refused(models: list[object], message: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sluicegate.engine import Engine, EngineSettings
+from sluicegate.engine import EngineSettings
 from sluicegate.engine.batching.prefill_chunking import PrefillChunker
 from sluicegate.engine.batching.scheduler import Batch, Row
 from sluicegate.plugins import ConfigurationError
@@ -120,4 +120,4 @@ async def test_a_prompt_of_one_step_is_read_at_once_beside_others(tiny: MakeMode
 
 def test_a_slowdown_that_leaves_no_room_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="prefill_slowdown is 1; give more than 1"):
-        Engine(EngineSettings(prefill_slowdown=1))
+        EngineSettings.of({"prefill_slowdown": 1})

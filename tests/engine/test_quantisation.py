@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from sluicegate.engine import Engine, EngineSettings, load_model
+from sluicegate.engine import EngineSettings, load_model
 from sluicegate.engine.batching.runner import Runner
 from sluicegate.engine.cpu.kernels.rows import FP8, shrink, shrink_to_e4m3, widen
 from sluicegate.engine.cpu.packing import EIGHT, FOUR, Packed, pack, unpack
@@ -173,8 +173,8 @@ def test_what_cannot_be_rounded_is_refused_with_the_reason(tiny_folder: Folder, 
         load_model(tiny_folder("llama"), dtype="bfloat16", weights="int8")
     with pytest.raises(ModelLoadError, match=r"weights = 'fp8' is for CUDA devices: take 'int8'"):
         load_model(tiny_folder("llama"), weights="fp8")
-    with pytest.raises(ConfigurationError, match=r"kv is 'int4'; it must be one of full, int8, fp8"):
-        Engine(EngineSettings(kv="int4"))  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match=r"kv must be one of full, int8, fp8, found 'int4'"):
+        EngineSettings.of({"kv": "int4"})
 
 
 def test_a_packed_weight_says_its_size() -> None:

@@ -33,15 +33,18 @@ def test_a_variable_reaches_a_stage_whose_name_has_a_dash() -> None:
     [
         (
             "[sever]\nport = 1",
-            "the configuration has no 'sever'; valid names: server, pipeline, keys, ",
+            "the configuration has no 'sever'; did you mean 'server'? Valid names: server, pipeline, keys, ",
         ),
-        ("[server]\nprot = 1", "[server] has no 'prot'; valid names: host, port"),
-        ("[pipeline]\nmoderation = []", "[pipeline] has no 'moderation'; valid names: admit, screen"),
-        ("[stages.moderation.x]", "[stages] has no 'moderation'; valid names: admit, screen"),
-        ("[server]\nport = 'x'", "[server] port must be int, found 'x'"),
-        ("[server]\nport = true", "[server] port must be int, found True"),
+        ("[server]\nprot = 1", "[server] has no 'prot'; did you mean 'port'? Valid names: host, port"),
+        (
+            "[pipeline]\nmoderation = []",
+            "[pipeline] has no 'moderation'; did you mean 'moderate'? Valid names: admit, screen",
+        ),
+        ("[stages.moderation.x]", "[stages] has no 'moderation'; did you mean 'moderate'? Valid names: admit, screen"),
+        ("[server]\nport = 'x'", "[server] port must be a whole number from 0, found 'x'"),
+        ("[server]\nport = true", "[server] port must be a whole number from 0, found True"),
         ("[pipeline]\nmoderate = 'pii'", "[pipeline] moderate must be a list of strings, found 'pii'"),
-        ("[[keys]]\nsha256 = 'x'", "[[keys]]"),
+        ("[[keys]]\nsha256 = 'x'", "[keys.1] needs 'id'; valid names: id, sha256"),
         ("[server", "is not valid TOML"),
     ],
 )

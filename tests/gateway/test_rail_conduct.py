@@ -208,7 +208,7 @@ def test_a_policy_is_chosen_by_key_model_and_route() -> None:
         ({"default": {"screen": {"a": {"budget_s": 0}}}}, "above 0"),
         ({"default": {"screen": {"a": {"escalate": 0.9, "block": 0.5}}}}, "lower it"),
         ({"default": {"screen": {"a": {"threshold": 1}}}}, "valid names: mode"),
-        ({"default": {"max_hold": 0}}, "above 0"),
+        ({"default": {"max_hold": 0}}, "max_hold must be a whole number from 1"),
         ({"strict": {"keys": []}}, "at least one"),
     ],
 )

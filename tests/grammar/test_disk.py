@@ -13,12 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluicegate.grammar import Vocabulary, compile_json_schema
-from sluicegate.grammar.stage import build
 from sluicegate.grammar.vocabulary import snapshot as prepared
 from sluicegate.grammar.vocabulary.array_store import ENV, Folder, default_folder
 from sluicegate.plugins.contract import Constraint
+from sluicegate.plugins.errors import ConfigurationError
 from tests.grammar.grammar_checks import allowed, byte_vocabulary
-from tests.grammar.test_stage import model  # noqa: F401  # a fixture
+from tests.grammar.test_stage import (
+    build,
+    model,  # noqa: F401  # a fixture
+)
 
 SCHEMA = {
     "type": "object",
@@ -223,5 +226,5 @@ async def test_a_second_start_begins_with_what_the_first_one_learned(
     await stage.warm(model)
     await stage.close()
     assert "made anew" in caplog.text
-    with pytest.raises(ValueError, match="cache_bytes"):
+    with pytest.raises(ConfigurationError, match="cache_bytes"):
         build({"cache_bytes": 0})

@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
+from dataclasses import fields
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from sluicegate.grammar import InvalidGrammar, Unsatisfiable
-from sluicegate.grammar.stage import GrammarConstrainer, build, register
+import sluicegate.grammar
+from sluicegate.grammar import GrammarLimit, InvalidGrammar, Unsatisfiable
+from sluicegate.grammar.options import GrammarLimits
+from sluicegate.grammar.stage import GrammarConstrainer, register
 from sluicegate.plugins.contract import Constraint
 from sluicegate.plugins.errors import ConfigurationError
 from sluicegate.plugins.registry import Registry
 from tests.grammar.test_vocabulary import bpe
+
+
+def build(settings: dict[str, Any]) -> GrammarConstrainer:
+    registry = Registry()
+    registry.register_from("grammar", register)
+    made: GrammarConstrainer = registry.build("constrain", "grammar", settings)
+    return made
 
 
 @pytest.fixture(scope="module")
@@ -77,13 +90,47 @@ async def test_errors_reach_the_caller_and_are_not_kept(model: Any) -> None:
 
 
 def test_settings_are_checked() -> None:
-    registry = Registry()
-    registry.register_from("grammar", register)
-    assert isinstance(registry.build("constrain", "grammar", {}), GrammarConstrainer)
-    with pytest.raises(ConfigurationError):
-        registry.build("constrain", "grammar", {"thread": 1})
-    with pytest.raises(ConfigurationError):
-        registry.build("constrain", "grammar", {"threads": 0})
+    for settings in (
+        {"thread": 1},
+        {"threads": 0},
+        {"limits": {"dept": 1}},
+        {"options": {"order": "any"}},
+        {"options": {"limits": {"depth": 3}}},
+    ):
+        with pytest.raises(ConfigurationError):
+            build(settings)
+
+
+DEEP: Any = {"type": "array", "items": {"type": "array", "items": {"type": "array", "items": {"type": "integer"}}}}
+
+
+@pytest.mark.parametrize(
+    ("limit", "small", "constraint"),
+    [
+        ("depth", 2, Constraint("json_schema", DEEP)),
+        ("containers", 2, Constraint("json_schema", DEEP)),
+        ("characters", 20, Constraint("json_schema", json.dumps(DEEP))),
+        ("string_states", 10, Constraint("json_schema", {"type": "string", "pattern": "^[a-z]{40}$"})),
+    ],
+)
+async def test_a_limit_that_an_error_names_can_be_raised_where_it_says(
+    limit: str, small: int, constraint: Constraint, model: Any
+) -> None:
+    stage = build({"limits": {limit: small}})
+    with pytest.raises(GrammarLimit, match=rf"raise limits\.{limit} in \[stages\.constrain\.grammar\]"):
+        await stage.compile(constraint, model)
+    await stage.close()
+    stage = build({"limits": {limit: 100_000}})
+    await stage.compile(constraint, model)
+    await stage.close()
+
+
+def test_every_limit_that_an_error_names_is_a_setting() -> None:
+    folder = Path(sluicegate.grammar.__file__).parent
+    text = re.sub(r'"\s*f?"', "", "".join(path.read_text("utf-8") for path in sorted(folder.rglob("*.py"))))
+    named = re.findall(r"raise limits\.(\w+)( in \[stages\.constrain\.grammar\])?", text)
+    assert {name for name, _ in named} <= {field.name for field in fields(GrammarLimits)}
+    assert all(place for _, place in named)
 
 
 async def test_a_blocklist_of_the_stage_holds_for_every_request_and_can_only_be_added_to(model: Any) -> None:
@@ -103,6 +150,6 @@ async def test_a_blocklist_of_the_stage_holds_for_every_request_and_can_only_be_
         c = model.tokenizer.encode("c", add_special_tokens=False)[0]
         assert not row[c >> 5] >> (c & 31) & 1
     assert build({}).unconstrained is None
-    with pytest.raises(InvalidGrammar):
+    with pytest.raises(ConfigurationError):
         build({"blocklist": [""]})
     await stage.close()

@@ -12,9 +12,9 @@ import pytest
 
 from sluicegate.grammar import GrammarLimit
 from sluicegate.grammar.compile_pool import WAITING, Piece, Turns
-from sluicegate.grammar.stage import build
 from sluicegate.plugins.contract import Constraint, FairConstrainer
 from sluicegate.plugins.errors import RateLimited
+from tests.grammar.test_stage import build
 from tests.grammar.test_stage import model as model
 from tests.waiting import soon
 

@@ -56,7 +56,7 @@ def test_every_property_of_a_rail_is_explained(field: str) -> None:
 @pytest.mark.parametrize("block", SNIPPETS, ids=[f"snippet {i}" for i in range(len(SNIPPETS))])
 def test_every_snippet_runs(block: Block) -> None:
     """Its own assertions say what it shows."""
-    exec(compile(block.code, "docs/plugins.md", "exec"), {"__name__": "snippet"})
+    exec(compile(block.code, "docs/plugins.md", "exec", dont_inherit=True), {"__name__": "snippet"})
 
 
 def test_followed_word_by_word_it_gives_a_working_plugin(workplace: Workplace) -> None:

@@ -68,7 +68,9 @@ def test_what_is_never_read_reaches_no_other_server() -> None:
     request: Request = filled(Request, marks, "Request")
     plain = dataclasses.replace(make_request().sampling, stop=("x",))
     request = dataclasses.replace(request, sampling=plain, constraint=None, parts=None, reasoning=False)
-    body = repr(body_of(request, UpstreamModelSettings(url="http://127.0.0.1", model="theirs", dialect="vllm"), "far"))
+    body = repr(
+        body_of(request, UpstreamModelSettings(url="https://far.example", model="theirs", dialect="vllm"), "far")
+    )
     never = {f"{cls.__name__}.{name}" for cls, names in NEVER_READ.items() for name in names} | {"Reuse.tags"}
     assert not [where for mark, where in marks.items() if where in never and f"'{mark}'" in body]
 

@@ -63,7 +63,7 @@ def test_the_life_of_a_key_on_the_command_line(path: Path, capsys: pytest.Captur
         (["create", "a b"], "is no id"),
         (["create", "x", "--expires", "soon"], "must be a date"),
         (["usage", "--by", "colour"], "valid names: day"),
-        (["create", "x", "--budget-day", "-1"], "not negative"),
+        (["create", "x", "--budget-day", "-1"], "budget_day must be a number from 0"),
     ],
 )
 def test_mistakes_are_one_line(

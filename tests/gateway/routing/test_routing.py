@@ -16,10 +16,19 @@ import pytest
 from sluicegate.gateway.config import load
 from sluicegate.gateway.routing.queues import Queue
 from sluicegate.gateway.routing.table import RouteTable, chosen
-from sluicegate.gateway.routing.tiers import Tiers
+from sluicegate.gateway.routing.tiers import Tiers, TierSettings
 from sluicegate.gateway.settings import QueueSettings, RoutingSettings
 from sluicegate.gateway.testing import Reply, TestApp
-from sluicegate.plugins import Caller, ConfigurationError, Constraint, GenerationFailed, Job, NotFound, Overloaded
+from sluicegate.plugins import (
+    Caller,
+    ConfigurationError,
+    Constraint,
+    GenerationFailed,
+    Job,
+    NotFound,
+    Overloaded,
+    read_settings,
+)
 from sluicegate.plugins.testing import make_request
 from sluicegate.plugins.testing.doubles import FakeModel
 
@@ -239,7 +248,7 @@ async def test_a_place_is_not_lost_when_its_taker_leaves() -> None:
     assert (queue.running, queue.waiting) == (0, 0)
 
 
-TIERS: dict[str, Any] = {
+TIERS = {
     "default": "large",
     "rules": [
         {"metadata": {"tier": "best"}, "to": "large"},
@@ -268,9 +277,10 @@ TIERS: dict[str, Any] = {
 async def test_each_request_gets_the_tier_that_suits_it(text: str, fields: dict[str, Any], tier: str) -> None:
     models = {name: FakeModel(name) for name in NAMES}
     request = make_request(text, model="auto", **fields)
-    assert await Tiers(**TIERS).route(request, Caller(), models) == tier
+    tiers = Tiers(read_settings(TierSettings, TIERS, "stages.route.tiers"))
+    assert await tiers.route(request, Caller(), models) == tier
     with pytest.raises(NotFound):
-        await Tiers(**TIERS).route(request, Caller(models=frozenset(["m@1"])), models)
+        await tiers.route(request, Caller(models=frozenset(["m@1"])), models)
 
 
 def test_tiers_and_versions_go_together() -> None:
@@ -290,8 +300,8 @@ def ask_auto(gateway: TestApp, text: str) -> Reply:
     ("routing", "complaint"),
     [
         ({"models": {"m": {"weights": {"a": 0}}}}, "no version has a weight above 0"),
-        ({"models": {"m": {"sticky": "dog"}}}, "sticky must be user, tenant or none"),
-        ({"models": {"m": {"shadow_share": 1.5}}}, "share of 1"),
+        ({"models": {"m": {"sticky": "dog"}}}, "sticky must be one of user, tenant, none, found 'dog'"),
+        ({"models": {"m": {"shadow_share": 1.5}}}, "shadow_share must be a number from 0 to 1, found 1.5"),
         ({"models": {"m": {"weight": {}}}}, "has no 'weight'"),
         ({"queues": {"m": {}}}, "max_running"),
     ],

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from sluicegate.gateway.upstream.settings import UpstreamSettings, is_public
-from sluicegate.plugins import ConfigurationError
+from sluicegate.gateway.upstream.settings import UpstreamModelSettings, UpstreamSettings, is_public
+from sluicegate.plugins import ConfigurationError, read_settings
 
 
 @pytest.mark.parametrize(
@@ -24,11 +24,10 @@ from sluicegate.plugins import ConfigurationError
 )
 def test_addresses_inside_are_refused_at_the_start(url: str, complaint: str) -> None:
     with pytest.raises(ConfigurationError, match=complaint):
-        UpstreamSettings.of({"models": {"far": {"url": url}}})
+        read_settings(UpstreamSettings, {"models": {"far": {"url": url}}}, "stages.generate.upstream")
 
 
 async def test_a_name_that_leads_inside_is_refused_when_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sluicegate.gateway.upstream.settings import model_settings
     from sluicegate.gateway.upstream.transport.client import Client, Tries
     from sluicegate.plugins import UpstreamFailed
 
@@ -36,7 +35,7 @@ async def test_a_name_that_leads_inside_is_refused_when_it_is_asked(monkeypatch:
         return [{"hostname": "h", "host": "10.1.2.3", "port": 80, "family": 2, "proto": 0, "flags": 0}]
 
     monkeypatch.setattr("aiohttp.ThreadedResolver.resolve", inside)
-    client = Client("far", model_settings("far", {"url": "http://rebound.example/v1", "retries": 0}))
+    client = Client("far", UpstreamModelSettings("http://rebound.example/v1", retries=0))
     await client.start()
     with pytest.raises(UpstreamFailed, match="cannot be reached"):
         await client.ask({}, Tries())

@@ -127,7 +127,7 @@ async def test_labels_may_be_mapped(classifier: Path) -> None:
     [
         ({"categories": {"toxic": "x"}}, "no label 'toxic'; the model has benign, attack"),
         ({"model": "/nowhere/at/all"}, "cannot be loaded"),
-        ({"modle": "x"}, "no setting 'modle'"),
+        ({"modle": "x"}, "has no 'modle'; did you mean 'model'"),
     ],
 )
 def test_a_wrong_setting_is_refused(classifier: Path, settings: dict[str, object], message: str) -> None:
@@ -150,7 +150,7 @@ async def test_a_guard_that_says_nothing_readable_fails_closed(tmp_path: Path, f
 
 
 def test_an_unknown_form_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="'granite' is not one of llama_guard, qwen3_guard, shield_gemma"):
+    with pytest.raises(ConfigurationError, match="form must be one of llama_guard, qwen3_guard, shield_gemma"):
         built("guard", model=str(tmp_path), form="granite")
 
 

@@ -126,11 +126,11 @@ async def test_the_built_in_rails_work_as_shipped() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"treshold": 1}, "no setting 'treshold'"),
+        ({"treshold": 1}, "has no 'treshold'"),
         ({"escalate": "high"}, "escalate must be a number"),
         ({"escalate": 0.9}, "escalate = 0.9 is above block = 0.85"),
-        ({"models": {"m": {"blok": 1}}}, "no setting 'blok'"),
-        ({"roles": ["robot"]}, "'robot' is not one of"),
+        ({"models": {"m": {"blok": 1}}}, "has no 'blok'; did you mean 'block'"),
+        ({"roles": ["robot"]}, "roles.1 must be one of system"),
         ({"time_budget_s": 0}, "time_budget_s must be a number above 0"),
         ({"weights": "nowhere.npz"}, "cannot be read"),
     ],

@@ -1,0 +1,242 @@
+"""Read a table of settings into a frozen dataclass, with one wording for every error.
+
+    @dataclass(frozen=True, slots=True)
+    class TicketSettings:
+        prefixes: tuple[str, ...] = ("OPS",)
+        action: Literal["redact", "block"] = "redact"
+        score: Annotated[float, Within(0, 1)] = 0.5
+
+    def register(registry: RegistryLike) -> None:
+        add_stage(registry, "moderate", "tickets", TicketSettings, TicketRail)
+
+Field names are the valid names, annotations the valid values, defaults the defaults; a field without a default is
+required. Errors say where, what is expected and what was found:
+
+    [stages.moderate.tickets] has no 'prefxes'; did you mean 'prefixes'? Valid names: prefixes, action, score
+    [stages.moderate.tickets] score must be a number from 0 to 1, found 7
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from functools import cache
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+from sluicegate.plugins.contract import API_VERSION, RegistryLike, SlotName
+from sluicegate.plugins.errors import ConfigurationError
+
+T = TypeVar("T")
+U = TypeVar("U")
+MOST_SHOWN = 200
+"""Characters of a wrong value that a message repeats."""
+_WORDS: Mapping[Any, str] = {str: "string", int: "whole number", float: "number", bool: "true or false"}
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """Bounds of a number, as `Annotated[float, Within(0, 1)]`; `above` and `below` exclude the bound itself."""
+
+    least: float | None = None
+    most: float | None = None
+    above: float | None = None
+    below: float | None = None
+
+    def holds(self, value: float) -> bool:
+        """False for NaN too."""
+        return (
+            (self.least is None or value >= self.least)
+            and (self.most is None or value <= self.most)
+            and (self.above is None or value > self.above)
+            and (self.below is None or value < self.below)
+            and not math.isnan(value)
+        )
+
+    def __str__(self) -> str:
+        words = (("from", self.least), ("above", self.above), ("to", self.most), ("below", self.below))
+        return " ".join(f"{word} {bound:g}" for word, bound in words if bound is not None)
+
+
+NOT_NEGATIVE = Within(least=0)
+"""What holds for numbers whose annotation has no `Within`."""
+Positive = Annotated[float, Within(above=0)]
+Share = Annotated[float, Within(above=0, most=1)]
+Count = Annotated[int, Within(least=1)]
+
+
+@dataclass(frozen=True, slots=True)
+class NoSettings:
+    """For a stage that takes none."""
+
+
+def read_settings(kind: type[T], table: object, where: str) -> T:
+    """Make a `kind` of `table`; `where` is the table's path in the configuration, such as `stages.moderate.tickets`.
+
+    `kind` is a dataclass whose fields are `str`, `bool`, `int`, `float`, `Any`, `Literal[...]`, `tuple[X, ...]`,
+    `Mapping[str, X]`, another such dataclass, or one of these `| None`; numbers may have bounds (`Within`). A value of
+    a field with `repr=False` is never shown. What `kind.__post_init__` raises as `ValueError` is reported as an error
+    of the table: the place for rules that concern several fields.
+    Raises `ConfigurationError`.
+    """
+    if isinstance(table, kind):
+        return table
+    if not isinstance(table, Mapping):
+        raise ConfigurationError(f"{_shown(where)} must be a table, found {_brief(table)}")
+    known = {field.name: field for field in fields(cast(Any, kind)) if field.init}
+    check_names(table, known, where)
+    if missing := [name for name, field in known.items() if name not in table and _required(field)]:
+        raise ConfigurationError(f"{_shown(where)} needs {missing[0]!r}; valid names: {', '.join(known)}")
+    hints = _hints(cast(type, kind))
+    found = {name: _read(hints[name], value, _Place(where, name, known[name].repr)) for name, value in table.items()}
+    try:
+        return kind(**found)
+    except ValueError as error:
+        raise ConfigurationError(f"{_shown(where)} {error}") from error
+
+
+def read_both(first: type[T], second: type[U], table: object, where: str) -> tuple[T, U]:
+    """Read one table into two dataclasses that share no field; otherwise as `read_settings`."""
+    names = [[field.name for field in fields(cast(Any, kind))] for kind in (first, second)]
+    if isinstance(table, Mapping):
+        check_names(table, [*names[0], *names[1]], where)
+        tables = [{name: table[name] for name in own if name in table} for own in names]
+        return read_settings(first, tables[0], where), read_settings(second, tables[1], where)
+    return read_settings(first, table, where), read_settings(second, table, where)
+
+
+def add_stage(
+    registry: RegistryLike,
+    slot: SlotName,
+    name: str,
+    kind: type[T],
+    make: Callable[[T], object],
+    *,
+    api_version: int = API_VERSION,
+) -> None:
+    """Register a stage that is made of its table read as a `kind`."""
+    where = f"stages.{slot}.{name}"
+    registry.add(slot, name, lambda table: make(read_settings(kind, table, where)), api_version=api_version)
+
+
+def check_names(names: Iterable[object], valid: Iterable[str], where: str) -> None:
+    """Raise `ConfigurationError` for the first of `names` that is not valid, with the nearest that is."""
+    valid = list(valid)
+    for name in names:
+        if name not in valid:
+            near = difflib.get_close_matches(str(name), valid, n=1)
+            guess = f"did you mean {near[0]!r}? Valid names" if near else "valid names"
+            raise ConfigurationError(f"{_shown(where)} has no {name!r}; {guess}: {', '.join(valid) or 'none'}")
+
+
+def wrong_value(where: str, name: str, expected: str, found: object) -> ConfigurationError:
+    """The error for a value of the right type that is not what a stage expects."""
+    return _Place(where, name).wrong(expected, found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """One setting, for messages."""
+
+    where: str
+    name: str
+    shows_value: bool = True
+
+    def below(self, name: object) -> _Place:
+        """Of an entry; items of lists count from 1."""
+        return _Place(self.where, f"{self.name}.{_key(name)}", self.shows_value)
+
+    @property
+    def path(self) -> str:
+        return f"{self.where}.{self.name}" if self.where else self.name
+
+    def wrong(self, expected: str, found: object) -> ConfigurationError:
+        shown = _brief(found) if self.shows_value else f"a value of type {type(found).__name__}"
+        place = f"{_shown(self.where)} {self.name}" if self.where else self.name
+        return ConfigurationError(f"{place} must be {expected}, found {shown}")
+
+
+def _read(hint: Any, value: object, place: _Place, bounds: Within = NOT_NEGATIVE) -> Any:
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        given = next((extra for extra in inner[1:] if isinstance(extra, Within)), bounds)
+        return _read(inner[0], value, place, given)
+    if origin in (Union, UnionType):
+        return None if value is None else _read(_without_none(inner), value, place, bounds)
+    if origin is tuple:
+        if not isinstance(value, Sequence) or isinstance(value, str | bytes):
+            raise place.wrong(_expected(hint, bounds), value)
+        return tuple([_read(inner[0], item, place.below(at)) for at, item in enumerate(value, 1)])
+    if origin is Literal:
+        if value not in inner or isinstance(value, bool):
+            raise place.wrong(_expected(hint, bounds), value)
+        return value
+    if is_dataclass(hint):
+        return read_settings(cast(type, hint), value, place.path)
+    if origin is not None and issubclass(origin, Mapping):
+        if not isinstance(value, Mapping):
+            raise place.wrong("a table", value)
+        if get_origin(inner[0]) is Literal:
+            check_names(value, get_args(inner[0]), place.path)
+        return {name: _read(inner[1], item, place.below(name)) for name, item in value.items()}
+    return value if hint is Any else _scalar(hint, value, place, bounds)
+
+
+def _scalar(hint: Any, value: object, place: _Place, bounds: Within) -> object:
+    """`value` as a `hint`: a float may be written as a whole number, and no number as true or false."""
+    number = hint in (int, float) and isinstance(value, int | float) and not isinstance(value, bool)
+    if number:
+        try:
+            made = hint(value)
+        except (OverflowError, ValueError):  # infinity or NaN as int, a huge int as float
+            raise place.wrong(_expected(hint, bounds), value) from None
+        if (hint is int and made != value) or math.isinf(made) or not bounds.holds(made):
+            raise place.wrong(_expected(hint, bounds), value)
+        return made
+    if hint in (int, float) or not isinstance(value, hint):
+        raise place.wrong(_expected(hint, bounds), value)
+    return value
+
+
+def _expected(hint: Any, bounds: Within) -> str:
+    """What a value of `hint` is called."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return f"one of {', '.join(map(str, inner))}"
+    if origin is tuple:
+        plural = f"{_WORDS[inner[0]]}s" if inner[0] in _WORDS else "tables" if is_dataclass(inner[0]) else "values"
+        return f"a list of {plural}"
+    if hint is bool:
+        return _WORDS[bool]
+    return f"a {_WORDS[hint]} {bounds}" if hint in (int, float) else f"a {_WORDS[hint]}"
+
+
+@cache
+def _hints(kind: type) -> Mapping[str, Any]:
+    return get_type_hints(kind, include_extras=True)
+
+
+def _without_none(inner: tuple[Any, ...]) -> Any:
+    (hint,) = [one for one in inner if one is not NoneType]
+    return hint
+
+
+def _required(field: Field[Any]) -> bool:
+    return field.default is MISSING and field.default_factory is MISSING
+
+
+def _shown(where: str) -> str:
+    return f"[{where}]" if where else "the configuration"
+
+
+def _key(name: object) -> str:
+    return str(name) if _BARE.fullmatch(str(name)) else f'"{name}"'
+
+
+def _brief(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= MOST_SHOWN else text[:MOST_SHOWN] + "..."
