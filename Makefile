@@ -6,7 +6,7 @@ HOST ?= 127.0.0.1
 PORT ?= 8000
 MODEL ?= bundled
 
-.PHONY: setup demo serve test check audit clients train-model bench-grammar
+.PHONY: setup demo serve test check audit mutants release-check clients train-model bench-grammar
 
 setup: $(VENV)/.installed
 
@@ -55,6 +55,17 @@ $(AUDIT)/.installed:
 	$(or $(shell command -v $(PYTHON)),python3) -m venv $(AUDIT)
 	$(AUDIT)/bin/pip install --quiet --disable-pip-version-check pip-audit
 	touch $@
+
+# Changes that no test notices, drawn anew by SEED: by hand, and before a release.
+SEED ?= 0
+COUNT ?= 40
+
+mutants: $(VENV)/.installed-test
+	$(RUN) -m tests.mutants --seed $(SEED) --count $(COUNT)
+
+# What a release would hold, built, installed where nothing else is, and run there. BORROW=1 takes the dependencies of $(VENV).
+release-check: $(VENV)/.installed
+	$(RUN) -m tools.release_check $(if $(BORROW),--borrow) --keep dist
 
 # The clients that tests/clients drives and `make test` does not install, in environments of their own: one for each set whose
 # newest versions want the same openai. In one environment pip would take old versions of all, after half an hour.

@@ -10,6 +10,7 @@ from functools import partial
 from fastapi import FastAPI
 from starlette.requests import HTTPConnection
 
+from sluicegate import __version__
 from sluicegate.gateway.admin import admin_routes
 from sluicegate.gateway.api.direct import Direct, endpoints_of
 from sluicegate.gateway.api.disclosure import check
@@ -45,7 +46,7 @@ def create_app(settings: Settings, environ: Mapping[str, str] | None = None, run
 
     app = FastAPI(
         title="Sluicegate",
-        version="0.1.0",
+        version=__version__,
         lifespan=lifespan,
         docs_url=None,
         openapi_url=None,  # ours asks for a key where there are keys

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 from sluicegate.cache import MemoryCache, MemoryStore, SingleFlight, SqliteStore, TieredCache, canonical
-from sluicegate.cache.codec import HEAD_BYTES, decode, decode_row, encode, encode_row, has_label, mark
 from sluicegate.cache.entries import Kept, Row
-from sluicegate.cache.memory import entry_bytes
-from sluicegate.cache.question import Question
+from sluicegate.cache.lookup import Question
 from sluicegate.cache.semantic import CallableEmbedder, HashedNgrams
 from sluicegate.cache.semantic.index import Partition
 from sluicegate.cache.semantic.tier import SemanticTier
 from sluicegate.cache.semantic.verified import SAMPLES, Verified, confident_share, same_answers
 from sluicegate.cache.stage import memory, redis
+from sluicegate.cache.stores.codec import HEAD_BYTES, decode, decode_row, encode, encode_row, has_label, mark
+from sluicegate.cache.stores.memory import entry_bytes
 from sluicegate.plugins import Answer, CacheKey, Caller, ConfigurationError, TokenLogprob, ToolCall
 from sluicegate.plugins.contract import Usage
 from tests.cache.examples import ANSWERS, answer, asked
