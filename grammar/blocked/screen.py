@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from sluicegate.grammar.blocked.halves import PartialCharacters, spelled_of
 from sluicegate.grammar.blocked.language.blocklist import Blocklist
-from sluicegate.grammar.blocked.language.patterns import Allowed, lexeme_of
-from sluicegate.grammar.blocked.language.phrases import RefusedTokens
-from sluicegate.grammar.blocked.reading import BlocklistScanner, ScanState, closing_quote
+from sluicegate.grammar.blocked.partial_characters import PartialCharacters, spelled_of
+from sluicegate.grammar.blocked.refused import PatternRows, RefusedTokens, lexeme_of
+from sluicegate.grammar.blocked.scanner import BlocklistScanner, ScanState, closing_quote
 from sluicegate.grammar.vocabulary import kernels
 from sluicegate.grammar.vocabulary.trie import I32
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
@@ -61,11 +60,11 @@ class Screen:
         self.vocabulary = vocabulary
         pattern = lexeme_of(blocklist.texts, json) if blocklist.texts is not None else None
         self.reader = BlocklistScanner(blocklist.machine, pattern, json)
-        self._allowed = Allowed(pattern, vocabulary) if pattern is not None else None
+        self._allowed = PatternRows(pattern, vocabulary) if pattern is not None else None
         self._outside, self._later = self._by_trial() if json else (_NONE, _NONE)
         machine, spelled = blocklist.machine, spelled_of(vocabulary, json)
         self._refused = None if machine is None else RefusedTokens(machine, spelled.whole, self._later)
-        self._halves = PartialCharacters(machine, vocabulary, self.reader, spelled.behind)
+        self._partial = PartialCharacters(machine, vocabulary, self.reader, spelled.behind)
         self._struck: dict[tuple[int, int], I32] = {}
         self._spots: dict[ScanState, ScreenState] = {}
         self._steps = 0
@@ -121,7 +120,7 @@ class Screen:
             return self._outside, None
         allowed = None if self._allowed is None else self._allowed.row(at.pattern)
         if at.begun:
-            halves = self._halves.refused(at)
+            halves = self._partial.refused(at)
             return None if halves is None else (halves, allowed)
         struck = self._struck.get((at.phrase, at.before))
         if struck is None:

@@ -11,9 +11,10 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
-from sluicegate.grammar import InvalidGrammar, Vocabulary, compile_json_schema, kernels
+from sluicegate.grammar import InvalidGrammar, Vocabulary, compile_json_schema
 from sluicegate.grammar.automata import CharDfa, string_table
 from sluicegate.grammar.lexemes.base import DfaLexeme
+from sluicegate.grammar.vocabulary import kernels
 from sluicegate.grammar.vocabulary.boundary import plausible
 from sluicegate.grammar.vocabulary.classify import at_root
 from sluicegate.grammar.vocabulary.pruning import kinds_of, takes_below, walk

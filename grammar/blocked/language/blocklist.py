@@ -6,7 +6,6 @@ from functools import cached_property, lru_cache
 
 from sluicegate.grammar.automata import CharDfa
 from sluicegate.grammar.blocked.language.fold import BORDER, SPACE, symbols_of
-from sluicegate.grammar.blocked.language.patterns import without
 from sluicegate.grammar.blocked.language.phrases import Phrases
 from sluicegate.grammar.blocked.language.product import Classes, without_phrases
 from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar
@@ -36,7 +35,7 @@ class Blocklist:
     @cached_property
     def texts(self) -> CharDfa | None:
         """Texts without the patterns; None where there are none."""
-        return without(self.patterns) if self.patterns else None
+        return _without(self.patterns) if self.patterns else None
 
     @cached_property
     def _classes(self) -> Classes:
@@ -73,3 +72,14 @@ class Blocklist:
 def blocklist(phrases: tuple[str, ...], patterns: tuple[str, ...]) -> Blocklist | None:
     """The same object for the same lists; None for empty ones. Raises a `GrammarError`."""
     return Blocklist(phrases, patterns) if phrases or patterns else None
+
+
+def _without(patterns: tuple[str, ...]) -> CharDfa:
+    """Texts in which none of `patterns` (Python's dialect) is found. Raises a `GrammarError`."""
+    found = CharDfa.any_string()
+    for pattern in patterns:
+        held = CharDfa.from_pattern(pattern, dialect="python")
+        if held.accepts(""):
+            raise InvalidGrammar(f"the pattern {pattern!r} is found in every text", param="blocklist_patterns")
+        found = found.difference(held)
+    return found

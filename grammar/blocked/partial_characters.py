@@ -10,8 +10,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from sluicegate.grammar.blocked.language.phrases import Phrases, RefusedTokens, Spelled
-from sluicegate.grammar.blocked.reading import BlocklistScanner, ScanState, closing_quote, decoded
+from sluicegate.grammar.blocked.language.phrases import Phrases
+from sluicegate.grammar.blocked.refused import RefusedTokens, SpelledVocabulary
+from sluicegate.grammar.blocked.scanner import BlocklistScanner, ScanState, closing_quote, decoded
 from sluicegate.grammar.vocabulary.trie import I32
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
@@ -33,7 +34,7 @@ class Remainders:
             if len(word) >= size and head.issuperset(word[:size]):
                 self.by_head.setdefault(word[:size], []).append(token)
                 rests[token] = _text(word[size:], json)
-        self.spelled = Spelled(rests)
+        self.spelled = SpelledVocabulary(rests)
 
 
 class Spellings:
@@ -43,7 +44,7 @@ class Spellings:
     def __init__(self, vocabulary: Vocabulary, json: bool) -> None:
         self.vocabulary = vocabulary
         self.json = json
-        self.whole = Spelled([_text(word, json) for word in vocabulary.words])
+        self.whole = SpelledVocabulary([_text(word, json) for word in vocabulary.words])
         self._behind: dict[tuple[int, frozenset[int]], Remainders] = {}
         if json:
             self.behind(1, _ESCAPES)
