@@ -3,7 +3,7 @@
 from sluicegate.safety.breaker import Breaker
 from sluicegate.safety.matching.automaton import Automaton, Match
 from sluicegate.safety.matching.scanner import Scanner, find_all
-from sluicegate.safety.rail_policy import Conduct, Limits
+from sluicegate.safety.rail_policy import Limits, RailPolicy
 from sluicegate.safety.rails.match_rails import MatchRail, MatchScreen, MatchSession, Policy
 from sluicegate.safety.rails.pseudonyms import Pseudonyms, Restorer, restored
 from sluicegate.safety.rules.blocklist import compile_phrases
@@ -22,7 +22,6 @@ __all__ = [
     "Automaton",
     "Breaker",
     "BuiltIn",
-    "Conduct",
     "HoldbackWindow",
     "JsonWindow",
     "Limits",
@@ -33,6 +32,7 @@ __all__ = [
     "Place",
     "Policy",
     "Pseudonyms",
+    "RailPolicy",
     "Redaction",
     "Redactor",
     "Released",

@@ -13,7 +13,7 @@ Mode = Literal["enforce", "shadow", "off"]
 
 
 @dataclass(frozen=True, slots=True)
-class Conduct:
+class RailPolicy:
     """One rail's terms. `mode` `shadow`: it decides, which is told, and nothing is done about it. `budget_s`: seconds
     for one call (an input rail's whole judgement, an output rail's look at one piece). `escalate`, `block`: scores from
     which on a person is asked, or the request refused, in place of what the rail itself made of its score; above 1 =
@@ -55,16 +55,16 @@ class Conduct:
         return action if untouched else "pass"
 
 
-PLAIN = Conduct()
+PLAIN = RailPolicy()
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """`max_hold`: characters held before the stream is blocked. `conducts` by the rails' names; a rail without one is
-    enforced, has no limit of time and fails closed."""
+    """`max_hold`: characters held before the stream is blocked. `rail_policies` by the rails' names; a rail without
+    one is enforced, has no limit of time and fails closed."""
 
     max_hold: int = MAX_HOLD
-    conducts: Mapping[str, Conduct] = field(default_factory=dict)
+    rail_policies: Mapping[str, RailPolicy] = field(default_factory=dict)
 
-    def conduct(self, rail: str) -> Conduct:
-        return self.conducts.get(rail, PLAIN)
+    def rail_policy(self, rail: str) -> RailPolicy:
+        return self.rail_policies.get(rail, PLAIN)

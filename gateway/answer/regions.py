@@ -17,7 +17,7 @@ from sluicegate.plugins import Channel, GenerationFailed, Piece, TokenLogprob
 
 _HEAD = re.compile(r'\s*\{"name": "([^"\\]+)", "arguments":\s*(?=\S)')
 _LONGEST_HEAD = 256
-QueueTicket = Literal["start", "opened", "thoughts", "gap", "answer", "head", "arguments"]
+Region = Literal["start", "opened", "thoughts", "gap", "answer", "head", "arguments"]
 
 
 class Regions:
@@ -26,7 +26,7 @@ class Regions:
     def __init__(self, shape: Shape, *, logprobs: bool = False) -> None:
         """`logprobs`: pieces come with them, and those of the answer's tokens go on."""
         self._calls = shape.calls
-        self._place: QueueTicket = {"none": "answer", "asked": "start", "begun": "opened"}[shape.thoughts]  # type: ignore[assignment]
+        self._place: Region = {"none": "answer", "asked": "start", "begun": "opened"}[shape.thoughts]  # type: ignore[assignment]
         self._call = -1
         self._held = ""
         self._entries: deque[tuple[int, TokenLogprob]] | None = deque() if logprobs else None
@@ -85,7 +85,7 @@ class Regions:
 
     def _parts(self, index: int) -> Iterator[Piece]:
         """Whatever is settled; every step leaves its place, or waits for more text."""
-        before: tuple[QueueTicket, str] | None = None
+        before: tuple[Region, str] | None = None
         while before != (self._place, self._held):
             before = (self._place, self._held)
             yield from getattr(self, f"_in_{self._place}")(index)
@@ -167,7 +167,7 @@ class Regions:
         finish_reason: str | None = None,
         ends: bool = False,
     ) -> Piece:
-        channels: dict[QueueTicket, Channel] = {
+        channels: dict[Region, Channel] = {
             "start": "reasoning", "opened": "reasoning", "thoughts": "reasoning",
             "head": "tool_arguments", "arguments": "tool_arguments",
         }  # fmt: skip

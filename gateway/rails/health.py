@@ -12,7 +12,7 @@ from typing import Any
 from sluicegate.gateway.rails.policy import RailSlot
 from sluicegate.gateway.workers import Workers
 from sluicegate.plugins import Caller, Message, OutputRail, Request, StageFailed
-from sluicegate.safety import Breaker, Conduct
+from sluicegate.safety import Breaker, RailPolicy
 
 log = logging.getLogger("sluicegate.rails")
 
@@ -41,39 +41,39 @@ class RailHealth:
         """Returns once no request runs on these rails."""
         await self._idle.wait()
 
-    def runs(self, slot: RailSlot, rail: str, conduct: Conduct) -> bool:
+    def runs(self, slot: RailSlot, rail: str, rail_policy: RailPolicy) -> bool:
         """Whether the rail is to be called now. False: it is out of the way, and may be. Raises `StageFailed` where a
         rail that must not be passed over has been failing; nobody waits for it then."""
         breaker = self._breakers[slot, rail]
-        if breaker.admits(conduct):
+        if breaker.admits(rail_policy):
             return True
-        if conduct.may_fail:
+        if rail_policy.may_fail:
             return False
         wait_s = max(1.0, breaker.retry_after_s)
         raise StageFailed(slot, rail, f"it failed again and again; it is tried again in {wait_s:.0f} s", wait_s)
 
     async def failed_at_work(
-        self, slot: RailSlot, rail: str, conduct: Conduct, sound: Callable[[], Coroutine[Any, Any, bool]]
+        self, slot: RailSlot, rail: str, rail_policy: RailPolicy, sound: Callable[[], Coroutine[Any, Any, bool]]
     ) -> None:
         """It failed on some caller's text. Before it is left alone, `sound` says whether it fails on any."""
         breaker = self._breakers[slot, rail]
-        if breaker.would_open(conduct) and await sound():
+        if breaker.would_open(rail_policy) and await sound():
             breaker.excused()
             return
-        self.failed(slot, rail, conduct)
+        self.failed(slot, rail, rail_policy)
 
-    def failed_writing(self, name: str, rail: OutputRail, conduct: Conduct) -> None:
+    def failed_writing(self, name: str, rail: OutputRail, rail_policy: RailPolicy) -> None:
         """The same for an output rail."""
         breaker = self._breakers["moderate", name]
-        if breaker.would_open(conduct) and reads(rail):
+        if breaker.would_open(rail_policy) and reads(rail):
             breaker.excused()
             return
-        self.failed("moderate", name, conduct)
+        self.failed("moderate", name, rail_policy)
 
-    def failed(self, slot: RailSlot, rail: str, conduct: Conduct) -> None:
+    def failed(self, slot: RailSlot, rail: str, rail_policy: RailPolicy) -> None:
         """It failed, whatever the text."""
-        if self._breakers[slot, rail].failed(conduct):
-            log.error("rail %s of slot %s failed %d times in a row", rail, slot, conduct.failures_to_open)
+        if self._breakers[slot, rail].failed(rail_policy):
+            log.error("rail %s of slot %s failed %d times in a row", rail, slot, rail_policy.failures_to_open)
 
     def succeeded(self, slot: RailSlot, rail: str) -> None:
         self._breakers[slot, rail].succeeded()

@@ -27,10 +27,10 @@ from typing import Any, Literal
 from sluicegate.gateway.config import read_toml
 from sluicegate.plugins import Caller, ConfigurationError, Request, check_names, read_settings, wrong_value
 from sluicegate.plugins.settings import Count
-from sluicegate.safety import Conduct, Limits
+from sluicegate.safety import Limits, RailPolicy
 
 DEFAULT = "default"
-PLAIN = Conduct()
+PLAIN = RailPolicy()
 RailSlot = Literal["screen", "moderate"]
 SLOTS: tuple[RailSlot, ...] = ("screen", "moderate")
 CLAIMS = ("keys", "tenants", "teams", "models", "routes")
@@ -57,12 +57,12 @@ class Policy:
 
     name: str = DEFAULT
     claims: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    conducts: Mapping[str, Mapping[str, Conduct]] = field(default_factory=dict)
+    rail_policies: Mapping[str, Mapping[str, RailPolicy]] = field(default_factory=dict)
     max_hold: int = Limits().max_hold
     fingerprint: str = ""
 
-    def conduct(self, slot: RailSlot, rail: str) -> Conduct:
-        rails = self.conducts.get(slot)
+    def rail_policy(self, slot: RailSlot, rail: str) -> RailPolicy:
+        rails = self.rail_policies.get(slot)
         return PLAIN if rails is None else rails.get(rail, PLAIN)
 
     def claimed_by(self, request: Request, caller: Caller, route: str) -> bool:
@@ -118,20 +118,20 @@ def _policy(name: str, own: PolicySettings, base: PolicySettings, rails: Mapping
     claims = {kind: patterns for kind in CLAIMS if (patterns := getattr(own, kind)) is not None}
     if empty := [kind for kind, patterns in claims.items() if not patterns]:
         raise wrong_value(where, empty[0], "a list of at least one string", [])
-    conducts: Mapping[str, Mapping[str, Conduct]] = {
-        slot: _conducts(f"{where}.{slot}", getattr(own, slot), getattr(base, slot), rails.get(slot, ()))
+    rail_policies: Mapping[str, Mapping[str, RailPolicy]] = {
+        slot: _rail_policies(f"{where}.{slot}", getattr(own, slot), getattr(base, slot), rails.get(slot, ()))
         for slot in SLOTS
     }
     max_hold = own.max_hold or base.max_hold or Limits().max_hold
-    said = json.dumps([conducts, max_hold], sort_keys=True, default=dataclasses.asdict)
-    return Policy(name, claims, conducts, max_hold, hashlib.sha256(said.encode()).hexdigest())
+    said = json.dumps([rail_policies, max_hold], sort_keys=True, default=dataclasses.asdict)
+    return Policy(name, claims, rail_policies, max_hold, hashlib.sha256(said.encode()).hexdigest())
 
 
-def _conducts(where: str, own: RailTables, below: RailTables, rails: Sequence[str]) -> dict[str, Conduct]:
+def _rail_policies(where: str, own: RailTables, below: RailTables, rails: Sequence[str]) -> dict[str, RailPolicy]:
     """What a policy says of the rails of one slot, over what holds for every request."""
     check_names(own, rails, where)
     return {
-        rail: read_settings(Conduct, {**below.get(rail, {}), **own.get(rail, {})}, f"{where}.{rail}")
+        rail: read_settings(RailPolicy, {**below.get(rail, {}), **own.get(rail, {})}, f"{where}.{rail}")
         for rail in rails
         if rail in own or rail in below
     }

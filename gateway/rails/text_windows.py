@@ -47,7 +47,7 @@ class Windows:
 
     def clearing(self, channel: Channel) -> Callable[[str], bool] | None:
         """Whether the rails that act can tell at once that they have nothing to say of a text; None: no rail acts."""
-        acting = [rail for rail in self._rails if self._limits.conduct(rail.name).mode == "enforce"]
+        acting = [rail for rail in self._rails if self._limits.rail_policy(rail.name).mode == "enforce"]
         asked = [self._clears(rail, channel) for rail in acting]
         return (lambda text: all(clears(text) for clears in asked)) if asked else None
 

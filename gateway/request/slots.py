@@ -67,10 +67,10 @@ async def screen(exchange: Exchange, holding: Holding) -> None:
     """Raises `ContentBlocked`, or `PendingReview` where a person has to look first."""
     asked_for, screening = exchange.request, Screening(exchange)
     for name, rail in exchange.stages.screen:
-        conduct = exchange.safety.policy.conduct("screen", name)
-        if conduct.mode != "off":
+        rail_policy = exchange.safety.policy.rail_policy("screen", name)
+        if rail_policy.mode != "off":
             with Timed(exchange, "screen", name) as note:
-                await screening.ask(name, rail, conduct, note)
+                await screening.ask(name, rail, rail_policy, note)
     asked = [(name, reason) for name, reason in screening.asked if name not in exchange.entry.approved]
     if asked:
         held = await holding.hold_request(exchange, asked_for, asked)

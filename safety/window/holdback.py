@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 
 from sluicegate.plugins.contract import Caller, Channel, OutputRail, RailSession, Request, Verdict
-from sluicegate.safety.rail_policy import Conduct, Limits
+from sluicegate.safety.rail_policy import Limits, RailPolicy
 from sluicegate.safety.window.continuation import continuing
 from sluicegate.safety.window.released import NOTHING, Redaction, Released, joined
 
@@ -30,7 +30,7 @@ class Guard:
     name: str
     open: Callable[[], RailSession]
     session: RailSession
-    conduct: Conduct
+    rail_policy: RailPolicy
     clear_to: int = 0
     dropped: bool = False  # it failed, and may
     silent: bool = False  # it blocked, and that ended nothing
@@ -42,7 +42,7 @@ class Guard:
     @property
     def counts(self) -> bool:
         """What it says decides over what leaves."""
-        return self.speaks and self.conduct.mode != "shadow"
+        return self.speaks and self.rail_policy.mode != "shadow"
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ class HoldbackWindow:
         return stop
 
     def _ask(self, guard: Guard, piece: str | None) -> Stop | None:
-        budget_s = guard.conduct.budget_s
+        budget_s = guard.rail_policy.budget_s
         began = perf_counter() if budget_s is not None else 0.0
         try:
             verdict = self._last_of(guard.session) if piece is None else guard.session.feed(piece)
@@ -168,7 +168,7 @@ class HoldbackWindow:
         except Exception as error:
             return self._failed(guard, error)
         seen, guard.clear_to = guard.clear_to, verdict.clear_to
-        if guard.conduct.mode == "shadow":
+        if guard.rail_policy.mode == "shadow":
             self._shadowed(guard, verdict)
             return None
         for span in verdict.redact:
@@ -185,7 +185,7 @@ class HoldbackWindow:
         return found
 
     def _blocked(self, guard: Guard, reason: str) -> Stop | None:
-        if guard.conduct.on_block == "block":
+        if guard.rail_policy.on_block == "block":
             return Stop(reason, guard.name)
         guard.silent = True
         self._escalated(guard, reason, guard.clear_to)
@@ -200,7 +200,7 @@ class HoldbackWindow:
         if verdict.escalate:
             self._shadow.append(f"{guard.name}: escalate: {verdict.escalate}")
         if verdict.block is not None:
-            self._shadow.append(f"{guard.name}: {guard.conduct.on_block}: {verdict.block}")
+            self._shadow.append(f"{guard.name}: {guard.rail_policy.on_block}: {verdict.block}")
             guard.silent = True
 
     def _check(self, guard: Guard, verdict: Verdict, *, closing: bool) -> None:
@@ -218,7 +218,7 @@ class HoldbackWindow:
 
     def _failed(self, guard: Guard, error: Exception) -> Stop | None:
         self._failures.append(f"{guard.name}: {type(error).__name__}: {error}")
-        guard.dropped = guard.conduct.may_fail
+        guard.dropped = guard.rail_policy.may_fail
         return None if guard.dropped else Stop("rail_failed", guard.name)
 
     def _pinpoint(self, stop: Stop, before: list[int], low: int) -> Stop:
@@ -309,7 +309,7 @@ class HoldbackWindow:
     def _parts_from_lead(self, replacement: str) -> bool:
         """With `replacement` behind the lead nothing that begins in either can end behind them."""
         for guard in self._behind:
-            if not guard.dropped and guard.conduct.mode != "shadow":
+            if not guard.dropped and guard.rail_policy.mode != "shadow":
                 try:
                     verdict = guard.open().feed(replacement)
                 except Exception:
@@ -355,7 +355,7 @@ class HoldbackWindow:
             session: RailSession = open_session()
         except Exception as error:
             session = _Unopened(error)
-        return Guard(rail.name, open_session, session, self._limits.conduct(rail.name))
+        return Guard(rail.name, open_session, session, self._limits.rail_policy(rail.name))
 
     def _opened_behind(self, rail: OutputRail, open_alone: Callable[[], RailSession], lead: str) -> RailSession:
         return continuing(rail, open_alone, lead)
@@ -365,7 +365,7 @@ def _clears(guard: Guard, text: str) -> bool:
     """False where only reading it can tell, or the time that takes is to be watched."""
     clears = getattr(guard.session, "clears", None)
     try:
-        return clears is not None and guard.conduct.budget_s is None and clears(text) is True
+        return clears is not None and guard.rail_policy.budget_s is None and clears(text) is True
     except Exception:  # it will fail again where failures are dealt with
         return False
 

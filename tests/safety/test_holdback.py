@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicegate.plugins import Caller, Channel, Request, Span, Verdict
-from sluicegate.safety import Conduct, Limits, MatchRail, Policy, compile_patterns, compile_phrases
+from sluicegate.safety import Limits, MatchRail, Policy, RailPolicy, compile_patterns, compile_phrases
 from sluicegate.safety.window.released import joined
 from tests.safety.driving import by_character, cuts, cuttings, run, window
 
@@ -153,14 +153,14 @@ def test_a_rail_that_does_not_settle_at_the_end_fails_closed() -> None:
 
 def test_a_rail_past_its_time_fails_closed() -> None:
     assert (
-        window(phrases("zebra"), limits=Limits(conducts={"phrases": Conduct(budget_s=0.0)})).feed("a").blocked
+        window(phrases("zebra"), limits=Limits(rail_policies={"phrases": RailPolicy(budget_s=0.0)})).feed("a").blocked
         == "rail_failed"
     )
 
 
 def test_a_rail_that_may_fail_open_is_dropped_and_reported() -> None:
     at_work = window(
-        Scripted(RuntimeError("broke")), limits=Limits(conducts={"scripted": Conduct(failure_mode="open")})
+        Scripted(RuntimeError("broke")), limits=Limits(rail_policies={"scripted": RailPolicy(failure_mode="open")})
     )
     released = at_work.feed("ab")
     assert (released.text, released.blocked) == ("ab", None)
@@ -212,9 +212,9 @@ def test_a_block_behind_an_escalation_is_a_block() -> None:
 @given(texts, cuts, st.sampled_from(["redact", "block", "escalate"]), st.booleans())
 def test_what_is_withheld_does_not_depend_on_the_cut(text: str, places: list[int], other: str, turned: bool) -> None:
     """Whether a rail escalates, or its block was made an escalation by the operator."""
-    action, conduct = ("block", Conduct(on_block="escalate")) if turned else ("escalate", Conduct())
+    action, rail_policy = ("block", RailPolicy(on_block="escalate")) if turned else ("escalate", RailPolicy())
     rails = (phrases("ab a", "zab", action=action), patterns(action=other, runs="b+a*z", spaced="a b"))
-    limits = Limits(conducts={"phrases": conduct})
+    limits = Limits(rail_policies={"phrases": rail_policy})
     outcomes = [held(pieces, *rails, limits=limits) for pieces in cuttings(text, places)]
     if outcomes[0][2] is None:
         assert outcomes[0] == outcomes[1] == outcomes[2]
@@ -225,13 +225,13 @@ def test_what_is_withheld_does_not_depend_on_the_cut(text: str, places: list[int
 @given(texts, cuts, st.sampled_from(["redact", "block", "escalate"]))
 def test_a_rail_in_shadow_says_what_it_would_do_and_changes_nothing(text: str, places: list[int], action: str) -> None:
     rails, shadowed = (patterns(runs="b+a*z"),), phrases("ab a", "zab", action=action)
-    limits = Limits(conducts={"phrases": Conduct(mode="shadow")})
+    limits = Limits(rail_policies={"phrases": RailPolicy(mode="shadow")})
     for pieces in cuttings(text, places):
         assert run(pieces, *rails, shadowed, limits=limits) == run(pieces, *rails)
 
 
 def test_what_a_rail_in_shadow_would_do_is_told() -> None:
-    limits = Limits(conducts={"phrases": Conduct(mode="shadow")})
+    limits = Limits(rail_policies={"phrases": RailPolicy(mode="shadow")})
     for action, told in (("redact", "redact"), ("block", "block"), ("escalate", "escalate")):
         at_work = window(phrases("zebra", action=action), limits=limits)
         released = at_work.feed("a zebra!")
@@ -239,7 +239,9 @@ def test_what_a_rail_in_shadow_would_do_is_told() -> None:
 
 
 def test_a_rail_in_shadow_may_break_as_it_likes() -> None:
-    at_work = window(Scripted(RuntimeError("broke")), limits=Limits(conducts={"scripted": Conduct(mode="shadow")}))
+    at_work = window(
+        Scripted(RuntimeError("broke")), limits=Limits(rail_policies={"scripted": RailPolicy(mode="shadow")})
+    )
     released = at_work.feed("ab")
     assert (released.text, released.blocked, len(released.failures)) == ("ab", None, 1)
 
@@ -253,7 +255,7 @@ class Unopenable:
 
 def test_a_rail_that_opens_no_session_fails_as_configured() -> None:
     assert window(Unopenable()).feed("a").blocked == "rail_failed"
-    opened = window(Unopenable(), limits=Limits(conducts={"unopenable": Conduct(failure_mode="open")}))
+    opened = window(Unopenable(), limits=Limits(rail_policies={"unopenable": RailPolicy(failure_mode="open")}))
     assert opened.feed("a").text == "a"
 
 
@@ -328,7 +330,7 @@ def test_where_a_rail_cannot_tell_at_once_all_read_it(clears: bool | Exception |
 
 def test_a_rail_whose_time_is_watched_reads_the_text() -> None:
     rail = Counted(clears=True)
-    limits = Limits(conducts={"counted": Conduct(budget_s=5.0)})
+    limits = Limits(rail_policies={"counted": RailPolicy(budget_s=5.0)})
     assert joined(*window(rail, limits=limits).whole("some text")).text == "some text"
     assert rail.fed == 1
 

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from sluicegate.plugins import OutputRail
 from sluicegate.safety import (
-    Conduct,
     JsonWindow,
     Limits,
     MatchRail,
     Place,
     Policy,
+    RailPolicy,
     Redaction,
     compile_phrases,
     compile_pii,
@@ -105,7 +105,7 @@ def test_an_answer_cut_short_leaves_as_far_as_it_came(text: str) -> None:
 
 
 def test_a_rail_that_fails_blocks_here_too() -> None:
-    assert run(['["abc"]'], PII, limits=Limits(conducts={PII.name: Conduct(budget_s=0.0)}))[1] == "rail_failed"
+    assert run(['["abc"]'], PII, limits=Limits(rail_policies={PII.name: RailPolicy(budget_s=0.0)}))[1] == "rail_failed"
 
 
 strings = st.lists(

@@ -28,7 +28,7 @@ from sluicegate.plugins import (
     StageFailed,
     Verdict,
 )
-from sluicegate.safety import Conduct
+from sluicegate.safety import RailPolicy
 
 PIECE_CHARS = 8192
 
@@ -57,51 +57,51 @@ async def judge(exchange: Exchange, text: str) -> Judgement:
     request = dataclasses.replace(exchange.request, messages=(Message("user", text),), nbytes=len(text))
     listed = Listed(exchange)
     for name, rail in exchange.stages.screen:
-        if (conduct := _called(exchange, "screen", name, judgement)) is not None:
-            await _screened(exchange, name, rail, conduct, listed, request, judgement)
+        if (rail_policy := _called(exchange, "screen", name, judgement)) is not None:
+            await _screened(exchange, name, rail, rail_policy, listed, request, judgement)
     for name, output in exchange.stages.moderate:
-        if (conduct := _called(exchange, "moderate", name, judgement)) is not None:
-            await _moderated(exchange, name, output, conduct, request, judgement)
+        if (rail_policy := _called(exchange, "moderate", name, judgement)) is not None:
+            await _moderated(exchange, name, output, rail_policy, request, judgement)
     return judgement
 
 
-def _called(exchange: Exchange, slot: RailSlot, name: str, judgement: Judgement) -> Conduct | None:
-    conduct = exchange.safety.policy.conduct(slot, name)
-    if conduct.mode == "off":
+def _called(exchange: Exchange, slot: RailSlot, name: str, judgement: Judgement) -> RailPolicy | None:
+    rail_policy = exchange.safety.policy.rail_policy(slot, name)
+    if rail_policy.mode == "off":
         return None
-    if not exchange.stages.rail_health.runs(slot, name, conduct):
+    if not exchange.stages.rail_health.runs(slot, name, rail_policy):
         judgement.not_enforced.append(f"{slot} {name}: failed open")
         return None
-    if conduct.mode == "shadow":
+    if rail_policy.mode == "shadow":
         judgement.not_enforced.append(f"{slot} {name}: in shadow")
-    return conduct
+    return rail_policy
 
 
 async def _screened(
     exchange: Exchange,
     name: str,
     rail: InputRail,
-    conduct: Conduct,
+    rail_policy: RailPolicy,
     listed: Listed,
     request: Request,
     judgement: Judgement,
 ) -> None:
     try:
-        result = await asked(exchange, rail, listed, request, conduct)
+        result = await asked(exchange, rail, listed, request, rail_policy)
     except (RequestError, Overloaded):
         raise
     except Exception as error:
-        await exchange.stages.rail_health.failed_at_work("screen", name, conduct, lambda: sound(rail, conduct))
-        _failed("screen", name, conduct, judgement, error)
+        await exchange.stages.rail_health.failed_at_work("screen", name, rail_policy, lambda: sound(rail, rail_policy))
+        _failed("screen", name, rail_policy, judgement, error)
         return
     exchange.stages.rail_health.succeeded("screen", name)
-    action = conduct.action(result.action, result.score)
+    action = rail_policy.action(result.action, result.score)
     score = result.score if result.score is not None else float(action != "pass")
-    judgement.add(name, action, score, acts=conduct.mode == "enforce")
+    judgement.add(name, action, score, acts=rail_policy.mode == "enforce")
 
 
 async def _moderated(
-    exchange: Exchange, name: str, rail: OutputRail, conduct: Conduct, request: Request, judgement: Judgement
+    exchange: Exchange, name: str, rail: OutputRail, rail_policy: RailPolicy, request: Request, judgement: Judgement
 ) -> None:
     """A rail for answers keeps the thread that it runs on: what is long it reads on one beside the event loop."""
     judgement.scores.setdefault(name, 0.0)
@@ -113,13 +113,13 @@ async def _moderated(
     except (RateLimited, Overloaded):
         raise
     except Exception as error:
-        exchange.stages.rail_health.failed_writing(name, rail, conduct)
-        _failed("moderate", name, conduct, judgement, error)
+        exchange.stages.rail_health.failed_writing(name, rail, rail_policy)
+        _failed("moderate", name, rail_policy, judgement, error)
         return
     exchange.stages.rail_health.succeeded("moderate", name)
     for label in labels:
         for category in (name, f"{name}/{label}"):
-            judgement.add(category, "redact", 1.0, acts=conduct.mode == "enforce")
+            judgement.add(category, "redact", 1.0, acts=rail_policy.mode == "enforce")
 
 
 def _read(session: RailSession, text: str) -> list[Verdict]:
@@ -137,7 +137,7 @@ def _labels(verdict: Verdict) -> Iterator[str]:
     yield from (reason for reason in (verdict.block, verdict.escalate) if reason)
 
 
-def _failed(slot: RailSlot, name: str, conduct: Conduct, judgement: Judgement, error: Exception) -> None:
-    if not conduct.may_fail:
+def _failed(slot: RailSlot, name: str, rail_policy: RailPolicy, judgement: Judgement, error: Exception) -> None:
+    if not rail_policy.may_fail:
         raise error if isinstance(error, SluicegateError) else StageFailed(slot, name, type(error).__name__) from error
     judgement.not_enforced.append(f"{slot} {name}: failed open")

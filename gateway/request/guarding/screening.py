@@ -1,4 +1,4 @@
-"""Slot `screen`: input rails at work on one request, each under the conduct that the request's policy gives it."""
+"""Slot `screen`: input rails at work on one request, each as the policy of the request says."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from sluicegate.plugins import (
     beside_messages,
     texts_of,
 )
-from sluicegate.safety import BuiltIn, Conduct, is_built_in
+from sluicegate.safety import BuiltIn, RailPolicy, is_built_in
 
 log = logging.getLogger("sluicegate.rails")
 T = TypeVar("T")
@@ -47,34 +47,34 @@ class Screening:
         self._watch = exchange.stages.rail_health
         self._listed = Listed(exchange)
 
-    async def ask(self, name: str, rail: InputRail, conduct: Conduct, note: Note) -> None:
+    async def ask(self, name: str, rail: InputRail, rail_policy: RailPolicy, note: Note) -> None:
         """Raises `ContentBlocked`, or whatever the rail raised where that closes the request."""
-        if not self._watch.runs("screen", name, conduct):
+        if not self._watch.runs("screen", name, rail_policy):
             self._passed_over(name, "out of the way after repeated failures", note)
             return
         exchange = self._exchange
         try:
-            result = await asked(exchange, rail, self._listed, exchange.request, conduct)
+            result = await asked(exchange, rail, self._listed, exchange.request, rail_policy)
         except (RequestError, Overloaded):
-            if conduct.mode == "shadow":
+            if rail_policy.mode == "shadow":
                 note.outcome = "shadow block"
                 return
             raise
         except Exception as error:
-            await self._watch.failed_at_work("screen", name, conduct, lambda: sound(rail, conduct))
-            if not conduct.may_fail:
+            await self._watch.failed_at_work("screen", name, rail_policy, lambda: sound(rail, rail_policy))
+            if not rail_policy.may_fail:
                 raise
             log.warning("rail %s of slot screen failed and may: %s", name, type(error).__name__)
             self._passed_over(name, type(error).__name__, note)
             return
         self._watch.succeeded("screen", name)
-        self._act(name, result, conduct, note)
+        self._act(name, result, rail_policy, note)
 
-    def _act(self, name: str, result: ScreenResult, conduct: Conduct, note: Note) -> None:
-        action = conduct.action(result.action, result.score)
+    def _act(self, name: str, result: ScreenResult, rail_policy: RailPolicy, note: Note) -> None:
+        action = rail_policy.action(result.action, result.score)
         reason = result.reason or (f"{name}: score {result.score:.2f}" if result.score is not None else name)
         note.detail |= {k: v for k, v in (("reason", result.reason), ("score", result.score)) if v}
-        if conduct.mode == "shadow":
+        if rail_policy.mode == "shadow":
             note.outcome = f"shadow {action}"
             return
         note.outcome = action
@@ -127,31 +127,33 @@ class Listed:
 
 
 async def asked(
-    exchange: Exchange, rail: InputRail, listed: Listed, request: Request, conduct: Conduct
+    exchange: Exchange, rail: InputRail, listed: Listed, request: Request, rail_policy: RailPolicy
 ) -> ScreenResult:
     """What the rail says of every text of `request`. Raises what it raised, `TypeError` or `ValueError` for nonsense,
     `TimeoutError`, `RequestError` for texts that nobody can read."""
     texts = await listed.of(request)
-    limit_s = conduct.budget_s or LONGEST_S
+    limit_s = rail_policy.budget_s or LONGEST_S
     if not is_built_in(rail):
         return await _asked_stranger(rail, request, exchange.caller, limit_s)
     inline = rail.inline_chars
     chars = sum([len(text.text) for text in texts]) + rail.text_chars * len(texts)
     if chars <= inline:
-        return _timed(conduct, rail, request, texts, exchange.caller)
+        return _timed(rail_policy.budget_s, rail, request, texts, exchange.caller)
     work = exchange.stages.workers if inline else exchange.stages.rail_health.workers
     read = partial(rail.screen_now, request, texts, exchange.caller)
     turn = work.run(exchange.caller.tenant, chars, read, inline_bytes=inline)
     return await within(limit_s, turn)
 
 
-def _timed(conduct: Conduct, rail: BuiltIn, request: Request, texts: Sequence[Text], caller: Caller) -> ScreenResult:
-    if conduct.budget_s is None:
+def _timed(
+    budget_s: float | None, rail: BuiltIn, request: Request, texts: Sequence[Text], caller: Caller
+) -> ScreenResult:
+    if budget_s is None:
         return rail.screen_now(request, texts, caller)
     began = time.perf_counter()
     result = rail.screen_now(request, texts, caller)
-    if (took := time.perf_counter() - began) > conduct.budget_s:
-        raise TimeoutError(f"took {took:.3f} s of {conduct.budget_s:g} s")
+    if (took := time.perf_counter() - began) > budget_s:
+        raise TimeoutError(f"took {took:.3f} s of {budget_s:g} s")
     return result
 
 
@@ -187,12 +189,12 @@ async def _contained(rail: InputRail, request: Request, caller: Caller) -> Any:
         raise RuntimeError(f"screen() raised {type(error).__name__}") from error
 
 
-async def sound(rail: InputRail, conduct: Conduct) -> bool:
+async def sound(rail: InputRail, rail_policy: RailPolicy) -> bool:
     """Whether the rail answers a short harmless text, one that it cannot have seen: what failed before was then the
     callers' texts, and no reason to leave the rail alone."""
     probe = Request("probe", "probe", (Message("user", f"Hello {secrets.token_hex(4)}"),))
     try:
-        limit_s = min(conduct.budget_s or PROBE_S, PROBE_S)
+        limit_s = min(rail_policy.budget_s or PROBE_S, PROBE_S)
         checked(await within(limit_s, _contained(rail, probe, Caller(tenant="probe"))), probe)
     except RequestError:
         return True

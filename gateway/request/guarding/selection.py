@@ -19,13 +19,13 @@ def choose_rails(exchange: Exchange) -> None:
     policy = safety.policy = stages.policies.of(exchange.request, exchange.caller, exchange.entry.route)
     _check_required(exchange)
     for slot, name in _names(stages):
-        if policy.conduct(slot, name).mode == "shadow":
+        if policy.rail_policy(slot, name).mode == "shadow":
             safety.unenforced.append(f"{slot} {name}: in shadow")
     for name, rail in stages.moderate:
-        conduct = policy.conduct("moderate", name)
-        if conduct.mode == "off":
+        rail_policy = policy.rail_policy("moderate", name)
+        if rail_policy.mode == "off":
             continue
-        if stages.rail_health.runs("moderate", name, conduct):
+        if stages.rail_health.runs("moderate", name, rail_policy):
             safety.output_rails.append((name, rail))
         else:
             safety.unenforced.append(f"moderate {name}: failed open")
@@ -33,19 +33,19 @@ def choose_rails(exchange: Exchange) -> None:
 
 def limits_of(exchange: Exchange) -> Limits:
     policy = exchange.safety.policy
-    return Limits(policy.max_hold, policy.conducts.get("moderate", {}))
+    return Limits(policy.max_hold, policy.rail_policies.get("moderate", {}))
 
 
 def settle_output_rails(exchange: Exchange, moderation: Moderation) -> None:
     """After the last piece: tell the breakers which output rails failed, and note it for the answer."""
     health, failed = exchange.stages.rail_health, set(moderation.failures)
     for name, rail in exchange.safety.output_rails:
-        conduct = exchange.safety.policy.conduct("moderate", name)
+        rail_policy = exchange.safety.policy.rail_policy("moderate", name)
         if name not in failed:
             health.succeeded("moderate", name)
             continue
-        health.failed_writing(name, rail, conduct)
-        if conduct.failure_mode == "open" and conduct.mode == "enforce":
+        health.failed_writing(name, rail, rail_policy)
+        if rail_policy.failure_mode == "open" and rail_policy.mode == "enforce":
             exchange.safety.unenforced.append(f"moderate {name}: failed open")
 
 
@@ -54,7 +54,7 @@ def _check_required(exchange: Exchange) -> None:
     caller, policy = exchange.caller, exchange.safety.policy
     if not caller.rails:
         return
-    acting = {name for slot, name in _names(exchange.stages) if policy.conduct(slot, name).mode == "enforce"}
+    acting = {name for slot, name in _names(exchange.stages) if policy.rail_policy(slot, name).mode == "enforce"}
     missing = sorted(caller.rails - acting)
     if missing:
         raise PermissionDenied(

@@ -194,8 +194,8 @@ def test_a_policy_is_chosen_by_key_model_and_route() -> None:
     assert of(model="big-7b") == "by-model"
     assert of(tenant="t") == "default"
     assert of("/v1/responses", tenant="t") == "both"
-    assert policies.claiming[0].conduct("screen", "a").mode == "enforce"
-    assert policies.claiming[1].conduct("screen", "a").mode == "shadow", "what it does not say holds from below"
+    assert policies.claiming[0].rail_policy("screen", "a").mode == "enforce"
+    assert policies.claiming[1].rail_policy("screen", "a").mode == "shadow", "what it does not say holds from below"
 
 
 @pytest.mark.parametrize(
@@ -219,8 +219,8 @@ def test_a_policy_that_means_nothing_is_refused(table: Any, said: str) -> None:
 
 
 def test_without_policies_every_rail_is_enforced_and_fails_closed() -> None:
-    conduct = Policies().of(make_request(), Caller()).conduct("screen", "anything")
-    assert (conduct.mode, conduct.failure_mode) == ("enforce", "closed")
+    rail_policy = Policies().of(make_request(), Caller()).rail_policy("screen", "anything")
+    assert (rail_policy.mode, rail_policy.failure_mode) == ("enforce", "closed")
 
 
 def test_an_answer_kept_under_one_policy_is_not_served_under_another(tmp_path: Any) -> None:
