@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -12,6 +12,8 @@ from starlette.requests import HTTPConnection
 
 from sluicegate import __version__
 from sluicegate.gateway.admin import admin_routes
+from sluicegate.gateway.api.builtin_dialects import DIALECTS
+from sluicegate.gateway.api.dialect import Dialect
 from sluicegate.gateway.api.direct import Direct, endpoints_of
 from sluicegate.gateway.api.disclosure import check
 from sluicegate.gateway.api.docs_page import add_docs_page
@@ -19,7 +21,7 @@ from sluicegate.gateway.api.openapi.document import describe
 from sluicegate.gateway.api.routes import api_routes
 from sluicegate.gateway.compose import compose
 from sluicegate.gateway.http.api_key import api_key_of
-from sluicegate.gateway.http.errors import add_error_handlers
+from sluicegate.gateway.http.errors import OPENAI, ErrorForms, add_error_handlers
 from sluicegate.gateway.http.host_check import Addressed, OwnNames
 from sluicegate.gateway.http.key_gate import KeyGate
 from sluicegate.gateway.http.middleware import BodyLimit, RequestId
@@ -29,7 +31,12 @@ from sluicegate.gateway.settings import Settings
 from sluicegate.plugins import AuthenticationError, BooksUnavailable
 
 
-def create_app(settings: Settings, environ: Mapping[str, str] | None = None, runtime: Runtime | None = None) -> FastAPI:
+def create_app(
+    settings: Settings,
+    environ: Mapping[str, str] | None = None,
+    runtime: Runtime | None = None,
+    dialects: Sequence[Dialect] = DIALECTS,
+) -> FastAPI:
     """Build the application. Models load beside the event loop: `/healthz` answers from the beginning.
     Raises `ConfigurationError`."""
     check()
@@ -38,7 +45,7 @@ def create_app(settings: Settings, environ: Mapping[str, str] | None = None, run
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        starting = asyncio.create_task(start(built))
+        starting = asyncio.create_task(start(built, dialects))
         yield
         starting.cancel()
         await asyncio.gather(starting, return_exceptions=True)
@@ -53,17 +60,18 @@ def create_app(settings: Settings, environ: Mapping[str, str] | None = None, run
         redoc_url=None,
         telemetry={"tracing": False, "metrics": False, "logs": False},  # ours say more, for less
     )
-    routes = api_routes(built)
+    forms = ErrorForms({dialect.path: dialect.errors for dialect in dialects if dialect.errors is not OPENAI})
+    routes = api_routes(built, dialects)
     app.include_router(routes)
     app.include_router(admin_routes(built))
-    add_error_handlers(app)
-    describe(app)
+    add_error_handlers(app, forms)
+    describe(app, dialects, forms)
     add_docs_page(app, built)
-    app.add_middleware(Direct, endpoints=endpoints_of(routes))
+    app.add_middleware(Direct, endpoints=endpoints_of(routes, dialects), forms=forms)
     app.add_middleware(KeyGate, accounts=built.accounts)
     app.add_middleware(BodyLimit, settings=settings.server, held=built.bodies, sender=partial(sender, built))
-    app.add_middleware(Addressed, own=own, keyed=lambda: built.closed_to_strangers)
-    app.add_middleware(RequestId)
+    app.add_middleware(Addressed, own=own, keyed=lambda: built.closed_to_strangers, forms=forms)
+    app.add_middleware(RequestId, forms=forms)
     return app
 
 

@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sluicegate.cache import TieredCache
+from sluicegate.gateway.api.builtin_dialects import DIALECTS
+from sluicegate.gateway.api.dialect import Dialect
 from sluicegate.gateway.api.offline import Offline
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.plugins import ConfigurationError, Generator, Lifecycle, ServedModel, TextEmbedder
@@ -19,7 +21,7 @@ from sluicegate.plugins import ConfigurationError, Generator, Lifecycle, ServedM
 log = logging.getLogger("sluicegate")
 
 
-async def start(runtime: Runtime) -> None:
+async def start(runtime: Runtime, dialects: Iterable[Dialect] = DIALECTS) -> None:
     """Start all that `runtime` holds; a failure is kept in `progress.failure`, for whoever serves to act on."""
     progress = runtime.progress
     try:
@@ -28,7 +30,7 @@ async def start(runtime: Runtime) -> None:
         await _start_stages(runtime)
         await _warm(runtime)
         progress.state = "opening batches"
-        await runtime.batches.start(Offline(runtime))  # their lines wait until all is ready
+        await runtime.batches.start(Offline(runtime, dialects))  # their lines wait until all is ready
         progress.state = "ready"
     except Exception as error:
         log.exception("start-up failed in: %s", progress.state)

@@ -21,6 +21,8 @@ from typing import Any
 import httpx
 import uvicorn
 
+from sluicegate.gateway.api.builtin_dialects import DIALECTS
+from sluicegate.gateway.api.dialect import Dialect
 from sluicegate.gateway.app import create_app
 from sluicegate.gateway.compose import compose
 from sluicegate.gateway.config import load
@@ -58,7 +60,8 @@ class Reply:
 class TestApp:
     """`stages` are settings by slot and name; `pipeline` names the stages by slot, where other than scripted ones;
     `names` are the models served, `keys` what `[[keys]]` says, `accounts` what `[accounts]` does, `settings` what other
-    tables do. Inside `with`: `url`, `client`, `ask`; inside `async with`: `client`, `ask_async`."""
+    tables do, `dialects` the wire formats. Inside `with`: `url`, `client`, `ask`; inside `async with`: `client`,
+    `ask_async`."""
 
     __test__ = False  # pytest would collect it
 
@@ -77,6 +80,7 @@ class TestApp:
         keys: Sequence[Mapping[str, Any]] = (),
         accounts: Mapping[str, Any] | None = None,
         settings: Mapping[str, Any] | None = None,
+        dialects: Sequence[Dialect] = DIALECTS,
     ) -> None:
         self.model = ScriptedModel(script, delay_s=delay_s, names=names)
         self.recorder = KeepingRecorder()
@@ -87,7 +91,8 @@ class TestApp:
         overrides["accounts"] = dict(accounts or {})
         loaded = load(overrides={**overrides, **(settings or {})})
         self.runtime = compose(loaded, {}, registers=(self._register, *registers))
-        self.app = create_app(loaded, runtime=self.runtime)
+        self._dialects = dialects
+        self.app = create_app(loaded, runtime=self.runtime, dialects=dialects)
 
     @property
     def outcomes(self) -> list[Outcome]:
@@ -137,7 +142,7 @@ class TestApp:
         self._thread.join(10)
 
     async def __aenter__(self) -> TestApp:
-        await start(self.runtime)
+        await start(self.runtime, self._dialects)
         self._raise_failure()
         self.client = httpx.AsyncClient(transport=httpx.ASGITransport(self.app), base_url="http://localhost")
         return self

@@ -1,1 +1,1 @@
-"""The HTTP surface: one module per wire format, all of them in front of the one pipeline."""
+"""The HTTP interface: wire formats and other routes, in front of the one pipeline."""

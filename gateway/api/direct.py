@@ -1,4 +1,4 @@
-"""The routes that generate, reached past the router: finding one of some seventy routes, and what FastAPI prepares for
+"""The routes of dialects, reached past the router: finding one of some seventy routes, and what FastAPI prepares for
 dependencies that these do not have, cost more than reading the request does.
 
 They stay routes as well, for the OpenAPI document and for whatever is not a plain POST.
@@ -6,7 +6,7 @@ They stay routes as well, for the OpenAPI document and for whatever is not a pla
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 from fastapi import APIRouter
@@ -14,27 +14,29 @@ from fastapi.routing import APIRoute
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from sluicegate.gateway.api.dialect import Dialect
 from sluicegate.gateway.http.disconnects import ClientLeft
-from sluicegate.gateway.http.errors import answer_of, client_left
+from sluicegate.gateway.http.errors import ErrorForms, client_left
 from sluicegate.plugins import SluicegateError
 
 Endpoint = Callable[[Request], Awaitable[Any]]
-PATHS = frozenset(("/v1/chat/completions", "/v1/responses", "/v1/messages", "/v1/completions", "/v1/embeddings"))
 
 
-def endpoints_of(router: APIRouter) -> dict[str, Endpoint]:
-    """By path."""
+def endpoints_of(router: APIRouter, dialects: Iterable[Dialect]) -> dict[str, Endpoint]:
+    """Return what answers a POST, by path."""
+    paths = {dialect.path for dialect in dialects}
     posts = [route for route in router.routes if isinstance(route, APIRoute) and "POST" in (route.methods or ())]
-    return {route.path: route.endpoint for route in posts if route.path in PATHS}
+    return {route.path: route.endpoint for route in posts if route.path in paths}
 
 
 class Direct:
     """Plain ASGI middleware; the innermost, so that whatever stands before the router stands before these too."""
 
-    def __init__(self, app: ASGIApp, endpoints: Mapping[str, Endpoint]) -> None:
+    def __init__(self, app: ASGIApp, endpoints: Mapping[str, Endpoint], forms: ErrorForms) -> None:
         """`endpoints` by path: each takes the request and nothing else, and answers a `Response`."""
         self._app = app
         self._endpoints = endpoints
+        self._forms = forms
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         endpoint = self._endpoints.get(scope["path"]) if scope["type"] == "http" else None
@@ -45,7 +47,7 @@ class Direct:
         try:
             response = await endpoint(request)
         except SluicegateError as error:
-            response = answer_of(request, error)
+            response = self._forms.answer(request, error)
         except (ClientDisconnect, ClientLeft):
             response = client_left(request)
         await response(scope, receive, send)

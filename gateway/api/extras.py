@@ -78,3 +78,9 @@ def extension(exchange: Exchange, *, explain: bool) -> dict[str, Any]:
         found.setdefault("cached", False)
         found |= explained(exchange)
     return found
+
+
+def extended(body: dict[str, Any], exchange: Exchange, *, explain: bool) -> dict[str, Any]:
+    """Return `body` with the field `sluicegate`, if there is anything to say in it."""
+    extra = extension(exchange, explain=explain)
+    return {**body, "sluicegate": extra} if extra else body

@@ -1,43 +1,45 @@
-"""All routes of callers in one router; each wire format adds its own."""
+"""All routes of callers in one router."""
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from collections.abc import Sequence
+from typing import Any
 
-from sluicegate.gateway.api.dialects.chat import add_chat_routes
-from sluicegate.gateway.api.dialects.completions import add_completions_routes
-from sluicegate.gateway.api.dialects.messages import add_messages_routes
-from sluicegate.gateway.api.dialects.responses import add_responses_routes
+from fastapi import APIRouter, Request
+
+from sluicegate.gateway.api.dialect import Dialect, TextDialect
 from sluicegate.gateway.api.endpoints.batches import add_batches_routes
-from sluicegate.gateway.api.endpoints.embeddings import add_embeddings_routes
 from sluicegate.gateway.api.endpoints.false_positives import add_false_positive_routes
 from sluicegate.gateway.api.endpoints.files import add_files_routes
 from sluicegate.gateway.api.endpoints.health import add_health_routes
 from sluicegate.gateway.api.endpoints.models import add_model_routes
-from sluicegate.gateway.api.endpoints.moderations import add_moderation_routes
 from sluicegate.gateway.api.endpoints.reviews import add_review_routes
-from sluicegate.gateway.api.socket import add_socket_routes
+from sluicegate.gateway.api.socket import add_socket_route
 from sluicegate.gateway.runtime import Runtime
 
-ROUTES = (
-    add_chat_routes,
-    add_responses_routes,
-    add_messages_routes,
-    add_completions_routes,
-    add_embeddings_routes,
-    add_socket_routes,
-    add_files_routes,
-    add_batches_routes,
-    add_model_routes,
-    add_health_routes,
-    add_review_routes,
-    add_moderation_routes,
-    add_false_positive_routes,
-)
 
-
-def api_routes(runtime: Runtime) -> APIRouter:
+def api_routes(runtime: Runtime, dialects: Sequence[Dialect]) -> APIRouter:
     router = APIRouter()
-    for add in ROUTES:
+    for dialect in dialects:
+        _add_dialect(router, runtime, dialect)
+    add_batches_routes(router, runtime, dialects)
+    for add in (
+        add_files_routes,
+        add_model_routes,
+        add_health_routes,
+        add_review_routes,
+        add_false_positive_routes,
+    ):
         add(router, runtime)
     return router
+
+
+def _add_dialect(router: APIRouter, runtime: Runtime, dialect: Dialect) -> None:
+    async def create(request: Request) -> Any:
+        return await dialect.respond(runtime, request)
+
+    router.add_api_route(dialect.path, create, methods=["POST"], name=dialect.name)
+    if dialect.add_routes is not None:
+        dialect.add_routes(router, runtime)
+    if isinstance(dialect, TextDialect) and dialect.over_socket:
+        add_socket_route(router, runtime, dialect)

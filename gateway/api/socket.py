@@ -1,6 +1,6 @@
-"""`/v1/chat/completions/ws`: chat completions over a WebSocket, one after the other on one connection.
+"""A dialect over a WebSocket, one request after the other on one connection: `/v1/chat/completions/ws`.
 
-Each text message is the body of a chat completion; the answer is always streamed: a message for each chunk, then
+Each text message is the body of a request; the answer is always streamed: a message for each chunk, then
 `[DONE]`, exactly one for every message however it ended.
 `{"type": "cancel"}` ends the oldest message before it that has no end yet, begun or not; closing the connection ends
 all. Every message is a request of its own, with a key check, limits and rails of its own.
@@ -12,19 +12,18 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import orjson
 from fastapi import APIRouter, Response, WebSocket, WebSocketDisconnect
 
-from sluicegate.gateway.api.body.parsing import Parsed
+from sluicegate.gateway.api.body.parsing import Parsed, Tree
 from sluicegate.gateway.api.delivery import frames_of
-from sluicegate.gateway.api.dialects.chat_answer import ChunkWriter
-from sluicegate.gateway.api.dialects.chat_request import parse_chat
+from sluicegate.gateway.api.dialect import TextDialect
 from sluicegate.gateway.http.api_key import api_key_of
-from sluicegate.gateway.http.errors import error_body, error_status
+from sluicegate.gateway.http.errors import error_status
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.gateway.telemetry import parent_context
 from sluicegate.plugins import GenerationFailed, RequestError, SluicegateError
@@ -41,16 +40,16 @@ def _not_text() -> RequestError:
     return RequestError("a message must be text, found a binary one", code="invalid_json")
 
 
-def add_socket_routes(router: APIRouter, runtime: Runtime) -> None:
-    @router.websocket("/v1/chat/completions/ws")
-    async def chat_socket(socket: WebSocket) -> None:
+def add_socket_route(router: APIRouter, runtime: Runtime, dialect: TextDialect[Any]) -> None:
+    @router.websocket(f"{dialect.path}/ws")
+    async def serve(socket: WebSocket) -> None:
         try:
             runtime.identify(api_key_of(socket))
         except RequestError as error:
-            await socket.send_denial_response(Response(error_body(error), error_status(error)))
+            await socket.send_denial_response(Response(dialect.errors.body(error), error_status(error)))
             return
         await socket.accept()
-        await Conversation(runtime, socket).run()
+        await Conversation(runtime, dialect, socket).run()
 
 
 @dataclass(eq=False, slots=True)
@@ -70,8 +69,9 @@ class Turn:
 class Conversation:
     """One connection. Messages are read while an answer is written, so that it can be ended; each gets one `[DONE]`."""
 
-    def __init__(self, runtime: Runtime, socket: WebSocket) -> None:
+    def __init__(self, runtime: Runtime, dialect: TextDialect[Any], socket: WebSocket) -> None:
         self._runtime = runtime
+        self._dialect = dialect
         self._socket = socket
         self._most = runtime.settings.server.max_body_bytes
         self._turns: deque[Turn] = deque()
@@ -152,42 +152,39 @@ class Conversation:
                 raise message
             await self._stream(message)
         except SluicegateError as error:
-            await self._send(error_body(error))
+            await self._send(self._dialect.errors.body(error))
         except GONE:
             raise
         except Exception:
             log.exception("a message could not be answered")
-            await self._send(error_body(GenerationFailed("the gateway failed while it answered")))
+            await self._send(self._dialect.errors.body(GenerationFailed("the gateway failed while it answered")))
 
     async def _stream(self, message: str) -> None:
-        key = api_key_of(self._socket)
-        tenant = self._runtime.identify(key).tenant
-        parsed = await self._runtime.reader.parse_text(message, tenant, _parsed, key)
-        self._runtime.check_ready()
-        pipeline = self._runtime.pipeline
+        runtime, key = self._runtime, api_key_of(self._socket)
+        parsed = await runtime.reader.parse_text(message, runtime.identify(key).tenant, self._parsed, key)
+        runtime.check_ready()
         context, route = parent_context(self._socket.headers), self._socket.url.path
-        exchange = await pipeline.open(parsed.request, context, route=route)
+        exchange = await runtime.pipeline.open(parsed.request, context, route=route)
         exchange.ignored += parsed.ignored
-        writer = ChunkWriter(exchange, include_usage=parsed.include_usage, explain=parsed.explain)
+        writer = self._dialect.writer(exchange, parsed)
         try:
-            async with contextlib.aclosing(frames_of(pipeline, exchange, writer)) as frames:
+            async with contextlib.aclosing(frames_of(runtime.pipeline, exchange, writer)) as frames:
                 async for frame in frames:
                     await self._send(frame)
         finally:
-            await pipeline.close(exchange, asyncio.CancelledError())
+            await runtime.pipeline.close(exchange, asyncio.CancelledError())
+
+    def _parsed(self, tree: Tree, key: str | None) -> Parsed:
+        if tree.get("stream", True) is not True:
+            raise RequestError("over a socket every answer is streamed; leave `stream` out", param="stream")
+        return cast("Parsed", self._dialect.read({**tree, "stream": True}, key))
 
     async def _send(self, frame: bytes) -> None:
-        """A frame may hold several events; each is a message. The end mark is `_answer`'s."""
+        """Send each event of a frame as a message, and errors as they are. The end mark is `_answer`'s."""
         for event in frame.decode().split("\n\n"):
-            text = event.removeprefix("data: ")
+            text = event.partition("data: ")[2] if event.startswith(("data: ", "event: ")) else event
             if text and text != DONE:
                 await self._socket.send_text(text)
-
-
-def _parsed(tree: Mapping[str, Any], key: str | None) -> Parsed:
-    if tree.get("stream", True) is not True:
-        raise RequestError("over a socket every answer is streamed; leave `stream` out", param="stream")
-    return parse_chat({**tree, "stream": True}, key)
 
 
 def _is_cancel(message: str) -> bool:

@@ -1,19 +1,20 @@
-"""One table of every field of a request that we know of: which dialect serves it, refuses it or reports it, and why."""
+"""One table of every known field of a request: which dialect serves it, refuses it or reports it, and why."""
 
-from sluicegate.gateway.fields.row import DIALECTS, Dialect, Drawn, Row, Status, asks
-from sluicegate.gateway.fields.sampling import DRAWING
-from sluicegate.gateway.fields.table import FORWARDED, TABLE, drawn_in, rows_of
+from sluicegate.gateway.fields.row import Row, SamplingRow, Status, Support, asks, says
+from sluicegate.gateway.fields.sampling import MAX_CHOICES, SAMPLING
+from sluicegate.gateway.fields.table import FORWARDED, PARTS, TABLE, rows_of
 
 __all__ = [
-    "DIALECTS",
-    "DRAWING",
     "FORWARDED",
+    "MAX_CHOICES",
+    "PARTS",
+    "SAMPLING",
     "TABLE",
-    "Dialect",
-    "Drawn",
     "Row",
+    "SamplingRow",
     "Status",
+    "Support",
     "asks",
-    "drawn_in",
     "rows_of",
+    "says",
 ]

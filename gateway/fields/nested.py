@@ -184,4 +184,4 @@ _OF_MESSAGES = tuple(
     )
 )  # fmt: skip
 
-INSIDE: tuple[Row, ...] = (*INPUT, *_TOOLS, *_SHAPES, *_OURS, *_OF_MESSAGES)
+NESTED: tuple[Row, ...] = (*INPUT, *_TOOLS, *_SHAPES, *_OURS, *_OF_MESSAGES)

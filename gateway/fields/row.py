@@ -4,14 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
-Dialect = Literal["chat", "completions", "responses", "messages", "embeddings", "moderations"]
 Status = Literal["served", "refused", "reported"]
 Forwarding = Literal["openai", "vllm", "never"]
-DIALECTS: tuple[Dialect, ...] = get_args(Dialect)
-GENERATING: tuple[Dialect, ...] = DIALECTS[:4]
 ELSEWHERE = "it has no effect in this dialect"
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """What becomes of a field: in the dialects that are named, and in all others (None: these cannot meet it)."""
+
+    named: Mapping[str, Status]
+    otherwise: Status | None = None
+
+    def of(self, dialect: str) -> Status | None:
+        return self.named.get(dialect, self.otherwise)
+
+
+def says(served: str = "", refused: str = "", reported: str = "", *, otherwise: Status | None = None) -> Support:
+    """Each argument names dialects, with blanks between."""
+    given: Mapping[Status, str] = {"served": served, "refused": refused, "reported": reported}
+    return Support({name: status for status, names in given.items() for name in names.split()}, otherwise)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +35,7 @@ class Row:
     path: str
     about: str
     """What it asks for; shown in the OpenAPI document and in docs/fields.md."""
-    status: Mapping[Dialect, Status]
-    """By dialect; a dialect that is not named cannot meet the field."""
+    support: Support
     why: str = ""
     """Why it is not served, where it is not; and what to send instead."""
     neutral: tuple[Any, ...] = ()
@@ -36,7 +49,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn(Row):
+class SamplingRow(Row):
     """A field that becomes an attribute of `Sampling`. To add one: the attribute, this row, and the engine."""
 
     attribute: str = ""
@@ -45,27 +58,19 @@ class Drawn(Row):
     bounds: Mapping[str, Any] | None = None
     """`ge`, `gt`, `le`, `lt`, `max_length`, as pydantic has them."""
     fact: Callable[[Any], Any] | None = None
-    """From the value on the wire to the attribute's; None = as it is."""
+    """Convert the value on the wire to the attribute's; None = as it is."""
     upstream: Forwarding | None = None
-    """To which servers it is sent on, under the name of this row; None: another row of the same attribute says it."""
+    """To which servers it is sent on, under the name of this row; None: another row of the same attribute decides."""
     sent: Callable[[Any], Mapping[str, Any]] | None = None
-    """From the attribute to what is sent on; None = the value under the row's name."""
-
-
-def says(
-    served: str = "", refused: str = "", reported: str = "", *, otherwise: Status | None = None
-) -> dict[Dialect, Status]:
-    """Dialects by name, with blanks between; `otherwise`: what is said in all that are not named."""
-    found: dict[Dialect, Status] = dict.fromkeys(DIALECTS, otherwise) if otherwise else {}
-    for status, names in (("served", served), ("refused", refused), ("reported", reported)):
-        for name in names.split():
-            assert name in DIALECTS, name
-            found[name] = status  # type: ignore[assignment]
-    return found
+    """Convert the attribute to what is sent on; None = the value under the row's name."""
+    by_hand: bool = False
+    """It takes more than this field to know the attribute: a dialect's parser sets it."""
+    needs: str = ""
+    """The field without which this one has no effect."""
 
 
 def asks(row: Row | None, value: Any) -> bool:
-    """Whether a value asks for anything. 1 and 1.0 are the same, 1 and true are not."""
+    """Return whether a value asks for anything. 1 and 1.0 are the same, 1 and true are not."""
     if value is None:
         return False
     return row is None or not any(

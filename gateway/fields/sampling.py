@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from sluicegate.gateway.fields.row import Drawn, says
+from sluicegate.gateway.fields.row import SamplingRow, says
 from sluicegate.plugins import RepetitionDetection
 
 MAX_CHOICES = 16
@@ -25,97 +25,97 @@ def _repetition(value: Any) -> RepetitionDetection | None:
     return RepetitionDetection(value.max_pattern_size, value.min_count, value.min_pattern_size or 1)
 
 
-DRAWING: tuple[Drawn, ...] = (
-    Drawn(
+SAMPLING: tuple[SamplingRow, ...] = (
+    SamplingRow(
         "max_tokens", "The most tokens that the answer may have, thoughts and calls of tools included.",
         says("chat completions messages", otherwise="refused"),
         attribute="max_tokens", type=int, bounds={"ge": 1}, upstream="openai",
     ),
-    Drawn(
+    SamplingRow(
         "max_completion_tokens", "The newer name of `max_tokens`; both only where they say the same.",
         says("chat", otherwise="refused"), attribute="max_tokens", type=int, bounds={"ge": 1},
     ),
-    Drawn(
+    SamplingRow(
         "max_output_tokens", "The most tokens that the answer may have, thoughts and calls of tools included.",
         says("responses", otherwise="refused"), attribute="max_tokens", type=int, bounds={"ge": 1},
     ),
-    Drawn(
+    SamplingRow(
         "min_tokens", "Fewer tokens than these do not end the answer; at most `max_tokens`.",
         says(OPENAI, otherwise="refused"), neutral=(0,), by="vLLM",
         attribute="min_tokens", type=int, bounds={"ge": 0}, upstream="vllm",
     ),
-    Drawn(
+    SamplingRow(
         "temperature", "How evenly tokens are drawn; 0 takes the likeliest. The model's own where it is left out.",
         says("chat completions responses messages", otherwise="refused"), neutral=(1,),
         attribute="temperature", type=float, bounds={"ge": 0, "le": 2}, upstream="openai",
     ),
-    Drawn(
+    SamplingRow(
         "top_p", "Draw from the likeliest tokens that together have this share.",
         says("chat completions responses messages", otherwise="refused"), neutral=(1,),
         attribute="top_p", type=float, bounds={"gt": 0, "le": 1}, upstream="openai",
     ),
-    Drawn(
+    SamplingRow(
         "top_k", "Draw from so many of the likeliest tokens; 0 and -1 are all.",
         says("chat completions messages", otherwise="refused"), neutral=(0, -1), by="vLLM",
         attribute="top_k", type=int, bounds={"ge": -1}, fact=lambda k: max(k, 0), upstream="vllm",
     ),
-    Drawn(
+    SamplingRow(
         "min_p", "Draw from tokens at least this likely, measured by the likeliest.",
         says(OPENAI, otherwise="refused"), neutral=(0,), by="vLLM",
         attribute="min_p", type=float, bounds={"ge": 0, "le": 1}, upstream="vllm",
     ),
-    Drawn(
+    SamplingRow(
         "typical_p", "Draw from the tokens of this share whose surprise is nearest to the expected.",
         says(OPENAI, otherwise="refused"), neutral=(1,), by="Sluicegate",
         attribute="typical_p", type=float, bounds={"gt": 0, "le": 1}, upstream="never",
     ),
-    Drawn(
+    SamplingRow(
         "repetition_penalty", "Divides the scores of tokens that were there already, prompt included.",
         says(OPENAI, otherwise="refused"), neutral=(1,), by="vLLM",
         attribute="repetition_penalty", type=float, bounds={"ge": 0.01, "le": 100}, upstream="vllm",
     ),
-    Drawn(
+    SamplingRow(
         "frequency_penalty", "Taken from a token's score for each time that the answer has it already.",
         says(OPENAI, otherwise="refused"), neutral=(0,),
         attribute="frequency_penalty", type=float, bounds={"ge": -2, "le": 2}, upstream="openai",
     ),
-    Drawn(
+    SamplingRow(
         "presence_penalty", "Taken once from the score of a token that the answer has already.",
         says(OPENAI, otherwise="refused"), neutral=(0,),
         attribute="presence_penalty", type=float, bounds={"ge": -2, "le": 2}, upstream="openai",
     ),
-    Drawn(
+    SamplingRow(
         "seed", "The same seed draws the same answer from the same version of a model.",
         says("chat completions messages", otherwise="refused"),
         attribute="seed", type=int, bounds={"ge": -MAX_SEED - 1, "le": MAX_SEED}, upstream="openai",
     ),
-    Drawn(
+    SamplingRow(
         "stop", "Strings that end the answer and are no part of it. Beside tools and thoughts they are looked for in "
         "the text of the answer; beside a constraint they are refused.",
         says(OPENAI, otherwise="refused"), neutral=([],),
         attribute="stop", fact=_list, upstream="openai", sent=lambda stop: {"stop": list(stop)},
     ),
-    Drawn(
+    SamplingRow(
         "stop_sequences", "Strings that end the answer and are no part of it.",
         says("messages", otherwise="refused"), neutral=([],), by="Anthropic", attribute="stop", fact=_list,
     ),
-    Drawn(
+    SamplingRow(
         "stop_token_ids", "Tokens that end the answer and are no part of it.",
         says(OPENAI, otherwise="refused"), neutral=([],), by="vLLM",
         attribute="stop_token_ids", type=list[int], bounds={"max_length": MAX_STOP_TOKENS}, fact=tuple,
         upstream="vllm", sent=lambda ids: {"stop_token_ids": list(ids)},
     ),
-    Drawn(
+    SamplingRow(
         "include_stop_str_in_output", "The stop string that ended the answer stays at its end.",
         says(OPENAI, otherwise="refused"), neutral=(False,), by="vLLM",
         attribute="include_stop_str_in_output", type=bool, upstream="vllm",
     ),
-    Drawn(
+    SamplingRow(
         "no_stop_trim", "SGLang's name of `include_stop_str_in_output`.",
         says(OPENAI, otherwise="refused"), neutral=(False,), by="SGLang",
         attribute="include_stop_str_in_output", type=bool,
     ),
-    Drawn(
+    SamplingRow(
         "repetition_detection", "Ends an answer whose newest tokens are one pattern again and again: "
         "`max_pattern_size`, `min_count`, `min_pattern_size`.",
         says(OPENAI, otherwise="refused"), neutral=({},), by="vLLM",
@@ -125,67 +125,67 @@ DRAWING: tuple[Drawn, ...] = (
             "min_count": one.min_count,
         }},
     ),
-    Drawn(
+    SamplingRow(
         "ignore_eos", "An end-of-sequence token does not end the answer.",
         says(OPENAI, otherwise="refused"), neutral=(False,), by="vLLM",
         attribute="ignore_eos", type=bool, upstream="vllm",
     ),
-    Drawn(
+    SamplingRow(
         "bad_words", "Words that the answer never holds, as the tokenizer spells them.",
         says(OPENAI, otherwise="refused"), neutral=([],), by="vLLM",
         attribute="bad_words", type=list[str], bounds={"max_length": 128}, fact=tuple, upstream="never",
     ),
-    Drawn(
+    SamplingRow(
         "logit_bias", "Added to the scores of tokens, by id.",
         says(OPENAI, otherwise="refused"), neutral=({},),
         attribute="logit_bias", upstream="openai",
         sent=lambda bias: {"logit_bias": {str(token): value for token, value in bias.items()}},
     ),
-    Drawn(
+    SamplingRow(
         "logprobs", "The log probabilities of the answer's tokens: in chat `true`, in completions the number of "
         "likeliest tokens to tell beside each.",
         says(OPENAI, otherwise="refused"), neutral=(False,),
-        attribute="logprobs", upstream="openai", sent=lambda k: {"logprobs": True, "top_logprobs": k},
+        attribute="logprobs", by_hand=True, upstream="openai", sent=lambda k: {"logprobs": True, "top_logprobs": k},
     ),
-    Drawn(
+    SamplingRow(
         "top_logprobs", "How many of the likeliest tokens to tell beside each; in chat it needs `logprobs: true`.",
-        says("chat responses", otherwise="refused"), neutral=(0,), attribute="logprobs",
+        says("chat responses", otherwise="refused"), neutral=(0,), attribute="logprobs", by_hand=True,
     ),
-    Drawn(
+    SamplingRow(
         "best_of", "Draw so many choices and answer the `n` likeliest; with beam search, the number of beams.",
         says(OPENAI, otherwise="refused"), neutral=(1,),
         attribute="best_of", type=int, bounds={"ge": 1, "le": MAX_CHOICES}, upstream="never",
     ),
-    Drawn(
+    SamplingRow(
         "use_beam_search", "Search for the likeliest answer instead of drawing one.",
         says(OPENAI, otherwise="refused"), neutral=(False,), by="vLLM",
         attribute="use_beam_search", type=bool, upstream="never",
     ),
-    Drawn(
+    SamplingRow(
         "length_penalty", "Beams are ranked by their log probability over length to this power.",
         says(OPENAI, otherwise="refused"), neutral=(1,), by="vLLM",
-        attribute="length_penalty", type=float, upstream="never",
+        attribute="length_penalty", type=float, needs="use_beam_search", upstream="never",
     ),
-    Drawn(
+    SamplingRow(
         "early_stopping", "When a beam search ends: with enough finished beams, or `never` before a better one is "
         "impossible.",
         says(OPENAI, otherwise="refused"), neutral=(False,), by="transformers",
-        attribute="early_stopping", type=bool | Literal["never"], upstream="never",
+        attribute="early_stopping", type=bool | Literal["never"], needs="use_beam_search", upstream="never",
     ),
-    Drawn(
+    SamplingRow(
         "num_beam_groups", "Beams are searched in so many groups that avoid each other's tokens.",
         says(OPENAI, otherwise="refused"), neutral=(1,), by="transformers",
-        attribute="beam_groups", type=int, bounds={"ge": 1}, upstream="never",
+        attribute="beam_groups", type=int, bounds={"ge": 1}, needs="use_beam_search", upstream="never",
     ),
-    Drawn(
+    SamplingRow(
         "diversity_penalty", "Taken from a token's score for each group before that chose it.",
         says(OPENAI, otherwise="refused"), neutral=(0,), by="transformers",
-        attribute="diversity_penalty", type=float, bounds={"ge": 0}, upstream="never",
+        attribute="diversity_penalty", type=float, bounds={"ge": 0}, needs="use_beam_search", upstream="never",
     ),
-    Drawn(
+    SamplingRow(
         "sluicegate.on_length", "`close`: a constrained answer that runs out of tokens is brought to its shortest "
         "valid end.",
         says("chat completions responses messages"), neutral=("stop",), by="Sluicegate",
-        attribute="close_on_length", upstream="never",
+        attribute="close_on_length", by_hand=True, upstream="never",
     ),
 )  # fmt: skip

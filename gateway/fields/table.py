@@ -1,30 +1,28 @@
-"""The table as a whole, and the ways to look into it."""
+"""The table as a whole, and the rows that concern one dialect."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
 
-from sluicegate.gateway.fields.nested import INSIDE
-from sluicegate.gateway.fields.row import Dialect, Drawn, Row
-from sluicegate.gateway.fields.sampling import DRAWING
+from sluicegate.gateway.fields.nested import NESTED
+from sluicegate.gateway.fields.row import Row, SamplingRow
+from sluicegate.gateway.fields.sampling import SAMPLING
 from sluicegate.gateway.fields.shaping import SHAPING
-from sluicegate.gateway.fields.unsupported import FOREIGN
+from sluicegate.gateway.fields.unsupported import UNSUPPORTED
 
-TABLE: tuple[Row, ...] = (*SHAPING, *DRAWING, *INSIDE, *FOREIGN)
-FORWARDED: tuple[Drawn, ...] = tuple(row for row in DRAWING if row.upstream is not None)
+PARTS: Mapping[str, tuple[Row, ...]] = {
+    "How tokens are drawn": SAMPLING,
+    "What is read, and what comes back": SHAPING,
+    "Inside fields": NESTED,
+    "Fields of other servers that are not served": UNSUPPORTED,
+}
+TABLE: tuple[Row, ...] = tuple(row for rows in PARTS.values() for row in rows)
+FORWARDED: tuple[SamplingRow, ...] = tuple(row for row in SAMPLING if row.upstream is not None)
 """One row for each attribute of `Sampling`: how it is sent on to another server, or that it cannot be."""
-BY_HAND = frozenset({"logprobs", "top_logprobs", "sluicegate.on_length"})
-"""Rows whose attribute takes more than one field to know; the dialects' parsers do it."""
 
 
 @cache
-def rows_of(dialect: Dialect) -> Mapping[str, Row]:
-    """By path. A field may have several rows, each for other dialects."""
-    return {row.path: row for row in TABLE if dialect in row.status}
-
-
-@cache
-def drawn_in(dialect: Dialect) -> Mapping[str, Drawn]:
-    """Fields of this dialect that become attributes of `Sampling` as they are."""
-    return {row.path: row for row in DRAWING if row.status.get(dialect) == "served" and row.path not in BY_HAND}
+def rows_of(dialect: str) -> Mapping[str, Row]:
+    """Rows by path. A field may have several rows, each for other dialects."""
+    return {row.path: row for row in TABLE if row.support.of(dialect) is not None}

@@ -150,4 +150,4 @@ _OTHERS = (
     ),
 )  # fmt: skip
 
-FOREIGN: tuple[Row, ...] = (*_OPENAI, *_ANTHROPIC, *VLLM, *SGLANG, *_OTHERS, *MORE)
+UNSUPPORTED: tuple[Row, ...] = (*_OPENAI, *_ANTHROPIC, *VLLM, *SGLANG, *_OTHERS, *MORE)

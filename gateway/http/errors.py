@@ -1,26 +1,28 @@
-"""Errors on the wire: in the shape that OpenAI's clients read, and in Anthropic's on its own paths."""
+"""Errors on the wire: OpenAI's shape, and the shapes that dialects bring for their own paths."""
 
 from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from sluicegate.gateway.api.dialects.messages_answer import message_error
 from sluicegate.gateway.http.disconnects import ClientLeft
 from sluicegate.plugins import RequestError, ServiceError, SluicegateError
 
 log = logging.getLogger("sluicegate.http")
 JSON = "application/json"
 _CLIENT_LEFT = 499
-"""As nginx notes it."""
+"""nginx's code for a client that closed the connection."""
 
 
 def error_body(error: SluicegateError) -> bytes:
@@ -33,12 +35,9 @@ def error_detail(error: SluicegateError) -> dict[str, Any]:
         detail["type"] = error.kind
     if isinstance(error, RequestError):
         detail["param"] = error.param
-    for name in ("review", "request_id"):
-        if (told := getattr(error, name, None)) is not None:
-            detail[name] = told
-    pointer = getattr(error, "pointer", None)
-    if pointer is not None:
-        detail["pointer"] = pointer
+    for name in ("review", "request_id", "pointer"):
+        if (value := getattr(error, name, None)) is not None:
+            detail[name] = value
     return detail
 
 
@@ -47,41 +46,68 @@ def error_status(error: SluicegateError) -> int:
 
 
 def error_headers(error: SluicegateError) -> dict[str, str]:
-    """`Retry-After` where it is known; what would fail again tells clients not to try."""
+    """Return `Retry-After` where it is known; tell clients not to retry what would fail again."""
     retry_after_s = getattr(error, "retry_after_s", None)
     if retry_after_s is not None:
         return {"retry-after": str(max(1, math.ceil(retry_after_s)))}
     return {"x-should-retry": "false"} if error_status(error) >= 500 else {}
 
 
-def answer_of(request: Request, error: SluicegateError) -> Response:
-    return Response(_body(request, error), error_status(error), error_headers(error), JSON)
+@dataclass(frozen=True, slots=True)
+class ErrorForm:
+    """How the clients of a dialect read an error. `request_id`: a second name under which they read `x-request-id`;
+    `answer`: describes the body in the OpenAPI document, None = as OpenAI's."""
+
+    body: Callable[[SluicegateError], bytes] = error_body
+    request_id: bytes | None = None
+    answer: type[BaseModel] | None = None
+
+
+OPENAI = ErrorForm()
+
+
+class ErrorForms:
+    """The form of each path. `forms`: by the beginning of a path; every other path has OpenAI's."""
+
+    def __init__(self, forms: Mapping[str, ErrorForm]) -> None:
+        self._forms = tuple(forms.items())
+
+    def of(self, path: str) -> ErrorForm:
+        for prefix, form in self._forms:
+            if path.startswith(prefix):
+                return form
+        return OPENAI
+
+    def answer(self, request: Request, error: SluicegateError) -> Response:
+        body = self.of(request.scope["path"]).body(error)
+        return Response(body, error_status(error), error_headers(error), JSON)
 
 
 def client_left(request: Request) -> Response:
-    """For nobody: an answer to a body that never came whole."""
+    """Return a response for a client whose body never came whole; nobody reads it."""
     log.info("%s %s: the client left before its body had come", request.method, request.url.path)
     return Response(status_code=_CLIENT_LEFT)
 
 
-def add_error_handlers(app: FastAPI) -> None:
-    """Every error leaves in a shape that the path's clients read."""
+def add_error_handlers(app: FastAPI, forms: ErrorForms) -> None:
+    """Answer every error that a route raises in the form of its path."""
 
     async def ours(request: Request, error: Exception) -> Response:
         assert isinstance(error, SluicegateError)
-        return answer_of(request, error)
+        return forms.answer(request, error)
 
     async def http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        known = RequestError(f"{request.method} {request.url.path}: {error.detail}", code=_http_code(error.status_code))
-        return Response(_body(request, known), error.status_code, dict(error.headers or {}), JSON)
+        code = {404: "unknown_url", 405: "method_not_allowed"}.get(error.status_code, "http_error")
+        known = RequestError(f"{request.method} {request.url.path}: {error.detail}", code=code)
+        return Response(form(request).body(known), error.status_code, dict(error.headers or {}), JSON)
 
     async def malformed(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         first = error.errors()[0]
         path = ".".join(str(part) for part in first["loc"] if part != "body")
         refused = RequestError(f"`{path}`: {first['msg']}", param=path or None, code="invalid_parameter")
-        return Response(_body(request, refused), 400, media_type=JSON)
+        return Response(form(request).body(refused), 400, media_type=JSON)
 
     async def gone(request: Request, error: Exception) -> Response:
         return client_left(request)
@@ -89,7 +115,10 @@ def add_error_handlers(app: FastAPI) -> None:
     async def unexpected(request: Request, error: Exception) -> Response:
         log.exception("%s %s failed", request.method, request.url.path, exc_info=error)
         hidden = SluicegateError("the gateway failed on this request; the log of the gateway says why")
-        return Response(_body(request, hidden), 500, {"x-should-retry": "false"}, JSON)
+        return Response(form(request).body(hidden), 500, {"x-should-retry": "false"}, JSON)
+
+    def form(request: Request) -> ErrorForm:
+        return forms.of(request.scope["path"])
 
     app.add_exception_handler(SluicegateError, ours)
     app.add_exception_handler(HTTPException, http)
@@ -97,11 +126,3 @@ def add_error_handlers(app: FastAPI) -> None:
     app.add_exception_handler(ClientDisconnect, gone)
     app.add_exception_handler(ClientLeft, gone)
     app.add_exception_handler(Exception, unexpected)
-
-
-def _body(request: Request, error: SluicegateError) -> bytes:
-    return message_error(error) if request.scope["path"].startswith("/v1/messages") else error_body(error)
-
-
-def _http_code(status: int) -> str:
-    return {404: "unknown_url", 405: "method_not_allowed"}.get(status, "http_error")

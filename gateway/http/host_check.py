@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sluicegate.gateway.http.authority import TARGET, Authority, Origin, authority_of, origin_of
-from sluicegate.gateway.http.errors import JSON, answer_of, error_body, error_status
+from sluicegate.gateway.http.errors import JSON, ErrorForms, error_body, error_status
 from sluicegate.gateway.settings import ServerSettings
 from sluicegate.plugins import ConfigurationError, PermissionDenied, RequestError, UnsupportedMediaType
 
@@ -46,18 +46,27 @@ class OwnNames:
 
 
 class Addressed:
-    def __init__(self, app: ASGIApp, own: OwnNames, keyed: Callable[[], bool]) -> None:
+    def __init__(self, app: ASGIApp, own: OwnNames, keyed: Callable[[], bool], forms: ErrorForms) -> None:
         """`keyed`: whether nobody is served without a key."""
         self._app = app
         self._keyed = keyed
+        self._forms = forms
         self._hosts, self._origins = own.hosts, own.origins
         self._known: dict[tuple[bytes, ...], RequestError | None] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] in ("http", "websocket") and (error := self._complaint(scope)) is not None:
-            await _refuse(error, scope, receive, send)
+            await self._refuse(error, scope, receive, send)
             return
         await self._app(scope, receive, send)
+
+    async def _refuse(self, error: RequestError, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await self._forms.answer(Request(scope), error)(scope, receive, send)
+        elif "websocket.http.response" in (scope.get("extensions") or {}):
+            await Response(error_body(error), error_status(error), media_type=JSON)(scope, receive, send)
+        else:
+            await send({"type": "websocket.close", "code": 1008, "reason": error.code})
 
     def _complaint(self, scope: Scope) -> RequestError | None:
         keyed = self._keyed()
@@ -205,12 +214,3 @@ def _misposted(scope: Scope, found: Headers) -> RequestError | None:
 def _has_body(scope: Scope) -> bool:
     sent = dict(scope["headers"])
     return b"transfer-encoding" in sent or sent.get(b"content-length", b"0") != b"0"
-
-
-async def _refuse(error: RequestError, scope: Scope, receive: Receive, send: Send) -> None:
-    if scope["type"] == "http":
-        await answer_of(Request(scope), error)(scope, receive, send)
-    elif "websocket.http.response" in (scope.get("extensions") or {}):
-        await Response(error_body(error), error_status(error), media_type=JSON)(scope, receive, send)
-    else:
-        await send({"type": "websocket.close", "code": 1008, "reason": error.code})

@@ -12,7 +12,7 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sluicegate.gateway.http.body_budget import UNCOUNTED, BodiesHeld
-from sluicegate.gateway.http.errors import error_body
+from sluicegate.gateway.http.errors import ErrorForms, error_body
 from sluicegate.gateway.settings import ServerSettings
 from sluicegate.plugins import RequestError, RequestTooLarge
 
@@ -20,11 +20,12 @@ _SAFE_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 
 
 class RequestId:
-    """Give every answer an `x-request-id`: the client's own where it is harmless, else a new one. Anthropic's clients
-    read it as `request-id`."""
+    """Give every answer an `x-request-id`: the client's own where it is harmless, else a new one; and once more under
+    the name that the path's clients read."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, forms: ErrorForms) -> None:
         self._app = app
+        self._forms = forms
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -34,8 +35,8 @@ class RequestId:
         request_id = sent if _SAFE_ID.fullmatch(sent) else f"req_{uuid.uuid4().hex}".encode()
 
         named = [(b"x-request-id", request_id)]
-        if scope["path"].startswith("/v1/messages"):
-            named.append((b"request-id", request_id))
+        if (second := self._forms.of(scope["path"]).request_id) is not None:
+            named.append((second, request_id))
 
         async def with_id(message: Message) -> None:
             if message["type"] == "http.response.start":

@@ -15,40 +15,25 @@ from hypothesis import strategies as st
 from sluicegate.gateway.api.body.depth import MAX_DEPTH
 from sluicegate.gateway.api.body.nearest import Nearest
 from sluicegate.gateway.api.body.parsing import read_json
-from sluicegate.gateway.api.body.unknown_fields import Heeding, Wire, paths_of
-from sluicegate.gateway.api.dialects.chat_request import ChatRequest, parse_chat
-from sluicegate.gateway.api.dialects.completions_request import CompletionRequest, parse_completions
-from sluicegate.gateway.api.dialects.messages_request import MessagesRequest, parse_messages
-from sluicegate.gateway.api.dialects.responses_request import ResponsesRequest, parse_response
-from sluicegate.gateway.api.endpoints.embeddings import EmbeddingRequest
-from sluicegate.gateway.api.endpoints.moderations import ModerationRequest
-from sluicegate.gateway.fields import DIALECTS, DRAWING, FORWARDED, TABLE, Dialect, asks, rows_of
-from sluicegate.gateway.fields.page import page
+from sluicegate.gateway.api.body.unknown_fields import BodyFields, Wire, paths_of
+from sluicegate.gateway.api.builtin_dialects import DIALECTS
+from sluicegate.gateway.api.dialect import TextDialect
+from sluicegate.gateway.api.fields_page import page
+from sluicegate.gateway.fields import FORWARDED, SAMPLING, TABLE, asks, rows_of
 from sluicegate.gateway.upstream.request_body import body_of
 from sluicegate.gateway.upstream.settings import UpstreamModelSettings
 from sluicegate.plugins import Message, RepetitionDetection, Request, RequestError, Sampling
 
 ROOT = Path(__file__).parents[2]
-MODELS: Mapping[Dialect, type[Wire]] = {
-    "chat": ChatRequest,
-    "completions": CompletionRequest,
-    "responses": ResponsesRequest,
-    "messages": MessagesRequest,
-    "embeddings": EmbeddingRequest,
-    "moderations": ModerationRequest,
-}
-BODIES: Mapping[Dialect, dict[str, Any]] = {
+NAMES = [dialect.name for dialect in DIALECTS]
+FIELDS = {dialect.name: dialect.fields for dialect in DIALECTS}
+BODIES: Mapping[str, dict[str, Any]] = {
     "chat": {"model": "m", "messages": [{"role": "user", "content": "x"}]},
     "completions": {"model": "m", "prompt": "x"},
     "responses": {"model": "m", "input": "x"},
     "messages": {"model": "m", "messages": [{"role": "user", "content": "x"}], "max_tokens": 9},
 }
-PARSERS: Mapping[Dialect, Any] = {
-    "chat": parse_chat,
-    "completions": parse_completions,
-    "responses": parse_response,
-    "messages": parse_messages,
-}
+PARSERS = {dialect.name: dialect.read for dialect in DIALECTS if isinstance(dialect, TextDialect)}
 WIRE: Mapping[str, tuple[Any, Any]] = {
     "max_tokens": (7, 7),
     "max_completion_tokens": (7, 7),
@@ -89,47 +74,51 @@ NEEDS: Mapping[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
-def test_every_field_of_a_model_stands_in_the_table(dialect: Dialect) -> None:
+@pytest.mark.parametrize("dialect", NAMES)
+def test_every_field_of_a_model_stands_in_the_table(dialect: str) -> None:
     """Those inside other fields too; one that is read and has no effect is called reported, and is. Our own object is
     one model for all dialects, so that a dialect refuses some of its fields."""
     rows = rows_of(dialect)
-    for path, _, _ in paths_of(MODELS[dialect]):
+    for path, _, _ in paths_of(FIELDS[dialect].kind):
         assert path in rows, f"{path} of {dialect} is in no row"
-        assert rows[path].status[dialect] != "refused" or path.startswith("sluicegate."), path
+        assert rows[path].support.of(dialect) != "refused" or path.startswith("sluicegate."), path
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
-def test_every_row_that_says_served_is_a_field_of_the_model(dialect: Dialect) -> None:
-    paths = {path for path, _, _ in paths_of(MODELS[dialect])}
-    assert {path for path, row in rows_of(dialect).items() if row.status[dialect] == "served"} <= paths
+@pytest.mark.parametrize("dialect", NAMES)
+def test_every_row_that_says_served_is_a_field_of_the_model(dialect: str) -> None:
+    paths = {path for path, _, _ in paths_of(FIELDS[dialect].kind)}
+    assert {path for path, row in rows_of(dialect).items() if row.support.of(dialect) == "served"} <= paths
+
+
+def test_the_table_names_built_in_dialects_alone() -> None:
+    assert {name for row in TABLE for name in row.support.named} == set(NAMES)
 
 
 def test_no_path_has_two_rows_for_one_dialect() -> None:
-    for dialect in DIALECTS:
-        paths = [row.path for row in TABLE if dialect in row.status]
+    for dialect in NAMES:
+        paths = [row.path for row in TABLE if row.support.of(dialect)]
         assert len(paths) == len(set(paths)), sorted({path for path in paths if paths.count(path) > 1})
 
 
 def test_rows_that_are_not_served_somewhere_say_why_or_belong_to_another_dialect() -> None:
     for row in TABLE:
         assert row.about.endswith("."), row.path
-        assert row.why or "served" in row.status.values(), row.path
+        assert row.why or "served" in row.support.named.values(), row.path
 
 
 def test_every_sampling_option_has_one_row_that_says_where_it_is_sent() -> None:
     assert sorted(row.attribute for row in FORWARDED) == sorted(f.name for f in fields(Sampling))
-    assert {row.path for row in DRAWING} == set(WIRE), "each has an example"
+    assert {row.path for row in SAMPLING} == set(WIRE), "each has an example"
 
 
 @pytest.mark.parametrize(
     ("dialect", "name"),
-    [(d, row.path) for row in DRAWING for d in PARSERS if row.status.get(d) == "served"],
+    [(d, row.path) for row in SAMPLING for d in PARSERS if row.support.of(d) == "served"],
 )
-def test_every_sampling_option_reaches_the_sampler(dialect: Dialect, name: str) -> None:
+def test_every_sampling_option_reaches_the_sampler(dialect: str, name: str) -> None:
     sent, wanted = WIRE[name]
     sent = sent[dialect] if name == "logprobs" else sent
-    row = next(row for row in DRAWING if row.path == name)
+    row = next(row for row in SAMPLING if row.path == name)
     if name == "sluicegate.on_length":
         shape = {"messages": {"output_config": {"format": {"type": "json_schema", "schema": {}}}}}
         shape |= {"responses": {"text": {"format": {"type": "json_object"}}}}
@@ -143,25 +132,25 @@ def test_every_sampling_option_reaches_the_sampler(dialect: Dialect, name: str) 
 
 
 @pytest.mark.parametrize("dialect", list(PARSERS))
-def test_neutral_values_pass_and_say_nothing(dialect: Dialect) -> None:
+def test_neutral_values_pass_and_say_nothing(dialect: str) -> None:
     for name, row in rows_of(dialect).items():
-        if not name.isidentifier() or row.status[dialect] == "served":
+        if not name.isidentifier() or row.support.of(dialect) == "served":
             continue
         for value in (None, *row.neutral):
             assert PARSERS[dialect]({**BODIES[dialect], name: value}).ignored == (), (name, value)
 
 
 @pytest.mark.parametrize("dialect", list(PARSERS))
-def test_whatever_else_a_field_without_effect_says_is_refused_or_reported(dialect: Dialect) -> None:
+def test_whatever_else_a_field_without_effect_says_is_refused_or_reported(dialect: str) -> None:
     """Also `false`, 0 and what is empty, where that is not what the field says by itself."""
     for name, row in rows_of(dialect).items():
-        if not name.isidentifier() or row.status[dialect] == "served":
+        if not name.isidentifier() or row.support.of(dialect) == "served":
             continue
         for value in (True, False, 0, 1, "", "x", [], {}, [1], {"a": 1}):
             if not asks(row, value):
                 continue
             body = {**BODIES[dialect], name: value}
-            if row.status[dialect] == "reported":
+            if row.support.of(dialect) == "reported":
                 assert PARSERS[dialect](body).ignored == (name,)
                 continue
             with pytest.raises(RequestError) as caught:
@@ -185,7 +174,7 @@ def test_an_option_is_sent_to_the_servers_that_know_it_and_refused_for_others(di
 
 
 def test_the_page_of_fields_is_what_the_table_says() -> None:
-    """`python -m sluicegate.gateway.fields.page > docs/fields.md` renews it."""
+    """`python -m sluicegate.gateway.api.fields_page > docs/fields.md` renews it."""
     assert (ROOT / "docs" / "fields.md").read_text("utf-8") == page()
 
 
@@ -246,7 +235,7 @@ def test_a_body_without_a_dialect_reports_what_it_does_not_know() -> None:
     class Some(Wire):
         purpose: str = ""
 
-    fields_of_it = Heeding(Some)
-    assert fields_of_it.strangers({"other": False}) == ["other"]
+    fields_of_it = BodyFields(Some)
+    assert fields_of_it.unknown({"other": False}) == ["other"]
     with pytest.raises(RequestError, match="did you mean `purpose`"):
-        fields_of_it.strangers({"porpose": 1})
+        fields_of_it.unknown({"porpose": 1})

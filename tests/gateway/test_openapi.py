@@ -11,12 +11,14 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from sluicegate.gateway.api.openapi.document import OPERATIONS
-from sluicegate.gateway.api.openapi.examples import CHAT, COMPLETION, EMBEDDING, MESSAGE, RESPONSE
+from sluicegate.gateway.api.builtin_dialects import DIALECTS
+from sluicegate.gateway.api.dialect import Dialect
+from sluicegate.gateway.api.openapi.document import operations
 from tests.gateway.conftest import RunningGateway, running
 
 schemathesis = pytest.importorskip("schemathesis", reason="pip install schemathesis")
 
+OPERATIONS = operations(DIALECTS)
 EXAMPLES = int(os.environ.get("SCHEMATHESIS_EXAMPLES", "6"))
 """For each operation. A long run: SCHEMATHESIS_EXAMPLES=300 pytest tests/gateway/test_openapi.py"""
 MOST_TOKENS = 4
@@ -80,11 +82,11 @@ def test_no_5xx_and_no_answer_that_the_document_does_not_name(api: Any, method: 
 def test_every_operation_outside_admin_is_described(served: RunningGateway) -> None:
     """With a summary, a tag, and a schema for what it takes and answers."""
     document = httpx.get(f"{served.url}/openapi.json").json()
-    for path, operations in document["paths"].items():
-        for method, operation in operations.items():
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
             assert {"400", "401", "500"} <= set(operation["responses"]) or not path.startswith("/v1"), (method, path)
             assert "422" not in operation["responses"]
-    named = {(method, path) for path, operations in document["paths"].items() for method in operations}
+    named = {(method, path) for path, methods in document["paths"].items() for method in methods}
     assert set(OPERATIONS) <= named
     assert not {reference for reference in _references(document) if reference not in document["components"]["schemas"]}
 
@@ -93,20 +95,11 @@ def _references(document: Any) -> set[str]:
     return set(re.findall(r"#/components/schemas/([^'\"]+)", repr(document)))
 
 
-@pytest.mark.parametrize(
-    ("path", "body"),
-    [
-        ("/v1/chat/completions", CHAT),
-        ("/v1/responses", RESPONSE),
-        ("/v1/messages", MESSAGE),
-        ("/v1/completions", COMPLETION),
-        ("/v1/embeddings", EMBEDDING),
-    ],
-)
-def test_the_examples_of_the_document_work(served: RunningGateway, path: str, body: dict[str, Any]) -> None:
-    answer = httpx.post(served.url + path, json=body, timeout=60)
+@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)
+def test_the_examples_of_the_document_work(served: RunningGateway, dialect: Dialect) -> None:
+    answer = httpx.post(served.url + dialect.path, json=dialect.example, timeout=60)
     assert answer.status_code == 200
-    assert path == "/v1/embeddings" or path == "/v1/completions" or "Aarhus" in answer.text
+    assert "Aarhus" in answer.text or "Aarhus" not in str(dialect.example)
 
 
 def test_the_page_fetches_nothing_from_elsewhere(served: RunningGateway) -> None:

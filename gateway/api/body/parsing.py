@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import orjson
@@ -12,11 +12,13 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from sluicegate.gateway.api.body.depth import check_depth
-from sluicegate.gateway.api.body.unknown_fields import Heeding, W
+from sluicegate.gateway.api.body.unknown_fields import BodyFields, W
 from sluicegate.plugins import Request, RequestError
 from sluicegate.plugins.frozen import quick
 
 M = TypeVar("M", bound=BaseModel)
+Tree = Mapping[str, Any]
+"""A body as JSON values."""
 
 
 @quick
@@ -28,14 +30,26 @@ class Parsed:
     explain: bool = False
     include_usage: bool = False
     names: Mapping[str, str] = field(default_factory=dict)
-    """What this dialect calls parameters that complaints name in chat's words."""
+    """What this dialect calls parameters that errors name in chat's words."""
     ignored: tuple[str, ...] = ()
-    """Paths of what nobody here heeds; said in the answer, since clients send ever new ones."""
+    """Paths of what has no use here; reported in the answer, since clients send ever new ones."""
+    others: tuple[Request, ...] = ()
+    """Requests for the further prompts of one body."""
+
+    def sized(self: P, nbytes: int) -> P:
+        """Return this with the size of its body in every request."""
+        others = tuple(replace(other, nbytes=nbytes) for other in self.others)
+        return replace(self, request=replace(self.request, nbytes=nbytes), others=others)
+
+
+P = TypeVar("P", bound=Parsed)
+Parse = Callable[[Tree, str | None], P]
+"""(body, API key) -> what it asks for. Raises `RequestError` that names the field by path."""
 
 
 @contextmanager
 def in_words_of(parsed: Parsed) -> Iterator[None]:
-    """Complaints from inside name the parameter as the caller wrote it."""
+    """Rename the parameter of a `RequestError` raised inside to what the caller wrote."""
     try:
         yield
     except RequestError as error:
@@ -58,14 +72,14 @@ def read_json(body: bytes) -> dict[str, Any]:
     return tree
 
 
-def read_body(body: bytes | Mapping[str, Any], fields: Heeding[W]) -> tuple[W, tuple[str, ...]]:
-    """The checked model, and the paths of what is not used. A body that is JSON already was read by `read_json`, or its
-    depth was checked. Raises `RequestError` that names a field which would change
-    the answer and has no effect here."""
+def read_body(body: bytes | Tree, fields: BodyFields[W]) -> tuple[W, tuple[str, ...]]:
+    """Return the checked model, and the paths of what is not used. A body that is JSON already was read by `read_json`,
+    or its depth was checked. Raises `RequestError` that names a field which would change the answer and has no effect
+    here."""
     tree = read_json(body) if isinstance(body, bytes) else body
-    strangers = fields.strangers(tree)
+    unknown = fields.unknown(tree)
     wire = checked(fields.kind, tree)
-    return wire, fields.ignored(wire, strangers)
+    return wire, fields.ignored(wire, unknown)
 
 
 def checked(kind: type[M], tree: Any) -> M:
@@ -76,7 +90,7 @@ def checked(kind: type[M], tree: Any) -> M:
 
 
 def first_complaint(error: ValidationError) -> RequestError:
-    """Where several shapes are possible, what is wrong with the one that was nearest."""
+    """Return what is wrong; where several shapes are possible, with the nearest of them."""
     found = error.errors(include_url=False)
     first = max(found, key=lambda one: (len(one["loc"]), not one["type"].endswith("_type")))
     path = _path(first["loc"])
@@ -86,7 +100,7 @@ def first_complaint(error: ValidationError) -> RequestError:
 
 
 def _kind_not_served(found: list[ErrorDetails]) -> RequestError | None:
-    """Where something has a `type` that none of the possible shapes has: an image, where only text is read."""
+    """Return an error where something has a `type` that no possible shape has: an image, where only text is read."""
     kinds: dict[str, list[ErrorDetails]] = {}
     for one in found:
         if one["type"] == "union_tag_invalid":
@@ -119,5 +133,5 @@ def _path(location: tuple[int | str, ...]) -> str:
 
 
 def _is_branch(part: int | str) -> bool:
-    """Pydantic's own name for one shape of several, which no caller wrote."""
+    """Return whether a part is pydantic's own name for one shape of several."""
     return isinstance(part, str) and (part in ("str", "constrained-str") or "[" in part or part[:1].isupper())

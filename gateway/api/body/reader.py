@@ -1,6 +1,6 @@
 """Reading bodies: how many values and messages one may have, and a thread for those that are large.
 
-    parsed = await runtime.reader.parse(request, parse_chat)
+    parsed = await reader.parse(request, parse_chat)
 
 A JSON parser holds the GIL until it has read the last value, and makes an object of each: bytes alone bound neither. So
 values are counted first, without making any.
@@ -9,22 +9,19 @@ values are counted first, without making any.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import is_dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from starlette.requests import Request
 
 from sluicegate.gateway.api.body.depth import MAX_DEPTH, more_marks
-from sluicegate.gateway.api.body.parsing import Parsed, read_json
+from sluicegate.gateway.api.body.parsing import P, Parse, read_json
 from sluicegate.gateway.http.api_key import api_key_of
 from sluicegate.gateway.http.disconnects import unless_left
 from sluicegate.gateway.settings import ServerSettings
 from sluicegate.gateway.workers import Workers
 from sluicegate.plugins import Caller, RequestError, RequestTooLarge
-from sluicegate.plugins import Request as Asked
 
-P = TypeVar("P")
 LARGE = 32_768
 """Bytes of a body from which on it is read in a thread: no more than that is parsed in a few milliseconds."""
 CHUNK = 262_144
@@ -33,7 +30,7 @@ LISTS = {"messages": "max_messages", "input": "max_messages", "prompt": "max_mes
 
 
 class Reader:
-    """One for each gateway."""
+    """Reads the bodies of one gateway within its bounds. Immutable."""
 
     def __init__(self, bounds: ServerSettings, workers: Workers, identify: Callable[[str | None], Caller]) -> None:
         self._workers = workers
@@ -42,9 +39,9 @@ class Reader:
         self._surely = 2 * min(bounds.max_messages, bounds.max_parts, bounds.max_tools)
         """Bytes in which no list has too many entries: each takes two."""
 
-    async def parse(self, request: Request, parse: Callable[[Mapping[str, Any], str | None], P]) -> P:
-        """`parse(body as JSON, API key)`, in a thread where the body is large. Raises `RequestError`; `ClientLeft`
-        where the client left while it waited for the thread."""
+    async def parse(self, request: Request, parse: Parse[P]) -> P:
+        """Run `parse`, in a thread where the body is large. Raises `RequestError`; `ClientLeft` where the client left
+        while it waited for the thread."""
         body, key = await request.body(), api_key_of(request)
         if len(body) <= LARGE:
             return parse(self.tree(body), key)
@@ -52,10 +49,8 @@ class Reader:
         work = self._workers.run(tenant, len(body), self._parsed, body, parse, key)
         return await unless_left(request.scope, request.receive, work)
 
-    async def parse_text(
-        self, text: str, tenant: str, parse: Callable[[Mapping[str, Any], str | None], P], key: str | None
-    ) -> P:
-        """The same for a message of a WebSocket."""
+    async def parse_text(self, text: str, tenant: str, parse: Parse[P], key: str | None) -> P:
+        """`parse` for a message of a WebSocket."""
         body = text.encode("utf-8", "surrogatepass")
         return await self._workers.run(tenant, len(body), self._parsed, body, parse, key, inline_bytes=LARGE)
 
@@ -82,8 +77,8 @@ class Reader:
         if parts > self._bounds.max_parts:
             raise _too_many(f"`{name}` have {parts} content parts", self._bounds.max_parts, "max_parts", name)
 
-    def _parsed(self, body: bytes, parse: Callable[[Mapping[str, Any], str | None], P], key: str | None) -> P:
-        return sized(parse(self.tree(body), key), len(body))
+    def _parsed(self, body: bytes, parse: Parse[P], key: str | None) -> P:
+        return parse(self.tree(body), key).sized(len(body))
 
 
 def check_values(body: bytes, most: int) -> None:
@@ -138,18 +133,6 @@ def _outside(piece: bytes, inside: bool) -> tuple[Any, bool]:
     read = np.frombuffer(piece, np.uint8)
     quotes = (read == 0x22).cumsum(dtype=np.int64) + inside
     return read[(quotes & 1) == 0], bool(quotes[-1] & 1)
-
-
-def sized(parsed: P, nbytes: int) -> P:
-    """`parsed`, with the size of its body in every request that it holds."""
-    if isinstance(parsed, tuple):
-        return tuple(sized(one, nbytes) for one in parsed)  # type: ignore[return-value]
-    if isinstance(parsed, Asked):
-        return replace(parsed, nbytes=nbytes)
-    if isinstance(parsed, Parsed) and is_dataclass(parsed):
-        more = {name: sized(getattr(parsed, name), nbytes) for name in ("request", "requests") if hasattr(parsed, name)}
-        return replace(parsed, **more)
-    return parsed
 
 
 def _too_many(found: str, most: int, setting: str, param: str | None) -> RequestError:

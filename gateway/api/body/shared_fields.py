@@ -1,18 +1,17 @@
-"""Fields that several wire formats share: how tokens are drawn, our own extension, and what does not go together."""
+"""Fields that several dialects share: sampling options, our own extension, and what does not go together."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
-from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sluicegate.cache import MAX_LABEL_CHARS, MAX_TAGS
-from sluicegate.gateway.api.body.unknown_fields import Wire
-from sluicegate.gateway.fields import Dialect, asks, drawn_in, rows_of
-from sluicegate.gateway.fields.sampling import MAX_CHOICES
+from sluicegate.gateway.api.body.unknown_fields import BodyFields, Wire
+from sluicegate.gateway.fields import MAX_CHOICES, asks
 from sluicegate.plugins import Constraint, Document, Parts, RequestError, Reuse, Sampling
 
 Tag = Annotated[str, Field(min_length=1, max_length=MAX_LABEL_CHARS)]
@@ -75,26 +74,7 @@ class Repetition(BaseModel):
         return self
 
 
-if TYPE_CHECKING:
-
-    class Drawing(Wire):
-        max_tokens: int | None
-        temperature: float | None
-        use_beam_search: bool | None
-        stop_token_ids: list[int] | None
-
-else:
-
-    def drawing(dialect: Dialect) -> Any:
-        """A model of the fields that the table describes wholly: their types and bounds stand there."""
-        rows = [row for row in drawn_in(dialect).values() if row.type is not None]
-        fields = {row.path: (row.type | None, Field(default=None, **(row.bounds or {}))) for row in rows}
-        return create_model("Drawing", __base__=Wire, __module__=__name__, **fields)
-
-    Drawing = drawing("completions")
-
-
-class SharedFields(Drawing):
+class SharedFields(Wire):
     """Of every request that generates text in OpenAI's formats, with vLLM's and SGLang's additions."""
 
     model: str
@@ -113,14 +93,10 @@ class SharedFields(Drawing):
         return bool(self.stream_options and self.stream_options.include_usage)
 
 
-BEAMS = frozenset({"length_penalty", "early_stopping", "num_beam_groups", "diversity_penalty"})
-"""What only a beam search acts on."""
-
-
-def sampling_of(wire: Wire, dialect: Dialect, *, on_length: str, logprobs: int | None, **fixed: Any) -> Sampling:
-    """From the fields of `dialect` that `wire` has set; `fixed`: attributes where they are not. Raises `RequestError`
-    for two fields that say different things of one attribute."""
-    found, bias, rows = fixed, None, drawn_in(dialect)
+def sampling_of(wire: Wire, fields: BodyFields[Any], *, on_length: str, logprobs: int | None, **fixed: Any) -> Sampling:
+    """Make `Sampling` of what `wire` has set; `fixed`: attributes where it has not. Raises `RequestError` for two
+    fields that say different things of one attribute."""
+    found, bias, rows = fixed, None, fields.sampling
     names: dict[str, str] = {}
     values = wire.__dict__
     for name in wire.__pydantic_fields_set__:
@@ -146,7 +122,7 @@ def sampling_of(wire: Wire, dialect: Dialect, *, on_length: str, logprobs: int |
 
 @lru_cache(maxsize=256)
 def _sampling(found: frozenset[tuple[str, Any]]) -> Sampling:
-    """One object for all requests that ask for the same: callers rarely change how they draw."""
+    """Return one object for all requests that ask for the same: callers rarely change how they draw."""
     return Sampling(**dict(found))
 
 
@@ -170,21 +146,20 @@ def check_stream(stream: bool | None, options: StreamOptions | None) -> None:
         raise RequestError("`stream_options` need `stream: true`", param="stream_options")
 
 
-def check_company(wire: SharedFields) -> None:
+def check_combination(wire: SharedFields, fields: BodyFields[Any]) -> None:
     """Raises `RequestError` for what would have no effect beside the rest."""
     check_stream(wire.stream, wire.stream_options)
-    given = wire.__pydantic_fields_set__
-    if "use_beam_search" in given and wire.use_beam_search:
-        if wire.sluicegate.on_length == "close":
-            raise RequestError("`on_length` cannot be close with `use_beam_search`", param="sluicegate.on_length")
-        return
-    for name in given & BEAMS:
-        if asks(rows_of("chat")[name], getattr(wire, name)):
-            raise RequestError(f"`{name}` needs `use_beam_search: true`", param=name)
+    values = wire.__dict__
+    if values.get("use_beam_search") and wire.sluicegate.on_length == "close":
+        raise RequestError("`on_length` cannot be close with `use_beam_search`", param="sluicegate.on_length")
+    for name in wire.__pydantic_fields_set__ & fields.dependent.keys():
+        row = fields.dependent[name]
+        if not values.get(row.needs) and asks(row, values[name]):
+            raise RequestError(f"`{name}` needs `{row.needs}: true`", param=name)
 
 
 class Wishes(TypedDict):
-    """Fields of a `Request` that our own object sets alike in every dialect."""
+    """Attributes of a `Request` that our own object sets alike in every dialect."""
 
     cache: bool
     reuse: Reuse
@@ -199,8 +174,8 @@ def wishes_of(asked: Extension) -> Wishes:
 
 
 def reasoning_of(wishes: Mapping[str, bool | None]) -> bool:
-    """Whether thoughts are asked for, of all the fields that can say so; None says nothing. Raises `RequestError` where
-    two of them disagree."""
+    """Return whether thoughts are asked for. `wishes`: by field, None where it says nothing. Raises `RequestError`
+    where two of them disagree."""
     said: tuple[str, bool] | None = None
     for name, wish in wishes.items():
         if wish is None:
@@ -227,7 +202,7 @@ def check_extension(asked: Extension, constraint: Constraint | None, *, shaped: 
 
 
 def parts_of(extension: Extension) -> Parts | None:
-    """None where the messages are all there is."""
+    """Return None where the messages are all there is."""
     if extension.template is None and not extension.context:
         return None
     documents = tuple(Document(d.text, d.source, d.score) for d in extension.context)

@@ -1,8 +1,9 @@
-"""What a body says, held against the table of fields: refused where it would change the answer, else reported.
+"""What becomes of the fields that a body has and its model does not: refused where they could change the answer, else
+reported.
 
-Nothing that a caller sends is dropped in silence. A field that the table knows is served, refused by name, or named in
-the answer (`sluicegate.ignored`, header `x-sluicegate-ignored`); so is one that nobody knows, unless it looks like
-another one mistyped: then the caller meant something by it.
+Nothing that a caller sends is dropped in silence. A field of the table is served, refused by name, or named in the
+answer (`sluicegate.ignored`, header `x-sluicegate-ignored`). So is one that no table knows, unless it looks like a
+known one mistyped: then it is refused.
 """
 
 from __future__ import annotations
@@ -12,20 +13,19 @@ from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from sluicegate.gateway.api.body.nearest import Nearest
-from sluicegate.gateway.fields import Dialect, Row, asks, rows_of
+from sluicegate.gateway.fields import Row, SamplingRow, Status, asks, rows_of
 from sluicegate.plugins import RequestError
 
-MOST_TOLD = 50
+MOST_REPORTED = 50
 LONGEST_NAME = 100
 _PLAIN = frozenset({str, int, float, bool, dict, type(None)})
 
 
 class Wire(BaseModel):
-    """Part of a body. What it has no field for is kept, to be reported; one that takes whatever comes says so by
-    `takes_all`."""
+    """Part of a body. Unknown fields are kept, to be reported; a model that takes them all says so by `takes_all`."""
 
     model_config = ConfigDict(extra="allow", protected_namespaces=())
 
@@ -40,47 +40,61 @@ Listed = Annotated[list[P], Field(fail_fast=True)]
 """A list that is read up to its first wrong entry: thousands of complaints take seconds to be made, and one is sent."""
 
 
-class Heeding(Generic[W]):
-    """The fields of one dialect's bodies. `dialect` None: a body that the table has no dialect for."""
+class BodyFields(Generic[W]):
+    """The fields of one dialect's bodies. Immutable."""
 
-    def __init__(self, kind: type[W], dialect: Dialect | None = None) -> None:
-        self.kind = kind
-        self._rows: Mapping[str, Row] = rows_of(dialect) if dialect else {}
+    def __init__(self, kind: type[W], dialect: str = "", *, rows: Iterable[Row] = (), sampling: str = "") -> None:
+        """`kind`: the model of a body, without the sampling options that a type and bounds describe; `dialect`: its
+        name in the table of fields, empty for a body that is no dialect's. For a dialect that the table does not name:
+        `rows` of its own, and the shared options of `sampling` that it serves, with blanks between."""
+        shared = rows_of(dialect) if dialect else {}
+        self.rows: Mapping[str, Row] = {**shared, **{row.path: row for row in rows}}
+        self.sampling = _sampling_rows(self.rows.values(), dialect, sampling.split())
+        self.dependent = {path: row for path, row in self.sampling.items() if row.needs}
+        self.kind = _with_sampling(kind, self.sampling)
         self._dialect = dialect
-        self._served = frozenset(kind.__pydantic_fields__)
-        self._numbers = frozenset(name for name, f in kind.__pydantic_fields__.items() if _is_number(f.annotation))
-        self._near = Nearest({*self._served, *(path for path in self._rows if path.isidentifier())})
-        self._unheeded = self._reported_fields()
+        self._paths = frozenset(path for path, _, _ in paths_of(self.kind))
+        self._served = frozenset(self.kind.__pydantic_fields__)
+        self._numbers = frozenset(name for name, f in self.kind.__pydantic_fields__.items() if _is_number(f.annotation))
+        self._near = Nearest({*self._served, *(path for path in self.rows if path.isidentifier())})
+        self._unused = self._reported_fields()
 
-    def strangers(self, tree: Mapping[str, Any]) -> list[str]:
-        """Names at the top of a body that are to be reported. Raises `RequestError` for one that is refused. Run for
-        every request: a known name costs one look-up."""
+    def status_of(self, row: Row) -> Status | None:
+        """Return what becomes of a row's field here; None where a body has no place for it, or another row says."""
+        if self.rows.get(row.path, row) is not row:
+            return None
+        named = row.support.named.get(self._dialect)
+        return named or ("served" if row.path in self._paths else row.support.otherwise)
+
+    def unknown(self, tree: Mapping[str, Any]) -> list[str]:
+        """Return the names at the top of a body that are to be reported. Runs for every request: a known name costs one
+        look-up. Raises `RequestError` for a field that is refused."""
         found: set[str] = set()
         served = self._served
         for name, value in tree.items():
             if name not in served:
                 if value is not None:
-                    self._stranger(name, name, value, self._near, found)
+                    self._add_unknown(name, name, value, self._near, found)
             elif (value is True or value is False) and name in self._numbers:
                 raise RequestError(f"`{name}` is a number, not {value}".lower(), param=name, code="invalid_parameter")
         return sorted(found)
 
-    def ignored(self, wire: W, strangers: Iterable[str] = ()) -> tuple[str, ...]:
-        """`strangers`, and paths of what is inside fields and not used, without the places in lists:
+    def ignored(self, wire: W, unknown: Iterable[str] = ()) -> tuple[str, ...]:
+        """Return `unknown`, and the paths of unused fields inside others, without places in lists:
         `messages[].annotations`. Raises `RequestError` for what is refused there."""
-        found = set(strangers)
+        found = set(unknown)
         self._walk(wire, "", found)
         return tuple(sorted(found)) if found else ()
 
     def _walk(self, model: Wire, path: str, found: set[str]) -> None:
-        """Run for every request: plain values are passed over at the cost of one look at their type."""
+        """Runs for every request: plain values are passed over at the cost of one look at their type."""
         extra, values = model.__pydantic_extra__, model.__dict__
         if extra and path and not model.takes_all:
             for name, value in extra.items():
                 if value is not None:
-                    self._stranger(path + name, name, value, _names_in(type(model)), found)
-        if unheeded := self._unheeded.get(type(model)):
-            for name, row in unheeded:
+                    self._add_unknown(path + name, name, value, _names_in(type(model)), found)
+        if unused := self._unused.get(type(model)):
+            for name, row in unused:
                 if asks(row, values.get(name)):
                     found.add(path + name)
         for name in model.__pydantic_fields_set__:
@@ -91,34 +105,49 @@ class Heeding(Generic[W]):
                 if isinstance(part, Wire):
                     self._walk(part, f"{path}{name}." if part is value else f"{path}{name}[].", found)
 
-    def _stranger(self, path: str, name: str, value: Any, near: Nearest, found: set[str]) -> None:
+    def _add_unknown(self, path: str, name: str, value: Any, near: Nearest, found: set[str]) -> None:
         shown = path if len(path) <= LONGEST_NAME else f"{path[:LONGEST_NAME]}..."
-        if shown in found:  # looked up already: of many messages, each has it
+        if shown in found:  # of many messages, each may have it
             return
-        row = self._rows.get(path)
-        if row is not None:
-            if not asks(row, value):
-                return
-            if self._dialect is None or row.status[self._dialect] == "refused":
-                raise RequestError(f"`{path}`: {row.reason}", param=path, code="unsupported_parameter")
-        else:
+        row = self.rows.get(path)
+        if row is None:
             _check_unknown(path, name, near)
+        elif not asks(row, value):
+            return
+        elif self.status_of(row) == "refused":
+            raise RequestError(f"`{path}`: {row.reason}", param=path, code="unsupported_parameter")
         found.add(shown)
-        if len(found) > MOST_TOLD:
+        if len(found) > MOST_REPORTED:
             raise RequestError(
-                f"the body has more than {MOST_TOLD} fields without a use here, `{path}` among them; leave them out",
+                f"the body has more than {MOST_REPORTED} fields without a use here, `{path}` among them; leave them "
+                "out",
                 param=path,
                 code="unsupported_parameter",
             )
 
     def _reported_fields(self) -> dict[type[BaseModel], tuple[tuple[str, Row], ...]]:
-        """Fields of the models that are read and have no effect, by the model: the table says which."""
+        """By model: its fields that are read and have no effect, as the table says."""
         found: dict[type[BaseModel], dict[str, Row]] = {}
         for path, model, name in paths_of(self.kind):
-            row = self._rows.get(path)
-            if row is not None and self._dialect is not None and row.status[self._dialect] == "reported":
+            row = self.rows.get(path)
+            if row is not None and self.status_of(row) == "reported":
                 found.setdefault(model, {})[name] = row
         return {model: tuple(names.items()) for model, names in found.items()}
+
+
+def _sampling_rows(rows: Iterable[Row], dialect: str, shared: Iterable[str]) -> Mapping[str, SamplingRow]:
+    """By path: options that become attributes of `Sampling` as they are."""
+    own = [row for row in rows if isinstance(row, SamplingRow) and not row.by_hand]
+    return {row.path: row for row in own if row.support.named.get(dialect) == "served" or row.path in shared}
+
+
+def _with_sampling(kind: type[W], rows: Mapping[str, SamplingRow]) -> type[W]:
+    """Return `kind` with fields for the rows that describe them whole; what `kind` has already stays."""
+    missing = [row for name, row in rows.items() if row.type is not None and name not in kind.__pydantic_fields__]
+    fields: dict[str, Any] = {row.path: (row.type | None, Field(default=None, **(row.bounds or {}))) for row in missing}
+    if not fields:
+        return kind
+    return create_model(kind.__name__, __base__=kind, __module__=kind.__module__, __doc__=kind.__doc__, **fields)
 
 
 def _check_unknown(path: str, name: str, near: Nearest) -> None:
@@ -135,7 +164,7 @@ def _names_in(model: type[BaseModel]) -> Nearest:
 
 
 def paths_of(kind: type[BaseModel], path: str = "") -> Iterator[tuple[str, type[BaseModel], str]]:
-    """(path, model, name of the model's field) of every field of a body, those inside other fields too."""
+    """Yield (path, model, name of the model's field) of every field of a body, those inside other fields too."""
     yield from _paths(kind, path, ())
 
 
@@ -157,7 +186,7 @@ def _models(annotation: Any, listed: bool = False) -> Iterator[tuple[type[BaseMo
 
 
 def _is_number(annotation: Any) -> bool:
-    """Whether true and false would be taken for 1 and 0."""
+    """Return whether true and false would be taken for 1 and 0."""
     kinds = set(_alternatives(annotation))
     return not kinds.isdisjoint((int, float)) and bool not in kinds
 

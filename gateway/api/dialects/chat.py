@@ -1,25 +1,26 @@
-"""`/v1/chat/completions`."""
+"""`/v1/chat/completions`: OpenAI's chat completions, with vLLM's and SGLang's additions."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from fastapi import APIRouter, Request
-
+from sluicegate.gateway.api.dialect import TextDialect
 from sluicegate.gateway.api.dialects.chat_answer import ChunkWriter, completion
-from sluicegate.gateway.api.dialects.chat_request import parse_chat
-from sluicegate.gateway.api.serving import served
-from sluicegate.gateway.runtime import Runtime
+from sluicegate.gateway.api.dialects.chat_request import FIELDS, parse_chat
+from sluicegate.gateway.api.openapi.examples import MESSAGES, PERSON
+from sluicegate.gateway.api.openapi.schemas import ChatCompletion
 
-
-def add_chat_routes(router: APIRouter, runtime: Runtime) -> None:
-    @router.post("/v1/chat/completions")
-    async def chat_completions(request: Request) -> Any:
-        parsed = await runtime.reader.parse(request, parse_chat)
-        return await served(
-            runtime,
-            request,
-            parsed,
-            whole=lambda exchange: completion(exchange, explain=parsed.explain),
-            frames=lambda exchange: ChunkWriter(exchange, include_usage=parsed.include_usage, explain=parsed.explain),
-        )
+CHAT = TextDialect(
+    name="chat",
+    path="/v1/chat/completions",
+    fields=FIELDS,
+    summary="Create a chat completion",
+    answer=ChatCompletion,
+    example={
+        "model": "bundled",
+        "messages": MESSAGES,
+        "response_format": {"type": "json_schema", "json_schema": {"name": "person", "schema": PERSON}},
+    },
+    read=parse_chat,
+    whole=lambda exchange, parsed: completion(exchange, explain=parsed.explain),
+    writer=ChunkWriter,
+    over_socket=True,
+)

@@ -7,51 +7,37 @@ from typing import Any
 import orjson
 
 from sluicegate.gateway.answer.delta import Delta
-from sluicegate.gateway.api.extras import extension, logprobs, usage
-from sluicegate.gateway.http.errors import error_body
+from sluicegate.gateway.api.dialects.chunks import ChunkStream, envelope
+from sluicegate.gateway.api.extras import extended, logprobs, usage
 from sluicegate.gateway.request.context import Exchange
-from sluicegate.plugins import Answer, SluicegateError, ToolCall
-
-DONE = b"data: [DONE]\n\n"
+from sluicegate.plugins import Answer, ToolCall
 
 
 def completion(exchange: Exchange, *, explain: bool) -> bytes:
-    """The body of a non-streamed answer."""
-    body = _envelope(exchange, "chat.completion")
+    """Write the body of a non-streamed answer."""
+    body = envelope(exchange, "chat.completion")
     body["choices"] = [_choice(answer, exchange) for answer in exchange.answers]
     body["usage"] = usage(exchange)
-    extra = extension(exchange, explain=explain)
-    if extra:
-        body["sluicegate"] = extra
-    return orjson.dumps(body)
+    return orjson.dumps(extended(body, exchange, explain=explain))
 
 
-class ChunkWriter:
-    """Frames of one stream. The part that never changes is rendered once: a chunk costs one small `dumps`."""
+class ChunkWriter(ChunkStream):
+    """Frames of one stream."""
 
-    def __init__(self, exchange: Exchange, *, include_usage: bool, explain: bool) -> None:
-        self._exchange = exchange
-        self._explain = explain
-        self._include_usage = include_usage
-        self._told: tuple[str, ...] = ()
-        envelope = _envelope(exchange, "chat.completion.chunk")
-        envelope["usage"] = None
-        if not include_usage:
-            del envelope["usage"]
-        self._head = b"data: " + orjson.dumps(envelope)[:-1] + b',"choices":['
+    kind = "chat.completion.chunk"
 
-    def opening(self) -> bytes:
-        """The role of every choice, and what could not be enforced, before any text."""
+    def _envelope(self) -> dict[str, Any]:
+        return super()._envelope() | ({"usage": None} if self._include_usage else {})
+
+    def _opened(self, notes: bytes) -> bytes:
+        """The role of every choice."""
         content = b"null" if self._exchange.request.callable_tools else b'""'
         choices = b",".join(
             b'{"index":%d,"delta":{"role":"assistant","content":%b},"logprobs":null,"finish_reason":null}'
             % (i, content)
             for i in range(self._exchange.request.n)
         )
-        notes = extension(self._exchange, explain=False)
-        self._told = self._exchange.not_enforced
-        tail = b',"sluicegate":' + orjson.dumps(notes) if notes else b""
-        return self._head + choices + b"]" + tail + b"}\n\n"
+        return self._head + choices + b"]" + notes + b"}\n\n"
 
     def delta(self, delta: Delta) -> bytes:
         if delta.channel == "content":
@@ -75,37 +61,9 @@ class ChunkWriter:
             return b""
         return b',"sluicegate":' + orjson.dumps({"review": dict(review)})
 
-    def closing(self) -> bytes:
-        """Usage and the story where asked for, what was closed early or stopped being enforced, then the end mark."""
-        closed = any(answer.closed for answer in self._exchange.answers)
-        late = self._explain or closed or self._exchange.not_enforced != self._told
-        extra = extension(self._exchange, explain=self._explain) if late else {}
-        if not self._include_usage and not extra:
-            return DONE
-        body = _envelope(self._exchange, "chat.completion.chunk")
-        body["choices"] = []
-        body["usage"] = usage(self._exchange)
-        if extra:
-            body["sluicegate"] = extra
-        return b"data: " + orjson.dumps(body) + b"\n\n" + DONE
-
-    def failing(self, error: SluicegateError) -> bytes:
-        """An error inside a stream that has begun; clients of OpenAI raise it. The end mark follows."""
-        return b"data: " + error_body(error) + b"\n\n" + DONE
-
-
-def _envelope(exchange: Exchange, kind: str) -> dict[str, Any]:
-    return {
-        "id": exchange.request.id,
-        "object": kind,
-        "created": exchange.entry.created_s,
-        "model": exchange.served.name,
-        "system_fingerprint": f"fp_{exchange.served.version[:12]}",
-    }
-
 
 def _other_channel(delta: Delta) -> dict[str, Any]:
-    """Thoughts under both names that clients look for; arguments of a call after its id and name."""
+    """Write thoughts under both names that clients look for; arguments of a call after its id and name."""
     if delta.channel == "reasoning":
         return {"reasoning_content": delta.text, "reasoning": delta.text} if delta.text else {}
     if delta.opened is not None:
@@ -137,7 +95,7 @@ def _call(call: ToolCall) -> dict[str, Any]:
 
 
 def _content(answer: Answer, exchange: Exchange) -> str | None:
-    """A structured answer that a rail stopped half-way is not shown: half a JSON text is of no use to anyone."""
+    """Return None for a structured answer that a rail stopped half-way: half a JSON text is of no use to anyone."""
     if answer.finish_reason == "content_filter" and exchange.request.constraint is not None:
         return None
     return answer.text if answer.text or not answer.tool_calls else None

@@ -10,9 +10,9 @@ from pydantic import Field, model_validator
 
 from sluicegate.engine import RESERVED_VARIABLES
 from sluicegate.gateway.api.body.constraint_fields import ConstrainedFields, constraint_of
-from sluicegate.gateway.api.body.parsing import Parsed, read_body
+from sluicegate.gateway.api.body.parsing import Parsed, Tree, read_body
 from sluicegate.gateway.api.body.shared_fields import (
-    check_company,
+    check_combination,
     check_extension,
     parts_of,
     reasoning_of,
@@ -28,7 +28,7 @@ from sluicegate.gateway.api.body.tool_fields import (
     choice_of,
     tools_of,
 )
-from sluicegate.gateway.api.body.unknown_fields import Heeding, Listed, Wire
+from sluicegate.gateway.api.body.unknown_fields import BodyFields, Listed, Wire
 from sluicegate.plugins import Message, Request, RequestError, Sampling, Tool, ToolChoice
 
 MAX_VARIABLES = 32
@@ -98,10 +98,10 @@ class ChatRequest(ConstrainedFields):
     modalities: list[Literal["text"]] | None = None
 
 
-FIELDS = Heeding(ChatRequest, "chat")
+FIELDS = BodyFields(ChatRequest, "chat")
 
 
-def parse_chat(body: bytes | Mapping[str, Any], api_key: str | None = None) -> Parsed:
+def parse_chat(body: bytes | Tree, api_key: str | None = None) -> Parsed:
     """Raises `RequestError` that names the field by path."""
     wire, ignored = read_body(body, FIELDS)
     return Parsed(
@@ -113,7 +113,7 @@ def parse_chat(body: bytes | Mapping[str, Any], api_key: str | None = None) -> P
 
 
 def _request(wire: ChatRequest, api_key: str | None) -> Request:
-    check_company(wire)
+    check_combination(wire, FIELDS)
     tools, choice = _tools(wire)
     constraint, reasoning = constraint_of(wire), _reasoning(wire)
     check_extension(wire.sluicegate, constraint, shaped=bool(tools) or reasoning)
@@ -143,7 +143,7 @@ def _sampling(wire: ChatRequest) -> Sampling:
     if wire.top_logprobs and not wire.logprobs:
         raise RequestError("`top_logprobs` needs `logprobs: true`", param="top_logprobs")
     logprobs = (wire.top_logprobs or 0) if wire.logprobs else None
-    return sampling_of(wire, "chat", on_length=wire.sluicegate.on_length, logprobs=logprobs)
+    return sampling_of(wire, FIELDS, on_length=wire.sluicegate.on_length, logprobs=logprobs)
 
 
 def _tools(wire: ChatRequest) -> tuple[tuple[Tool, ...], ToolChoice]:

@@ -8,30 +8,30 @@ from typing import Any
 import orjson
 
 from sluicegate.gateway.answer.delta import Delta
+from sluicegate.gateway.api.body.parsing import Parsed
+from sluicegate.gateway.api.dialects.chunks import ChunkStream, envelope
 from sluicegate.gateway.api.extras import extension, finite, usage
-from sluicegate.gateway.http.errors import error_body
 from sluicegate.gateway.request.context import Exchange
-from sluicegate.plugins import SluicegateError, TokenLogprob
-
-DONE = b"data: [DONE]\n\n"
+from sluicegate.plugins import TokenLogprob
 
 
-def completions(exchanges: Sequence[Exchange], *, explain: bool) -> bytes:
-    """One body for all prompts; choices are numbered through, prompt by prompt."""
+def completions(exchanges: Sequence[Exchange], parsed: Parsed) -> bytes:
+    """Write one body for all prompts; choices are numbered through, prompt by prompt."""
     first = exchanges[0]
     choices = [
         _choice(number * first.request.n + answer.index, answer.text, answer.logprobs, answer.finish_reason)
         for number, exchange in enumerate(exchanges)
         for answer in exchange.answers
     ]
-    body = {**_envelope(first), "choices": choices, "usage": _summed([usage(exchange) for exchange in exchanges])}
-    extra = _extension(exchanges, explain=explain)
+    spent = _summed([usage(exchange) for exchange in exchanges])
+    body = {**envelope(first, "text_completion"), "choices": choices, "usage": spent}
+    extra = _extension(exchanges, explain=parsed.explain)
     return orjson.dumps({**body, "sluicegate": extra} if extra else body)
 
 
-def _summed(told: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    counts = {name: sum(one[name] for one in told) for name in ("prompt_tokens", "completion_tokens", "total_tokens")}
-    cached = sum(one["prompt_tokens_details"]["cached_tokens"] for one in told)
+def _summed(each: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    counts = {name: sum(one[name] for one in each) for name in ("prompt_tokens", "completion_tokens", "total_tokens")}
+    cached = sum(one["prompt_tokens_details"]["cached_tokens"] for one in each)
     return {**counts, "prompt_tokens_details": {"cached_tokens": cached}}
 
 
@@ -41,24 +41,20 @@ def _extension(exchanges: Sequence[Exchange], *, explain: bool) -> dict[str, Any
     return each[0] if len(each) == 1 else {"prompts": each} if any(each) else {}
 
 
-class TextWriter:
+class TextWriter(ChunkStream):
     """Frames of one stream."""
 
-    def __init__(self, exchange: Exchange, *, include_usage: bool, explain: bool) -> None:
-        self._exchange = exchange
-        self._include_usage = include_usage
-        self._explain = explain
-        self._told: tuple[str, ...] = ()
-        self._offsets = [0] * exchange.request.n
-        self._head = b"data: " + orjson.dumps(_envelope(exchange))[:-1] + b',"choices":['
+    kind = "text_completion"
 
-    def opening(self) -> bytes:
-        notes = extension(self._exchange, explain=False)
-        self._told = self._exchange.not_enforced
-        return self._head + b'],"sluicegate":' + orjson.dumps(notes) + b"}\n\n" if notes else b""
+    def __init__(self, exchange: Exchange, parsed: Parsed) -> None:
+        super().__init__(exchange, parsed)
+        self._offsets = [0] * exchange.request.n
+
+    def _opened(self, notes: bytes) -> bytes:
+        return self._head + b"]" + notes + b"}\n\n" if notes else b""
 
     def delta(self, delta: Delta) -> bytes:
-        """Text is all there is here: what is said on other channels is not passed on, streamed or whole."""
+        """Write text; other channels are not passed on in this dialect."""
         if delta.channel != "content":
             if delta.finish_reason is None:
                 return b""
@@ -68,28 +64,6 @@ class TextWriter:
         choice = _choice(delta.index, delta.text, delta.logprobs, delta.finish_reason, at)
         return self._head + orjson.dumps(choice) + b"]}\n\n"
 
-    def closing(self) -> bytes:
-        closed = any(answer.closed for answer in self._exchange.answers)
-        late = self._explain or closed or self._exchange.not_enforced != self._told
-        extra = extension(self._exchange, explain=self._explain) if late else {}
-        if not self._include_usage and not extra:
-            return DONE
-        body = {**_envelope(self._exchange), "choices": [], "usage": usage(self._exchange)}
-        return b"data: " + orjson.dumps({**body, "sluicegate": extra} if extra else body) + b"\n\n" + DONE
-
-    def failing(self, error: SluicegateError) -> bytes:
-        return b"data: " + error_body(error) + b"\n\n" + DONE
-
-
-def _envelope(exchange: Exchange) -> dict[str, Any]:
-    return {
-        "id": exchange.request.id,
-        "object": "text_completion",
-        "created": exchange.entry.created_s,
-        "model": exchange.served.name,
-        "system_fingerprint": f"fp_{exchange.served.version[:12]}",
-    }
-
 
 def _choice(
     index: int, text: str, entries: Sequence[TokenLogprob], finish_reason: str | None, offset: int = 0
@@ -98,7 +72,7 @@ def _choice(
 
 
 def _logprobs(entries: Sequence[TokenLogprob], offset: int) -> dict[str, Any] | None:
-    """The older shape: four lists of equal length. Offsets count characters of the answer."""
+    """Write the older shape: four lists of equal length. Offsets count characters of the answer."""
     if not entries:
         return None
     offsets = []

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from dataclasses import replace
+from typing import Annotated
 
 from pydantic import Field
 
 from sluicegate.gateway.api.body.constraint_fields import ConstrainedFields, constraint_of
-from sluicegate.gateway.api.body.parsing import Parsed, read_body
-from sluicegate.gateway.api.body.shared_fields import Extension, check_company, check_extension, sampling_of, wishes_of
-from sluicegate.gateway.api.body.unknown_fields import Heeding
-from sluicegate.gateway.fields import asks, rows_of
+from sluicegate.gateway.api.body.parsing import Parsed, Tree, read_body
+from sluicegate.gateway.api.body.shared_fields import (
+    Extension,
+    check_combination,
+    check_extension,
+    sampling_of,
+    wishes_of,
+)
+from sluicegate.gateway.api.body.unknown_fields import BodyFields
+from sluicegate.gateway.fields import asks
 from sluicegate.plugins import Message, Request, RequestError
 
 MAX_PROMPTS = 32
@@ -29,17 +34,10 @@ class CompletionRequest(ConstrainedFields):
     best_of: Annotated[int, Field(ge=1)] | None = None
 
 
-FIELDS = Heeding(CompletionRequest, "completions")
+FIELDS = BodyFields(CompletionRequest, "completions")
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedCompletions(Parsed):
-    """`request` is for the first prompt; `requests` has one for each."""
-
-    requests: tuple[Request, ...] = ()
-
-
-def parse_completions(body: bytes | Mapping[str, Any], api_key: str | None = None) -> ParsedCompletions:
+def parse_completions(body: bytes | Tree, api_key: str | None = None) -> Parsed:
     """Raises `RequestError` that names the field by path."""
     wire, ignored = read_body(body, FIELDS)
     prompts = [wire.prompt] if isinstance(wire.prompt, str) else wire.prompt
@@ -48,19 +46,19 @@ def parse_completions(body: bytes | Mapping[str, Any], api_key: str | None = Non
         raise RequestError("only one prompt can be streamed; send one request for each", param="prompt")
     first = _request(wire, prompts[0], api_key)
     others = (replace(first, id=f"{first.id}-{i}", messages=_said(text)) for i, text in enumerate(prompts[1:], 1))
-    return ParsedCompletions(
+    return Parsed(
         first,
         explain=wire.sluicegate.explain,
         include_usage=wire.include_usage,
         ignored=ignored,
-        requests=(first, *others),
+        others=tuple(others),
         names={"messages": "prompt"},
     )
 
 
 def _check_raw(asked: Extension) -> None:
     for name in OF_MESSAGES:
-        if asks(rows_of("chat")[f"sluicegate.{name}"], getattr(asked, name)):
+        if asks(FIELDS.rows[f"sluicegate.{name}"], getattr(asked, name)):
             raise RequestError(
                 f"`sluicegate.{name}` needs messages; a prompt is read as it is: use /v1/chat/completions",
                 param=f"sluicegate.{name}",
@@ -73,7 +71,7 @@ def _said(text: str) -> tuple[Message, ...]:
 
 
 def _request(wire: CompletionRequest, prompt: str, api_key: str | None) -> Request:
-    check_company(wire)
+    check_combination(wire, FIELDS)
     constraint = constraint_of(wire)
     check_extension(wire.sluicegate, constraint, shaped=False)
     return Request(
@@ -82,7 +80,7 @@ def _request(wire: CompletionRequest, prompt: str, api_key: str | None) -> Reque
         messages=_said(prompt),
         sampling=sampling_of(
             wire,
-            "completions",
+            FIELDS,
             on_length=wire.sluicegate.on_length,
             logprobs=wire.logprobs,
             max_tokens=DEFAULT_MAX_TOKENS,

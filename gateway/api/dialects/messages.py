@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+from sluicegate.gateway.api.dialect import TextDialect
+from sluicegate.gateway.api.dialects.messages_answer import MessageWriter, message, message_error
+from sluicegate.gateway.api.dialects.messages_request import FIELDS, parse_messages
+from sluicegate.gateway.api.openapi.examples import MESSAGES as SAID
+from sluicegate.gateway.api.openapi.examples import PERSON
+from sluicegate.gateway.api.openapi.schemas import MessageAnswer, MessageErrorAnswer
+from sluicegate.gateway.http.errors import ErrorForm
 
-from fastapi import APIRouter, Request
-
-from sluicegate.gateway.api.dialects.messages_answer import MessageWriter, message
-from sluicegate.gateway.api.dialects.messages_request import parse_messages
-from sluicegate.gateway.api.serving import served
-from sluicegate.gateway.runtime import Runtime
-
-
-def add_messages_routes(router: APIRouter, runtime: Runtime) -> None:
-    @router.post("/v1/messages")
-    async def create_message(request: Request) -> Any:
-        parsed = await runtime.reader.parse(request, parse_messages)
-        return await served(
-            runtime,
-            request,
-            parsed,
-            whole=lambda exchange: message(exchange, explain=parsed.explain),
-            frames=lambda exchange: MessageWriter(exchange, explain=parsed.explain),
-        )
+MESSAGES = TextDialect(
+    name="messages",
+    path="/v1/messages",
+    fields=FIELDS,
+    summary="Create a message",
+    answer=MessageAnswer,
+    example={
+        "model": "bundled",
+        "max_tokens": 200,
+        "messages": SAID,
+        "output_config": {"format": {"type": "json_schema", "schema": PERSON}},
+    },
+    read=parse_messages,
+    whole=message,
+    writer=MessageWriter,
+    errors=ErrorForm(message_error, b"request-id", MessageErrorAnswer),
+    in_batches=False,
+)

@@ -7,8 +7,9 @@ from typing import Any
 import orjson
 
 from sluicegate.gateway.answer.delta import Delta
+from sluicegate.gateway.api.body.parsing import Parsed
 from sluicegate.gateway.api.dialects.blocks import Block, BlockWriter, event
-from sluicegate.gateway.api.extras import extension
+from sluicegate.gateway.api.extras import extended
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.plugins import Answer, RequestError, ServiceError, SluicegateError, TokenLogprob
 
@@ -25,8 +26,8 @@ KINDS = {
 }
 
 
-def message(exchange: Exchange, *, explain: bool) -> bytes:
-    """The body of a non-streamed answer."""
+def message(exchange: Exchange, parsed: Parsed) -> bytes:
+    """Write the body of a non-streamed answer."""
     [answer] = exchange.answers
     body = {
         **_envelope(exchange),
@@ -36,12 +37,11 @@ def message(exchange: Exchange, *, explain: bool) -> bytes:
         "stop_details": _details(answer.refusal),
         "usage": _usage(exchange),
     }
-    extra = extension(exchange, explain=explain)
-    return orjson.dumps({**body, "sluicegate": extra} if extra else body)
+    return orjson.dumps(extended(body, exchange, explain=parsed.explain))
 
 
 def _content(answer: Answer, exchange: Exchange) -> list[dict[str, Any]]:
-    """A call whose arguments were cut short is left out: `input` is an object, never half of one."""
+    """Leave out a call whose arguments were cut short: `input` is an object, never half of one."""
     stopped = answer.finish_reason == "content_filter"
     blocks: list[dict[str, Any]] = []
     if answer.reasoning:
@@ -60,9 +60,9 @@ def _content(answer: Answer, exchange: Exchange) -> list[dict[str, Any]]:
 class MessageWriter(BlockWriter):
     """Events of one stream."""
 
-    def __init__(self, exchange: Exchange, *, explain: bool) -> None:
+    def __init__(self, exchange: Exchange, parsed: Parsed) -> None:
         super().__init__(exchange)
-        self._explain = explain
+        self._explain = parsed.explain
         self._refusal: str | None = None
 
     def opening(self) -> bytes:
@@ -73,8 +73,7 @@ class MessageWriter(BlockWriter):
             "stop_sequence": None,
             "usage": _usage(self._exchange),
         }
-        notes = extension(self._exchange, explain=False)
-        return event("message_start", {"message": {**begun, "sluicegate": notes} if notes else begun})
+        return event("message_start", {"message": extended(begun, self._exchange, explain=False)})
 
     def delta(self, delta: Delta) -> bytes:
         if delta.finish_reason is not None:
@@ -85,9 +84,9 @@ class MessageWriter(BlockWriter):
         [answer] = self._exchange.answers
         stopped = answer.stopped_by or None
         ended = {"stop_reason": _stop(answer), "stop_sequence": stopped, "stop_details": _details(self._refusal)}
-        told: dict[str, Any] = {"delta": ended, "usage": _usage(self._exchange)}
-        extra = extension(self._exchange, explain=self._explain)
-        return event("message_delta", {**told, "sluicegate": extra} if extra else told) + event("message_stop", {})
+        last = {"delta": ended, "usage": _usage(self._exchange)}
+        fields = extended(last, self._exchange, explain=self._explain)
+        return event("message_delta", fields) + event("message_stop", {})
 
     def failing(self, error: SluicegateError) -> bytes:
         return event("error", {"error": _detail(error)})

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 import orjson
 from pydantic import ConfigDict, Field
 
-from sluicegate.gateway.api.body.parsing import Parsed, read_body
+from sluicegate.gateway.api.body.parsing import Parsed, Tree, read_body
 from sluicegate.gateway.api.body.shared_fields import (
     Extension,
     check_extension,
@@ -20,8 +20,7 @@ from sluicegate.gateway.api.body.shared_fields import (
     wishes_of,
 )
 from sluicegate.gateway.api.body.tool_fields import choice_of, tools_of
-from sluicegate.gateway.api.body.unknown_fields import Heeding, Listed, Wire
-from sluicegate.gateway.fields.sampling import MAX_SEED
+from sluicegate.gateway.api.body.unknown_fields import BodyFields, Listed, Wire
 from sluicegate.plugins import Constraint, Message, Request, RequestError, Sampling, Tool, ToolCall, ToolChoice
 
 NAMES = {"stop": "stop_sequences", "structured_outputs": "output_config.format"}
@@ -117,9 +116,7 @@ class MessagesRequest(Wire):
     system: str | Listed[TextBlock] | None = None
     stream: bool | None = None
     temperature: Annotated[float, Field(ge=0, le=1)] | None = None
-    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
     top_k: Annotated[int, Field(ge=0)] | None = None
-    seed: Annotated[int, Field(ge=-MAX_SEED - 1, le=MAX_SEED)] | None = None
     stop_sequences: Annotated[list[Annotated[str, Field(min_length=1)]], Field(max_length=16)] | None = None
     tools: Listed[CustomTool] | None = None
     tool_choice: MessageToolChoice | None = None
@@ -130,10 +127,10 @@ class MessagesRequest(Wire):
     sluicegate: Extension = Field(default_factory=Extension)
 
 
-FIELDS = Heeding(MessagesRequest, "messages")
+FIELDS = BodyFields(MessagesRequest, "messages")
 
 
-def parse_messages(body: bytes | Mapping[str, Any], api_key: str | None = None) -> Parsed:
+def parse_messages(body: bytes | Tree, api_key: str | None = None) -> Parsed:
     """Raises `RequestError` that names the field by path."""
     wire, ignored = read_body(body, FIELDS)
     request = _request(wire, api_key)
@@ -182,7 +179,7 @@ def _continued(wire: MessagesRequest, reasoning: bool) -> bool:
 
 
 def _sampling(wire: MessagesRequest) -> Sampling:
-    return sampling_of(wire, "messages", on_length=wire.sluicegate.on_length, logprobs=None)
+    return sampling_of(wire, FIELDS, on_length=wire.sluicegate.on_length, logprobs=None)
 
 
 def _choice(wire: MessagesRequest, tools: tuple[Tool, ...]) -> ToolChoice:

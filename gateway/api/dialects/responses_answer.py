@@ -9,7 +9,8 @@ from typing import Any
 import orjson
 
 from sluicegate.gateway.api.dialects.blocks import Block, BlockWriter, event
-from sluicegate.gateway.api.extras import extension, token_logprobs
+from sluicegate.gateway.api.dialects.responses_request import ParsedResponse
+from sluicegate.gateway.api.extras import extended, token_logprobs
 from sluicegate.gateway.http.errors import error_detail
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.plugins import Answer, SluicegateError, TokenLogprob
@@ -17,15 +18,15 @@ from sluicegate.plugins import Answer, SluicegateError, TokenLogprob
 INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 
 
-def response(exchange: Exchange, echo: Mapping[str, Any], *, explain: bool) -> bytes:
-    """The body of a non-streamed answer."""
+def response(exchange: Exchange, parsed: ParsedResponse) -> bytes:
+    """Write the body of a non-streamed answer."""
     [answer] = exchange.answers
     items = [_item(exchange, block, done=True) for block in _blocks(answer, exchange)]
-    return orjson.dumps(_response(exchange, echo, items, answer, explain=explain))
+    return orjson.dumps(_response(exchange, parsed.echo, items, answer, explain=parsed.explain))
 
 
 def _blocks(answer: Answer, exchange: Exchange) -> Iterator[Block]:
-    """In the order in which they were written. A structured answer that a rail stopped half-way is not shown."""
+    """Yield blocks in the order in which they were written, without a structured answer that a rail stopped."""
     stopped = answer.finish_reason == "content_filter"
     whole = answer.finish_reason in ("stop", "tool_calls")
     number = 0
@@ -45,10 +46,10 @@ def _blocks(answer: Answer, exchange: Exchange) -> Iterator[Block]:
 class ResponseWriter(BlockWriter):
     """Events of one stream, numbered. What a client needs to begin an item comes before its first text."""
 
-    def __init__(self, exchange: Exchange, echo: Mapping[str, Any], *, explain: bool) -> None:
+    def __init__(self, exchange: Exchange, parsed: ParsedResponse) -> None:
         super().__init__(exchange)
-        self._echo = echo
-        self._explain = explain
+        self._echo = parsed.echo
+        self._explain = parsed.explain
         self._sent = -1
 
     def opening(self) -> bytes:
@@ -154,8 +155,7 @@ def _response(
         **echo,
         "usage": _usage(exchange) if ended else None,
     }
-    extra = extension(exchange, explain=explain)
-    return {**body, "sluicegate": extra} if extra else body
+    return extended(body, exchange, explain=explain)
 
 
 def _usage(exchange: Exchange) -> dict[str, Any]:

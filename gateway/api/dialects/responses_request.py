@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
 from sluicegate.gateway.api.body.depth import JsonText
-from sluicegate.gateway.api.body.parsing import Parsed, read_body
+from sluicegate.gateway.api.body.parsing import Parsed, Tree, read_body
 from sluicegate.gateway.api.body.shared_fields import (
     Extension,
     StreamOptions,
@@ -25,7 +25,7 @@ from sluicegate.gateway.api.body.shared_fields import (
     wishes_of,
 )
 from sluicegate.gateway.api.body.tool_fields import Mode, choice_of, tools_of
-from sluicegate.gateway.api.body.unknown_fields import Heeding, Listed, Wire
+from sluicegate.gateway.api.body.unknown_fields import BodyFields, Listed, Wire
 from sluicegate.gateway.api.dialects.chat_request import Reasoning
 from sluicegate.plugins import Constraint, Message, Request, RequestError, Sampling, Tool, ToolCall, ToolChoice
 
@@ -133,9 +133,6 @@ class ResponsesRequest(Wire):
     instructions: str | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
-    max_output_tokens: Annotated[int, Field(ge=1)] | None = None
-    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
-    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
     include: Listed[str] | None = None
     text: TextOptions | None = None
@@ -148,16 +145,17 @@ class ResponsesRequest(Wire):
     sluicegate: Extension = Field(default_factory=Extension)
 
 
-FIELDS = Heeding(ResponsesRequest, "responses")
+FIELDS = BodyFields(ResponsesRequest, "responses")
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedResponse(Parsed):
-    echo: Mapping[str, Any] | None = None
-    """What the answer repeats of the request."""
+    """`echo`: what the answer repeats of the request."""
+
+    echo: Mapping[str, Any] = field(default_factory=dict)
 
 
-def parse_response(body: bytes | Mapping[str, Any], api_key: str | None = None) -> ParsedResponse:
+def parse_response(body: bytes | Tree, api_key: str | None = None) -> ParsedResponse:
     """Raises `RequestError` that names the field by path."""
     wire, ignored = read_body(body, FIELDS)
     request = _request(wire, api_key)
@@ -201,7 +199,7 @@ def _request(wire: ResponsesRequest, api_key: str | None) -> Request:
 def _sampling(wire: ResponsesRequest) -> Sampling:
     told = wire.top_logprobs is not None or LOGPROBS in (wire.include or ())
     logprobs = (wire.top_logprobs or 0) if told else None
-    return sampling_of(wire, "responses", on_length=wire.sluicegate.on_length, logprobs=logprobs)
+    return sampling_of(wire, FIELDS, on_length=wire.sluicegate.on_length, logprobs=logprobs)
 
 
 def _choice(wire: ResponsesRequest, tools: tuple[Tool, ...]) -> ToolChoice:
@@ -264,22 +262,22 @@ def _text(content: str | Listed[ResponsePart]) -> str:
 
 def _echo(wire: ResponsesRequest, choice: ToolChoice) -> dict[str, Any]:
     form = wire.text.format.model_dump(by_alias=True, exclude_none=True) if wire.text and wire.text.format else None
-    asked = wire.tool_choice
+    asked, given = wire.tool_choice, wire.__dict__
     return {
         "instructions": wire.instructions,
-        "max_output_tokens": wire.max_output_tokens,
+        "max_output_tokens": given["max_output_tokens"],
         "metadata": wire.metadata or {},
         "parallel_tool_calls": choice.parallel,
         "previous_response_id": None,
         "reasoning": {"effort": wire.reasoning.effort if wire.reasoning else None, "summary": None},
         "store": False,
-        "temperature": wire.temperature,
+        "temperature": given["temperature"],
         "text": {"format": form or {"type": "text"}},
         "tool_choice": asked.model_dump(exclude_none=True)
         if isinstance(asked, ResponseToolChoice)
         else asked or "auto",
         "tools": [{"strict": None, "parameters": None, **t.model_dump(exclude_none=True)} for t in wire.tools or ()],
-        "top_p": wire.top_p,
+        "top_p": given["top_p"],
         "truncation": "disabled",
         "user": wire.user,
     }

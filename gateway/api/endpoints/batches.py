@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated, Any, Literal
+from collections.abc import Iterable
+from functools import cache
+from typing import Annotated, Any, Literal, cast
 
 from fastapi import APIRouter, Request, Response
-from pydantic import Field
+from pydantic import Field, create_model
 
 from sluicegate.gateway.api.body.parsing import read_body
-from sluicegate.gateway.api.body.unknown_fields import Heeding, Wire
-from sluicegate.gateway.api.serving import told
+from sluicegate.gateway.api.body.unknown_fields import BodyFields, Wire
+from sluicegate.gateway.api.dialect import Dialect, ignored_header
 from sluicegate.gateway.batches import BatchRecord, new_id
 from sluicegate.gateway.batches.batches import WINDOW_S
 from sluicegate.gateway.batches.records import OPEN
@@ -27,19 +29,28 @@ Value = Annotated[str, Field(max_length=512)]
 
 class NewBatch(Wire):
     input_file_id: Annotated[str, Field(min_length=1)]
-    endpoint: Literal["/v1/chat/completions", "/v1/responses", "/v1/completions", "/v1/embeddings"]
+    endpoint: str
     completion_window: Literal["24h"] = "24h"
     metadata: Annotated[dict[Name, Value], Field(max_length=16)] | None = None
 
 
-FIELDS = Heeding(NewBatch)
+@cache
+def new_batch(endpoints: tuple[str, ...]) -> type[NewBatch]:
+    """Return the model of a body that may name these endpoints."""
+    return create_model("NewBatch", __base__=NewBatch, endpoint=(cast("Any", Literal[endpoints]), ...))
 
 
-def add_batches_routes(router: APIRouter, runtime: Runtime) -> None:
+def endpoints_of(dialects: Iterable[Dialect]) -> tuple[str, ...]:
+    return tuple(dialect.path for dialect in dialects if dialect.in_batches)
+
+
+def add_batches_routes(router: APIRouter, runtime: Runtime, dialects: Iterable[Dialect]) -> None:
+    fields = BodyFields(new_batch(endpoints_of(dialects)))
+
     @router.post("/v1/batches")
     async def create_batch(request: Request, response: Response) -> Any:
         caller = await admitted(runtime, request)
-        wire, ignored = read_body(await request.body(), FIELDS)
+        wire, ignored = read_body(await request.body(), fields)
         check_route(wire.endpoint, caller)
         now_s = int(time.time())
         record = BatchRecord(
@@ -52,8 +63,8 @@ def add_batches_routes(router: APIRouter, runtime: Runtime) -> None:
             expires_s=now_s + WINDOW_S,
             metadata=wire.metadata or {},
         )
-        response.headers.update(told(ignored))
-        return await _told(runtime, await runtime.batches.create(record))
+        response.headers.update(ignored_header(ignored))
+        return await _shown(runtime, await runtime.batches.create(record))
 
     @router.get("/v1/batches")
     async def list_batches(request: Request, limit: int = 20, after: str | None = None) -> Any:
@@ -61,20 +72,20 @@ def add_batches_routes(router: APIRouter, runtime: Runtime) -> None:
         ids = [record.id for record in found]
         start = ids.index(after) + 1 if after in ids else 0
         page = found[start : start + max(1, min(limit, 100))]
-        data = [await _told(runtime, record) for record in page]
+        data = [await _shown(runtime, record) for record in page]
         ends = {"first_id": ids[start] if page else None, "last_id": page[-1].id if page else None}
         return {"object": "list", "data": data, **ends, "has_more": start + len(page) < len(found)}
 
     @router.get("/v1/batches/{batch_id}")
     async def get_batch(request: Request, batch_id: str) -> Any:
-        return await _told(runtime, await runtime.batches.batch(batch_id, (await admitted(runtime, request)).tenant))
+        return await _shown(runtime, await runtime.batches.batch(batch_id, (await admitted(runtime, request)).tenant))
 
     @router.post("/v1/batches/{batch_id}/cancel")
     async def cancel_batch(request: Request, batch_id: str) -> Any:
-        return await _told(runtime, await runtime.batches.cancel(batch_id, (await admitted(runtime, request)).tenant))
+        return await _shown(runtime, await runtime.batches.cancel(batch_id, (await admitted(runtime, request)).tenant))
 
 
-async def _told(runtime: Runtime, record: BatchRecord) -> dict[str, Any]:
+async def _shown(runtime: Runtime, record: BatchRecord) -> dict[str, Any]:
     completed, failed, read, written = await runtime.batches.counts(record)
     error = {"code": "invalid_batch_file", "message": record.error, "line": record.error_line, "param": None}
     return {
@@ -108,5 +119,5 @@ def _waiting(runtime: Runtime, record: BatchRecord) -> dict[str, Any]:
     found = runtime.batches.waiting(record.id)
     if found is None or record.status not in OPEN:
         return {}
-    told = {"reason": found.reason, "since": found.since_s, "again_at": found.again_s}
-    return {"sluicegate": {"waiting": told}}
+    shown = {"reason": found.reason, "since": found.since_s, "again_at": found.again_s}
+    return {"sluicegate": {"waiting": shown}}

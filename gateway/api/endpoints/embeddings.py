@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import base64
 import uuid
-from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import numpy as np
 import orjson
-from fastapi import APIRouter, Request
+from fastapi import Request as HttpRequest
 from fastapi.responses import Response
 from pydantic import Field
 
-from sluicegate.gateway.api.body.parsing import read_body
-from sluicegate.gateway.api.body.unknown_fields import Heeding, Listed, Wire
+from sluicegate.gateway.api.body.parsing import Parsed, Tree, read_body
+from sluicegate.gateway.api.body.unknown_fields import BodyFields, Listed, Wire
 from sluicegate.gateway.api.delivery import Nobody
-from sluicegate.gateway.api.extras import extension
-from sluicegate.gateway.api.serving import JSON, told
+from sluicegate.gateway.api.dialect import Dialect, for_batch, ignored_header, line_answer
+from sluicegate.gateway.api.extras import extended
+from sluicegate.gateway.api.openapi.schemas import EmbeddingList
+from sluicegate.gateway.batches import LineAnswer
 from sluicegate.gateway.http.disconnects import ClientLeft, unless_left
+from sluicegate.gateway.http.errors import JSON
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.gateway.telemetry import parent_context
-from sluicegate.plugins import Embeddings, Message, RequestError, Sampling
-from sluicegate.plugins import Request as Asked
+from sluicegate.plugins import Embeddings, Message, Request, RequestError, Sampling
 
 MAX_TEXTS = 2048
 NO_ANSWER = Sampling(max_tokens=1)
@@ -41,30 +43,22 @@ class EmbeddingRequest(Wire):
     user: str | None = None
 
 
-def add_embeddings_routes(router: APIRouter, runtime: Runtime) -> None:
-    @router.post("/v1/embeddings")
-    async def create_embeddings(request: Request) -> Any:
-        wire, asked, ignored = await runtime.reader.parse(request, parse_embeddings)
-        runtime.check_ready()
-        try:
-            found, exchange = await unless_left(request.scope, request.receive, _embedded(runtime, request, asked))
-            exchange.ignored = ignored
-        except ClientLeft:
-            return Nobody()
-        headers = told(exchange.ignored) | {"traceparent": exchange.entry.trace.traceparent}
-        return Response(embeddings_body(found, exchange, wire), media_type=JSON, headers=headers)
+FIELDS = BodyFields(EmbeddingRequest, "embeddings")
 
 
-FIELDS = Heeding(EmbeddingRequest, "embeddings")
+@dataclass(frozen=True, slots=True)
+class ParsedEmbeddings(Parsed):
+    """`packed`: vectors as bytes; `dimensions`: those that are expected."""
+
+    packed: bool = False
+    dimensions: int | None = None
 
 
-def parse_embeddings(
-    body: bytes | Mapping[str, Any], api_key: str | None = None
-) -> tuple[EmbeddingRequest, Asked, tuple[str, ...]]:
-    """The body, what it asks for, and the paths of what is not used. Raises `RequestError`."""
+def parse_embeddings(body: bytes | Tree, api_key: str | None = None) -> ParsedEmbeddings:
+    """Raises `RequestError` that names the field by path."""
     wire, ignored = read_body(body, FIELDS)
     texts = [wire.input] if isinstance(wire.input, str) else wire.input
-    asked = Asked(
+    request = Request(
         id=f"embd-{uuid.uuid4().hex}",
         model=wire.model,
         messages=tuple(Message("user", text) for text in texts),
@@ -73,32 +67,64 @@ def parse_embeddings(
         sampling=NO_ANSWER,
         cache=False,
     )
-    return wire, asked, ignored
+    packed = wire.encoding_format == "base64"
+    return ParsedEmbeddings(request, ignored=ignored, packed=packed, dimensions=wire.dimensions)
 
 
-async def _embedded(runtime: Runtime, request: Request, asked: Asked) -> tuple[Embeddings, Exchange]:
-    """The texts as the input rails left them."""
-    exchange = await runtime.pipeline.enter(asked, parent_context(request.headers), route=request.scope["path"])
+class EmbeddingsDialect(Dialect):
+    async def respond(self, runtime: Runtime, request: HttpRequest) -> Response:
+        parsed = await runtime.reader.parse(request, parse_embeddings)
+        runtime.check_ready()
+        context, route = parent_context(request.headers), request.scope["path"]
+        work = _embedded(runtime, parsed, parsed.request, context, route)
+        try:
+            found, exchange = await unless_left(request.scope, request.receive, work)
+        except ClientLeft:
+            return Nobody()
+        headers = ignored_header(exchange.ignored) | {"traceparent": exchange.entry.trace.traceparent}
+        return Response(_body(found, exchange, parsed), media_type=JSON, headers=headers)
+
+    async def run_line(self, runtime: Runtime, body: Tree, key_id: str | None) -> LineAnswer:
+        parsed = parse_embeddings(body)
+        found, exchange = await _embedded(runtime, parsed, for_batch(parsed.request, key_id))
+        return line_answer(exchange, _body(found, exchange, parsed))
+
+
+async def _embedded(
+    runtime: Runtime, parsed: Parsed, request: Request, context: Any = None, route: str = ""
+) -> tuple[Embeddings, Exchange]:
+    """Embed the texts as the input rails left them."""
+    exchange = await runtime.pipeline.enter(request, context, route=route)
     texts = [message.content for message in exchange.request.messages]
-    return await runtime.pipeline.embed(exchange, texts), exchange
+    found = await runtime.pipeline.embed(exchange, texts)
+    exchange.ignored = parsed.ignored
+    return found, exchange
 
 
-def embeddings_body(found: Embeddings, exchange: Exchange, wire: EmbeddingRequest) -> bytes:
+def _body(found: Embeddings, exchange: Exchange, parsed: ParsedEmbeddings) -> bytes:
     width = found.vectors.shape[1]
-    if wire.dimensions not in (None, width):
+    if parsed.dimensions not in (None, width):
         raise RequestError(
-            f"model {exchange.served.name!r} has {width} dimensions and cannot be cut to {wire.dimensions}; leave "
+            f"model {exchange.served.name!r} has {width} dimensions and cannot be cut to {parsed.dimensions}; leave "
             "`dimensions` out",
             param="dimensions",
         )
     rows = np.ascontiguousarray(found.vectors, dtype=np.float32)
-    packed = wire.encoding_format == "base64"
     data = [
-        {"object": "embedding", "index": i, "embedding": base64.b64encode(row).decode() if packed else row}
+        {"object": "embedding", "index": i, "embedding": base64.b64encode(row).decode() if parsed.packed else row}
         for i, row in enumerate(rows)
     ]
     usage = {"prompt_tokens": exchange.usage.prompt_tokens, "total_tokens": exchange.usage.prompt_tokens}
     body = {"object": "list", "data": data, "model": exchange.served.name, "usage": usage}
-    if extra := extension(exchange, explain=False):
-        body["sluicegate"] = extra
-    return orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY)
+    return orjson.dumps(extended(body, exchange, explain=False), option=orjson.OPT_SERIALIZE_NUMPY)
+
+
+EMBEDDINGS = EmbeddingsDialect(
+    name="embeddings",
+    path="/v1/embeddings",
+    fields=FIELDS,
+    summary="Embed texts",
+    answer=EmbeddingList,
+    example={"model": "bundled", "input": ["one text", "another text"], "encoding_format": "float"},
+    tag="vectors",
+)

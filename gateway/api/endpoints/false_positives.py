@@ -1,4 +1,4 @@
-"""`/v1/safety/false_positives`: whoever was refused wrongly says so; what is told is kept for the regression set.
+"""`/v1/safety/false_positives`: whoever was refused wrongly says so; what they report is kept for the regression set.
 
 The text is that of a refused request still remembered, by its `request_id` (in the error's body), or given as `text`.
 Reading the set needs the scope `review` or `admin`; `sluicegate redteam --regressions` does.
@@ -31,19 +31,19 @@ class FalsePositive(BaseModel):
 
 def add_false_positive_routes(router: APIRouter, runtime: Runtime) -> None:
     @router.post("/v1/safety/false_positives", tags=["safety"])
-    async def report(request: Request, told: FalsePositive) -> Any:
+    async def report(request: Request, given: FalsePositive) -> Any:
         caller, queue = await admitted(runtime, request), queue_of(runtime)
-        if bool(told.request_id) == bool(told.text):
+        if bool(given.request_id) == bool(given.text):
             raise RequestError("give either the `request_id` of a refused request or its `text`", param="text")
-        rail, text = queue.recall(told.request_id, caller.tenant) if told.request_id else (told.rail, told.text)
+        rail, text = queue.recall(given.request_id, caller.tenant) if given.request_id else (given.rail, given.text)
         kept = Report(
             id=f"fp_{uuid.uuid4().hex}",
             tenant=caller.tenant,
             key_id=caller.key_id,
             created_s=time.time(),
             rail=rail,
-            request_id=told.request_id,
-            note=told.note,
+            request_id=given.request_id,
+            note=given.note,
         )
         await queue.report(kept, text)
         runtime.metrics.false_positives.labels(rail if rail in runtime.rail_names else "other").inc()

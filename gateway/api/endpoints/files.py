@@ -9,7 +9,7 @@ from fastapi.responses import FileResponse
 
 from sluicegate.gateway.admin import admitted
 from sluicegate.gateway.api.body.multipart import read_form
-from sluicegate.gateway.api.serving import told
+from sluicegate.gateway.api.dialect import ignored_header
 from sluicegate.gateway.batches import FileRecord
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.plugins import RequestError
@@ -23,18 +23,18 @@ def add_files_routes(router: APIRouter, runtime: Runtime) -> None:
             form = await read_form(request, upload.write)
             if form.filename is None:
                 raise RequestError("`file` must be a file of a multipart form", param="file")
-            response.headers.update(told(tuple(name for name in form.values if name != "purpose")))
-            return _told(await runtime.batches.keep(upload, form.filename, form.values.get("purpose", "")))
+            response.headers.update(ignored_header(tuple(name for name in form.values if name != "purpose")))
+            return _shown(await runtime.batches.keep(upload, form.filename, form.values.get("purpose", "")))
 
     @router.get("/v1/files")
     async def list_files(request: Request, purpose: str | None = None) -> Any:
         found = await runtime.batches.files((await admitted(runtime, request)).tenant)
-        data = [_told(record) for record in found if purpose in (None, record.purpose)]
+        data = [_shown(record) for record in found if purpose in (None, record.purpose)]
         return {"object": "list", "data": data, "has_more": False}
 
     @router.get("/v1/files/{file_id}")
     async def get_file(request: Request, file_id: str) -> Any:
-        return _told(await runtime.batches.file(file_id, (await admitted(runtime, request)).tenant))
+        return _shown(await runtime.batches.file(file_id, (await admitted(runtime, request)).tenant))
 
     @router.get("/v1/files/{file_id}/content")
     async def get_content(request: Request, file_id: str) -> Any:
@@ -47,7 +47,7 @@ def add_files_routes(router: APIRouter, runtime: Runtime) -> None:
         return {"id": file_id, "object": "file", "deleted": True}
 
 
-def _told(record: FileRecord) -> dict[str, Any]:
+def _shown(record: FileRecord) -> dict[str, Any]:
     return {
         "id": record.id,
         "object": "file",

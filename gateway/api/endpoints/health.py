@@ -17,8 +17,8 @@ def add_health_routes(router: APIRouter, runtime: Runtime) -> None:
 
     @router.get("/readyz")
     async def readyz() -> Response:
-        ready, told = runtime.readiness
-        return Response(told, 200 if ready else 503, media_type="text/plain")
+        ready, state = runtime.readiness
+        return Response(state, 200 if ready else 503, media_type="text/plain")
 
     @router.get("/metrics")
     async def metrics(request: Request) -> Response:

@@ -6,25 +6,24 @@ Categories are those of the rails, not OpenAI's thirteen: `false` for something 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import orjson
-from fastapi import APIRouter, Request
+from fastapi import Request as HttpRequest
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from sluicegate.gateway.api.body.parsing import read_body
-from sluicegate.gateway.api.body.unknown_fields import Heeding, Listed, Wire
+from sluicegate.gateway.api.body.parsing import Parsed, Tree, read_body
+from sluicegate.gateway.api.body.unknown_fields import BodyFields, Listed, Wire
 from sluicegate.gateway.api.delivery import Nobody
-from sluicegate.gateway.api.endpoints.embeddings import NO_ANSWER
-from sluicegate.gateway.api.serving import JSON, told
+from sluicegate.gateway.api.dialect import Dialect, ignored_header
+from sluicegate.gateway.api.openapi.schemas import ModerationAnswer
 from sluicegate.gateway.http.disconnects import ClientLeft, unless_left
+from sluicegate.gateway.http.errors import JSON
 from sluicegate.gateway.request.guarding.judge import Judgement
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.gateway.telemetry import parent_context
-from sluicegate.plugins import Message, RequestTooLarge
-from sluicegate.plugins import Request as Asked
+from sluicegate.plugins import Message, Request, RequestTooLarge, Sampling
 
 MAX_TEXTS = 256
 Text = Annotated[str, Field(min_length=1)]
@@ -43,40 +42,39 @@ class ModerationRequest(Wire):
     model: str = ""
 
 
-FIELDS = Heeding(ModerationRequest, "moderations")
+FIELDS = BodyFields(ModerationRequest, "moderations")
 
 
-def add_moderation_routes(router: APIRouter, runtime: Runtime) -> None:
-    @router.post("/v1/moderations", tags=["safety"])
-    async def create_moderation(request: Request) -> Any:
-        asked, ignored = await runtime.reader.parse(request, parse_moderation)
-        _check_length(asked, runtime.settings.server.max_moderated_chars)
-        runtime.check_ready()
-        context, route = parent_context(request.headers), request.scope["path"]
-        try:
-            judging = runtime.pipeline.judge(asked, context, route=route)
-            found = await unless_left(request.scope, request.receive, judging)
-        except ClientLeft:
-            return Nobody()
-        return Response(_body(asked, found, ignored), media_type=JSON, headers=told(ignored))
-
-
-def parse_moderation(body: Mapping[str, Any], api_key: str | None = None) -> tuple[Asked, tuple[str, ...]]:
-    """What is asked, and the paths of what is not used. Raises `RequestError` that names the field by path."""
+def parse_moderation(body: bytes | Tree, api_key: str | None = None) -> Parsed:
+    """Raises `RequestError` that names the field by path."""
     wire, ignored = read_body(body, FIELDS)
     texts = [wire.input] if isinstance(wire.input, str) else [_text(part) for part in wire.input]
-    asked = Asked(
+    request = Request(
         id=f"modr-{uuid.uuid4().hex}",
         model=wire.model,
         messages=tuple(Message("user", text) for text in texts),
         api_key=api_key,
-        sampling=NO_ANSWER,
+        sampling=Sampling(max_tokens=1),  # limits of tokens reserve no room for an answer that nobody writes
         cache=False,
     )
-    return asked, ignored
+    return Parsed(request, ignored=ignored)
 
 
-def _check_length(asked: Asked, most: int) -> None:
+class ModerationsDialect(Dialect):
+    async def respond(self, runtime: Runtime, request: HttpRequest) -> Response:
+        parsed = await runtime.reader.parse(request, parse_moderation)
+        _check_length(parsed.request, runtime.settings.server.max_moderated_chars)
+        runtime.check_ready()
+        context, route = parent_context(request.headers), request.scope["path"]
+        work = runtime.pipeline.judge(parsed.request, context, route=route)
+        try:
+            found = await unless_left(request.scope, request.receive, work)
+        except ClientLeft:
+            return Nobody()
+        return Response(_body(parsed, found), media_type=JSON, headers=ignored_header(parsed.ignored))
+
+
+def _check_length(asked: Request, most: int) -> None:
     chars = sum(len(message.content) for message in asked.messages)
     if chars > most:
         raise RequestTooLarge(
@@ -90,16 +88,16 @@ def _text(part: str | TextInput) -> str:
     return part if isinstance(part, str) else part.text
 
 
-def _body(asked: Asked, found: list[Judgement], ignored: tuple[str, ...]) -> bytes:
+def _body(parsed: Parsed, found: list[Judgement]) -> bytes:
     body: dict[str, Any] = {
-        "id": asked.id,
-        "model": asked.model or "sluicegate-rails",
+        "id": parsed.request.id,
+        "model": parsed.request.model or "sluicegate-rails",
         "results": [_result(judgement) for judgement in found],
     }
     not_enforced = sorted({note for judgement in found for note in judgement.not_enforced})
-    notes = {"ignored": ignored, "not_enforced": not_enforced}
+    notes = {"ignored": parsed.ignored, "not_enforced": not_enforced}
     if any(notes.values()):
-        body["sluicegate"] = {name: told for name, told in notes.items() if told}
+        body["sluicegate"] = {name: said for name, said in notes.items() if said}
     return orjson.dumps(body)
 
 
@@ -111,3 +109,15 @@ def _result(judgement: Judgement) -> dict[str, Any]:
         "category_scores": {name: judgement.scores[name] for name in names},
         "category_applied_input_types": {name: ["text"] for name in names},
     }
+
+
+MODERATIONS = ModerationsDialect(
+    name="moderations",
+    path="/v1/moderations",
+    fields=FIELDS,
+    summary="Judge texts by the rails",
+    answer=ModerationAnswer,
+    example={"input": "one text"},
+    tag="safety",
+    in_batches=False,
+)

@@ -21,13 +21,12 @@ from sluicegate.gateway.api.dialects.chat_answer import completion
 from sluicegate.gateway.http.admission import admitted
 from sluicegate.gateway.http.api_key import api_key_of
 from sluicegate.gateway.http.disconnects import ClientLeft, unless_left
+from sluicegate.gateway.http.errors import JSON
 from sluicegate.gateway.review import Item, ReviewQueue
 from sluicegate.gateway.review.items import request_from_json
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.gateway.telemetry import parent_context
 from sluicegate.plugins import Caller
-
-JSON = "application/json"
 
 
 def add_review_routes(router: APIRouter, runtime: Runtime) -> None:
@@ -39,14 +38,15 @@ def add_review_routes(router: APIRouter, runtime: Runtime) -> None:
         item, body = await queue.get(id, caller.tenant)
         if item.status == "approved" and "result" not in body:
             try:
-                answering = _answered(runtime, queue, item, request, caller)
-                body = await unless_left(request.scope, request.receive, answering)
+                body = await unless_left(
+                    request.scope, request.receive, _answered(runtime, queue, item, request, caller)
+                )
             except ClientLeft:
                 return Nobody()
-        return Response(orjson.dumps(_told(item, body)), 202 if item.status == "pending" else 200, media_type=JSON)
+        return Response(orjson.dumps(_shown(item, body)), 202 if item.status == "pending" else 200, media_type=JSON)
 
 
-def _told(item: Item, body: Any) -> dict[str, Any]:
+def _shown(item: Item, body: Any) -> dict[str, Any]:
     found = {
         "id": item.id,
         "object": "review",

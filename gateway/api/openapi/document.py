@@ -1,12 +1,11 @@
 """The OpenAPI document that `/docs` shows: every route with what it takes and what it answers.
 
-Bodies are read by hand, for speed and for errors of our own, so that FastAPI cannot know them; they are said here.
+Bodies are read by hand, for speed and for errors of our own, so that FastAPI cannot know them; they are described here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from fastapi import FastAPI
@@ -14,17 +13,11 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from sluicegate.gateway.api.body.unknown_fields import paths_of
-from sluicegate.gateway.api.dialects.chat_request import ChatRequest
-from sluicegate.gateway.api.dialects.completions_request import CompletionRequest
-from sluicegate.gateway.api.dialects.messages_request import MessagesRequest
-from sluicegate.gateway.api.dialects.responses_request import ResponsesRequest
-from sluicegate.gateway.api.endpoints.batches import NewBatch
-from sluicegate.gateway.api.endpoints.embeddings import EmbeddingRequest
-from sluicegate.gateway.api.endpoints.moderations import ModerationRequest
+from sluicegate.gateway.api.body.unknown_fields import BodyFields, paths_of
+from sluicegate.gateway.api.dialect import Dialect, Operation
+from sluicegate.gateway.api.endpoints.batches import endpoints_of, new_batch
 from sluicegate.gateway.api.openapi import schemas as doc
-from sluicegate.gateway.api.openapi.examples import CHAT, COMPLETION, EMBEDDING, MESSAGE, RESPONSE
-from sluicegate.gateway.fields import Dialect, rows_of
+from sluicegate.gateway.http.errors import ErrorForms
 
 JSON, EVENTS, TEXT, BYTES, FORM = (
     "application/json",
@@ -48,6 +41,7 @@ With keys: `Authorization: Bearer ...`, or `x-api-key`."""
 TAGS = {
     "generate": "Answers, whole or streamed",
     "vectors": "Texts as vectors",
+    "safety": "What the rails say of texts, and where they were wrong",
     "batches": "Many requests from a file, behind everybody who waits",
     "models": "What is served",
     "health": "For probes and scrapers",
@@ -67,80 +61,53 @@ ERRORS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
-    """What the document says of one operation."""
-
-    tag: str
-    summary: str
-    answer: type[BaseModel] | str
-    """A model of JSON, or a media type."""
-    takes: type[BaseModel] | None = None
-    example: Mapping[str, Any] | None = None
-    streams: bool = False
-    form: bool = False
-
-
-OPERATIONS: Mapping[tuple[str, str], Said] = {
-    ("post", "/v1/chat/completions"): Said(
-        "generate", "Create a chat completion", doc.ChatCompletion, ChatRequest, CHAT, streams=True
-    ),
-    ("post", "/v1/responses"): Said(
-        "generate", "Create a response", doc.ResponseAnswer, ResponsesRequest, RESPONSE, streams=True
-    ),
-    ("get", "/v1/responses/{response_id}"): Said("generate", "Always 404: nothing is stored", doc.ResponseAnswer),
-    ("post", "/v1/messages"): Said(
-        "generate", "Create a message", doc.MessageAnswer, MessagesRequest, MESSAGE, streams=True
-    ),
-    ("post", "/v1/completions"): Said(
-        "generate", "Complete a prompt as it is", doc.TextCompletion, CompletionRequest, COMPLETION, streams=True
-    ),
-    ("post", "/v1/embeddings"): Said("vectors", "Embed texts", doc.EmbeddingList, EmbeddingRequest, EMBEDDING),
-    ("get", "/v1/models"): Said("models", "List the models", doc.ModelList),
-    ("get", "/v1/models/{name}"): Said("models", "One model", doc.ModelCard),
-    ("post", "/v1/files"): Said("batches", "Upload a file", doc.FileAnswer, doc.Upload, form=True),
-    ("get", "/v1/files"): Said("batches", "List the files", doc.FileList),
-    ("get", "/v1/files/{file_id}"): Said("batches", "One file", doc.FileAnswer),
-    ("delete", "/v1/files/{file_id}"): Said("batches", "Remove a file", doc.FileDeleted),
-    ("get", "/v1/files/{file_id}/content"): Said("batches", "A file's bytes", BYTES),
-    ("post", "/v1/batches"): Said("batches", "Begin a batch", doc.BatchAnswer, NewBatch),
-    ("get", "/v1/batches"): Said("batches", "List the batches, newest first", doc.BatchList),
-    ("get", "/v1/batches/{batch_id}"): Said("batches", "One batch", doc.BatchAnswer),
-    ("post", "/v1/batches/{batch_id}/cancel"): Said("batches", "End a batch, keep what it has", doc.BatchAnswer),
-    ("get", "/healthz"): Said("health", "The process is alive", doc.Alive),
-    ("get", "/readyz"): Said("health", "The model is loaded", TEXT),
-    ("get", "/metrics"): Said("health", "Numbers for Prometheus", TEXT),
-}
-DIALECTS: Mapping[type[BaseModel], Dialect] = {
-    ChatRequest: "chat",
-    CompletionRequest: "completions",
-    ResponsesRequest: "responses",
-    MessagesRequest: "messages",
-    EmbeddingRequest: "embeddings",
-    ModerationRequest: "moderations",
+OTHERS: Mapping[tuple[str, str], Operation] = {
+    ("get", "/v1/responses/{response_id}"): Operation("generate", "Always 404: nothing is stored", doc.ResponseAnswer),
+    ("get", "/v1/models"): Operation("models", "List the models", doc.ModelList),
+    ("get", "/v1/models/{name}"): Operation("models", "One model", doc.ModelCard),
+    ("post", "/v1/files"): Operation("batches", "Upload a file", doc.FileAnswer, doc.Upload, form=True),
+    ("get", "/v1/files"): Operation("batches", "List the files", doc.FileList),
+    ("get", "/v1/files/{file_id}"): Operation("batches", "One file", doc.FileAnswer),
+    ("delete", "/v1/files/{file_id}"): Operation("batches", "Remove a file", doc.FileDeleted),
+    ("get", "/v1/files/{file_id}/content"): Operation("batches", "A file's bytes", BYTES),
+    ("get", "/v1/batches"): Operation("batches", "List the batches, newest first", doc.BatchList),
+    ("get", "/v1/batches/{batch_id}"): Operation("batches", "One batch", doc.BatchAnswer),
+    ("post", "/v1/batches/{batch_id}/cancel"): Operation("batches", "End a batch, keep what it has", doc.BatchAnswer),
+    ("get", "/healthz"): Operation("health", "The process is alive", doc.Alive),
+    ("get", "/readyz"): Operation("health", "The model is loaded", TEXT),
+    ("get", "/metrics"): Operation("health", "Numbers for Prometheus", TEXT),
 }
 NEVER_FAIL = ("/healthz", "/readyz", "/metrics")
 
 
-def describe(app: FastAPI) -> None:
+def operations(dialects: Sequence[Dialect]) -> dict[tuple[str, str], Operation]:
+    """Return every operation that is described, by method and path."""
+    batch = Operation("batches", "Begin a batch", doc.BatchAnswer, new_batch(endpoints_of(dialects)))
+    ours = {("post", dialect.path): dialect.operation for dialect in dialects}
+    return {**ours, **OTHERS, ("post", "/v1/batches"): batch}
+
+
+def describe(app: FastAPI, dialects: Sequence[Dialect], forms: ErrorForms) -> None:
     """Give `app` the document; it is made at the first look."""
 
     def document() -> dict[str, Any]:
         if app.openapi_schema is None:
-            app.openapi_schema = _document(app)
+            app.openapi_schema = _document(app, dialects, forms)
         return app.openapi_schema
 
     app.openapi = document  # type: ignore[method-assign]
 
 
-def _document(app: FastAPI) -> dict[str, Any]:
+def _document(app: FastAPI, dialects: Sequence[Dialect], forms: ErrorForms) -> dict[str, Any]:
     tags = [{"name": name, "description": text} for name, text in TAGS.items()]
     found = get_openapi(title=app.title, version=app.version, description=DESCRIPTION, routes=app.routes, tags=tags)
+    known = operations(dialects)
     schemas = found.setdefault("components", {}).setdefault("schemas", {})
-    schemas.update(_schemas())
-    for path, operations in found["paths"].items():
-        for method, operation in operations.items():
-            _complete(operation, path, OPERATIONS.get((method, path)))
+    schemas.update(_schemas(known.values(), dialects))
+    for path, methods in found["paths"].items():
+        error = forms.of(path).answer or doc.ErrorAnswer
+        for method, operation in methods.items():
+            _complete(operation, path, known.get((method, path)), error)
     for name in ("HTTPValidationError", "ValidationError"):  # FastAPI's own; it never leaves
         schemas.pop(name, None)
     key = {"type": "http", "scheme": "bearer"}
@@ -150,55 +117,52 @@ def _document(app: FastAPI) -> dict[str, Any]:
     return found
 
 
-def _schemas() -> dict[str, Any]:
-    every: dict[type[BaseModel], None] = dict.fromkeys((doc.ErrorAnswer, doc.MessageErrorAnswer))
-    for said in OPERATIONS.values():
-        every |= {} if said.takes is None else {said.takes: None}
-        every |= {} if isinstance(said.answer, str) else {said.answer: None}
-    _, defs = models_json_schema([(model, "validation") for model in every], ref_template=REF)
+def _schemas(known: Iterable[Operation], dialects: Sequence[Dialect]) -> dict[str, Any]:
+    errors = [dialect.errors.answer for dialect in dialects]
+    shown = [model for operation in known for model in (operation.takes, operation.answer)]
+    models = [model for model in (doc.ErrorAnswer, *errors, *shown) if isinstance(model, type)]
+    _, defs = models_json_schema([(model, "validation") for model in dict.fromkeys(models)], ref_template=REF)
     schemas = dict(defs["$defs"])
-    for kind, dialect in DIALECTS.items():
-        _describe(schemas, kind, dialect)
+    for dialect in dialects:
+        _describe(schemas, dialect.fields)
     return schemas
 
 
-def _describe(schemas: dict[str, Any], kind: type[BaseModel], dialect: Dialect) -> None:
-    """Say of every field what the table of fields says of it. A model that several dialects share is described by the
+def _describe(schemas: dict[str, Any], fields: BodyFields[Any]) -> None:
+    """Describe every field as the table of fields does. A model that several dialects share is described by the
     first."""
-    rows = rows_of(dialect)
-    for path, model, name in paths_of(kind):
+    for path, model, name in paths_of(fields.kind):
         shown = schemas.get(model.__name__, {}).get("properties", {}).get(model.model_fields[name].alias or name)
-        if shown is not None and path in rows:
-            row = rows[path]
+        row = fields.rows.get(path)
+        if shown is not None and row is not None:
             shown.setdefault("description", f"{row.about} ({row.why})" if row.why else row.about)
 
 
-def _complete(operation: dict[str, Any], path: str, said: Said | None) -> None:
+def _complete(operation: dict[str, Any], path: str, known: Operation | None, error: type[BaseModel]) -> None:
     answers = operation["responses"]
     answers.pop("422", None)
     if path not in NEVER_FAIL:
-        shape = doc.MessageErrorAnswer if path.startswith("/v1/messages") else doc.ErrorAnswer
         for status, text in ERRORS.items():
-            answers.setdefault(status, {"description": text, "content": {JSON: {"schema": _ref(shape)}}})
+            answers.setdefault(status, {"description": text, "content": {JSON: {"schema": _ref(error)}}})
     if path == "/readyz":
         answers["503"] = {"description": "not yet; the text says what is under way", "content": {TEXT: {}}}
-    if said is None:
+    if known is None:
         return
-    operation["tags"], operation["summary"] = [said.tag], said.summary
-    answers["200"] = {"description": "done", "content": _content(said)}
-    if said.takes is not None:
-        body: dict[str, Any] = {"schema": _ref(said.takes)}
-        if said.example is not None:
-            body["example"] = said.example
-        operation["requestBody"] = {"required": True, "content": {FORM if said.form else JSON: body}}
+    operation["tags"], operation["summary"] = [known.tag], known.summary
+    answers["200"] = {"description": "done", "content": _content(known)}
+    if known.takes is not None:
+        body: dict[str, Any] = {"schema": _ref(known.takes)}
+        if known.example is not None:
+            body["example"] = known.example
+        operation["requestBody"] = {"required": True, "content": {FORM if known.form else JSON: body}}
 
 
-def _content(said: Said) -> dict[str, Any]:
-    if isinstance(said.answer, str):
-        schema = {"type": "string", **({"format": "binary"} if said.answer == BYTES else {})}
-        return {said.answer: {"schema": schema}}
-    content: dict[str, Any] = {JSON: {"schema": _ref(said.answer)}}
-    if said.streams:
+def _content(known: Operation) -> dict[str, Any]:
+    if isinstance(known.answer, str):
+        schema = {"type": "string", **({"format": "binary"} if known.answer == BYTES else {})}
+        return {known.answer: {"schema": schema}}
+    content: dict[str, Any] = {JSON: {"schema": _ref(known.answer)}}
+    if known.streams:
         content[EVENTS] = {"schema": EVENT}
     return content
 

@@ -1,4 +1,4 @@
-"""Bodies that work as they stand with the bundled model, one for each dialect."""
+"""Parts of the example bodies of dialects, which work as they stand with the bundled model."""
 
 from __future__ import annotations
 
@@ -11,26 +11,4 @@ PERSON: dict[str, Any] = {
     "required": ["name", "city"],
     "additionalProperties": False,
 }
-SAID: list[dict[str, Any]] = [{"role": "user", "content": TEXT}]
-CHAT: dict[str, Any] = {
-    "model": "bundled",
-    "messages": SAID,
-    "response_format": {"type": "json_schema", "json_schema": {"name": "person", "schema": PERSON}},
-}
-RESPONSE: dict[str, Any] = {
-    "model": "bundled",
-    "input": TEXT,
-    "text": {"format": {"type": "json_schema", "name": "person", "schema": PERSON}},
-}
-MESSAGE: dict[str, Any] = {
-    "model": "bundled",
-    "max_tokens": 200,
-    "messages": SAID,
-    "output_config": {"format": {"type": "json_schema", "schema": PERSON}},
-}
-COMPLETION: dict[str, Any] = {
-    "model": "bundled",
-    "prompt": "Answer yes or no: ",
-    "structured_outputs": {"regex": "yes|no"},
-}
-EMBEDDING: dict[str, Any] = {"model": "bundled", "input": ["one text", "another text"], "encoding_format": "float"}
+MESSAGES: list[dict[str, Any]] = [{"role": "user", "content": TEXT}]

@@ -34,8 +34,8 @@ class MessageErrorAnswer(Open):
     error: MessageErrorDetail
 
 
-class Told(Open):
-    """`sluicegate`: what was not enforced, what was closed early, and, with `explain`, the story of the stages."""
+class Notes(Open):
+    """`sluicegate`: what was not enforced, what was closed early, and, with `explain`, what each stage decided."""
 
     not_enforced: list[str] | None = None
     closed_on_length: list[int] | None = None
@@ -82,7 +82,7 @@ class ChatCompletion(Open):
     choices: list[ChatChoice]
     usage: TokenUsage
     system_fingerprint: str
-    sluicegate: Told | None = None
+    sluicegate: Notes | None = None
 
 
 class TextChoice(Open):
@@ -99,7 +99,7 @@ class TextCompletion(Open):
     model: str
     choices: list[TextChoice]
     usage: TokenUsage
-    sluicegate: Told | None = None
+    sluicegate: Notes | None = None
 
 
 class ResponseUsage(Open):
@@ -123,7 +123,7 @@ class ResponseAnswer(Open):
     output: list[OutputItem]
     usage: ResponseUsage | None
     store: Literal[False]
-    sluicegate: Told | None = None
+    sluicegate: Notes | None = None
 
 
 class MessageUsage(Open):
@@ -143,7 +143,7 @@ class MessageAnswer(Open):
     content: list[AnswerBlock]
     stop_reason: Literal["end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal"]
     usage: MessageUsage
-    sluicegate: Told | None = None
+    sluicegate: Notes | None = None
 
 
 class EmbeddingUsage(Open):
@@ -162,6 +162,19 @@ class EmbeddingList(Open):
     data: list[EmbeddingItem]
     model: str
     usage: EmbeddingUsage
+
+
+class ModerationResult(Open):
+    flagged: bool
+    categories: dict[str, bool]
+    category_scores: dict[str, float]
+
+
+class ModerationAnswer(Open):
+    id: str
+    model: str
+    results: list[ModerationResult]
+    sluicegate: Notes | None = None
 
 
 class ModelCard(Open):

@@ -15,8 +15,8 @@ from openai.types.chat import completion_create_params as of_chat
 from openai.types.responses import response_create_params as of_responses
 
 from sluicegate.gateway.api.body.shared_fields import Extension
-from sluicegate.gateway.api.dialects import chat_request, completions_request, messages_request, responses_request
-from sluicegate.gateway.fields import Dialect, rows_of
+from sluicegate.gateway.api.builtin_dialects import DIALECTS as BUILT_IN
+from sluicegate.gateway.fields import Status, rows_of
 from sluicegate.gateway.testing import TestApp
 from sluicegate.plugins import Outcome
 from tests.gateway.conftest import RunningGateway
@@ -32,19 +32,9 @@ BODIES: Mapping[str, dict[str, Any]] = {
     MESSAGES: {"model": "scripted", "messages": TURN, "max_tokens": 20, "temperature": 0},
     COMPLETIONS: {"model": "scripted", "prompt": "why?", "max_tokens": 20, "temperature": 0},
 }
-NAMED: Mapping[str, Dialect] = {
-    CHAT: "chat",
-    RESPONSES: "responses",
-    MESSAGES: "messages",
-    COMPLETIONS: "completions",
-}
+NAMED = {dialect.path: dialect.name for dialect in BUILT_IN}
 """What the table of fields calls them."""
-MODELS: Mapping[str, Any] = {
-    CHAT: chat_request.ChatRequest,
-    RESPONSES: responses_request.ResponsesRequest,
-    MESSAGES: messages_request.MessagesRequest,
-    COMPLETIONS: completions_request.CompletionRequest,
-}
+MODELS = {dialect.path: dialect.fields.kind for dialect in BUILT_IN}
 SCHEMA = {"type": "object", "properties": {"a": {"const": 1}}, "required": ["a"]}
 STRUCTURED: Mapping[str, dict[str, Any]] = {
     CHAT: {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA}}},
@@ -67,13 +57,13 @@ OURS: Mapping[str, Any] = {
 NEEDS = {"variables": {"template": "t@1"}, "context_tokens": {"context": [{"text": "a fact"}]}}
 
 
-def said(path: str) -> dict[str, str]:
+def said(path: str) -> dict[str, Status | None]:
     """Name -> what the table says of it at the top of a body of this dialect."""
-    return {name: row.status[NAMED[path]] for name, row in rows_of(NAMED[path]).items() if name.isidentifier()}
+    return {name: row.support.of(NAMED[path]) for name, row in rows_of(NAMED[path]).items() if name.isidentifier()}
 
 
-def said_of_ours(path: str, name: str) -> str:
-    return rows_of(NAMED[path])[f"sluicegate.{name}"].status[NAMED[path]]
+def said_of_ours(path: str, name: str) -> Status | None:
+    return rows_of(NAMED[path])[f"sluicegate.{name}"].support.of(NAMED[path])
 
 
 def reached(name: str, outcome: Outcome) -> bool:

@@ -1,14 +1,12 @@
-"""docs/fields.md, made from the table: `python -m sluicegate.gateway.fields.page > docs/fields.md`."""
+"""Writes docs/fields.md from the table of fields: `python -m sluicegate.gateway.api.fields_page > docs/fields.md`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
-from sluicegate.gateway.fields.nested import INSIDE
-from sluicegate.gateway.fields.row import DIALECTS, Drawn, Row
-from sluicegate.gateway.fields.sampling import DRAWING
-from sluicegate.gateway.fields.shaping import SHAPING
-from sluicegate.gateway.fields.unsupported import FOREIGN
+from sluicegate.gateway.api.builtin_dialects import DIALECTS
+from sluicegate.gateway.api.dialect import Dialect
+from sluicegate.gateway.fields import PARTS, Row, SamplingRow
 
 HEAD = """# Every field of a request
 
@@ -30,38 +28,33 @@ takes, without `stream`. A body nests at most 200 levels.
 *upstream* says what becomes of an option where another server answers: sent to every server, to those with
 `dialect = "vllm"`, or refused.
 """
-PARTS: tuple[tuple[str, tuple[Row, ...]], ...] = (
-    ("How tokens are drawn", DRAWING),
-    ("What is read, and what comes back", SHAPING),
-    ("Inside fields", INSIDE),
-    ("Fields of other servers that are not served", FOREIGN),
-)
-_SAID = {"served": "yes", "refused": "refused", "reported": "reported"}
+_SAID = {"served": "yes", "refused": "refused", "reported": "reported", None: "-"}
 _FORWARDED = {"openai": "sent", "vllm": "sent to vLLM", "never": "refused", None: ""}
 
 
-def page() -> str:
-    return "\n".join([HEAD, *(line for title, rows in PARTS for line in _part(title, rows))])
+def page(dialects: Sequence[Dialect] = DIALECTS) -> str:
+    return "\n".join([HEAD, *(line for title, rows in PARTS.items() for line in _part(title, rows, dialects))])
 
 
-def _part(title: str, rows: Iterable[Row]) -> Iterator[str]:
+def _part(title: str, rows: Iterable[Row], dialects: Sequence[Dialect]) -> Iterator[str]:
     rows = tuple(rows)
-    drawn = any(isinstance(row, Drawn) for row in rows)
-    heads = ["field", "of", *DIALECTS, "passes", *(["upstream"] if drawn else []), "what it asks for"]
+    drawn = any(isinstance(row, SamplingRow) for row in rows)
+    names = [dialect.name for dialect in dialects]
+    heads = ["field", "of", *names, "passes", *(["upstream"] if drawn else []), "what it asks for"]
     yield f"## {title}\n"
     yield f"| {' | '.join(heads)} |"
     yield f"|{'---|' * len(heads)}"
     for row in rows:
-        yield f"| {' | '.join(_cells(row, drawn))} |"
+        yield f"| {' | '.join(_cells(row, drawn, dialects))} |"
     yield ""
 
 
-def _cells(row: Row, drawn: bool) -> list[str]:
-    said = [_SAID[row.status[dialect]] if dialect in row.status else "-" for dialect in DIALECTS]
+def _cells(row: Row, drawn: bool, dialects: Sequence[Dialect]) -> list[str]:
+    said = [_SAID[dialect.fields.status_of(row)] for dialect in dialects]
     passes = ", ".join(f"`{_json(value)}`" for value in row.neutral)
-    upstream = [_FORWARDED[row.upstream]] if isinstance(row, Drawn) else [""] if drawn else []
+    upstream = [_FORWARDED[row.upstream]] if isinstance(row, SamplingRow) else [""] if drawn else []
     about = f"{row.about} *{row.why[0].upper()}{row.why[1:]}.*" if row.why else row.about
-    bounds = _bounds(row.bounds or {}) if isinstance(row, Drawn) else ""
+    bounds = _bounds(row.bounds or {}) if isinstance(row, SamplingRow) else ""
     return [f"`{row.path}`", row.by, *said, passes, *upstream, (about + bounds).replace("|", "\\|")]
 
 

@@ -1,0 +1,183 @@
+"""A dialect as an object: one wire format at one path, and how a request in it is served, whatever carries it.
+
+Routes, the way past the router, the WebSocket, batches, the OpenAPI document, middleware and error handlers take these
+objects and know nothing else of a wire format. `api/builtin_dialects.py` lists those that are served.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic
+
+from fastapi import APIRouter
+from fastapi import Request as HttpRequest
+from fastapi.responses import Response
+from pydantic import BaseModel
+
+from sluicegate.gateway.api.body.parsing import P, Parse, Parsed, Tree, in_words_of
+from sluicegate.gateway.api.body.unknown_fields import BodyFields
+from sluicegate.gateway.api.delivery import EventStream, Frames, Nobody
+from sluicegate.gateway.batches import LineAnswer
+from sluicegate.gateway.http.disconnects import ClientLeft, unless_left
+from sluicegate.gateway.http.errors import JSON, OPENAI, ErrorForm
+from sluicegate.gateway.request.context import Exchange
+from sluicegate.gateway.runtime import Runtime
+from sluicegate.gateway.telemetry import parent_context
+from sluicegate.plugins import Request, RequestError
+
+BATCH_PRIORITY = 10
+"""Behind everybody who waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """What the OpenAPI document says of one operation. `answer`: a model of JSON, or a media type."""
+
+    tag: str
+    summary: str
+    answer: type[BaseModel] | str
+    takes: type[BaseModel] | None = None
+    example: Mapping[str, Any] | None = None
+    streams: bool = False
+    form: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect(ABC):
+    """One wire format at one path."""
+
+    name: str
+    """In the table of fields."""
+    path: str
+    fields: BodyFields[Any]
+    summary: str
+    answer: type[BaseModel]
+    """Describes the body of an answer in the OpenAPI document."""
+    example: Mapping[str, Any]
+    """A body that works as it stands with the bundled model."""
+    tag: str = "generate"
+    streams: bool = False
+    in_batches: bool = True
+    errors: ErrorForm = OPENAI
+    add_routes: Callable[[APIRouter, Runtime], None] | None = None
+    """Add further routes below `path`."""
+
+    @property
+    def operation(self) -> Operation:
+        return Operation(self.tag, self.summary, self.answer, self.fields.kind, self.example, self.streams)
+
+    @abstractmethod
+    async def respond(self, runtime: Runtime, request: HttpRequest) -> Response:
+        """Answer a request over HTTP. Raises `SluicegateError`."""
+
+    async def run_line(self, runtime: Runtime, body: Tree, key_id: str | None) -> LineAnswer:
+        """Answer a line of a batch, for the key that the batch was made with. Raises `SluicegateError`."""
+        raise NotImplementedError(f"{self.path} is not served in batches")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextDialect(Dialect, Generic[P]):
+    """One that generates text, whole or streamed."""
+
+    read: Parse[P]
+    whole: Callable[[Exchange, P], bytes]
+    """Write the body of an answer."""
+    writer: Callable[[Exchange, P], Frames]
+    """Make the writer of a stream."""
+    joined: Callable[[Sequence[Exchange], P], bytes] | None = None
+    """Write one body for several prompts, where a body may have them."""
+    streams: bool = True
+    over_socket: bool = False
+    """Served over a WebSocket too, at `path` + `/ws`."""
+
+    async def respond(self, runtime: Runtime, request: HttpRequest) -> Response:
+        parsed = await runtime.reader.parse(request, self.read)
+        runtime.check_ready()
+        try:
+            if parsed.others:
+                return await self._respond_jointly(runtime, request, parsed)
+            return await self._respond(runtime, request, parsed)
+        except ClientLeft:
+            return Nobody()
+
+    async def _respond(self, runtime: Runtime, request: HttpRequest, parsed: P) -> Response:
+        scope, receive, pipeline = request.scope, request.receive, runtime.pipeline
+        context, route = parent_context(request.headers), scope["path"]
+        with in_words_of(parsed):
+            exchange = await unless_left(scope, receive, pipeline.open(parsed.request, context, route=route))
+            exchange.ignored += parsed.ignored
+            headers = headers_of(exchange)
+            if parsed.request.stream:
+                return EventStream(
+                    pipeline, exchange, self.writer(exchange, parsed), headers, runtime.settings.server.heartbeat_s
+                )
+            try:
+                await unless_left(scope, receive, pipeline.collect(exchange))
+            except ClientLeft:
+                await pipeline.close(exchange, asyncio.CancelledError())
+                raise
+        return Response(self.whole(exchange, parsed), media_type=JSON, headers=headers)
+
+    async def _respond_jointly(self, runtime: Runtime, request: HttpRequest, parsed: P) -> Response:
+        """Each prompt is a request of its own, for limits too; the first that fails fails all."""
+        context, route = parent_context(request.headers), request.scope["path"]
+        assert self.joined is not None
+
+        async def everyone() -> list[Exchange]:
+            asked = (parsed.request, *parsed.others)
+            one = [asyncio.ensure_future(_collected(runtime, parsed, each, context, route)) for each in asked]
+            try:
+                return await asyncio.gather(*one)
+            finally:
+                for task in one:
+                    task.cancel()
+                await asyncio.gather(*one, return_exceptions=True)
+
+        exchanges = await unless_left(request.scope, request.receive, everyone())
+        body = self.joined(exchanges, parsed)
+        return Response(body, media_type=JSON, headers=ignored_header(exchanges[0].ignored))
+
+    async def run_line(self, runtime: Runtime, body: Tree, key_id: str | None) -> LineAnswer:
+        parsed = self.read(body, None)
+        if parsed.others:
+            raise RequestError("in a batch a line has one prompt; write a line for each", param="prompt")
+        exchange = await _collected(runtime, parsed, for_batch(parsed.request, key_id))
+        return line_answer(exchange, self.whole(exchange, parsed))
+
+
+async def _collected(
+    runtime: Runtime, parsed: Parsed, request: Request, context: Any = None, route: str = ""
+) -> Exchange:
+    with in_words_of(parsed):
+        exchange = await runtime.pipeline.open(request, context, route=route)
+        exchange.ignored += parsed.ignored
+        await runtime.pipeline.collect(exchange)
+    return exchange
+
+
+def for_batch(request: Request, key_id: str | None) -> Request:
+    return replace(request, priority=BATCH_PRIORITY, on_behalf_of=key_id)
+
+
+def line_answer(exchange: Exchange, body: bytes) -> LineAnswer:
+    usage = exchange.reported_usage
+    return LineAnswer(200, body, usage.prompt_tokens, usage.completion_tokens)
+
+
+def ignored_header(ignored: tuple[str, ...]) -> dict[str, str]:
+    """Return the header that names fields without a use: ASCII without line breaks, whatever callers write."""
+    if not ignored:
+        return {}
+    text = "".join(char if " " <= char <= "~" else "?" for char in ",".join(ignored))
+    return {"x-sluicegate-ignored": text[:1024]}
+
+
+def headers_of(exchange: Exchange) -> dict[str, str]:
+    """Return headers that say where the answer came from, and which trace it belongs to."""
+    found = {"traceparent": exchange.entry.trace.traceparent, **ignored_header(exchange.ignored)}
+    if exchange.attempt.hit is not None:
+        return found | exchange.attempt.hit.headers()
+    return found | {"x-sluicegate-cache": "miss" if exchange.cached is None else "shared"}
