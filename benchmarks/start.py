@@ -3,7 +3,7 @@
     python -m benchmarks.start [--tokenizer RANKS] [--json]
 
 Three processes one after the other: with nothing on disk, with numba's cache, and with ours as well (see
-`grammar.vocabulary.snapshot`). Times are CPU seconds of each process.
+`grammar.store.snapshot`). Times are CPU seconds of each process.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ def measured(ranks: Path, folder: str) -> dict[str, float]:
 
     from sluicegate.grammar import Vocabulary, compile_json_schema
     from sluicegate.grammar.lexemes import scalars as leaves
+    from sluicegate.grammar.store import snapshot as prepared
+    from sluicegate.grammar.store.folder import Folder
     from sluicegate.grammar.vocabulary import kernels
-    from sluicegate.grammar.vocabulary import snapshot as prepared
-    from sluicegate.grammar.vocabulary.array_store import Folder
 
     lap("imports, numba among them")
     kernels.warm()

@@ -10,12 +10,12 @@ from sluicegate.grammar.automata import CharDfa, utf8
 from sluicegate.grammar.blocked.watch import Screens
 from sluicegate.grammar.budget.meter import within
 from sluicegate.grammar.json.values import Values
-from sluicegate.grammar.lexemes import scalars as leaves
+from sluicegate.grammar.lexemes import scalars
 from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.grammar.matching.matcher import CompiledGrammar
 from sluicegate.grammar.options import GrammarOptions
-from sluicegate.grammar.reading.readings import AT_END, End, InLexeme, Thread
-from sluicegate.grammar.reading.text import PlainTape
+from sluicegate.grammar.reading.readings import AT_END, EndOfText, InLexeme, Reading
+from sluicegate.grammar.reading.tape import PlainTape
 from sluicegate.grammar.schema.closed import closed
 from sluicegate.grammar.schema.containers import Conjunction, SchemaRef
 from sluicegate.grammar.schema.document import Document
@@ -45,7 +45,7 @@ def compile_json_schema(
         schema = _parsed(schema, options.limits.characters)
     if not isinstance(schema, dict | bool):
         raise InvalidGrammar(f"a schema must be an object, true or false, not {schema!r}")
-    leaves.prepare(vocabulary)  # once; its seconds are not the schema's, nor are those of a blocklist
+    scalars.prepare(vocabulary)  # once; its seconds are not the schema's, nor are those of a blocklist
     screens = Screens.of(options.blocked, vocabulary, json=True, plain=False)
     try:
         with within(options.limits.cpu_s):
@@ -78,9 +78,9 @@ def _compile(
     values, root, notes = satisfiable_values(schema, options, documents)
     return CompiledGrammar(
         vocabulary,
-        lambda: values.renewed().value(root, End()),
+        lambda: values.renewed().value(root, EndOfText()),
         needs_text=True,
-        thread_limit=options.limits.threads,
+        reading_limit=options.limits.readings,
         notes=notes,
         screens=screens,
     )
@@ -90,7 +90,7 @@ def satisfiable_values(
     schema: dict[str, Any] | bool, options: GrammarOptions, documents: Mapping[str, Any] | None = None
 ) -> tuple[Values, Conjunction, tuple[str, ...]]:
     """What the threads of `schema` come from, its root, and notes. Raises a `GrammarError`."""
-    leaves.warm()
+    scalars.warm()
     if options.close_objects:
         schema = closed(schema)
     document = Document(schema, most=options.limits.containers, given=documents)
@@ -144,12 +144,12 @@ def _of_texts(texts: CharDfa, vocabulary: Vocabulary, what: str, options: Gramma
     lexeme = DfaLexeme(utf8(texts))
     if not lexeme.grows(lexeme.start):
         return CompiledGrammar(vocabulary, lambda: (AT_END,), needs_text=False)
-    thread: Thread = InLexeme(lexeme, lexeme.start, End())
-    return plain_grammar(vocabulary, lambda: (thread,), options)
+    reading: Reading = InLexeme(lexeme, lexeme.start, EndOfText())
+    return plain_grammar(vocabulary, lambda: (reading,), options)
 
 
 def plain_grammar(
-    vocabulary: Vocabulary, start: Callable[[], tuple[Thread, ...]], options: GrammarOptions | None
+    vocabulary: Vocabulary, start: Callable[[], tuple[Reading, ...]], options: GrammarOptions | None
 ) -> CompiledGrammar:
     """Of a text that is no JSON; more than 256 readings of one at a time are too many."""
     screens = Screens.of(options.blocked if options is not None else None, vocabulary, json=False, plain=True)
@@ -157,7 +157,7 @@ def plain_grammar(
         vocabulary,
         start,
         needs_text=False,
-        thread_limit=_READINGS,
+        reading_limit=_READINGS,
         tape=PlainTape,
         screens=screens,
         doubtful=screens is not None,

@@ -36,7 +36,7 @@ class Abandoned(Exception):
 
 
 @dataclass(slots=True, eq=False)
-class Piece:
+class CompileJob:
     """Work for one or several who wait for the same. `tenant`: whose turn it takes, the first of them."""
 
     tenant: str
@@ -63,33 +63,33 @@ class Piece:
 
 
 @dataclass(slots=True)
-class _Line:
-    waiting: deque[Piece] = field(default_factory=deque)
+class _TenantQueue:
+    waiting: deque[CompileJob] = field(default_factory=deque)
     running: int = 0
 
 
-class Turns:
+class CompilePool:
     """Used on one event loop; threads start with the first piece."""
 
     def __init__(self, threads: int, name: str) -> None:
         self._threads = threads
         self._most = max(1, threads // 2)
         self._pool = ThreadPoolExecutor(threads + BESIDE, thread_name_prefix=name)
-        self._lines: dict[str, _Line] = {}
+        self._lines: dict[str, _TenantQueue] = {}
         self._turns: deque[str] = deque()
         """Tenants with pieces that wait, each once; the first is next."""
         self._running = 0
         """Pieces that have a place."""
-        self._beside: set[Piece] = set()
+        self._beside: set[CompileJob] = set()
         self._usual_s = 0.05
 
     @property
     def waiting(self) -> int:
         return sum(len(line.waiting) for line in self._lines.values())
 
-    def add(self, tenant: str, act: Callable[[Piece], Any]) -> Piece:
+    def add(self, tenant: str, act: Callable[[CompileJob], Any]) -> CompileJob:
         """A piece that nobody waits for yet; see `wait`. Raises `RateLimited`."""
-        line = self._lines.setdefault(tenant, _Line())
+        line = self._lines.setdefault(tenant, _TenantQueue())
         if len(line.waiting) >= WAITING:
             wait_s = max(1.0, self._usual_s * len(line.waiting) / self._most)
             raise RateLimited(
@@ -97,29 +97,29 @@ class Turns:
                 f"time, or try again in {wait_s:.1f} s",
                 retry_after_s=wait_s,
             )
-        piece = Piece(tenant, lambda: None, asyncio.get_running_loop().create_future())
-        piece.act = lambda: act(piece)
-        piece.done.add_done_callback(_looked_at)
+        job = CompileJob(tenant, lambda: None, asyncio.get_running_loop().create_future())
+        job.act = lambda: act(job)
+        job.done.add_done_callback(_looked_at)
         if not line.waiting:
             self._turns.append(tenant)
-        line.waiting.append(piece)
+        line.waiting.append(job)
         self._dispatch()
-        return piece
+        return job
 
-    async def wait(self, piece: Piece) -> Any:
+    async def wait(self, job: CompileJob) -> Any:
         """What came of it, or what it raised. Who is cancelled here waits no more."""
-        piece.waiters += 1
+        job.waiters += 1
         try:
-            return await asyncio.shield(piece.done)
+            return await asyncio.shield(job.done)
         finally:
-            piece.waiters -= 1
-            if not piece.waiters and piece.began is None:
-                self._withdraw(piece)
+            job.waiters -= 1
+            if not job.waiters and job.began is None:
+                self._withdraw(job)
 
     def close(self) -> None:
         for line in self._lines.values():
-            for piece in line.waiting:
-                piece.done.cancel()
+            for job in line.waiting:
+                job.done.cancel()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _dispatch(self) -> None:
@@ -133,49 +133,51 @@ class Turns:
             if line.waiting:
                 self._turns.append(tenant)
 
-    def _start(self, line: _Line, piece: Piece) -> None:
+    def _start(self, line: _TenantQueue, job: CompileJob) -> None:
         line.running += 1
         self._running += 1
-        began = piece.began = time.perf_counter()
+        began = job.began = time.perf_counter()
         loop = asyncio.get_running_loop()
-        piece.step_aside = lambda: _told(loop, self._set_aside, line, piece)
+        job.step_aside = lambda: _told(loop, self._set_aside, line, job)
 
         def work() -> None:
             try:
-                found, error = piece.act(), None
+                found, error = job.act(), None
             except BaseException as failure:
                 found, error = None, failure
-            _told(loop, self._ended, line, piece, found, error, time.perf_counter() - began)
+            _told(loop, self._ended, line, job, found, error, time.perf_counter() - began)
 
         self._pool.submit(work)
 
-    def _set_aside(self, line: _Line, piece: Piece) -> None:
-        if len(self._beside) < BESIDE and not piece.done.done():
-            self._beside.add(piece)
+    def _set_aside(self, line: _TenantQueue, job: CompileJob) -> None:
+        if len(self._beside) < BESIDE and not job.done.done():
+            self._beside.add(job)
             self._running -= 1
             self._dispatch()
 
-    def _ended(self, line: _Line, piece: Piece, found: Any, error: BaseException | None, took_s: float) -> None:
+    def _ended(
+        self, line: _TenantQueue, job: CompileJob, found: Any, error: BaseException | None, took_s: float
+    ) -> None:
         line.running -= 1
-        if piece in self._beside:
-            self._beside.remove(piece)
+        if job in self._beside:
+            self._beside.remove(job)
         else:
             self._running -= 1
         self._usual_s += 0.1 * (took_s - self._usual_s)
-        if not piece.done.done():
-            piece.done.set_result(found) if error is None else piece.done.set_exception(error)
-        self._forget(piece.tenant)
+        if not job.done.done():
+            job.done.set_result(found) if error is None else job.done.set_exception(error)
+        self._forget(job.tenant)
         self._dispatch()
 
-    def _withdraw(self, piece: Piece) -> None:
-        line = self._lines.get(piece.tenant)
-        if line is None or piece not in line.waiting:
+    def _withdraw(self, job: CompileJob) -> None:
+        line = self._lines.get(job.tenant)
+        if line is None or job not in line.waiting:
             return
-        line.waiting.remove(piece)
-        piece.done.cancel()
+        line.waiting.remove(job)
+        job.done.cancel()
         if not line.waiting:
-            self._turns.remove(piece.tenant)
-        self._forget(piece.tenant)
+            self._turns.remove(job.tenant)
+        self._forget(job.tenant)
 
     def _forget(self, tenant: str) -> None:
         line = self._lines.get(tenant)

@@ -20,21 +20,26 @@ import numpy as np
 from sluicegate.grammar.matching.matcher import CompiledGrammar
 
 _ROOT = Path(__file__).parent
-_FOLDERS = {
+_PARTS = {
     "automata": "automata",
     "blocked": "blocklist",
+    "budget": "automata",
+    "classification": "tries",
     "completion": "completion",
+    "json/duplicates": "guards",
+    "json/existentials": "guards",
     "lark": "parser",
+    "lexemes": "automata",
+    "matching/forced": "completion",
+    "reading/guards": "guards",
+    "reading/lookahead": "guards",
+    "reading/region_tape": "guards",
+    "reading/tape": "guards",
     "schema": "schema",
     "tags": "tags",
+    "vocabulary": "tries",
 }
-_FILES = {
-    "tries": ("trie", "kernels", "slices", "classify", "steady", "seams", "vocabulary", "vocabularies", "beyond"),
-    "automata": ("counted", "lexemes", "leaves", "literals", "spelling", "json_escapes"),
-    "guards": ("guards", "demands", "reach", "tape", "region_tape", "repeats"),
-    "completion": ("forced",),
-}
-_PART_OF_FILE = {name: part for part, names in _FILES.items() for name in names}
+"""By folder, or by module where a folder holds several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +62,7 @@ def inspect(compiled: CompiledGrammar, token_ids: Iterable[int]) -> Iterator[Ste
     matcher, vocabulary = compiled.matcher(), compiled.vocabulary
     row = np.zeros(vocabulary.row_words, np.int32)
     for token_id in token_ids:
-        readings = len(matcher._at.threads)
+        readings = len(matcher._at.readings)
         blocks = sys.getallocatedblocks()
         profile = cProfile.Profile(time.thread_time, builtins=False)
         mask_s = _timed(profile, lambda: matcher.fill_mask(row))
@@ -92,6 +97,5 @@ def part_of(file: str) -> str:
         inside = Path(file).relative_to(_ROOT)
     except ValueError:
         return "other"
-    if len(inside.parts) > 1:
-        return _FOLDERS.get(inside.parts[0], "other")
-    return _PART_OF_FILE.get(inside.stem, "frames")
+    module = inside.with_suffix("").as_posix()
+    return _PARTS.get(module) or _PARTS.get(inside.parts[0], "frames")

@@ -30,7 +30,7 @@ class GrammarLimits:
     """Of a schema given as text."""
     cpu_s: Positive = 5.0
     """CPU time of one compilation, all of its automata together."""
-    threads: Count = 4_000
+    readings: Count = 4_000
     """Readings of one text that are followed at the same time."""
 
 

@@ -21,13 +21,13 @@ from sluicegate.grammar.compile import (
     compile_regex,
     compile_text,
 )
-from sluicegate.grammar.compile_pool import Abandoned, Piece, Turns
+from sluicegate.grammar.compile_pool import Abandoned, CompileJob, CompilePool
 from sluicegate.grammar.lark import compile_lark
 from sluicegate.grammar.matching.matcher import CompiledGrammar
 from sluicegate.grammar.options import GrammarLimits, GrammarOptions
+from sluicegate.grammar.store.folder import MOST_BYTES, Folder, default_folder
+from sluicegate.grammar.store.vocabularies import Vocabularies
 from sluicegate.grammar.tags import compile_structural_tags
-from sluicegate.grammar.vocabulary.array_store import MOST_BYTES, Folder, default_folder
-from sluicegate.grammar.vocabulary.registry import Vocabularies
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 from sluicegate.plugins.contract import Constraint, RegistryLike, ServedModel
 from sluicegate.plugins.errors import ConfigurationError, GrammarLimit, InvalidGrammar
@@ -83,9 +83,9 @@ class GrammarConstrainer:
             raise ConfigurationError(f"[{STAGE}] {error.reason}") from error
         self.unconstrained = Constraint("text") if self._blocked else None
         """What stands in for a request without a constraint."""
-        self._turns = Turns(settings.threads, "grammar")
+        self._turns = CompilePool(settings.threads, "grammar")
         self._cache_entries = settings.cache_entries
-        self._grammars: OrderedDict[tuple[str, str], Piece] = OrderedDict()
+        self._grammars: OrderedDict[tuple[str, str], CompileJob] = OrderedDict()
         self._vocabularies = Vocabularies(_folder(settings))
         self._lock = threading.Lock()
         self._compiled = 0
@@ -118,7 +118,7 @@ class GrammarConstrainer:
             except Abandoned:  # by others, just before
                 continue
 
-    def _keep(self, key: tuple[str, str], found: Piece) -> None:
+    def _keep(self, key: tuple[str, str], found: CompileJob) -> None:
         self._grammars[key] = found
         while len(self._grammars) > self._cache_entries:
             self._grammars.popitem(last=False)
@@ -141,7 +141,7 @@ class GrammarConstrainer:
             options[name] = [*blocked, *options.get(name, [])]
         return GrammarOptions.from_mapping(options, self._limits)
 
-    def _compile(self, constraint: Constraint, model: ServedModel, piece: Piece) -> CompiledGrammar:
+    def _compile(self, constraint: Constraint, model: ServedModel, job: CompileJob) -> CompiledGrammar:
         compiler = _KINDS.get(constraint.kind)
         if compiler is None:
             raise InvalidGrammar(f"unknown kind of constraint {constraint.kind!r}; there are {', '.join(_KINDS)}")
@@ -149,7 +149,7 @@ class GrammarConstrainer:
         vocabulary, began = self._vocabularies.of(model), time.perf_counter()
         most_s = 2 * options.limits.cpu_s
         error = GrammarLimit(f"the grammar takes more than {most_s:g} s of CPU time to compile; make it smaller")
-        with allowed(Allowance(most_s, error, piece.pause)):
+        with allowed(Allowance(most_s, error, job.pause)):
             made = compiler(constraint.value, vocabulary, options)
         with self._lock:
             self._compiled += 1

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from sluicegate.grammar.vocabulary.array_store import ENV
+from sluicegate.grammar.store.folder import ENV
 from tests.waiting import LIMIT_S
 
 

@@ -10,18 +10,18 @@ from sluicegate.grammar.completion.words import ShortWords, Word
 from sluicegate.grammar.json.array_steps import ItemDone
 from sluicegate.grammar.json.arrays import ArrayState
 from sluicegate.grammar.json.layout import Between
-from sluicegate.grammar.json.object_steps import Free, MemberDone, Named
+from sluicegate.grammar.json.object_steps import FreeName, ListedName, MemberDone
 from sluicegate.grammar.json.objects import ObjectState
 from sluicegate.grammar.reading.continuations import Continuation
-from sluicegate.grammar.reading.readings import AT_END, Choice, End, InLexeme, Thread
-from sluicegate.grammar.reading.value_start import Start
+from sluicegate.grammar.reading.readings import AT_END, ByteChoice, EndOfText, InLexeme, Reading
+from sluicegate.grammar.reading.value_start import ValueStart
 from sluicegate.grammar.schema.containers import Conjunction, conjunction
 
 NEVER = 1 << 40
 _OPENERS, _CLOSERS = frozenset(b"{["), frozenset(b"}]")
 _CLOSED = 2
 """Bytes of the shortest value that begins with a bracket or a quote."""
-_END = End()
+_END = EndOfText()
 _GUESS = 20
 _DEEPEST = 30
 """Questions inside questions; what lies deeper is guessed too."""
@@ -43,36 +43,36 @@ class Costs:
         self.left = 0
         """Values that may still be looked into for this search; then costs are guessed."""
 
-    def thread(self, thread: Thread) -> int:
-        if thread is AT_END:
+    def reading(self, reading: Reading) -> int:
+        if reading is AT_END:
             return 0
-        if isinstance(thread, Start):
-            return self.value(thread.source, thread.terms) + self.follow(thread.follow, 0)
-        if isinstance(thread, Choice):
-            return self._cheapest_move(thread)
-        if isinstance(thread, Between):
-            return min(map(self.thread, thread.threads()))
-        assert isinstance(thread, InLexeme)
-        if isinstance(thread.follow, Named):
-            return min((cost for cost, _ in self.names(thread)), default=NEVER)
-        words = self.words.of(thread.lexeme, thread.state)
-        return min((len(word.text) + self.follow(thread.follow, word.outcome) for word in words), default=NEVER)
+        if isinstance(reading, ValueStart):
+            return self.value(reading.source, reading.terms) + self.follow(reading.follow, 0)
+        if isinstance(reading, ByteChoice):
+            return self._cheapest_move(reading)
+        if isinstance(reading, Between):
+            return min(map(self.reading, reading.readings()))
+        assert isinstance(reading, InLexeme)
+        if isinstance(reading.follow, ListedName):
+            return min((cost for cost, _ in self.names(reading)), default=NEVER)
+        words = self.words.of(reading.lexeme, reading.state)
+        return min((len(word.text) + self.follow(reading.follow, word.outcome) for word in words), default=NEVER)
 
-    def _cheapest_move(self, choice: Choice) -> int:
+    def _cheapest_move(self, choice: ByteChoice) -> int:
         best = NEVER
         for byte in sorted(choice.moves, key=_OPENERS.__contains__):
             if best > _CLOSED or byte not in _OPENERS:
                 best = min(best, self.move(choice, byte))
         return best
 
-    def move(self, choice: Choice, byte: int) -> int:
+    def move(self, choice: ByteChoice, byte: int) -> int:
         """A closing bracket ends the frame."""
         if byte in _CLOSERS:
             return 1
-        return 1 + min(map(self.thread, choice.go(byte)), default=NEVER)
+        return 1 + min(map(self.reading, choice.go(byte)), default=NEVER)
 
     def follow(self, follow: Continuation, outcome: int) -> int:
-        if isinstance(follow, Free):
+        if isinstance(follow, FreeName):
             return min(self._entry(entry.state, entry.terms) + self._rest(entry.state) for entry in follow.entries)
         if len(follow.branches) > 1:
             return min(self.follow(branch, outcome) for branch in follow.branches)
@@ -80,7 +80,7 @@ class Costs:
         if least is not None:
             return least
         if follow.in_frame:
-            return self._guarded(self._steps, follow, lambda: min(map(self.thread, follow.after(0)), default=NEVER))
+            return self._guarded(self._steps, follow, lambda: min(map(self.reading, follow.after(0)), default=NEVER))
         if isinstance(follow, MemberDone):
             return self._rest(follow.state)
         if isinstance(follow, ItemDone):
@@ -91,12 +91,12 @@ class Costs:
         """Of a whole value that satisfies `terms`."""
         return self._guarded(self._values, terms, lambda: self._cheapest_value(source.value(terms, _END)))
 
-    def _cheapest_value(self, threads: tuple[Thread, ...]) -> int:
+    def _cheapest_value(self, readings: tuple[Reading, ...]) -> int:
         """Objects and arrays are not looked into where a number is as short."""
         best = NEVER
-        for thread in sorted(threads, key=lambda thread: isinstance(thread, Choice)):
-            if best > _CLOSED or not isinstance(thread, Choice):
-                best = min(best, self.thread(thread))
+        for reading in sorted(readings, key=lambda reading: isinstance(reading, ByteChoice)):
+            if best > _CLOSED or not isinstance(reading, ByteChoice):
+                best = min(best, self.reading(reading))
         return best
 
     def _guarded(self, known: dict[Any, int], key: Any, ask: Any) -> int:
@@ -123,15 +123,15 @@ class Costs:
 
     # --- objects and arrays ---
 
-    def names(self, thread: InLexeme) -> list[tuple[int, Word]]:
+    def names(self, reading: InLexeme) -> list[tuple[int, Word]]:
         """Inside a listed name: what is left of each name that can still be meant, and the cost with all that is then
         still required. Required names come first where the order is free."""
-        named = thread.follow
-        assert isinstance(named, Named)
+        named = reading.follow
+        assert isinstance(named, ListedName)
         state = named.state
         found = []
         required = state.plan.required
-        likely = sorted(self._spellings(thread), key=lambda word: (not required[word.outcome], len(word.text)))
+        likely = sorted(self._spellings(reading), key=lambda word: (not required[word.outcome], len(word.text)))
         for word in likely[:_LIKELY]:
             index = word.outcome
             entries = state.entries_of(index)
@@ -139,11 +139,11 @@ class Costs:
             found.append((len(word.text) + cost, word))
         return sorted(found)
 
-    def _spellings(self, thread: InLexeme) -> list[Word]:
-        lexeme: Any = thread.lexeme
-        window = lexeme.window(thread.state)
+    def _spellings(self, reading: InLexeme) -> list[Word]:
+        lexeme: Any = reading.lexeme
+        window = lexeme.window(reading.state)
         if window is None:
-            return list(self.words.of(lexeme, thread.state))
+            return list(self.words.of(lexeme, reading.state))
         low, high, at = window
         return [Word(lexeme.words[k][at:], lexeme.outcomes[k]) for k in range(low, min(high, low + 500))]
 

@@ -12,11 +12,11 @@ from sluicegate.grammar.blocked.watch import Watch
 from sluicegate.grammar.completion.costs import NEVER, Costs
 from sluicegate.grammar.completion.words import steps
 from sluicegate.grammar.json.layout import Between
-from sluicegate.grammar.json.object_steps import Named
-from sluicegate.grammar.matching.state import Config, Configs
-from sluicegate.grammar.reading.readings import AT_END, Choice, InLexeme, Thread
-from sluicegate.grammar.reading.text import Place, Tape
-from sluicegate.grammar.reading.value_start import Start
+from sluicegate.grammar.json.object_steps import ListedName
+from sluicegate.grammar.matching.state import ParserState, ParserStates
+from sluicegate.grammar.reading.readings import AT_END, ByteChoice, InLexeme, Reading
+from sluicegate.grammar.reading.tape import Checkpoint, Tape
+from sluicegate.grammar.reading.value_start import ValueStart
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 _MOST_TRIES = 2_000
@@ -35,51 +35,51 @@ class Completion(NamedTuple):
 
 
 def shortest_completion(
-    configs: Configs, config: Config, tape: Tape | None, costs: Costs, watch: Watch | None = None
+    states: ParserStates, state: ParserState, tape: Tape | None, costs: Costs, watch: Watch | None = None
 ) -> Completion | None:
     """None if no way was found within 4,000 tries; `tape` is left as it was."""
-    place = tape.place() if tape is not None else None
+    checkpoint = tape.checkpoint() if tape is not None else None
     try:
         with costs.lock:
             costs.left = _MOST_VALUES
-            text = _Search(configs, config, tape, costs, watch).run()
+            text = _Search(states, state, tape, costs, watch).run()
     except RecursionError:
         return None
     finally:
-        if tape is not None and place is not None:
-            tape.restore(place)
+        if tape is not None and checkpoint is not None:
+            tape.restore(checkpoint)
     if text is None:
         return None
-    tokens = spell(configs.vocabulary, text)
+    tokens = spell(states.vocabulary, text)
     return None if tokens is None else Completion(text, tokens)
 
 
 class _Node(NamedTuple):
-    config: Config
-    place: Place | None
+    state: ParserState
+    checkpoint: Checkpoint | None
     text: bytes
-    ways: Iterator[tuple[Config, bytes]]
+    ways: Iterator[tuple[ParserState, bytes]]
 
 
 class _Search:
     """Every step is a real one, so guards are asked."""
 
     def __init__(
-        self, configs: Configs, config: Config, tape: Tape | None, costs: Costs, watch: Watch | None = None
+        self, states: ParserStates, state: ParserState, tape: Tape | None, costs: Costs, watch: Watch | None = None
     ) -> None:
-        self.configs = configs
+        self.states = states
         self.tape = tape
         self.costs = costs
         self.watch = watch
-        self.config = config
-        self.place = tape.place() if tape is not None else None
+        self.state = state
+        self.checkpoint = tape.checkpoint() if tape is not None else None
 
     def run(self) -> bytes | None:
         found = self._deep()
         return self._wide() if found is None else found
 
     def _first(self) -> _Node:
-        return _Node(self.config, self.place, b"", self._ways(self.config))
+        return _Node(self.state, self.checkpoint, b"", self._ways(self.state))
 
     def _deep(self) -> bytes | None:
         """Depth first along the cheapest ways."""
@@ -88,7 +88,7 @@ class _Search:
             if not stack:
                 return None
             node = stack[-1]
-            if node.config.can_stop:
+            if node.state.can_stop:
                 return node.text
             way = next(node.ways, None)
             if way is None or len(node.text) > _MOST_BYTES:
@@ -107,7 +107,7 @@ class _Search:
             if not heap:
                 return None
             late, depth, _, node = heappop(heap)
-            if node.config.can_stop:
+            if node.state.can_stop:
                 return node.text
             way = next(node.ways, None)
             if way is None or len(node.text) > _MOST_BYTES:
@@ -119,81 +119,81 @@ class _Search:
                 heappush(heap, (late, depth - 1, count, after))
         return None
 
-    def _take(self, node: _Node, reading: Config, text: bytes) -> _Node | None:
+    def _take(self, node: _Node, alone: ParserState, text: bytes) -> _Node | None:
         """After `text`, from wherever the tape is."""
-        if self.tape is not None and self.place is not None and node.place is not None:
-            _go_back(self.tape, node.place, node.text, self.place)
-        after, _ = self.configs.take(reading, text, self.tape)
+        if self.tape is not None and self.checkpoint is not None and node.checkpoint is not None:
+            _go_back(self.tape, node.checkpoint, node.text, self.checkpoint)
+        after, _ = self.states.take(alone, text, self.tape)
         if after is None or (self.watch is not None and not self.watch.is_clear(node.text + text)):
             return None
-        place = self.tape.place() if self.tape is not None else None
-        return _Node(after, place, node.text + text, self._ways(after))
+        checkpoint = self.tape.checkpoint() if self.tape is not None else None
+        return _Node(after, checkpoint, node.text + text, self._ways(after))
 
-    def _ways(self, config: Config) -> Iterator[tuple[Config, bytes]]:
-        found = iter(_ways(self.configs, config, self.costs))
-        return found if self.watch is None else chain(found, _bytes(self.configs, config))
+    def _ways(self, state: ParserState) -> Iterator[tuple[ParserState, bytes]]:
+        found = iter(_ways(self.states, state, self.costs))
+        return found if self.watch is None else chain(found, _bytes(self.states, state))
 
 
-def _go_back(tape: Tape, place: Place, text: bytes, first: Place) -> None:
+def _go_back(tape: Tape, checkpoint: Checkpoint, text: bytes, first: Checkpoint) -> None:
     """To an earlier place of the search, whose bytes may be gone from the tape."""
     del tape.text[first.size :]
     tape.text += text
-    tape.restore(place)
+    tape.restore(checkpoint)
 
 
-def _ways(configs: Configs, config: Config, costs: Costs) -> list[tuple[Config, bytes]]:
+def _ways(states: ParserStates, state: ParserState, costs: Costs) -> list[tuple[ParserState, bytes]]:
     """Texts to go on with, each up to the next decision and in the one reading it is so cheap in, cheapest first."""
     found: dict[tuple[bytes, int], int] = {}
-    for k, thread in enumerate(config.threads):
-        for cost, way in _of_thread(thread, costs):
+    for k, reading in enumerate(state.readings):
+        for cost, way in _of_reading(reading, costs):
             if way and cost < found.get((way, k), NEVER):
                 found[way, k] = cost
     ordered = sorted(found, key=lambda each: (found[each], each))
-    readings = [configs.intern((thread,)) for thread in config.threads]
+    readings = [states.intern((reading,)) for reading in state.readings]
     return [(readings[k], way) for way, k in ordered]
 
 
-def _bytes(configs: Configs, config: Config) -> Iterator[tuple[Config, bytes]]:
+def _bytes(states: ParserStates, state: ParserState) -> Iterator[tuple[ParserState, bytes]]:
     """Where all words of a string were blocked: its next byte, nearest to the end first."""
-    for thread in config.threads:
-        if isinstance(thread, InLexeme) and thread.lexeme.is_string:
-            reading = configs.intern((thread,))
-            for byte in steps(thread.lexeme, thread.state):
-                yield reading, bytes([byte])
+    for reading in state.readings:
+        if isinstance(reading, InLexeme) and reading.lexeme.is_string:
+            alone = states.intern((reading,))
+            for byte in steps(reading.lexeme, reading.state):
+                yield alone, bytes([byte])
 
 
-def _of_thread(thread: Thread, costs: Costs) -> Iterator[tuple[int, bytes]]:
-    if isinstance(thread, Start):
-        outside = costs.follow(thread.follow, 0)
-        for below in thread.threads():
-            for cost, way in _of_thread(below, costs):
+def _of_reading(reading: Reading, costs: Costs) -> Iterator[tuple[int, bytes]]:
+    if isinstance(reading, ValueStart):
+        outside = costs.follow(reading.follow, 0)
+        for below in reading.readings():
+            for cost, way in _of_reading(below, costs):
                 yield cost + outside * (way in _OPENERS), way  # what opens a bracket counts its own frame only
-    elif isinstance(thread, Choice):
-        for byte in thread.moves:
-            yield costs.move(thread, byte), bytes([byte])
-    elif isinstance(thread, Between):
-        for choice in thread.threads():
-            yield from _of_thread(choice, costs)
-    elif isinstance(thread, InLexeme):
-        yield from _of_lexeme(thread, costs)
+    elif isinstance(reading, ByteChoice):
+        for byte in reading.moves:
+            yield costs.move(reading, byte), bytes([byte])
+    elif isinstance(reading, Between):
+        for choice in reading.readings():
+            yield from _of_reading(choice, costs)
+    elif isinstance(reading, InLexeme):
+        yield from _of_lexeme(reading, costs)
     else:
-        assert thread is AT_END
+        assert reading is AT_END
 
 
-def _of_lexeme(thread: InLexeme, costs: Costs) -> Iterator[tuple[int, bytes]]:
-    if thread.lexeme.is_blank and thread.state == thread.lexeme.start:
+def _of_lexeme(reading: InLexeme, costs: Costs) -> Iterator[tuple[int, bytes]]:
+    if reading.lexeme.is_blank and reading.state == reading.lexeme.start:
         return  # whatever may follow blanks may come without them
-    if isinstance(thread.follow, Named):
-        for cost, word in costs.names(thread):
+    if isinstance(reading.follow, ListedName):
+        for cost, word in costs.names(reading):
             yield cost, word.text
         return
-    for word in costs.words.of(thread.lexeme, thread.state):
+    for word in costs.words.of(reading.lexeme, reading.state):
         if word.text:
-            yield len(word.text) + costs.follow(thread.follow, word.outcome), word.text
+            yield len(word.text) + costs.follow(reading.follow, word.outcome), word.text
         else:  # it may end here; what follows begins with the next byte
-            for follow in thread.follow.branches:
+            for follow in reading.follow.branches:
                 for below in follow.after(word.outcome):
-                    yield from _of_thread(below, costs)
+                    yield from _of_reading(below, costs)
 
 
 def spell(vocabulary: Vocabulary, text: bytes) -> tuple[int, ...] | None:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from sluicegate.grammar.lexemes.base import QUOTE, DfaLexeme, State, Words
 from sluicegate.grammar.lexemes.counted import Counted
-from sluicegate.grammar.lexemes.length_bounds import Count
+from sluicegate.grammar.lexemes.length_bounds import CountedState
 from sluicegate.grammar.lexemes.literals import Literals
 
 _FEW = 4
@@ -134,7 +134,7 @@ def _listed(lexeme: Literals | Words, state: State) -> list[Word]:
     return sorted(words, key=lambda word: len(word.text))[:_FEW]
 
 
-def _padded(lexeme: Counted, state: Count) -> list[Word]:
+def _padded(lexeme: Counted, state: CountedState) -> list[Word]:
     """Strings of any letters are as long as they must be; those of a pattern are searched for."""
     if lexeme.inner is not lexeme.every or state.size < 0:
         return []

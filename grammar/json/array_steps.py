@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sluicegate.grammar.reading.continuations import Continuation
-from sluicegate.grammar.reading.lookahead import Reach
+from sluicegate.grammar.reading.lookahead import Lookahead
 from sluicegate.grammar.reading.mask_builder import Guard
-from sluicegate.grammar.reading.readings import Run, Thread
-from sluicegate.grammar.vocabulary.punctuation import Place
+from sluicegate.grammar.reading.readings import Reading, Run
+from sluicegate.grammar.vocabulary.punctuation import PunctuationNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -26,25 +26,25 @@ class ItemDone(Continuation):
         super().__init__(guard)
         self.state = state
 
-    def after(self, outcome: int) -> tuple[Thread, ...]:
+    def after(self, outcome: int) -> tuple[Reading, ...]:
         return self.state.between()
 
     def outer(self) -> Continuation:
         return self.state.follow
 
-    def _find(self, outcome: int, at: Place, vocabulary: Vocabulary) -> Reach:
-        return self.state.between_reach(vocabulary) or super()._find(outcome, at, vocabulary)
+    def _find(self, outcome: int, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
+        return self.state.between_lookahead(vocabulary) or super()._find(outcome, at, vocabulary)
 
-    def finish(self, outcome: int, run: Run, end_offset: int) -> tuple[Thread, ...]:
-        threads = super().finish(outcome, run, end_offset)
-        if not threads or not self.state.plan.tight:
-            return threads
+    def finish(self, outcome: int, run: Run, end_offset: int) -> tuple[Reading, ...]:
+        readings = super().finish(outcome, run, end_offset)
+        if not readings or not self.state.plan.tight:
+            return readings
         assert run.tape is not None
         item = run.tape.items(len(run.tape.text) - end_offset)[-1]
         return self.state.without(item).between()
 
 
-class Taken(Continuation):
+class ConstantDone(Continuation):
     """After one of the constants that were left; outcome k = `offered[k]`."""
 
     __slots__ = ("offered", "state")
@@ -54,7 +54,7 @@ class Taken(Continuation):
         self.state = state
         self.offered = offered
 
-    def after(self, outcome: int) -> tuple[Thread, ...]:
+    def after(self, outcome: int) -> tuple[Reading, ...]:
         state = self.state
         assert isinstance(state.used, int)
         return state.values.array_state(

@@ -6,17 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sluicegate.grammar.json.array_steps import ItemDone, Taken
+from sluicegate.grammar.json.array_steps import ConstantDone, ItemDone
 from sluicegate.grammar.json.layout import Between, Then, closing
 from sluicegate.grammar.lexemes.base import QUOTE, Words
 from sluicegate.grammar.lexemes.literals import literals
 from sluicegate.grammar.reading.continuations import Continuation
 from sluicegate.grammar.reading.guards import DistinctItem
-from sluicegate.grammar.reading.lookahead import Reach
+from sluicegate.grammar.reading.lookahead import Lookahead
 from sluicegate.grammar.reading.mask_builder import Guard
-from sluicegate.grammar.reading.readings import Choice, InLexeme, Thread
+from sluicegate.grammar.reading.readings import ByteChoice, InLexeme, Reading
 from sluicegate.grammar.schema.containers import Conjunction, Constant, conjunction, negated
-from sluicegate.grammar.vocabulary.punctuation import HERE, Place
+from sluicegate.grammar.vocabulary.punctuation import HERE, PunctuationNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -87,10 +87,10 @@ class Counting:
             while stack and len(seen) < _MOST and not self._is_end(*stack[-1]):
                 at, counted = stack.pop()
                 for _, _, after in self._moves(at, counted):
-                    place = (min(at + 1, self.plan.horizon), after)
-                    if place not in seen and self._ends.get(place, True):
-                        seen.add(place)
-                        stack.append(place)
+                    situation = (min(at + 1, self.plan.horizon), after)
+                    if situation not in seen and self._ends.get(situation, True):
+                        seen.add(situation)
+                        stack.append(situation)
             if not stack:
                 self._ends.update(dict.fromkeys(seen, False))
             self._ends[first] = bool(stack)
@@ -154,8 +154,8 @@ class ArrayState:
         self.follow = follow
         self.done: dict[tuple[int, ...], Continuation] = {}
         self._done_here: Continuation | None = None
-        self._before: tuple[Thread, ...] | None = None
-        self._after: tuple[Thread, ...] | None = None
+        self._before: tuple[Reading, ...] | None = None
+        self._after: tuple[Reading, ...] | None = None
 
     def without(self, item: Any) -> ArrayState:
         """The same place where `item` has been given."""
@@ -181,22 +181,22 @@ class ArrayState:
             return False
         return not plan.tight or not self.used or self.values.satisfiable(self._terms())
 
-    def opened(self) -> tuple[Thread, ...]:
+    def opened(self) -> tuple[Reading, ...]:
         """After `[`."""
         if self._before is None:
             layout = self.values.layout
-            threads: tuple[Thread, ...] = ()
+            readings: tuple[Reading, ...] = ()
             if self.may_go_on():
-                threads = layout.optional(layout.block, Then(self.items))
+                readings = layout.optional(layout.block, Then(self.items))
             if self.may_close():
-                threads = (*threads, *self._close(), *layout.before_close(Then(self._close)))
-            self._before = threads
+                readings = (*readings, *self._close(), *layout.before_close(Then(self._close)))
+            self._before = readings
         return self._before
 
-    def between(self) -> tuple[Thread, ...]:
+    def between(self) -> tuple[Reading, ...]:
         """After an item."""
         if self._after is None:
-            after: tuple[Thread, ...] = ()
+            after: tuple[Reading, ...] = ()
             if self.may_go_on() or self.may_close():
                 after = (Between(self.item_done(), self._next_or_close),)
             if self.may_close():
@@ -206,48 +206,48 @@ class ArrayState:
             self._after = after
         return self._after
 
-    def _next_or_close(self) -> tuple[Choice, ...]:
+    def _next_or_close(self) -> tuple[ByteChoice, ...]:
         layout = self.values.layout
         closing = self._close() if self.may_close() else ()
         if not self.may_go_on():
             return closing
-        return (Choice({_COMMA: Then(lambda: layout.optional(layout.block, Then(self.items)))}), *closing)
+        return (ByteChoice({_COMMA: Then(lambda: layout.optional(layout.block, Then(self.items)))}), *closing)
 
-    def _close(self) -> tuple[Choice, ...]:
+    def _close(self) -> tuple[ByteChoice, ...]:
         return tuple(closing(_BRACKET, self.plan.check, follow) for follow in self.follow.branches)
 
     # --- what can be read, told from the facts; None where threads tell it ---
 
-    def opened_reach(self, at: Place, vocabulary: Vocabulary) -> Reach | None:
+    def opened_lookahead(self, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead | None:
         """After `[`, at `at`."""
         items = self._items_read(at, vocabulary)
         return None if items is None else self._or_closed(HERE | items, vocabulary)
 
-    def between_reach(self, vocabulary: Vocabulary) -> Reach | None:
+    def between_lookahead(self, vocabulary: Vocabulary) -> Lookahead | None:
         """After an item."""
-        comma = vocabulary.places.by_path.get(b",")
+        comma = vocabulary.punctuation.by_path.get(b",")
         if comma is None or not self.may_go_on():
             return self._or_closed(HERE, vocabulary)
         items = self._items_read(comma, vocabulary)
         return None if items is None else self._or_closed(HERE | comma.lift(HERE | items), vocabulary)
 
-    def _items_read(self, at: Place, vocabulary: Vocabulary) -> int | None:
+    def _items_read(self, at: PunctuationNode, vocabulary: Vocabulary) -> int | None:
         """Perhaps blanks, and an item; None where something follows it inside a token, or a guard is asked."""
         if not self.may_go_on():
             return 0
-        plan, layout, places = self.plan, self.values.layout, vocabulary.places
+        plan, layout, punctuation = self.plan, self.values.layout, vocabulary.punctuation
         if plan.members is not None or plan.contains:
             return None
-        value = self.values.value_reach(self._terms(), at, vocabulary)
-        ends = layout.delayed(layout.block, value.ends, places) & (at.domain if plan.unique else at.forks)
-        return None if value.doubtful or ends else layout.spaced(layout.block, value.read | value.ends, places)
+        value = self.values.value_lookahead(self._terms(), at, vocabulary)
+        ends = layout.delayed(layout.block, value.ends, punctuation) & (at.domain if plan.unique else at.forks)
+        return None if value.doubtful or ends else layout.spaced(layout.block, value.read | value.ends, punctuation)
 
-    def _or_closed(self, read: int, vocabulary: Vocabulary) -> Reach | None:
+    def _or_closed(self, read: int, vocabulary: Vocabulary) -> Lookahead | None:
         if not self.may_close():
-            return Reach(read)
+            return Lookahead(read)
         if self.plan.check is not None:
             return None
-        closed = self.values.layout.close_reach(_BRACKET, self.follow, vocabulary)
+        closed = self.values.layout.close_lookahead(_BRACKET, self.follow, vocabulary)
         return closed._replace(read=closed.read | read)
 
     # --- items ---
@@ -259,7 +259,7 @@ class ArrayState:
             return terms
         return conjunction((*terms, *map(negated, sorted(self.used, key=lambda value: value.json))))
 
-    def items(self) -> tuple[Thread, ...]:
+    def items(self) -> tuple[Reading, ...]:
         """At the first byte of the next item."""
         plan = self.plan
         if plan.members is not None:
@@ -284,18 +284,18 @@ class ArrayState:
             self._done_here = ItemDone(self, None)
         return self._done_here
 
-    def _members(self, members: tuple[tuple[bool, str], ...]) -> tuple[Thread, ...]:
+    def _members(self, members: tuple[tuple[bool, str], ...]) -> tuple[Reading, ...]:
         assert isinstance(self.used, int)
         used = self.used
         left = [i for i in range(len(members)) if not used >> i & 1]
         words = [i for i in left if members[i][0]]
         others = [i for i in left if not members[i][0]]
-        threads: list[Thread] = []
+        readings: list[Reading] = []
         if words:
             lexeme = literals([members[i][1] for i in words])
-            taken = Taken(self, words)
-            threads.append(Choice({QUOTE: lambda: (InLexeme(lexeme, lexeme.start, taken),)}))
+            taken = ConstantDone(self, words)
+            readings.append(ByteChoice({QUOTE: lambda: (InLexeme(lexeme, lexeme.start, taken),)}))
         if others:
             spelled = Words([(text.encode(), k) for k, i in enumerate(others) for text in members[i][1].split("|")])
-            threads.append(InLexeme(spelled, spelled.start, Taken(self, others)))
-        return tuple(threads)
+            readings.append(InLexeme(spelled, spelled.start, ConstantDone(self, others)))
+        return tuple(readings)

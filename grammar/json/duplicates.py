@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 from sluicegate.grammar.json.array_steps import ItemDone
 from sluicegate.grammar.json.arrays import ArrayPlan, ArrayState
 from sluicegate.grammar.reading.guards import canonical
-from sluicegate.grammar.reading.lookahead import Reach, of_threads
-from sluicegate.grammar.reading.readings import Run, Thread
+from sluicegate.grammar.reading.lookahead import Lookahead, of_readings
+from sluicegate.grammar.reading.readings import Reading, Run
 from sluicegate.grammar.schema.constants import json_text
 from sluicegate.grammar.schema.containers import Conjunction, Constant, conjunction
-from sluicegate.grammar.vocabulary.punctuation import Place
+from sluicegate.grammar.vocabulary.punctuation import PunctuationNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sluicegate.grammar.reading.text import Tape
+    from sluicegate.grammar.reading.tape import Tape
 
 ALWAYS = 1 << 30
 _MET = 1
@@ -88,10 +88,10 @@ class RepeatingState(ArrayState):
     def may_close(self) -> bool:
         return self.is_met and super().may_close()
 
-    def _items_read(self, at: Place, vocabulary: Vocabulary) -> int | None:
+    def _items_read(self, at: PunctuationNode, vocabulary: Vocabulary) -> int | None:
         return super()._items_read(at, vocabulary) if self.is_met else None
 
-    def items(self) -> tuple[Thread, ...]:
+    def items(self) -> tuple[Reading, ...]:
         if self.is_met:
             return super().items()
         own = self.plan.at(self.index)
@@ -155,17 +155,17 @@ class RepeatDone(ItemDone):
         super().__init__(before.after(None), _LOOKED)
         self.before = before
 
-    def after(self, outcome: int) -> tuple[Thread, ...]:
+    def after(self, outcome: int) -> tuple[Reading, ...]:
         return (*self.before.met().between(), *self.state.between())
 
-    def finish(self, outcome: int, run: Run, end_offset: int) -> tuple[Thread, ...]:
+    def finish(self, outcome: int, run: Run, end_offset: int) -> tuple[Reading, ...]:
         assert run.tape is not None
         assert self.guard is not None
         run.passes(self.guard, end_offset)
         return self.before.after(run.tape.items(len(run.tape.text) - end_offset)).between()
 
-    def _find(self, outcome: int, at: Place, vocabulary: Vocabulary) -> Reach:
-        return of_threads(self.after(outcome), at, vocabulary)
+    def _find(self, outcome: int, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
+        return of_readings(self.after(outcome), at, vocabulary)
 
 
 def state_of(plan: ArrayPlan) -> type[ArrayState]:

@@ -12,19 +12,19 @@ from sluicegate.grammar.reading.continuations import Continuation
 from sluicegate.grammar.reading.guards import all_of
 from sluicegate.grammar.reading.lookahead import (
     OVER,
-    Reach,
+    Lookahead,
     after_byte,
     behind,
     joined,
+    of_readings,
     of_scalar,
-    of_threads,
     outside,
     under,
 )
-from sluicegate.grammar.reading.mask_builder import Gather, Guard
-from sluicegate.grammar.reading.readings import Choice, InLexeme, Run, Thread
-from sluicegate.grammar.vocabulary.punctuation import Place, Places
-from sluicegate.grammar.vocabulary.trie import Branch
+from sluicegate.grammar.reading.mask_builder import Guard, MaskBuilder
+from sluicegate.grammar.reading.readings import ByteChoice, InLexeme, Reading, Run
+from sluicegate.grammar.vocabulary.punctuation import PunctuationNode, PunctuationTrie
+from sluicegate.grammar.vocabulary.trie import TrieNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 from sluicegate.plugins.errors import InvalidGrammar
 
@@ -35,19 +35,19 @@ _MOST_CLOSED = 20_000
 
 
 class Then(Continuation):
-    """Continuation given by a function; `threads` is called once."""
+    """Continuation given by a function; `readings` is called once."""
 
-    __slots__ = ("_known", "threads")
+    __slots__ = ("_known", "readings")
     in_frame = True
 
-    def __init__(self, threads: Callable[[], tuple[Thread, ...]]) -> None:
+    def __init__(self, readings: Callable[[], tuple[Reading, ...]]) -> None:
         super().__init__()
-        self.threads = threads
-        self._known: tuple[Thread, ...] | None = None
+        self.readings = readings
+        self._known: tuple[Reading, ...] | None = None
 
-    def after(self, outcome: int) -> tuple[Thread, ...]:
+    def after(self, outcome: int) -> tuple[Reading, ...]:
         if self._known is None:
-            self._known = self.threads()
+            self._known = self.readings()
         return self._known
 
 
@@ -55,41 +55,41 @@ class Between:
     """After a member of an object or an item of an array: a comma or the closing bracket. As tokens it is what `done`,
     which stands for the same place behind the value, can read; so that is asked once for both."""
 
-    __slots__ = ("_known", "_threads", "done")
+    __slots__ = ("_known", "_readings", "done")
 
-    def __init__(self, done: Continuation, threads: Callable[[], tuple[Choice, ...]]) -> None:
+    def __init__(self, done: Continuation, readings: Callable[[], tuple[ByteChoice, ...]]) -> None:
         self.done = done
-        self._threads = threads
-        self._known: tuple[Choice, ...] | None = None
+        self._readings = readings
+        self._known: tuple[ByteChoice, ...] | None = None
 
-    def threads(self) -> tuple[Choice, ...]:
+    def readings(self) -> tuple[ByteChoice, ...]:
         if self._known is None:
-            self._known = self._threads()
+            self._known = self._readings()
         return self._known
 
-    def step(self, byte: int, run: Run) -> tuple[Thread, ...]:
-        found: tuple[Thread, ...] = ()
-        for thread in self.threads():
-            if byte in thread.moves:
-                found += thread.step(byte, run)
+    def step(self, byte: int, run: Run) -> tuple[Reading, ...]:
+        found: tuple[Reading, ...] = ()
+        for reading in self.readings():
+            if byte in reading.moves:
+                found += reading.step(byte, run)
         return found
 
-    def root(self, gather: Gather) -> None:
-        gather.add_ways(self.situation(gather.vocabulary), gather.vocabulary.structural, False)
+    def root(self, builder: MaskBuilder) -> None:
+        builder.add_boundary(self.situation(builder.vocabulary), builder.vocabulary.structural, False)
 
-    def situation(self, vocabulary: Vocabulary) -> Reach:
+    def situation(self, vocabulary: Vocabulary) -> Lookahead:
         """What can be read here, from anywhere."""
-        return self.done.reach(0, vocabulary.places.root, vocabulary)
+        return self.done.lookahead(0, vocabulary.punctuation.root, vocabulary)
 
-    def walk(self, branch: Branch, gather: Gather) -> None:
-        for thread in self.threads():
-            thread.walk(branch, gather)
+    def walk(self, branch: TrieNode, builder: MaskBuilder) -> None:
+        for reading in self.readings():
+            reading.walk(branch, builder)
 
-    def reach(self, at: Place, vocabulary: Vocabulary) -> Reach:
-        return of_threads(self.threads(), at, vocabulary)
+    def lookahead(self, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
+        return of_readings(self.readings(), at, vocabulary)
 
     def firsts(self) -> Iterable[int]:
-        return [byte for thread in self.threads() for byte in thread.moves]
+        return [byte for reading in self.readings() for byte in reading.moves]
 
 
 class Layout:
@@ -97,41 +97,41 @@ class Layout:
 
     def __init__(self, options: GrammarOptions) -> None:
         self.block, self.colon = _lexemes(options.whitespace)
-        self._closed: dict[tuple[int, Continuation], Reach] = {}
+        self._closed: dict[tuple[int, Continuation], Lookahead] = {}
 
-    def optional(self, lexeme: DfaLexeme | None, follow: Then) -> tuple[Thread, ...]:
+    def optional(self, lexeme: DfaLexeme | None, follow: Then) -> tuple[Reading, ...]:
         """`follow`, perhaps after whitespace."""
         if lexeme is None:
             return follow.after(0)
         return (*follow.after(0), InLexeme(lexeme, lexeme.start, follow))
 
-    def before_close(self, close: Then) -> tuple[Thread, ...]:
+    def before_close(self, close: Then) -> tuple[Reading, ...]:
         """Whitespace, not empty, and then the closing bracket."""
         return () if self.block is None else (InLexeme(self.block, self.block.start, close),)
 
-    def spaced(self, lexeme: DfaLexeme | None, found: int, places: Places) -> int:
+    def spaced(self, lexeme: DfaLexeme | None, found: int, punctuation: PunctuationTrie) -> int:
         """What can be read where `found` can be, perhaps after whitespace."""
-        return found if lexeme is None else of_scalar(lexeme, places)[0] | self.delayed(lexeme, found, places)
+        return found if lexeme is None else of_scalar(lexeme, punctuation)[0] | self.delayed(lexeme, found, punctuation)
 
-    def delayed(self, lexeme: DfaLexeme | None, found: int, places: Places) -> int:
+    def delayed(self, lexeme: DfaLexeme | None, found: int, punctuation: PunctuationTrie) -> int:
         """`found`, and `found` after whitespace."""
-        return found if lexeme is None else found | places.behind(of_scalar(lexeme, places)[1], found)
+        return found if lexeme is None else found | punctuation.behind(of_scalar(lexeme, punctuation)[1], found)
 
-    def close_reach(self, byte: int, follow: Continuation, vocabulary: Vocabulary) -> Reach:
+    def close_lookahead(self, byte: int, follow: Continuation, vocabulary: Vocabulary) -> Lookahead:
         """Perhaps whitespace, and then the closing bracket."""
         known = self._closed.get((byte, follow))
         if known is None:
             nested = any(branch.is_asked(0) for branch in follow.branches)
-            known = self._close_reach(byte, follow, vocabulary)
+            known = self._close_lookahead(byte, follow, vocabulary)
             if not nested:  # otherwise it was told for one place only
                 if len(self._closed) >= _MOST_CLOSED:
                     self._closed.clear()
                 self._closed[byte, follow] = known
         return known
 
-    def _close_reach(self, byte: int, follow: Continuation, vocabulary: Vocabulary) -> Reach:
-        places = vocabulary.places
-        bracket = places.root.below(byte)
+    def _close_lookahead(self, byte: int, follow: Continuation, vocabulary: Vocabulary) -> Lookahead:
+        punctuation = vocabulary.punctuation
+        bracket = punctuation.root.below(byte)
         if bracket is None:
             return OVER
         parts = []
@@ -141,8 +141,8 @@ class Layout:
         found = parts[0] if len(parts) == 1 else joined(parts)
         if self.block is None:
             return found
-        read, ends = of_scalar(self.block, places)
-        return joined([found, Reach(read), behind(places, ends, found)])
+        read, ends = of_scalar(self.block, punctuation)
+        return joined([found, Lookahead(read), behind(punctuation, ends, found)])
 
 
 @lru_cache(maxsize=64)
@@ -165,7 +165,7 @@ def _space_lexeme(pattern: str) -> DfaLexeme | None:
     return None if inside.is_empty() else DfaLexeme(utf8(inside), is_blank=True)
 
 
-def closing(byte: int, check: Guard | None, follow: Continuation) -> Choice:
+def closing(byte: int, check: Guard | None, follow: Continuation) -> ByteChoice:
     """A closing bracket, guarded by the `check` of what it closes and by what follows."""
     guard = all_of(check, follow.guard)
-    return Choice({byte: follow}, None if guard is None else {byte: guard})
+    return ByteChoice({byte: follow}, None if guard is None else {byte: guard})

@@ -15,7 +15,7 @@ from sluicegate.grammar.reading.mask_builder import Guard
 from sluicegate.grammar.schema import strings
 from sluicegate.grammar.schema.containers import Conjunction
 from sluicegate.grammar.schema.strings import Strings
-from sluicegate.grammar.vocabulary.punctuation import Places
+from sluicegate.grammar.vocabulary.punctuation import PunctuationTrie
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +48,8 @@ class ObjectPlan:
     """For each of `free`, the names."""
     supply: int | None = None
     """How many free names there are, where they may be too few."""
-    _read: dict[Places, list[tuple[int, int]]] = field(default_factory=dict)
-    _read_from: dict[Places, list[tuple[int, int]]] = field(default_factory=dict)
+    _read: dict[PunctuationTrie, list[tuple[int, int]]] = field(default_factory=dict)
+    _read_from: dict[PunctuationTrie, list[tuple[int, int]]] = field(default_factory=dict)
 
     @cached_property
     def ends(self) -> Ends:
@@ -86,24 +86,26 @@ class ObjectPlan:
         """Usual spellings of the names, sorted, with their indices."""
         return sorted_spellings(self.names)
 
-    def names_read(self, places: Places) -> list[tuple[int, int]]:
+    def names_read(self, punctuation: PunctuationTrie) -> list[tuple[int, int]]:
         """What each listed name reads from its opening quote on, and where it ends."""
-        found = self._read.get(places)
+        found = self._read.get(punctuation)
         if found is None:
-            found = self._read[places] = [of_word(plain(name) + b'"', places) for name in self.names]
+            found = self._read[punctuation] = [of_word(plain(name) + b'"', punctuation) for name in self.names]
         return found
 
-    def read_from(self, at: int, places: Places) -> tuple[int, int]:
+    def read_from(self, at: int, punctuation: PunctuationTrie) -> tuple[int, int]:
         """The same of all names that may come next from index `at` on, where they come in order."""
-        found = self._read_from.get(places)
+        found = self._read_from.get(punctuation)
         if found is None:
             read = ends = 0
             found = [(0, 0)]
-            for needed, (inside, over) in zip(reversed(self.required), reversed(self.names_read(places)), strict=True):
+            for needed, (inside, over) in zip(
+                reversed(self.required), reversed(self.names_read(punctuation)), strict=True
+            ):
                 read, ends = (inside, over) if needed else (read | inside, ends | over)
                 found.append((read, ends))
             found.reverse()
-            self._read_from[places] = found
+            self._read_from[punctuation] = found
         return found[at]
 
     @cached_property

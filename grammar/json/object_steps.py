@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from sluicegate.grammar.json.layout import Then
 from sluicegate.grammar.reading.continuations import Continuation
-from sluicegate.grammar.reading.lookahead import Reach
-from sluicegate.grammar.reading.readings import Choice, Run, Thread
+from sluicegate.grammar.reading.lookahead import Lookahead
+from sluicegate.grammar.reading.readings import ByteChoice, Reading, Run
 from sluicegate.grammar.schema import strings
 from sluicegate.grammar.schema.containers import Conjunction
-from sluicegate.grammar.vocabulary.punctuation import Place
+from sluicegate.grammar.vocabulary.punctuation import PunctuationNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _COLON = 0x3A
 
 
-class Names(Then):
+class NameStart(Then):
     """Before the first byte of a name, behind its opening quote."""
 
     __slots__ = ("state",)
@@ -28,11 +28,11 @@ class Names(Then):
         super().__init__(state.in_name)
         self.state = state
 
-    def _find(self, outcome: int, at: Place, vocabulary: Vocabulary) -> Reach:
-        return self.state.name_reach(vocabulary) or super()._find(outcome, at, vocabulary)
+    def _find(self, outcome: int, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
+        return self.state.name_lookahead(vocabulary) or super()._find(outcome, at, vocabulary)
 
 
-class Entry(Continuation):
+class MemberStart(Continuation):
     """After a name: `:`, perhaps blanks, the value, and on with `state`."""
 
     __slots__ = ("_known", "state", "terms")
@@ -41,19 +41,19 @@ class Entry(Continuation):
         super().__init__()
         self.state = state
         self.terms = terms
-        self._known: tuple[Thread, ...] | None = None
+        self._known: tuple[Reading, ...] | None = None
 
-    def after(self, outcome: int) -> tuple[Thread, ...]:
+    def after(self, outcome: int) -> tuple[Reading, ...]:
         if self._known is None:
             layout = self.state.values.layout
-            self._known = (Choice({_COLON: Then(lambda: layout.optional(layout.colon, Then(self._value)))}),)
+            self._known = (ByteChoice({_COLON: Then(lambda: layout.optional(layout.colon, Then(self._value)))}),)
         return self._known
 
-    def _value(self) -> tuple[Thread, ...]:
+    def _value(self) -> tuple[Reading, ...]:
         return (self.state.values.start(self.terms, self.state.member_done()),)
 
 
-class Named(Continuation):
+class ListedName(Continuation):
     """After a listed name; the outcome is its index."""
 
     __slots__ = ("state",)
@@ -62,17 +62,17 @@ class Named(Continuation):
         super().__init__()
         self.state = state
 
-    def place(self) -> str:
-        return next(filter(None, map(self.state.values.place, self.state.plan.values)), "")
+    def pointer(self) -> str:
+        return next(filter(None, map(self.state.values.pointer, self.state.plan.values)), "")
 
-    def after(self, outcome: int) -> tuple[Thread, ...]:
-        return tuple([thread for entry in self.state.entries_of(outcome) for thread in entry.after(0)])
+    def after(self, outcome: int) -> tuple[Reading, ...]:
+        return tuple([reading for entry in self.state.entries_of(outcome) for reading in entry.after(0)])
 
-    def _find(self, outcome: int, at: Place, vocabulary: Vocabulary) -> Reach:
-        return self.state.entry_reach(outcome, at, vocabulary) or super()._find(outcome, at, vocabulary)
+    def _find(self, outcome: int, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
+        return self.state.entry_lookahead(outcome, at, vocabulary) or super()._find(outcome, at, vocabulary)
 
 
-class Free(Continuation):
+class FreeName(Continuation):
     """After a name that is not listed, of the plan's kind `index`."""
 
     __slots__ = ("index", "state")
@@ -83,29 +83,29 @@ class Free(Continuation):
         self.index = index
 
     @property
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[MemberStart]:
         return self.state.entries_of(-1 - self.index)
 
-    def place(self) -> str:
-        return next((entry.state.values.place(entry.terms) for entry in self.entries), "")
+    def pointer(self) -> str:
+        return next((entry.state.values.pointer(entry.terms) for entry in self.entries), "")
 
-    def after(self, outcome: int) -> tuple[Thread, ...]:
-        return tuple([thread for entry in self.entries for thread in entry.after(0)])
+    def after(self, outcome: int) -> tuple[Reading, ...]:
+        return tuple([reading for entry in self.entries for reading in entry.after(0)])
 
-    def finish(self, outcome: int, run: Run, end_offset: int) -> tuple[Thread, ...]:
-        threads, state = super().finish(outcome, run, end_offset), self.state
-        if not threads or not state.plan.leafy:
-            return threads
+    def finish(self, outcome: int, run: Run, end_offset: int) -> tuple[Reading, ...]:
+        readings, state = super().finish(outcome, run, end_offset), self.state
+        if not readings or not state.plan.leafy:
+            return readings
         assert run.tape is not None
         assert run.tape.open is not None
         name = run.tape.last_string()
         if not state.used and not strings.ends_at(state.plan.free_names, name):
-            return threads
+            return readings
         used = (run.tape.open.keys | {name}) - state.plan.refused
-        return Free(state.without(used), self.index).after(outcome)
+        return FreeName(state.without(used), self.index).after(outcome)
 
-    def _find(self, outcome: int, at: Place, vocabulary: Vocabulary) -> Reach:
-        return self.state.entry_reach(-1 - self.index, at, vocabulary) or super()._find(outcome, at, vocabulary)
+    def _find(self, outcome: int, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
+        return self.state.entry_lookahead(-1 - self.index, at, vocabulary) or super()._find(outcome, at, vocabulary)
 
 
 class MemberDone(Then):
@@ -120,11 +120,11 @@ class MemberDone(Then):
         super().__init__(state.between)
         self.state = state
 
-    def place(self) -> str:
-        return next(filter(None, map(self.state.values.place, self.state.plan.values)), "")
+    def pointer(self) -> str:
+        return next(filter(None, map(self.state.values.pointer, self.state.plan.values)), "")
 
     def outer(self) -> Continuation:
         return self.state.follow
 
-    def _find(self, outcome: int, at: Place, vocabulary: Vocabulary) -> Reach:
-        return self.state.between_reach(vocabulary) or super()._find(outcome, at, vocabulary)
+    def _find(self, outcome: int, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
+        return self.state.between_lookahead(vocabulary) or super()._find(outcome, at, vocabulary)

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from sluicegate.grammar.json.layout import Between, Then, closing
 from sluicegate.grammar.json.object_plan import ObjectPlan
-from sluicegate.grammar.json.object_steps import Entry, Free, MemberDone, Named, Names
+from sluicegate.grammar.json.object_steps import FreeName, ListedName, MemberDone, MemberStart, NameStart
 from sluicegate.grammar.lexemes.base import QUOTE, Lexeme
 from sluicegate.grammar.lexemes.literals import Literals
 from sluicegate.grammar.lexemes.scalars import string_lexemes
 from sluicegate.grammar.reading.continuations import Continuation
-from sluicegate.grammar.reading.lookahead import Reach, of_scalar
-from sluicegate.grammar.reading.readings import Choice, InLexeme, Thread
+from sluicegate.grammar.reading.lookahead import Lookahead, of_scalar
+from sluicegate.grammar.reading.readings import ByteChoice, InLexeme, Reading
 from sluicegate.grammar.schema.containers import Conjunction
-from sluicegate.grammar.vocabulary.punctuation import HERE, Place, Places
+from sluicegate.grammar.vocabulary.punctuation import HERE, PunctuationNode, PunctuationTrie
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -67,13 +67,13 @@ class ObjectState:
         self.used = used
         self.kinds = [(k, lexeme) for k, (lexeme, _) in enumerate(plan.free)] if not used else _left(plan, used)
         self.done: Continuation | None = None
-        self.entries: dict[tuple[int, int], Entry] = {}
-        self._before: tuple[Thread, ...] | None = None
-        self._after: tuple[Thread, ...] | None = None
-        self._names: tuple[Thread, ...] | None = None
+        self.entries: dict[tuple[int, int], MemberStart] = {}
+        self._before: tuple[Reading, ...] | None = None
+        self._after: tuple[Reading, ...] | None = None
+        self._names: tuple[Reading, ...] | None = None
         self._offered: list[int] | None = None
         self._read: tuple[int, int] | None = None
-        self._entered: dict[int, Reach | None] = {}
+        self._entered: dict[int, Lookahead | None] = {}
 
     # --- what may come next ---
 
@@ -146,20 +146,20 @@ class ObjectState:
 
     # --- threads ---
 
-    def opened(self) -> tuple[Thread, ...]:
+    def opened(self) -> tuple[Reading, ...]:
         """After `{`."""
         if self._before is None:
             layout = self.values.layout
-            threads = layout.optional(layout.block, Then(self.name_threads)) if self._has_names() else ()
+            readings = layout.optional(layout.block, Then(self.name_readings)) if self._has_names() else ()
             if self.may_close():
-                threads = (*threads, *self._close(), *layout.before_close(Then(self._close)))
-            self._before = threads
+                readings = (*readings, *self._close(), *layout.before_close(Then(self._close)))
+            self._before = readings
         return self._before
 
-    def between(self) -> tuple[Thread, ...]:
+    def between(self) -> tuple[Reading, ...]:
         """After a member."""
         if self._after is None:
-            after: tuple[Thread, ...] = ()
+            after: tuple[Reading, ...] = ()
             if self._has_names() or self.may_close():
                 after = (Between(self.member_done(), self._next_or_close),)
             if self.may_close():
@@ -169,37 +169,37 @@ class ObjectState:
             self._after = after
         return self._after
 
-    def _next_or_close(self) -> tuple[Choice, ...]:
+    def _next_or_close(self) -> tuple[ByteChoice, ...]:
         layout = self.values.layout
         closing = self._close() if self.may_close() else ()
         if not self._has_names():
             return closing
-        return (Choice({_COMMA: Then(lambda: layout.optional(layout.block, Then(self.name_threads)))}), *closing)
+        return (ByteChoice({_COMMA: Then(lambda: layout.optional(layout.block, Then(self.name_readings)))}), *closing)
 
     def _has_names(self) -> bool:
         return self.offers_free() or bool(self.offered())
 
-    def _close(self) -> tuple[Choice, ...]:
+    def _close(self) -> tuple[ByteChoice, ...]:
         return tuple(closing(_BRACE, self.plan.check, follow) for follow in self.follow.branches)
 
-    def name_threads(self) -> tuple[Thread, ...]:
+    def name_readings(self) -> tuple[Reading, ...]:
         """At the opening quote of a name."""
         if self._names is None:
-            self._names = (Choice({QUOTE: Names(self)}),)
+            self._names = (ByteChoice({QUOTE: NameStart(self)}),)
         return self._names
 
-    def in_name(self) -> tuple[Thread, ...]:
+    def in_name(self) -> tuple[Reading, ...]:
         plan = self.plan
         offered = self.offered()
-        threads: list[Thread] = []
+        readings: list[Reading] = []
         if offered:
             chosen = range(offered[0], offered[-1] + 1) if plan.in_order else frozenset(offered)
             lexeme = Literals([pair for pair in plan.spelled if pair[1] in chosen])
-            threads.append(InLexeme(lexeme, lexeme.start, Named(self)))
+            readings.append(InLexeme(lexeme, lexeme.start, ListedName(self)))
         if self.offers_free():
             kinds = [(k, lexeme) for k, lexeme in self.kinds if not plan.some or self.ways(-1 - k)]
-            threads.extend(InLexeme(lexeme, lexeme.start, Free(self, k)) for k, lexeme in kinds)
-        return tuple(threads)
+            readings.extend(InLexeme(lexeme, lexeme.start, FreeName(self, k)) for k, lexeme in kinds)
+        return tuple(readings)
 
     # --- members ---
 
@@ -221,7 +221,7 @@ class ObjectState:
         """The same place where the free names `names` have been given."""
         return self.values.object_state(self.plan, self.at, self.count, self.follow, self.met, names)
 
-    def entries_of(self, index: int) -> list[Entry]:
+    def entries_of(self, index: int) -> list[MemberStart]:
         """What may follow name `index` (-1 - k: a free name of kind k), given from here."""
         plan = self.plan
         if plan.some:
@@ -231,96 +231,96 @@ class ObjectState:
             return [self.after_listed(index).entry(index, plan.values[index])]
         return [self.after_free().entry(index, plan.free[-1 - index][1])]
 
-    def entry(self, index: int, terms: Conjunction, way: int = 0) -> Entry:
+    def entry(self, index: int, terms: Conjunction, way: int = 0) -> MemberStart:
         """What follows the name that led to this state: `index` of a listed one, -1 - k for the k-th kind of free ones.
 
         The same object from wherever the name was offered.
         """
         found = self.entries.get((index, way))
         if found is None or found.terms != terms:
-            found = self.entries[index, way] = Entry(self, terms)
+            found = self.entries[index, way] = MemberStart(self, terms)
         return found
 
     # --- what can be read, told from the facts; None where threads tell it: names end inside a token, guards are asked
 
-    def opened_reach(self, at: Place, vocabulary: Vocabulary) -> Reach | None:
+    def opened_lookahead(self, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead | None:
         """After `{`, at `at`."""
         names = self._names_read(at, vocabulary)
         return None if names is None else self._or_closed(HERE | names, vocabulary)
 
-    def between_reach(self, vocabulary: Vocabulary) -> Reach | None:
+    def between_lookahead(self, vocabulary: Vocabulary) -> Lookahead | None:
         """After a member."""
-        comma = vocabulary.places.by_path.get(b",")
+        comma = vocabulary.punctuation.by_path.get(b",")
         if comma is None or not self._has_names():
             return self._or_closed(HERE, vocabulary)
         names = self._names_read(comma, vocabulary)
         return None if names is None else self._or_closed(HERE | comma.lift(HERE | names), vocabulary)
 
-    def entry_reach(self, index: int, at: Place, vocabulary: Vocabulary) -> Reach | None:
+    def entry_lookahead(self, index: int, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead | None:
         """After name `index` (-1 - k: a free name of kind k): `:`, perhaps blanks, the value, and on."""
-        if self.plan.some or at is not vocabulary.places.root:
+        if self.plan.some or at is not vocabulary.punctuation.root:
             return None
-        return (self.after_listed(index) if index >= 0 else self.after_free())._entered_reach(index, vocabulary)
+        return (self.after_listed(index) if index >= 0 else self.after_free())._entered_lookahead(index, vocabulary)
 
-    def _entered_reach(self, index: int, vocabulary: Vocabulary) -> Reach | None:
+    def _entered_lookahead(self, index: int, vocabulary: Vocabulary) -> Lookahead | None:
         """The same from the state that the name leads to, which is one for all states that offer it."""
         if index not in self._entered:
             self._entered[index] = self._find_entered(index, vocabulary)
         return self._entered[index]
 
-    def _find_entered(self, index: int, vocabulary: Vocabulary) -> Reach | None:
-        plan, values, places = self.plan, self.values, vocabulary.places
-        colon = places.by_path.get(b":")
+    def _find_entered(self, index: int, vocabulary: Vocabulary) -> Lookahead | None:
+        plan, values, punctuation = self.plan, self.values, vocabulary.punctuation
+        colon = punctuation.by_path.get(b":")
         if colon is None:
             return None
         terms = plan.values[index] if index >= 0 else plan.free[-1 - index][1]
-        value, after = values.value_reach(terms, places.root, vocabulary), self.between_reach(vocabulary)
+        value, after = values.value_lookahead(terms, punctuation.root, vocabulary), self.between_lookahead(vocabulary)
         if after is None or value.doubtful or after.doubtful or after.ends:
             return None
         layout = values.layout
-        read = value.read | places.behind(value.ends, after.read)
-        return Reach(HERE | colon.lift(HERE | layout.spaced(layout.colon, read, places)))
+        read = value.read | punctuation.behind(value.ends, after.read)
+        return Lookahead(HERE | colon.lift(HERE | layout.spaced(layout.colon, read, punctuation)))
 
-    def _names_read(self, at: Place, vocabulary: Vocabulary) -> int | None:
+    def _names_read(self, at: PunctuationNode, vocabulary: Vocabulary) -> int | None:
         """Perhaps blanks, and a name."""
         if not self._has_names():
             return 0
-        plan, layout, places = self.plan, self.values.layout, vocabulary.places
-        read, ends = self._name_read(places)
-        if plan.some or (ends and layout.delayed(layout.block, ends, places) & at.domain):
+        plan, layout, punctuation = self.plan, self.values.layout, vocabulary.punctuation
+        read, ends = self._name_read(punctuation)
+        if plan.some or (ends and layout.delayed(layout.block, ends, punctuation) & at.domain):
             return None
-        return layout.spaced(layout.block, read, places)
+        return layout.spaced(layout.block, read, punctuation)
 
-    def name_reach(self, vocabulary: Vocabulary) -> Reach | None:
+    def name_lookahead(self, vocabulary: Vocabulary) -> Lookahead | None:
         """Of a name, from its opening quote on."""
-        read, ends = self._name_read(vocabulary.places)
-        return None if ends or self.plan.some else Reach(HERE | read)
+        read, ends = self._name_read(vocabulary.punctuation)
+        return None if ends or self.plan.some else Lookahead(HERE | read)
 
-    def _name_read(self, places: Places) -> tuple[int, int]:
+    def _name_read(self, punctuation: PunctuationTrie) -> tuple[int, int]:
         """What a name reads from its opening quote on, and where it may end."""
         plan = self.plan
         if self._read is None:
             read = ends = 0
             if plan.in_order:
-                read, ends = plan.read_from(self.at, places)
+                read, ends = plan.read_from(self.at, punctuation)
             else:
-                known = plan.names_read(places)
+                known = plan.names_read(punctuation)
                 for i in self.offered():
                     read |= known[i][0]
                     ends |= known[i][1]
             for _, lexeme in self.kinds if self.offers_free() else ():
-                inside, over = of_scalar(lexeme, places)
+                inside, over = of_scalar(lexeme, punctuation)
                 read |= inside
                 ends |= over
             self._read = read, ends
         return self._read
 
-    def _or_closed(self, read: int, vocabulary: Vocabulary) -> Reach | None:
+    def _or_closed(self, read: int, vocabulary: Vocabulary) -> Lookahead | None:
         if not self.may_close():
-            return Reach(read)
+            return Lookahead(read)
         if self.plan.check is not None:
             return None
-        closed = self.values.layout.close_reach(_BRACE, self.follow, vocabulary)
+        closed = self.values.layout.close_lookahead(_BRACE, self.follow, vocabulary)
         return closed._replace(read=closed.read | read)
 
     def member_done(self) -> Continuation:

@@ -55,7 +55,7 @@ class Plans:
 
     # --- meaning ---
 
-    def place(self, terms: Conjunction) -> str:
+    def pointer(self, terms: Conjunction) -> str:
         """Pointer to the first schema among `terms`, for messages."""
         return next((fact.node.pointer for fact in terms if isinstance(fact, SchemaRef)), "")
 
@@ -63,18 +63,18 @@ class Plans:
         look()
         try:
             found = self.semantics.of_conjunction(terms)
-            kinds, most = max(len(found.objects), len(found.arrays)), self.options.limits.threads
+            kinds, most = max(len(found.objects), len(found.arrays)), self.options.limits.readings
             if kinds > most:
                 raise GrammarLimit(
                     f"a value has {kinds} kinds of objects or of arrays (anyOf, oneOf), of which at most {most} are "
-                    "followed at the same time: split the schema, or raise limits.threads in "
+                    "followed at the same time: split the schema, or raise limits.readings in "
                     "[stages.constrain.grammar]",
-                    pointer=self.place(terms),
+                    pointer=self.pointer(terms),
                 )
             return found if self.blocklist is None else self._unblocked_set(terms, found)
         except Circular:
             raise InvalidGrammar(
-                "this schema refers to itself without a value in between", pointer=self.place(terms)
+                "this schema refers to itself without a value in between", pointer=self.pointer(terms)
             ) from None
 
     def _unblocked_set(self, terms: Conjunction, found: ValueSet) -> ValueSet:
@@ -131,7 +131,7 @@ class Plans:
 
     def why_not(self, terms: Conjunction) -> str:
         """Pointer to a required part that has no value, as deep as it can be followed."""
-        pointer = self.place(terms)
+        pointer = self.pointer(terms)
         try:
             for spec in self.value_set(terms).objects:
                 for name in spec.required:

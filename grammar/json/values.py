@@ -15,16 +15,16 @@ from sluicegate.grammar.lexemes.base import QUOTE, Lexeme
 from sluicegate.grammar.lexemes.scalars import number_lexemes, string_lexemes, word_lexeme
 from sluicegate.grammar.options import GrammarOptions
 from sluicegate.grammar.reading.continuations import Continuation, Many
-from sluicegate.grammar.reading.lookahead import Reach, after_byte, joined, of_scalar, of_threads
-from sluicegate.grammar.reading.readings import Choice, InLexeme, Thread
-from sluicegate.grammar.reading.value_start import Hole, Start
+from sluicegate.grammar.reading.lookahead import Lookahead, after_byte, joined, of_readings, of_scalar
+from sluicegate.grammar.reading.readings import ByteChoice, InLexeme, Reading
+from sluicegate.grammar.reading.value_start import Hole, ValueStart
 from sluicegate.grammar.schema.containers import Conjunction
 from sluicegate.grammar.schema.document import Document
 from sluicegate.grammar.schema.value_set import ValueSet
-from sluicegate.grammar.vocabulary.punctuation import HERE, Place, Places
+from sluicegate.grammar.vocabulary.punctuation import HERE, PunctuationNode, PunctuationTrie
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
-_State = TypeVar("_State", ObjectState, ArrayState, Start, Many)
+_State = TypeVar("_State", ObjectState, ArrayState, ValueStart, Many)
 _STATES = 20_000
 """Object and array states kept for sharing; beyond, the table starts anew and nothing but speed is lost."""
 _Scalars = tuple[tuple[Lexeme, ...], tuple[Lexeme, ...], Lexeme | None]
@@ -42,14 +42,14 @@ class Values(Plans):
         self.layout = Layout(options)
         self._terms: dict[Conjunction, Conjunction] = {}
         self._states: dict[Any, Any] = {}
-        self._reaches: dict[int, tuple[Conjunction, Reach]] = {}
+        self._lookaheads: dict[int, tuple[Conjunction, Lookahead]] = {}
         self._looking: set[int] = set()
         self._lexemes: dict[int, tuple[ValueSet, _Scalars]] = {}
-        self._scalar_reaches: dict[int, Reach] = {}
+        self._scalar_lookaheads: dict[int, Lookahead] = {}
 
     # --- threads ---
 
-    def value(self, terms: Conjunction, follow: Continuation) -> tuple[Thread, ...]:
+    def value(self, terms: Conjunction, follow: Continuation) -> tuple[Reading, ...]:
         """Threads at the first byte of a value that satisfies all of `terms`."""
         value_set = self.value_set(terms)
         moves: dict[int, Any] = {}
@@ -64,18 +64,18 @@ class Values(Plans):
             moves[0x5B] = lambda: _joined(
                 self.array_state(plan, 0, (0,) * len(plan.contains), 0, follow).opened() for plan in arrays
             )
-        threads: list[Thread] = [Choice(moves)] if moves else []
-        threads.extend([InLexeme(lexeme, lexeme.start, follow) for lexeme in numbers])
+        readings: list[Reading] = [ByteChoice(moves)] if moves else []
+        readings.extend([InLexeme(lexeme, lexeme.start, follow) for lexeme in numbers])
         if words is not None:
-            threads.append(InLexeme(words, words.start, follow))
-        return tuple(threads)
+            readings.append(InLexeme(words, words.start, follow))
+        return tuple(readings)
 
     def _scalars(self, value_set: ValueSet) -> _Scalars:
         """Lexemes of its strings, of its numbers, and of what has a name."""
         known = self._lexemes.get(id(value_set))
         if known is None:
             if len(self._lexemes) >= _STATES:
-                self._lexemes, self._scalar_reaches = {}, {}
+                self._lexemes, self._scalar_lookaheads = {}, {}
             names = word_lexeme(value_set.null, value_set.booleans)
             found = string_lexemes(value_set.strings), number_lexemes(value_set.numbers), names
             known = self._lexemes[id(value_set)] = (
@@ -86,65 +86,69 @@ class Values(Plans):
 
     def renewed(self) -> Values:
         """Forget all frames; those in use live on with their matchers."""
-        self._terms, self._states, self._reaches, self._unblocked_sets = {}, {}, {}, {}
-        self._lexemes, self._scalar_reaches = {}, {}
+        self._terms, self._states, self._lookaheads, self._unblocked_sets = {}, {}, {}, {}
+        self._lexemes, self._scalar_lookaheads = {}, {}
         self.layout = Layout(self.options)
         return self
 
-    def start(self, terms: Conjunction, follow: Continuation) -> Start:
+    def start(self, terms: Conjunction, follow: Continuation) -> ValueStart:
         """The same object for the same arguments, as long as it is kept."""
         terms = self._terms.setdefault(terms, terms)
         key = (id(terms), follow)
-        found: Start | None = self._states.get(key)
+        found: ValueStart | None = self._states.get(key)
         if found is None:
-            found = self._keep(key, Start(self, terms, follow))
+            found = self._keep(key, ValueStart(self, terms, follow))
         return found
 
-    def value_reach(self, terms: Conjunction, at: Place, vocabulary: Vocabulary) -> Reach:
+    def value_lookahead(self, terms: Conjunction, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
         """What the start of a value can read, with what follows it left open."""
-        known, key = self._reaches, id(terms)
+        known, key = self._lookaheads, id(terms)
         found = known.get(key)
         if found is not None:
             return found[1]
         if key in self._looking or len(self._looking) > _NESTED:
-            return self._value_reach(terms, at, vocabulary)
+            return self._value_lookahead(terms, at, vocabulary)
         self._looking.add(key)
         try:
-            reach = self._value_reach(terms, vocabulary.places.root, vocabulary)
+            lookahead = self._value_lookahead(terms, vocabulary.punctuation.root, vocabulary)
         finally:
             self._looking.discard(key)
         if len(known) >= _STATES:
             known.clear()
-        known[key] = terms, reach  # as long as `terms` is kept, nothing else has its id
-        return reach
+        known[key] = terms, lookahead  # as long as `terms` is kept, nothing else has its id
+        return lookahead
 
-    def _value_reach(self, terms: Conjunction, at: Place, vocabulary: Vocabulary) -> Reach:
-        value_set, places = self.value_set(terms), vocabulary.places
-        found = self._scalar_reaches.get(id(value_set))
+    def _value_lookahead(self, terms: Conjunction, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
+        value_set, punctuation = self.value_set(terms), vocabulary.punctuation
+        found = self._scalar_lookaheads.get(id(value_set))
         if found is None:
-            found = self._scalar_reaches[id(value_set)] = _of_scalars(self._scalars(value_set), places)
+            found = self._scalar_lookaheads[id(value_set)] = _of_scalars(self._scalars(value_set), punctuation)
         if not value_set.objects and not value_set.arrays:
             return found
         parts = [found]
-        for byte, opened in ((0x7B, self._objects_reach), (0x5B, self._arrays_reach)):
-            first, place = places.root.below(byte), at.below(byte)
-            if first is not None and place is not None:
-                parts += [after_byte(first, found) for found in opened(value_set, place, vocabulary)]
+        for byte, opened in ((0x7B, self._objects_lookahead), (0x5B, self._arrays_lookahead)):
+            first, below = punctuation.root.below(byte), at.below(byte)
+            if first is not None and below is not None:
+                parts += [after_byte(first, found) for found in opened(value_set, below, vocabulary)]
         return parts[0] if len(parts) == 1 else joined(parts)
 
-    def _objects_reach(self, value_set: ValueSet, at: Place, vocabulary: Vocabulary) -> Iterator[Reach]:
+    def _objects_lookahead(
+        self, value_set: ValueSet, at: PunctuationNode, vocabulary: Vocabulary
+    ) -> Iterator[Lookahead]:
         for spec in value_set.objects:
             plan = self.object_plan(spec)
             if plan is not None:
                 state = self.object_state(plan, 0, 0, _HOLE)
-                yield state.opened_reach(at, vocabulary) or of_threads(state.opened(), at, vocabulary)
+                yield state.opened_lookahead(at, vocabulary) or of_readings(state.opened(), at, vocabulary)
 
-    def _arrays_reach(self, value_set: ValueSet, at: Place, vocabulary: Vocabulary) -> Iterator[Reach]:
+    def _arrays_lookahead(
+        self, value_set: ValueSet, at: PunctuationNode, vocabulary: Vocabulary
+    ) -> Iterator[Lookahead]:
         for spec in value_set.arrays:
             plan = self.array_plan(spec)
             if plan is not None:
                 state = self.array_state(plan, 0, (0,) * len(plan.contains), 0, _HOLE)
-                yield state.opened_reach(at, vocabulary) or of_threads(state.opened(), at, vocabulary)
+                yield state.opened_lookahead(at, vocabulary) or of_readings(state.opened(), at, vocabulary)
 
     def numbers(self, terms: Conjunction) -> tuple[Lexeme, ...]:
         """Lexemes of the numbers that satisfy `terms`."""
@@ -188,15 +192,15 @@ class Values(Plans):
         return state
 
 
-def _joined(groups: Any) -> tuple[Thread, ...]:
-    return tuple(thread for group in groups for thread in group)
+def _joined(groups: Any) -> tuple[Reading, ...]:
+    return tuple(reading for group in groups for reading in group)
 
 
-def _of_scalars(lexemes: _Scalars, places: Places) -> Reach:
+def _of_scalars(lexemes: _Scalars, punctuation: PunctuationTrie) -> Lookahead:
     strings, numbers, words = lexemes
     read, ends = HERE, 0
     for lexeme in (*strings, *numbers) if words is None else (*strings, *numbers, words):
-        inside, over = of_scalar(lexeme, places)
+        inside, over = of_scalar(lexeme, punctuation)
         read |= inside
         ends |= over
-    return Reach(read, ends)
+    return Lookahead(read, ends)

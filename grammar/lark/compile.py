@@ -28,8 +28,8 @@ from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.grammar.matching.matcher import CompiledGrammar
 from sluicegate.grammar.options import GrammarOptions
 from sluicegate.grammar.reading.continuations import Continuation
-from sluicegate.grammar.reading.readings import Thread
-from sluicegate.grammar.vocabulary.trailing import beyond
+from sluicegate.grammar.reading.readings import Reading
+from sluicegate.grammar.vocabulary.trailing import trailing_tokens
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar, Unsatisfiable, UnsupportedGrammar
 
@@ -58,16 +58,16 @@ def compile_lark(text: str, vocabulary: Vocabulary, *, options: GrammarOptions |
     with within(options.limits.cpu_s):
         grammar = read(text, options)
         if not grammar.regions:
-            return plain_grammar(vocabulary, grammar.parser().start_threads, options)
+            return plain_grammar(vocabulary, grammar.parser().start_readings, options)
         return _with_values(grammar, vocabulary, options)
 
 
-def parser_of(text: str) -> Callable[[Continuation | None], Callable[[], tuple[Thread, ...]]]:
+def parser_of(text: str) -> Callable[[Continuation | None], Callable[[], tuple[Reading, ...]]]:
     """The grammar read and checked: from what follows a whole text to the threads at its first byte."""
     grammar = read(text, GrammarOptions())
     if grammar.regions:
         raise UnsupportedGrammar("%json inside a part of a structural tag; make it a json_schema part of its own")
-    return lambda follow: grammar.parser(follow).start_threads
+    return lambda follow: grammar.parser(follow).start_readings
 
 
 def read(text: str, options: GrammarOptions) -> Grammar:
@@ -112,12 +112,12 @@ def _with_values(grammar: Grammar, vocabulary: Vocabulary, options: GrammarOptio
     regions = grammar.regions.values()
     return CompiledGrammar(
         vocabulary,
-        parser.start_threads,
+        parser.start_readings,
         needs_text=True,
-        thread_limit=options.limits.threads,
+        reading_limit=options.limits.readings,
         notes=tuple(dict.fromkeys(note for region in regions for note in region.notes)),
         tape=lambda: OneRegionTape(begins),
-        beyond=beyond(vocabulary, frozenset(), True),
+        trailing=trailing_tokens(vocabulary, frozenset(), True),
         screens=Screens.of(options.blocked, vocabulary, json=True, plain=True),
         doubtful=options.blocked is not None,
     )

@@ -15,7 +15,7 @@ from sluicegate.grammar.lark.rules import Production, Symbol, all_useful, nullab
 from sluicegate.grammar.lark.shortest import ParseCosts
 from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.grammar.reading.continuations import Continuation
-from sluicegate.grammar.reading.readings import End, InLexeme, Run, Thread
+from sluicegate.grammar.reading.readings import EndOfText, InLexeme, Reading, Run
 from sluicegate.plugins.errors import GrammarLimit
 
 _KEPT = 50_000
@@ -33,7 +33,7 @@ class EarleyItem(NamedTuple):
 class EmbeddedValue(Protocol):
     """What stands for a terminal and is no lexeme: a JSON value."""
 
-    def threads(self, follow: Continuation) -> tuple[Thread, ...]: ...
+    def readings(self, follow: Continuation) -> tuple[Reading, ...]: ...
 
     def renew(self) -> None:
         """Forget what was made for texts so far."""
@@ -42,7 +42,7 @@ class EmbeddedValue(Protocol):
 class ItemSet:
     """One Earley set. `waiting`: items by the symbol they want next; `whole`: the text so far is one of the grammar."""
 
-    __slots__ = ("_threads", "parser", "waiting", "whole")
+    __slots__ = ("_readings", "parser", "waiting", "whole")
 
     def __init__(self, parser: Parser, items: frozenset[EarleyItem], whole: bool) -> None:
         self.parser = parser
@@ -50,21 +50,21 @@ class ItemSet:
         self.waiting: dict[Symbol, list[EarleyItem]] = {}
         for item in items:
             self.waiting.setdefault(parser.rules[item.rule].expansion[item.dot], []).append(item)
-        self._threads: tuple[Thread, ...] | None = None
+        self._readings: tuple[Reading, ...] | None = None
 
     def is_root(self, origin: str) -> bool:
         """An `origin` that begins here is the whole text."""
         return origin == self.parser.start and self is self.parser.first
 
-    def threads(self) -> tuple[Thread, ...]:
+    def readings(self) -> tuple[Reading, ...]:
         """Every terminal that may come next, those to be ignored, and the end."""
-        if self._threads is None:
+        if self._readings is None:
             names = sorted(name for is_terminal, name in self.waiting if is_terminal)
-            threads = [thread for name in names for thread in self.parser.begin(name, Scanned(self, name))]
+            readings = [reading for name in names for reading in self.parser.begin(name, Scanned(self, name))]
             for name in sorted(self.parser.ignored):
-                threads.extend(self.parser.begin(name, Ignored(self)))
-            self._threads = (*threads, *self.parser.follow.after(0)) if self.whole else tuple(threads)
-        return self._threads
+                readings.extend(self.parser.begin(name, Ignored(self)))
+            self._readings = (*readings, *self.parser.follow.after(0)) if self.whole else tuple(readings)
+        return self._readings
 
     @property
     def restarts(self) -> bool:
@@ -91,11 +91,11 @@ class Scanned(Continuation):
         self.items = items
         self.name = name
 
-    def after(self, outcome: int) -> tuple[Thread, ...]:
-        return self.items.parser.scan(self.items, self.name).threads()
+    def after(self, outcome: int) -> tuple[Reading, ...]:
+        return self.items.parser.scan(self.items, self.name).readings()
 
-    def finish(self, outcome: int, run: Run, end_offset: int) -> tuple[Thread, ...]:
-        return _restarted(self.items.parser.scan(self.items, self.name), run, end_offset).threads()
+    def finish(self, outcome: int, run: Run, end_offset: int) -> tuple[Reading, ...]:
+        return _restarted(self.items.parser.scan(self.items, self.name), run, end_offset).readings()
 
     def least(self, words: Callable[[Any, Any], Any]) -> int:
         parser = self.items.parser
@@ -116,11 +116,11 @@ class Ignored(Continuation):
         super().__init__()
         self.items = items
 
-    def after(self, outcome: int) -> tuple[Thread, ...]:
-        return self.items.threads()
+    def after(self, outcome: int) -> tuple[Reading, ...]:
+        return self.items.readings()
 
-    def finish(self, outcome: int, run: Run, end_offset: int) -> tuple[Thread, ...]:
-        return _restarted(self.items, run, end_offset).threads()
+    def finish(self, outcome: int, run: Run, end_offset: int) -> tuple[Reading, ...]:
+        return _restarted(self.items, run, end_offset).readings()
 
     def least(self, words: Callable[[Any, Any], Any]) -> int:
         return self.items.parser.least(words).of_items(self.items)
@@ -143,7 +143,7 @@ class Parser:
         regions: Mapping[str, EmbeddedValue] | None = None,
     ) -> None:
         """`regions`: JSON values by the name of the terminal that they stand for."""
-        self.follow = follow or End()
+        self.follow = follow or EndOfText()
         self.regions = regions or {}
         self.lexemes = lexemes
         self.ignored = ignored
@@ -163,16 +163,16 @@ class Parser:
         """Before the first byte."""
         return self._set([EarleyItem(number, 0, None) for number in self.by_origin[self.start]], first=True)
 
-    def start_threads(self) -> tuple[Thread, ...]:
+    def start_readings(self) -> tuple[Reading, ...]:
         for region in self.regions.values():
             region.renew()
-        return self.starting.threads()
+        return self.starting.readings()
 
-    def begin(self, name: str, follow: Continuation) -> tuple[Thread, ...]:
+    def begin(self, name: str, follow: Continuation) -> tuple[Reading, ...]:
         """Threads at the first byte of terminal `name`."""
         region = self.regions.get(name)
         if region is not None:
-            return region.threads(follow)
+            return region.readings(follow)
         lexeme = self.lexemes[name]
         return (InLexeme(lexeme, lexeme.start, follow),)
 

@@ -8,8 +8,8 @@ from sluicegate.grammar.compile import satisfiable_values
 from sluicegate.grammar.lark.source import Source
 from sluicegate.grammar.options import GrammarOptions
 from sluicegate.grammar.reading.continuations import Continuation
-from sluicegate.grammar.reading.readings import Thread
-from sluicegate.grammar.reading.region_text import RegionTape
+from sluicegate.grammar.reading.readings import Reading
+from sluicegate.grammar.reading.region_tape import RegionTape
 from sluicegate.plugins.errors import GrammarError, GrammarLimit
 
 
@@ -19,7 +19,7 @@ class JsonRegion:
     def __init__(self, schema: Any, options: GrammarOptions) -> None:
         self._values, self._root, self.notes = satisfiable_values(schema, options)
 
-    def threads(self, follow: Continuation) -> tuple[Thread, ...]:
+    def readings(self, follow: Continuation) -> tuple[Reading, ...]:
         return self._values.value(self._root, follow)
 
     def renew(self) -> None:

@@ -39,7 +39,7 @@ class Lexeme(Protocol):
     is_list: bool
     """One of the strings in `words`, each with one of `outcomes`; `window` tells which of them are left."""
     branches: dict[Any, Any] | None
-    """Subtrees classified so far, see `classify.in_branch`; None where that is cheaper than looking them up."""
+    """Subtrees classified so far, see `classify.in_subtree`; None where that is cheaper than looking them up."""
 
     @property
     def heads(self) -> frozenset[int]:
@@ -103,7 +103,7 @@ class DfaLexeme:
         self._keys: dict[int, Hashable] = {}
         self._names: list[bytes] | None = None
         self.told = np.zeros(size, np.int64)
-        """What walks found out about the states, see `steady`."""
+        """What walks found out about the states, see `pruning`."""
         self.taken: dict[int, dict[int, bool]] = {}
         """By slice of the vocabulary and state, see `slices.taken`."""
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from sluicegate.grammar.automata import CharDfa
+from sluicegate.grammar.classification.classify import RootClass, at_root, keep
 from sluicegate.grammar.lexemes.base import QUOTE, DfaLexeme
-from sluicegate.grammar.lexemes.length_bounds import LONGEST, Bounds, Count
+from sluicegate.grammar.lexemes.length_bounds import LONGEST, CountedState, LengthBounds
 from sluicegate.grammar.reading.mask_builder import join
 from sluicegate.grammar.vocabulary import kernels
 from sluicegate.grammar.vocabulary.boundary import Ending
-from sluicegate.grammar.vocabulary.classify import RootClass, at_root, keep
 from sluicegate.grammar.vocabulary.trie import I32
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
@@ -40,15 +40,15 @@ class Counted:
         self.every = every
         self.low = low
         self.high = high
-        self.bounds = None if dfa is None else Bounds(dfa, inner, every, low, high)
+        self.bounds = None if dfa is None else LengthBounds(dfa, inner, every, low, high)
         self.branches: dict[Any, Any] | None = {}
-        self.start = Count(inner.start, every.start, 0)
+        self.start = CountedState(inner.start, every.start, 0)
 
     @property
     def heads(self) -> frozenset[int]:
         return frozenset(self.next_bytes(self.start))
 
-    def next(self, state: Count, byte: int) -> Count | None:
+    def next(self, state: CountedState, byte: int) -> CountedState | None:
         every = self.every
         char = every.next(state.char, byte)
         if char is None:
@@ -59,22 +59,22 @@ class Counted:
         between = state.char == every.start
         if between and byte == QUOTE:
             fits = self.low <= state.size and (self.high is None or state.size <= self.high)
-            return Count(inner, char, -1) if fits else None
+            return CountedState(inner, char, -1) if fits else None
         if between and self.high is not None and state.size >= self.high:
             return None
         size = state.size + (char == every.start)
         if self.bounds is not None and not self.bounds.alive(inner, char, size):
             return None
-        return Count(inner, char, size)
+        return CountedState(inner, char, size)
 
-    def outcome(self, state: Count) -> int | None:
+    def outcome(self, state: CountedState) -> int | None:
         return 0 if state.size < 0 else None
 
-    def grows(self, state: Count) -> bool:
+    def grows(self, state: CountedState) -> bool:
         return state.size >= 0
 
-    def run(self, state: Count, text: bytes) -> Count | None:
-        at: Count | None = state
+    def run(self, state: CountedState, text: bytes) -> CountedState | None:
+        at: CountedState | None = state
         for byte in text:
             assert at is not None
             at = self.next(at, byte)
@@ -82,16 +82,16 @@ class Counted:
                 return None
         return at
 
-    def next_bytes(self, state: Count) -> set[int]:
+    def next_bytes(self, state: CountedState) -> set[int]:
         return {byte for byte in range(256) if self.next(state, byte) is not None}
 
-    def room(self, state: Count) -> tuple[int, int]:
+    def room(self, state: CountedState) -> tuple[int, int]:
         """Characters still wanted, and still allowed; both cut off where no token can tell."""
         wanted = min(max(self.low - state.size, 0), LONGEST)
         room = LONGEST if self.high is None else min(self.high - state.size, LONGEST)
         return wanted, room
 
-    def key(self, state: Count) -> Hashable:
+    def key(self, state: CountedState) -> Hashable:
         if state.size < 0:
             return b"closed"
         key = (self.inner.key(state.inner), self.every.key(state.char), *self.room(state))
@@ -107,7 +107,7 @@ class Counted:
             return None
         return self.inner, not self.low
 
-    def classify(self, vocabulary: Vocabulary, state: Count) -> RootClass:
+    def classify(self, vocabulary: Vocabulary, state: CountedState) -> RootClass:
         wanted, room = self.room(state)
         free = LONGEST if self.bounds is None else self.bounds.free(state.size)
         if not wanted and room == free == LONGEST:
@@ -122,7 +122,7 @@ class Counted:
         return keep(vocabulary, key, found)
 
     def _with_longer(
-        self, vocabulary: Vocabulary, state: Count, found: RootClass, free: int, fitting: tuple[int, int]
+        self, vocabulary: Vocabulary, state: CountedState, found: RootClass, free: int, fitting: tuple[int, int]
     ) -> RootClass:
         """Add the tokens of more than `free` characters, one by one if they are few, else by a walk of their own."""
         endings = self._classify(vocabulary, state, *fitting).endings
@@ -140,7 +140,7 @@ class Counted:
         kernels.set_bits(row, ids)
         return RootClass(row, found.ids, endings)
 
-    def _longer(self, vocabulary: Vocabulary, state: Count, free: int, room: int) -> I32:
+    def _longer(self, vocabulary: Vocabulary, state: CountedState, free: int, room: int) -> I32:
         """Tokens of more than `free` characters, and no more than `room`, that the pattern takes."""
         sizes, order = _by_characters(vocabulary, self.every, state.char)
         longer = order[np.searchsorted(sizes, free, "right") : np.searchsorted(sizes, room, "right")]
@@ -150,7 +150,7 @@ class Counted:
         taken: I32 = longer[(base.row[longer >> 5] >> (longer & 31)) & 1 == 1]
         return taken
 
-    def _classify(self, vocabulary: Vocabulary, state: Count, wanted: int, room: int) -> RootClass:
+    def _classify(self, vocabulary: Vocabulary, state: CountedState, wanted: int, room: int) -> RootClass:
         base = at_root(vocabulary, self.inner, state.inner)
         chars = _characters(vocabulary, self.every, state.char)
         endings = []

@@ -20,7 +20,7 @@ LONGEST = 256
 """No token of the vocabularies we know has more characters; counts beyond are told apart all the same, only slower."""
 
 
-class Count(NamedTuple):
+class CountedState(NamedTuple):
     inner: int
     """State of the pattern's automaton."""
     char: int
@@ -29,7 +29,7 @@ class Count(NamedTuple):
     """Whole characters so far; -1 once closed."""
 
 
-class Bounds:
+class LengthBounds:
     """Of the pattern `dfa`, whose strings `inner` reads quoted; `every`: the lexeme of all strings."""
 
     def __init__(self, dfa: CharDfa, inner: DfaLexeme, every: DfaLexeme, low: int, high: int | None) -> None:
@@ -78,7 +78,7 @@ class Bounds:
             self._free[size] = known
         return known
 
-    def walk(self, vocabulary: Vocabulary, state: Count) -> I32:
+    def walk(self, vocabulary: Vocabulary, state: CountedState) -> I32:
         """Tokens that stay inside."""
         columns = LONGEST + 1
         states = self.inner.table.shape[0]

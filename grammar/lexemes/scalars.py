@@ -7,13 +7,13 @@ from functools import lru_cache
 
 from sluicegate.grammar.automata import ByteDfa, CharDfa, byte_intersection, format_dfa, string_table, utf8
 from sluicegate.grammar.budget.meter import look
+from sluicegate.grammar.classification.classify import at_root
 from sluicegate.grammar.lexemes.base import DfaLexeme, Lexeme, Words
 from sluicegate.grammar.lexemes.counted import Counted
 from sluicegate.grammar.lexemes.literals import literals
 from sluicegate.grammar.schema import numbers, strings
 from sluicegate.grammar.schema.numbers import Numbers, NumberSet
 from sluicegate.grammar.schema.strings import Strings, StringSet
-from sluicegate.grammar.vocabulary.classify import at_root
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 from sluicegate.plugins.errors import GrammarLimit
 

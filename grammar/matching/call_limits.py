@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from sluicegate.grammar.budget.meter import Allowance, Exhausted, allowed
-from sluicegate.grammar.reading.readings import InLexeme, Thread
+from sluicegate.grammar.reading.readings import InLexeme, Reading
 from sluicegate.plugins.errors import GrammarLimit, GrammarTooCostly
 
 if TYPE_CHECKING:
-    from sluicegate.grammar.reading.value_start import Start
+    from sluicegate.grammar.reading.value_start import ValueStart
 
 _NAMED = 3
 _EXHAUSTED = Exhausted()
@@ -20,7 +20,7 @@ Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class CallLimits:
     """`cpu_s`: CPU time of the calling thread for one call. `wait`: for another thread that works on the same grammar;
     else that counts as too much. `pause`: called every millisecond or so of work, by the thread that works."""
 
@@ -30,44 +30,44 @@ class Bounds:
 
 
 def bounded(
-    bounds: Bounds, lock: threading.Lock, threads: Iterable[Thread], act: Callable[..., Found], *arguments: object
+    bounds: CallLimits, lock: threading.Lock, readings: Iterable[Reading], act: Callable[..., Found], *arguments: object
 ) -> Found:
     """`act(*arguments)`. One thread at a time works on a grammar: what is asked of a schema while its parts are asked
     of rests on assumptions that another thread would take for answers. Raises `GrammarTooCostly`, and what was worked
     out until then is kept."""
     if not lock.acquire(blocking=bounds.wait):
-        raise _too_costly(bounds, threads)
+        raise _too_costly(bounds, readings)
     try:
         with allowed(Allowance(bounds.cpu_s, _EXHAUSTED, bounds.pause)):
             return act(*arguments)
     except Exhausted:
-        raise _too_costly(bounds, threads) from None
+        raise _too_costly(bounds, readings) from None
     except RecursionError:
         raise GrammarLimit(
-            f"what may come next nests too deeply to be followed{_where(threads)}; repeat by `+` or from the left "
+            f"what may come next nests too deeply to be followed{_where(readings)}; repeat by `+` or from the left "
             "instead of by recursion from the right, and make fewer rules that may be empty"
         ) from None
     finally:
         lock.release()
 
 
-def _too_costly(bounds: Bounds, threads: Iterable[Thread]) -> GrammarTooCostly:
+def _too_costly(bounds: CallLimits, readings: Iterable[Reading]) -> GrammarTooCostly:
     return GrammarTooCostly(
-        f"following the grammar takes more than {bounds.cpu_s:g} s of CPU time for one token{_where(threads)}; make it "
-        "less ambiguous: end words where the next begins, and repeat by `+` or from the left instead of by recursion "
-        "from the right"
+        f"following the grammar takes more than {bounds.cpu_s:g} s of CPU time for one token{_where(readings)}; make "
+        "it less ambiguous: end words where the next begins, and repeat by `+` or from the left instead of by "
+        "recursion from the right"
     )
 
 
-def _where(threads: Iterable[Thread]) -> str:
-    read = list(dict.fromkeys(name for thread in threads if (name := _name(thread))))
+def _where(readings: Iterable[Reading]) -> str:
+    read = list(dict.fromkeys(name for reading in readings if (name := _name(reading))))
     return f" while it reads {', '.join(read[:_NAMED])}" + " and others" * (len(read) > _NAMED) if read else ""
 
 
-def _name(thread: Thread) -> str:
+def _name(reading: Reading) -> str:
     """Of the terminal that is read, or a pointer into the schema."""
-    if isinstance(thread, InLexeme):
-        name = getattr(thread.follow, "name", "")
-        return thread.follow.place() or ("" if name.startswith("_") else name)
-    source: Start | object = thread
-    return source.source.place(source.terms) if hasattr(source, "source") and hasattr(source, "terms") else ""
+    if isinstance(reading, InLexeme):
+        name = getattr(reading.follow, "name", "")
+        return reading.follow.pointer() or ("" if name.startswith("_") else name)
+    source: ValueStart | object = reading
+    return source.source.pointer(source.terms) if hasattr(source, "source") and hasattr(source, "terms") else ""

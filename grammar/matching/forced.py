@@ -8,17 +8,17 @@ from itertools import accumulate, chain
 
 from sluicegate.grammar.json.layout import Between
 from sluicegate.grammar.lexemes.literals import Literals
-from sluicegate.grammar.matching.state import Config, Configs
-from sluicegate.grammar.reading.readings import Choice, InLexeme, Thread
-from sluicegate.grammar.reading.text import Tape
-from sluicegate.grammar.reading.value_start import Start
+from sluicegate.grammar.matching.state import ParserState, ParserStates
+from sluicegate.grammar.reading.readings import ByteChoice, InLexeme, Reading
+from sluicegate.grammar.reading.tape import Tape
+from sluicegate.grammar.reading.value_start import ValueStart
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 _MOST_BYTES = 256
 _MOST_TEXT = 20_000
 
 
-def forced_text(configs: Configs, config: Config, tape: Tape | None) -> tuple[bytes, set[int]]:
+def forced_text(states: ParserStates, state: ParserState, tape: Tape | None) -> tuple[bytes, set[int]]:
     """The bytes that must come next, as far as they are sure and in their usual spelling, and those that may follow
     them, or more.
 
@@ -26,53 +26,53 @@ def forced_text(configs: Configs, config: Config, tape: Tape | None) -> tuple[by
     wherever the text may end or a guard must be asked.
     """
     found = bytearray()
-    while len(found) < _MOST_BYTES and not config.can_stop:
-        byte = _next_byte(config)
+    while len(found) < _MOST_BYTES and not state.can_stop:
+        byte = _next_byte(state)
         if byte < 0:
             break
-        after, _ = configs.take(config, bytes([byte]), tape)
+        after, _ = states.take(state, bytes([byte]), tape)
         if after is None:
             break
         found.append(byte)
-        config = after
+        state = after
     if not found:  # nearly always: nobody asks what may follow nothing
         return b"", set()
-    return bytes(found), {byte for thread in config.threads for byte in thread.firsts()}
+    return bytes(found), {byte for reading in state.readings for byte in reading.firsts()}
 
 
-def _next_byte(config: Config) -> int:
+def _next_byte(state: ParserState) -> int:
     """The one byte that the text can go on with, -1 if there are several; worked out once for a place."""
-    if config.forced is None:
-        byte = _only_byte(config.threads)
-        config.forced = -1 if byte is None else byte
-    return config.forced
+    if state.forced is None:
+        byte = _only_byte(state.readings)
+        state.forced = -1 if byte is None else byte
+    return state.forced
 
 
-def _only_byte(threads: Iterable[Thread]) -> int | None:
-    """The one byte that all of `threads` go on with, None if there are several."""
+def _only_byte(readings: Iterable[Reading]) -> int | None:
+    """The one byte that all of `readings` go on with, None if there are several."""
     only: set[int] = set()
-    for thread in threads:
-        if isinstance(thread, Start | Between):
-            byte = _only_byte(thread.threads())
+    for reading in readings:
+        if isinstance(reading, ValueStart | Between):
+            byte = _only_byte(reading.readings())
             if byte is None:
                 return None
             only.add(byte)
         else:
-            only |= _usual_bytes(thread)
+            only |= _usual_bytes(reading)
         if len(only) > 1:
             return None
     return only.pop() if only else None
 
 
-def _usual_bytes(thread: Thread) -> set[int]:
+def _usual_bytes(reading: Reading) -> set[int]:
     """Bytes to go on with; several where that is not sure."""
     many = {0, 1}
-    if isinstance(thread, Choice):
-        return many if thread.guards else {byte for byte in thread.moves if thread.go(byte)}
-    if isinstance(thread, InLexeme) and thread.lexeme.outcome(thread.state) is None:
-        if isinstance(thread.lexeme, Literals):
-            return thread.lexeme.usual(thread.state) or many
-        return thread.lexeme.next_bytes(thread.state) or many
+    if isinstance(reading, ByteChoice):
+        return many if reading.guards else {byte for byte in reading.moves if reading.go(byte)}
+    if isinstance(reading, InLexeme) and reading.lexeme.outcome(reading.state) is None:
+        if isinstance(reading.lexeme, Literals):
+            return reading.lexeme.usual(reading.state) or many
+        return reading.lexeme.next_bytes(reading.state) or many
     return many
 
 

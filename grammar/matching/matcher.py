@@ -14,18 +14,18 @@ from sluicegate.grammar.blocked.watch import Screens, Watch
 from sluicegate.grammar.budget.meter import tick
 from sluicegate.grammar.completion import Completion, shortest_completion
 from sluicegate.grammar.completion.costs import Costs
-from sluicegate.grammar.matching.call_limits import Bounds, bounded
+from sluicegate.grammar.matching.call_limits import CallLimits, bounded
 from sluicegate.grammar.matching.forced import canonical_tokens, forced_text
-from sluicegate.grammar.matching.state import Config, Configs, Doubt, Mask
-from sluicegate.grammar.reading.readings import Thread
-from sluicegate.grammar.reading.text import Place, Tape
+from sluicegate.grammar.matching.state import Doubt, Mask, ParserState, ParserStates
+from sluicegate.grammar.reading.readings import Reading
+from sluicegate.grammar.reading.tape import Checkpoint, Tape
 from sluicegate.grammar.vocabulary import kernels
-from sluicegate.grammar.vocabulary.trie import I32, Branch
+from sluicegate.grammar.vocabulary.trie import I32, TrieNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 from sluicegate.plugins.contract import Mask as Row
 from sluicegate.plugins.errors import GrammarTooCostly, TokenRejected, Unsatisfiable
 
-_USUAL = Bounds()
+_USUAL = CallLimits()
 
 
 class CompiledGrammar:
@@ -37,43 +37,43 @@ class CompiledGrammar:
     def __init__(
         self,
         vocabulary: Vocabulary,
-        start: Callable[[], tuple[Thread, ...]],
+        start: Callable[[], tuple[Reading, ...]],
         *,
         needs_text: bool,
-        thread_limit: int = 2_000,
+        reading_limit: int = 2_000,
         notes: tuple[str, ...] = (),
         tape: Callable[[], Tape] = Tape,
-        beyond: Branch | None = None,
+        trailing: TrieNode | None = None,
         screens: Screens | None = None,
         doubtful: bool = False,
     ) -> None:
-        """`tape` makes the text of a matcher; `beyond`: tokens that may end a JSON value and go on with no JSON;
+        """`tape` makes the text of a matcher; `trailing`: tokens that may end a JSON value and go on with no JSON;
         `screens`: what no text may hold. With `doubtful`, raises `Unsatisfiable` where these leave no way to the end.
         """
         self.vocabulary = vocabulary.warm()
         self.screens = screens
         self.new_tape = tape
-        self._beyond = beyond
+        self._trailing = trailing
         self.notes = notes
         self.needs_text = needs_text or screens is not None
         self._start = start
-        self._thread_limit = thread_limit
+        self._reading_limit = reading_limit
         self.costs = Costs()
         self.lock = threading.Lock()
         """Of whoever works out what no matcher has asked for before."""
-        self._configs, self._first = self._begin()
+        self._states, self._first = self._begin()
         if doubtful and self.matcher().shortest_completion() is None:
             raise Unsatisfiable("the blocklist leaves no answer, or none that could be found")
 
-    def _begin(self) -> tuple[Configs, Config]:
-        configs = Configs(self.vocabulary, self._thread_limit, self._beyond)
-        return configs, configs.intern(self._start())
+    def _begin(self) -> tuple[ParserStates, ParserState]:
+        states = ParserStates(self.vocabulary, self._reading_limit, self._trailing)
+        return states, states.intern(self._start())
 
     def matcher(self) -> Matcher:
         """A new matcher. What earlier ones worked out is shared until it is too much; then it is left to them."""
-        if self._configs.full:
-            self._configs, self._first = self._begin()
-        return Matcher(self, self._configs, self._first)
+        if self._states.full:
+            self._states, self._first = self._begin()
+        return Matcher(self, self._states, self._first)
 
 
 class Matcher:
@@ -82,18 +82,18 @@ class Matcher:
     Masks have `ceil(vocabulary.size / 32)` words; longer rows are filled up with zeros.
     """
 
-    __slots__ = ("_at", "_bounds", "_configs", "_finished", "_grammar", "_past", "_tape", "_watch", "worked_s")
+    __slots__ = ("_at", "_bounds", "_finished", "_grammar", "_past", "_states", "_tape", "_watch", "worked_s")
 
-    def __init__(self, grammar: CompiledGrammar, configs: Configs, first: Config) -> None:
+    def __init__(self, grammar: CompiledGrammar, states: ParserStates, first: ParserState) -> None:
         self._grammar = grammar
         self._bounds = _USUAL
         self.worked_s = 0.0
         """CPU time of all calls that worked something out."""
-        self._configs = configs
+        self._states = states
         self._at = first
         self._finished = False
         self._tape = grammar.new_tape() if grammar.needs_text else None
-        self._past: list[tuple[Config, Place | None, bool, int, Any]] = []
+        self._past: list[tuple[ParserState, Checkpoint | None, bool, int, Any]] = []
         self._watch = None
         if grammar.screens is not None and self._tape is not None:
             self._watch = Watch(grammar.screens, self._tape)
@@ -101,13 +101,13 @@ class Matcher:
     def bound(self, cpu_s: float, *, wait: bool = True, pause: Callable[[], None] | None = None) -> None:
         """From now on `fill_mask` and `accept` raise `GrammarTooCostly` past so much CPU time of a call, and then
         nothing has changed but what is remembered: the same call may be made again. What else is asked gives up
-        then. See `Bounds`."""
-        self._bounds = Bounds(cpu_s, wait, pause)
+        then. See `CallLimits`."""
+        self._bounds = CallLimits(cpu_s, wait, pause)
 
     def _within(self, act: Callable[..., Any], *arguments: object) -> Any:
         began = time.thread_time()
         try:
-            return bounded(self._bounds, self._grammar.lock, self._at.threads, act, *arguments)
+            return bounded(self._bounds, self._grammar.lock, self._at.readings, act, *arguments)
         finally:
             self.worked_s += time.thread_time() - began
 
@@ -131,7 +131,7 @@ class Matcher:
             return True
         mask = self._at.mask
         if mask is None:
-            mask = self._within(self._configs.mask_of, self._at)
+            mask = self._within(self._states.mask_of, self._at)
         kernels.put_row(row, mask.base, mask.ids)
         watch = self._watch
         if mask.doubts or (watch is not None and (watch.both or not watch.spot.bare)):
@@ -173,11 +173,11 @@ class Matcher:
         tape = self._tape
         assert tape is not None
         tick()
-        place = tape.place()
+        checkpoint = tape.checkpoint()
         try:
-            after, _ = self._configs.take(self._at, self._grammar.vocabulary.words[token], tape)
+            after, _ = self._states.take(self._at, self._grammar.vocabulary.words[token], tape)
         finally:
-            tape.restore(place)
+            tape.restore(checkpoint)
         return after is not None
 
     # --- moving -------------------------------------------------------------------------------------------------
@@ -205,63 +205,63 @@ class Matcher:
                 tape.push_all(word)
             self._at = known
             return
-        place = tape.place() if tape is not None else None
+        checkpoint = tape.checkpoint() if tape is not None else None
         try:
-            after, asked = self._within(self._configs.take, self._at, word, tape)
+            after, asked = self._within(self._states.take, self._at, word, tape)
             if after is None:
                 raise TokenRejected(token_id)
         except Exception:
-            if tape is not None and place is not None:
-                tape.restore(place)
+            if tape is not None and checkpoint is not None:
+                tape.restore(checkpoint)
             raise
         if not asked:
             self._at.tokens[token_id] = after
-        self._past.append((self._at, place, self._finished, token_id, None))
+        self._past.append((self._at, checkpoint, self._finished, token_id, None))
         self._at = after
 
     def _accept_watched(self, token_id: int, word: bytes) -> None:
         tape, watch = self._tape, self._watch
         assert tape is not None
         assert watch is not None
-        place, spot = tape.place(), watch.spot
+        checkpoint, spot = tape.checkpoint(), watch.spot
         after = self._at.tokens.get(token_id)
         try:
             if after is not None:
                 tape.push_all(word)
             else:
-                after, asked = self._configs.take(self._at, word, tape)
+                after, asked = self._states.take(self._at, word, tape)
                 if after is not None and not asked:
                     self._at.tokens[token_id] = after
-            if after is None or not watch.move(word, tape, place.since):
+            if after is None or not watch.move(word, tape, checkpoint.since):
                 raise TokenRejected(token_id)
         except Exception:
-            tape.restore(place)
+            tape.restore(checkpoint)
             watch.spot = spot
             raise
-        self._past.append((self._at, place, self._finished, token_id, spot))
+        self._past.append((self._at, checkpoint, self._finished, token_id, spot))
         self._at = after
 
     def _remember(self, token_id: int) -> None:
-        place = self._tape.place() if self._tape is not None else None
+        checkpoint = self._tape.checkpoint() if self._tape is not None else None
         spot = self._watch.spot if self._watch is not None else None
-        self._past.append((self._at, place, self._finished, token_id, spot))
+        self._past.append((self._at, checkpoint, self._finished, token_id, spot))
 
     def rollback(self, n: int) -> None:
         """Undo the last `n` accepted tokens. Raises `ValueError` if there are fewer."""
         if not 0 <= n <= len(self._past):
             raise ValueError(f"cannot roll back {n} tokens, {len(self._past)} were accepted")
         if n:
-            self._at, place, self._finished, _, spot = self._past[-n]
+            self._at, checkpoint, self._finished, _, spot = self._past[-n]
             del self._past[-n:]
-            if self._tape is not None and place is not None:
-                self._tape.restore(place)
+            if self._tape is not None and checkpoint is not None:
+                self._tape.restore(checkpoint)
             if self._watch is not None:
                 self._watch.spot = spot
 
     def fork(self) -> Matcher:
         """An independent matcher at the same place; costs a copy of the list of accepted tokens."""
         other = Matcher.__new__(Matcher)
-        other._grammar, other._configs, other._bounds = self._grammar, self._configs, self._bounds
+        other._grammar, other._states, other._bounds = self._grammar, self._states, self._bounds
         other.worked_s = self.worked_s
         other._at, other._finished = self._at, self._finished
         other._tape = self._tape.copy() if self._tape is not None else None
@@ -290,12 +290,12 @@ class Matcher:
         return canonical_tokens(self._grammar.vocabulary, [past[3] for past in self._past], text, following)
 
     def _forced_text(self) -> tuple[bytes, set[int]]:
-        place = self._tape.place() if self._tape is not None else None
+        checkpoint = self._tape.checkpoint() if self._tape is not None else None
         try:
-            return forced_text(self._configs, self._at, self._tape)
+            return forced_text(self._states, self._at, self._tape)
         finally:
-            if self._tape is not None and place is not None:
-                self._tape.restore(place)
+            if self._tape is not None and checkpoint is not None:
+                self._tape.restore(checkpoint)
 
     def shortest_completion(self) -> Completion | None:
         """A text that finishes what was begun, as short as could be found, and the tokens to accept for it; None where
@@ -305,7 +305,7 @@ class Matcher:
         grammar = self._grammar
         try:
             found: Completion | None = self._within(
-                shortest_completion, self._configs, self._at, self._tape, grammar.costs, self._watch
+                shortest_completion, self._states, self._at, self._tape, grammar.costs, self._watch
             )
         except GrammarTooCostly:
             return None
@@ -324,7 +324,7 @@ class Matcher:
         mask = self._at.mask
         if mask is None:
             try:
-                mask = self._within(self._configs.mask_of, self._at)
+                mask = self._within(self._states.mask_of, self._at)
             except GrammarTooCostly:  # the next mask will tell
                 return False
         return bool(mask.empty and not mask.doubts)

@@ -10,11 +10,11 @@ import numpy as np
 from sluicegate.grammar.json.layout import Between
 from sluicegate.grammar.lexemes.base import QUOTE
 from sluicegate.grammar.reading.continuations import Continuation
-from sluicegate.grammar.reading.mask_builder import Gather, Guard, join
-from sluicegate.grammar.reading.readings import AT_END, Choice, InLexeme, Run, Thread
-from sluicegate.grammar.reading.text import Tape
-from sluicegate.grammar.reading.value_start import Start
-from sluicegate.grammar.vocabulary.trie import I32, Branch
+from sluicegate.grammar.reading.mask_builder import Guard, MaskBuilder, join
+from sluicegate.grammar.reading.readings import AT_END, ByteChoice, InLexeme, Reading, Run
+from sluicegate.grammar.reading.tape import Tape
+from sluicegate.grammar.reading.value_start import ValueStart
+from sluicegate.grammar.vocabulary.trie import I32, TrieNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 from sluicegate.plugins.errors import GrammarLimit
 
@@ -39,97 +39,101 @@ class Mask(NamedTuple):
     empty: bool
 
 
-class Config:
-    """Immutable but for what it remembers. `threads` are distinct."""
+class ParserState:
+    """Immutable but for what it remembers. `readings` are distinct."""
 
-    __slots__ = ("can_stop", "forced", "mask", "steps", "threads", "tokens")
+    __slots__ = ("can_stop", "forced", "mask", "readings", "steps", "tokens")
 
-    def __init__(self, threads: tuple[Thread, ...]) -> None:
-        self.threads = threads
-        self.can_stop = _may_stop(threads)
+    def __init__(self, readings: tuple[Reading, ...]) -> None:
+        self.readings = readings
+        self.can_stop = _may_stop(readings)
         self.forced: int | None = None
         """The only byte that may come next, -1 if there are several; None: nobody has asked yet."""
         self.mask: Mask | None = None
-        self.steps: dict[int, Config | None] = {}
-        self.tokens: dict[int, Config] = {}
+        self.steps: dict[int, ParserState | None] = {}
+        self.tokens: dict[int, ParserState] = {}
 
 
-def _may_stop(threads: tuple[Thread, ...]) -> bool:
-    for thread in threads:
-        if thread is AT_END:
+def _may_stop(readings: tuple[Reading, ...]) -> bool:
+    for reading in readings:
+        if reading is AT_END:
             return True
-        if isinstance(thread, InLexeme) and thread.follow.is_end and thread.lexeme.outcome(thread.state) is not None:
+        if (
+            isinstance(reading, InLexeme)
+            and reading.follow.is_end
+            and reading.lexeme.outcome(reading.state) is not None
+        ):
             return True
     return False
 
 
-class Configs:
+class ParserStates:
     """The configurations of one compiled grammar, interned. Shared by its matchers; races only repeat work."""
 
-    def __init__(self, vocabulary: Vocabulary, thread_limit: int, beyond: Branch | None = None) -> None:
+    def __init__(self, vocabulary: Vocabulary, reading_limit: int, trailing: TrieNode | None = None) -> None:
         self.vocabulary = vocabulary
-        self.beyond = beyond
+        self.trailing = trailing
         """Tokens that may end a JSON value and go on with what is no JSON (structural tags)."""
-        self.thread_limit = thread_limit
-        self._known: dict[Any, Config] = {}
+        self.reading_limit = reading_limit
+        self._known: dict[Any, ParserState] = {}
 
     @property
     def full(self) -> bool:
         """More is remembered than is worth it: whoever starts a new text should start afresh."""
         return len(self._known) > _KEPT
 
-    def intern(self, threads: Iterable[Thread]) -> Config:
-        distinct: dict[Any, Thread] = {}
-        starts: list[Start] = []
-        if type(threads) is tuple and len(threads) == 1:
-            distinct[_key(threads[0])] = threads[0]
-            threads = ()
-        for thread in threads:
-            if type(thread) is Start:
-                starts.append(thread)
+    def intern(self, readings: Iterable[Reading]) -> ParserState:
+        distinct: dict[Any, Reading] = {}
+        starts: list[ValueStart] = []
+        if type(readings) is tuple and len(readings) == 1:
+            distinct[_key(readings[0])] = readings[0]
+            readings = ()
+        for reading in readings:
+            if type(reading) is ValueStart:
+                starts.append(reading)
             else:
-                distinct.setdefault(_key(thread), thread)
+                distinct.setdefault(_key(reading), reading)
         for start in starts if len(starts) < 2 else _merged(starts):
             distinct.setdefault(id(start), start)
         key = tuple(distinct)
         found = self._known.get(key)
         if found is None:
-            if len(distinct) > self.thread_limit:
+            if len(distinct) > self.reading_limit:
                 raise GrammarLimit(
-                    f"one text has more than {self.thread_limit} readings at once; make the branches of anyOf and "
-                    "oneOf easier to tell apart, or raise limits.threads in [stages.constrain.grammar]",
-                    pointer=next(filter(None, map(_place, distinct.values())), ""),
+                    f"one text has more than {self.reading_limit} readings at once; make the branches of anyOf and "
+                    "oneOf easier to tell apart, or raise limits.readings in [stages.constrain.grammar]",
+                    pointer=next(filter(None, map(_pointer, distinct.values())), ""),
                 )
-            found = self._known[key] = Config(tuple(distinct.values()))
+            found = self._known[key] = ParserState(tuple(distinct.values()))
         return found
 
     # --- stepping -----------------------------------------------------------------------------------------------
 
-    def step(self, config: Config, byte: int, run: Run) -> Config | None:
+    def step(self, state: ParserState, byte: int, run: Run) -> ParserState | None:
         """After `byte`, which is on the tape already; None = refused. Remembered unless a guard was asked."""
-        steps = config.steps
+        steps = state.steps
         if byte in steps:
             return steps[byte]
         outer, run.asked = run.asked, False
-        threads: list[Thread] = []
-        for thread in config.threads:
-            threads.extend(thread.step(byte, run))
-        after = self.intern(threads) if threads else None
+        readings: list[Reading] = []
+        for reading in state.readings:
+            readings.extend(reading.step(byte, run))
+        after = self.intern(readings) if readings else None
         if not run.asked:
             steps[byte] = after
         run.asked = run.asked or outer
         return after
 
-    def take(self, config: Config, word: bytes, tape: Tape | None) -> tuple[Config | None, bool]:
+    def take(self, state: ParserState, word: bytes, tape: Tape | None) -> tuple[ParserState | None, bool]:
         """After all of `word`; and whether the outcome depends on the text. Pushes the bytes on `tape`."""
         if tape is None or tape.mode == 1:
-            inside = self._stay(config, word)
+            inside = self._stay(state, word)
             if inside is not None:
                 if tape is not None:
                     tape.push_all(word)
                 return inside, False
         run = Run(tape)
-        at: Config | None = config
+        at: ParserState | None = state
         for byte in word:
             if tape is not None:
                 tape.push(byte)
@@ -139,60 +143,60 @@ class Configs:
                 return None, run.asked
         return at, run.asked
 
-    def _stay(self, config: Config, word: bytes) -> Config | None:
+    def _stay(self, state: ParserState, word: bytes) -> ParserState | None:
         """The common case: the word stays inside the one lexeme that is open, or inside all strings that may be."""
-        threads = config.threads
-        if len(threads) == 1:
-            thread = threads[0]
-            after = thread.run(word) if type(thread) is InLexeme else None
+        readings = state.readings
+        if len(readings) == 1:
+            reading = readings[0]
+            after = reading.run(word) if type(reading) is InLexeme else None
             return None if after is None else self.intern((after,))
         if QUOTE in word:
             return None
         found = []
-        for thread in threads:
-            if type(thread) is not InLexeme or not thread.lexeme.is_string:
+        for reading in readings:
+            if type(reading) is not InLexeme or not reading.lexeme.is_string:
                 return None
-            after = thread.run(word)
+            after = reading.run(word)
             if after is not None:  # else refused: nothing ends a string but a quote
                 found.append(after)
         return self.intern(found) if found else None
 
     # --- masks --------------------------------------------------------------------------------------------------
 
-    def mask_of(self, config: Config) -> Mask:
-        found = config.mask
+    def mask_of(self, state: ParserState) -> Mask:
+        found = state.mask
         if found is None:
-            found = config.mask = self._mask(config)
+            found = state.mask = self._mask(state)
         return found
 
-    def _mask(self, config: Config) -> Mask:
-        key = self._situation(config) if self.beyond is None else None
+    def _mask(self, state: ParserState) -> Mask:
+        key = self._situation(state) if self.trailing is None else None
         if key is None:
-            return self._gathered(config)
+            return self._built(state)
         masks = self.vocabulary.masks
         found: Mask | None = masks.get(key)
         if found is None:
-            found = self._gathered(config)
+            found = self._built(state)
             masks.put(key, found, found.ids.nbytes + (found.base is not self.vocabulary.blank) * found.base.nbytes)
         return found
 
-    def _situation(self, config: Config) -> tuple[Any, int, int] | None:
+    def _situation(self, state: ParserState) -> tuple[Any, int, int] | None:
         """What the mask hangs on where only punctuation can come, the same in every grammar: the blanks that may come,
         what can be read after them, and what without them. None where anything else may come, or a guard is asked."""
         vocabulary = self.vocabulary
         blank = None
         read = spaced = 0
-        for thread in config.threads:
-            if isinstance(thread, InLexeme):
-                lexeme, follow = thread.lexeme, thread.follow
-                if blank or not lexeme.is_blank or thread.state != lexeme.start or follow.guard is not None:
+        for reading in state.readings:
+            if isinstance(reading, InLexeme):
+                lexeme, follow = reading.lexeme, reading.follow
+                if blank or not lexeme.is_blank or reading.state != lexeme.start or follow.guard is not None:
                     return None
-                found = follow.reach(0, vocabulary.places.root, vocabulary)
+                found = follow.lookahead(0, vocabulary.punctuation.root, vocabulary)
                 blank, spaced = lexeme, found.read
-            elif isinstance(thread, Choice | Between) or (
-                isinstance(thread, Start) and not thread.source.numbers(thread.terms)
+            elif isinstance(reading, ByteChoice | Between) or (
+                isinstance(reading, ValueStart) and not reading.source.numbers(reading.terms)
             ):
-                found = thread.situation(vocabulary)
+                found = reading.situation(vocabulary)
                 read |= found.read
             else:
                 return None
@@ -200,21 +204,21 @@ class Configs:
                 return None
         return blank, spaced, read
 
-    def _gathered(self, config: Config) -> Mask:
-        gather = Gather(self.vocabulary)
-        for thread in config.threads:
-            thread.root(gather)
-        if self.beyond is not None:
-            for thread in config.threads:
-                if not (type(thread) is InLexeme and thread.lexeme.general):
-                    thread.walk(self.beyond, gather)
-        empty = not gather.rows and not gather.sure
-        if config.can_stop:
-            gather.sure.append(self.vocabulary.eos)
+    def _built(self, state: ParserState) -> Mask:
+        builder = MaskBuilder(self.vocabulary)
+        for reading in state.readings:
+            reading.root(builder)
+        if self.trailing is not None:
+            for reading in state.readings:
+                if not (type(reading) is InLexeme and reading.lexeme.general):
+                    reading.walk(self.trailing, builder)
+        empty = not builder.rows and not builder.sure
+        if state.can_stop:
+            builder.sure.append(self.vocabulary.eos)
         doubts: tuple[Doubt, ...] = ()
-        if gather.doubtful:
-            doubts = tuple([Doubt(guards, direct, join(ids)) for (guards, direct), ids in gather.doubtful.items()])
-        return Mask(self._base(gather.rows), join(gather.sure), doubts, empty)
+        if builder.doubtful:
+            doubts = tuple([Doubt(guards, direct, join(ids)) for (guards, direct), ids in builder.doubtful.items()])
+        return Mask(self._base(builder.rows), join(builder.sure), doubts, empty)
 
     def _base(self, rows: list[I32]) -> I32:
         if len(rows) < 2:
@@ -223,9 +227,9 @@ class Configs:
         return distinct[0] if len(distinct) == 1 else np.bitwise_or.reduce(distinct)
 
 
-def _merged(starts: list[Start]) -> list[Start]:
+def _merged(starts: list[ValueStart]) -> list[ValueStart]:
     """One start for each set of terms, with all that may follow."""
-    groups: dict[int, list[Start]] = {}
+    groups: dict[int, list[ValueStart]] = {}
     for start in starts:
         groups.setdefault(id(start.terms), []).append(start)
     found = []
@@ -238,14 +242,14 @@ def _merged(starts: list[Start]) -> list[Start]:
     return found
 
 
-def _place(thread: Thread) -> str:
-    """Pointer to a schema that `thread` reads, where it knows of one."""
-    if isinstance(thread, InLexeme):
-        return thread.follow.place()
-    return thread.source.place(thread.terms) if isinstance(thread, Start) else ""
+def _pointer(reading: Reading) -> str:
+    """Pointer to a schema that `reading` reads, where it knows of one."""
+    if isinstance(reading, InLexeme):
+        return reading.follow.pointer()
+    return reading.source.pointer(reading.terms) if isinstance(reading, ValueStart) else ""
 
 
-def _key(thread: Thread) -> Any:
-    if type(thread) is InLexeme:
-        return (id(thread.lexeme), thread.state, id(thread.follow))
-    return id(thread)
+def _key(reading: Reading) -> Any:
+    if type(reading) is InLexeme:
+        return (id(reading.lexeme), reading.state, id(reading.follow))
+    return id(reading)

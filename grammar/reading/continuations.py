@@ -6,20 +6,20 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from sluicegate.grammar.reading import lookahead as reach
-from sluicegate.grammar.reading.lookahead import Reach
+from sluicegate.grammar.reading import lookahead
+from sluicegate.grammar.reading.lookahead import Lookahead
 from sluicegate.grammar.reading.mask_builder import Guard
-from sluicegate.grammar.vocabulary.punctuation import Place
+from sluicegate.grammar.vocabulary.punctuation import PunctuationNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from sluicegate.grammar.reading.readings import Run, Thread
+    from sluicegate.grammar.reading.readings import Reading, Run
 
 
 class Continuation:
     """What comes after a lexeme or a value. `guard`: asked first."""
 
-    __slots__ = ("_asked", "_reach", "branches", "guard")
+    __slots__ = ("_asked", "_lookahead", "branches", "guard")
     is_end = False
     outward = False
     """What follows leads out of the innermost bracket, or into its next member: asking for all of it has an end."""
@@ -33,24 +33,24 @@ class Continuation:
     def __init__(self, guard: Guard | None = None) -> None:
         self.guard = guard
         self.branches: tuple[Continuation, ...] = (self,)
-        self._reach: dict[int, Reach] = {}
+        self._lookahead: dict[int, Lookahead] = {}
         self._asked: int | None = None
 
     @abstractmethod
-    def after(self, outcome: int) -> tuple[Thread, ...]:
+    def after(self, outcome: int) -> tuple[Reading, ...]:
         """Threads at what follows `outcome`, `guard` not asked. Held to be there by the type checker alone: `ABCMeta`
         would slow every `isinstance`."""
 
-    def __call__(self) -> tuple[Thread, ...]:
-        """As the move of a `Choice`."""
+    def __call__(self) -> tuple[Reading, ...]:
+        """As the move of a `ByteChoice`."""
         return self.after(0)
 
-    def finish(self, outcome: int, run: Run, end_offset: int) -> tuple[Thread, ...]:
+    def finish(self, outcome: int, run: Run, end_offset: int) -> tuple[Reading, ...]:
         if self.guard is not None and not run.passes(self.guard, end_offset):
             return ()
         return self.after(outcome)
 
-    def place(self) -> str:
+    def pointer(self) -> str:
         """Pointer to the schema of what ends here or comes next, for messages; "" where this cannot tell."""
         return ""
 
@@ -58,20 +58,20 @@ class Continuation:
         """Bytes to the end at least, where this can tell; `words`: short ends of a lexeme's state."""
         return None
 
-    def reach(self, outcome: int, at: Place, vocabulary: Vocabulary) -> Reach:
-        """What can be read after `outcome`, as `Thread.reach` tells it; remembered for the root of all places."""
+    def lookahead(self, outcome: int, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
+        """What can be read after `outcome`, as `Reading.lookahead` tells it; remembered for the root of all places."""
         if not self.by_outcome:
             outcome = 0
-        known = self._reach.get(outcome)
+        known = self._lookahead.get(outcome)
         if known is not None:
             return known
-        if at is not vocabulary.places.root:
+        if at is not vocabulary.punctuation.root:
             return self._find(outcome, at, vocabulary)
         if self._asked == outcome:
-            return reach.joined([reach.by_walk(thread, vocabulary) for thread in self.after(outcome)])
+            return lookahead.joined([lookahead.by_walk(reading, vocabulary) for reading in self.after(outcome)])
         outer, self._asked = self._asked, outcome
         try:
-            found = self._reach[outcome] = self._find(outcome, at, vocabulary)
+            found = self._lookahead[outcome] = self._find(outcome, at, vocabulary)
         finally:
             self._asked = outer
         return found
@@ -81,17 +81,17 @@ class Continuation:
         return None
 
     def is_known(self) -> bool:
-        """`reach` is answered for outcome 0, or being answered."""
-        return 0 in self._reach or self._asked == 0
+        """`lookahead` is answered for outcome 0, or being answered."""
+        return 0 in self._lookahead or self._asked == 0
 
     def is_asked(self, outcome: int) -> bool:
-        """`reach` is being answered for all places, perhaps further out on the stack of calls."""
+        """`lookahead` is being answered for all places, perhaps further out on the stack of calls."""
         if not self.by_outcome:
             outcome = 0
-        return self._asked == outcome and outcome not in self._reach
+        return self._asked == outcome and outcome not in self._lookahead
 
-    def _find(self, outcome: int, at: Place, vocabulary: Vocabulary) -> Reach:
-        return reach.of_threads(self.after(outcome), at, vocabulary)
+    def _find(self, outcome: int, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
+        return lookahead.of_readings(self.after(outcome), at, vocabulary)
 
 
 class Many(Continuation):
@@ -104,11 +104,11 @@ class Many(Continuation):
         self.branches = branches
         self.is_end = any(branch.is_end for branch in branches)
 
-    def after(self, outcome: int) -> tuple[Thread, ...]:
-        return tuple([thread for branch in self.branches for thread in branch.after(outcome)])
+    def after(self, outcome: int) -> tuple[Reading, ...]:
+        return tuple([reading for branch in self.branches for reading in branch.after(outcome)])
 
-    def finish(self, outcome: int, run: Run, end_offset: int) -> tuple[Thread, ...]:
-        found: tuple[Thread, ...] = ()
+    def finish(self, outcome: int, run: Run, end_offset: int) -> tuple[Reading, ...]:
+        found: tuple[Reading, ...] = ()
         for branch in self.branches:
             found += branch.finish(outcome, run, end_offset)
         return found

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from sluicegate.grammar.reading.mask_builder import Guard
-from sluicegate.grammar.reading.text import Tape
+from sluicegate.grammar.reading.tape import Tape
 
 _REMEMBERED = 64
 

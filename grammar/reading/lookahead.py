@@ -18,13 +18,13 @@ from sluicegate.grammar.budget.meter import tick
 from sluicegate.grammar.lexemes.base import BACKSLASH, QUOTE, DfaLexeme
 from sluicegate.grammar.lexemes.counted import Counted
 from sluicegate.grammar.lexemes.literals import Literals
-from sluicegate.grammar.reading.mask_builder import Gather, Guard
+from sluicegate.grammar.reading.mask_builder import Guard, MaskBuilder
 from sluicegate.grammar.vocabulary import kernels
-from sluicegate.grammar.vocabulary.punctuation import HERE, Place, Places, bits_of, numbers
+from sluicegate.grammar.vocabulary.punctuation import HERE, PunctuationNode, PunctuationTrie, bits_of, numbers
 
 if TYPE_CHECKING:
     from sluicegate.grammar.reading.continuations import Continuation
-    from sluicegate.grammar.reading.readings import Thread
+    from sluicegate.grammar.reading.readings import Reading
     from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 Doubtful = tuple[tuple[Guard, ...], bool, int, int]
@@ -35,8 +35,8 @@ _MOST_WORDS = 100_000
 _MOST_LEXEMES = 5_000
 
 
-class Reach(NamedTuple):
-    """Bit sets of places, see `places`. `read`: the texts that can be read, the empty one if there is a way on;
+class Lookahead(NamedTuple):
+    """Bit sets of places, see `punctuation`. `read`: the texts that can be read, the empty one if there is a way on;
     `ends`: where what follows a value begins, as long as that is not known."""
 
     read: int
@@ -44,14 +44,14 @@ class Reach(NamedTuple):
     doubtful: tuple[Doubtful, ...] = ()
 
 
-NOTHING = Reach(0)
-OVER = Reach(HERE)
+NOTHING = Lookahead(0)
+OVER = Lookahead(HERE)
 """Nothing more can be read, and nothing needs to be."""
-HOLE = Reach(0, HERE)
+HOLE = Lookahead(0, HERE)
 """All is still to be said."""
 
 
-def joined(parts: Iterable[Reach]) -> Reach:
+def joined(parts: Iterable[Lookahead]) -> Lookahead:
     """What any of `parts` can read."""
     read = ends = 0
     doubtful: tuple[Doubtful, ...] = ()
@@ -60,33 +60,33 @@ def joined(parts: Iterable[Reach]) -> Reach:
         ends |= part.ends
         if part.doubtful:
             doubtful += part.doubtful
-    return Reach(read, ends, doubtful)
+    return Lookahead(read, ends, doubtful)
 
 
-def under(guard: Guard | None, found: Reach, direct: bool = False) -> Reach:
+def under(guard: Guard | None, found: Lookahead, direct: bool = False) -> Lookahead:
     """`found`, if `guard` agrees."""
     if guard is None:
         return found
     doubtful: list[Doubtful] = [((guard,), direct, found.read, found.ends)]
     doubtful += [((guard, *guards), inner, read, ends) for guards, inner, read, ends in found.doubtful]
-    return Reach(0, 0, tuple(doubtful))
+    return Lookahead(0, 0, tuple(doubtful))
 
 
-def after_byte(place: Place, found: Reach) -> Reach:
+def after_byte(place: PunctuationNode, found: Lookahead) -> Lookahead:
     """`found` behind `place`, which is a single byte."""
     if not found.ends and not found.doubtful:
-        return Reach(place.lift(found.read))
+        return Lookahead(place.lift(found.read))
     plain = place.path[0] not in _NESTING
     doubtful = [(g, d and plain, place.lift(read), place.lift(ends)) for g, d, read, ends in found.doubtful]
-    return Reach(place.lift(found.read), place.lift(found.ends), _possible(doubtful))
+    return Lookahead(place.lift(found.read), place.lift(found.ends), _possible(doubtful))
 
 
-def behind(places: Places, ends: int, found: Reach) -> Reach:
+def behind(punctuation: PunctuationTrie, ends: int, found: Lookahead) -> Lookahead:
     """`found` behind each of `ends`."""
     if not found.ends and not found.doubtful:
-        return Reach(places.behind(ends, found.read))
-    doubtful = [(g, False, places.behind(ends, r), places.behind(ends, e)) for g, _, r, e in found.doubtful]
-    return Reach(places.behind(ends, found.read), places.behind(ends, found.ends), _possible(doubtful))
+        return Lookahead(punctuation.behind(ends, found.read))
+    doubtful = [(g, False, punctuation.behind(ends, r), punctuation.behind(ends, e)) for g, _, r, e in found.doubtful]
+    return Lookahead(punctuation.behind(ends, found.read), punctuation.behind(ends, found.ends), _possible(doubtful))
 
 
 def _possible(doubtful: list[Doubtful]) -> tuple[Doubtful, ...]:
@@ -94,57 +94,70 @@ def _possible(doubtful: list[Doubtful]) -> tuple[Doubtful, ...]:
     return tuple([each for each in doubtful if each[2] or each[3]])
 
 
-def of_threads(threads: tuple[Thread, ...], at: Place, vocabulary: Vocabulary) -> Reach:
-    """What `threads`, at `at`, can read behind it. The answer may hold more than stands there."""
-    if len(threads) == 1:
-        return threads[0].reach(at, vocabulary)
-    return joined([thread.reach(at, vocabulary) for thread in threads])
+def of_readings(readings: tuple[Reading, ...], at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
+    """What `readings`, at `at`, can read behind it. The answer may hold more than stands there."""
+    if len(readings) == 1:
+        return readings[0].lookahead(at, vocabulary)
+    return joined([reading.lookahead(at, vocabulary) for reading in readings])
 
 
-def followed(value: Reach, follow: Continuation, outcome: int, at: Place, vocabulary: Vocabulary) -> Reach:
+def followed(
+    value: Lookahead, follow: Continuation, outcome: int, at: PunctuationNode, vocabulary: Vocabulary
+) -> Lookahead:
     """`value`, once it is known what follows its ends."""
-    parts = [Reach(value.read)]
+    parts = [Lookahead(value.read)]
     if value.ends:
         parts += _following(value.ends, follow, outcome, at, vocabulary)
     for guards, direct, read, ends in value.doubtful:
-        found = joined([Reach(read), *_following(ends, follow, outcome, at, vocabulary)])
+        found = joined([Lookahead(read), *_following(ends, follow, outcome, at, vocabulary)])
         doubtful = [((*guards, *inner), False, r, e) for inner, _, r, e in found.doubtful]
-        parts.append(Reach(0, 0, ((guards, direct, found.read, found.ends), *doubtful)))
+        parts.append(Lookahead(0, 0, ((guards, direct, found.read, found.ends), *doubtful)))
     return parts[0] if len(parts) == 1 else joined(parts)
 
 
 def _following(
-    ends: int, follow: Continuation, outcome: int, at: Place, vocabulary: Vocabulary, direct: bool = False
-) -> list[Reach]:
+    ends: int, follow: Continuation, outcome: int, at: PunctuationNode, vocabulary: Vocabulary, direct: bool = False
+) -> list[Lookahead]:
     """What comes behind `ends` of a value at `at`, for each continuation."""
     tick()
-    places = vocabulary.places
-    if at is not places.root:
+    punctuation = vocabulary.punctuation
+    if at is not punctuation.root:
         ends &= at.domain
     if not ends:
         return []
     return [
-        under(branch.guard, _behind(places, ends, branch, outcome, at, vocabulary), direct)
+        under(branch.guard, _behind(punctuation, ends, branch, outcome, at, vocabulary), direct)
         for branch in follow.branches
     ]
 
 
-def _behind(places: Places, ends: int, follow: Continuation, outcome: int, at: Place, vocabulary: Vocabulary) -> Reach:
-    if at is places.root or (follow.outward and not follow.is_asked(outcome)):
-        return behind(places, ends, follow.reach(outcome, places.root, vocabulary))
+def _behind(
+    punctuation: PunctuationTrie,
+    ends: int,
+    follow: Continuation,
+    outcome: int,
+    at: PunctuationNode,
+    vocabulary: Vocabulary,
+) -> Lookahead:
+    if at is punctuation.root or (follow.outward and not follow.is_asked(outcome)):
+        return behind(punctuation, ends, follow.lookahead(outcome, punctuation.root, vocabulary))
     parts = []
     for number in numbers(ends):
-        end = places.all[number]
-        parts.append(behind(places, 1 << number, follow.reach(outcome, places.by_path[at.path + end.path], vocabulary)))
+        end = punctuation.all[number]
+        parts.append(
+            behind(
+                punctuation, 1 << number, follow.lookahead(outcome, punctuation.by_path[at.path + end.path], vocabulary)
+            )
+        )
     return joined(parts)
 
 
-def outside(follow: Continuation, at: Place, vocabulary: Vocabulary) -> Reach:
+def outside(follow: Continuation, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
     """What can be read after a closing bracket, at `at`. Those around it are asked from the outermost inwards, so that
     brackets may nest as deep as they like."""
-    root = vocabulary.places.root
+    root = vocabulary.punctuation.root
     if follow.is_asked(0):
-        return follow.reach(0, at, vocabulary)
+        return follow.lookahead(0, at, vocabulary)
     pending = [follow]
     found: dict[Continuation, None] = {}
     while pending:
@@ -155,22 +168,22 @@ def outside(follow: Continuation, at: Place, vocabulary: Vocabulary) -> Reach:
             outer = each.outer()
             pending += outer.branches if outer is not None else ()
     for each in reversed(found):
-        each.reach(0, root, vocabulary)
-    return follow.reach(0, root, vocabulary)
+        each.lookahead(0, root, vocabulary)
+    return follow.lookahead(0, root, vocabulary)
 
 
-def of_lexeme(lexeme: Any, follow: Continuation, at: Place, vocabulary: Vocabulary) -> Reach:
+def of_lexeme(lexeme: Any, follow: Continuation, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
     """What `lexeme`, not begun, can read, and what follows it."""
-    read, ended = _read_by(lexeme, vocabulary.places)
-    parts = [Reach(read)]
+    read, ended = _read_by(lexeme, vocabulary.punctuation)
+    parts = [Lookahead(read)]
     for outcome, ends in ended:
         parts += _following(ends, follow, outcome, at, vocabulary, lexeme.is_string)
     return parts[0] if len(parts) == 1 else joined(parts)
 
 
-def of_scalar(lexeme: Any, places: Places) -> tuple[int, int]:
+def of_scalar(lexeme: Any, punctuation: PunctuationTrie) -> tuple[int, int]:
     """What `lexeme` reads from its beginning on, and where it may end, in whatever way."""
-    read, ended = _read_by(lexeme, places)
+    read, ended = _read_by(lexeme, punctuation)
     if len(ended) == 1:
         return read, ended[0][1]
     ends = 0
@@ -183,31 +196,38 @@ _Read = tuple[int, tuple[tuple[int, int], ...]]
 """(places inside a lexeme, (outcome, places where it may end))."""
 
 
-def _read_by(lexeme: Any, places: Places) -> _Read:
-    found: _Read | None = places.lexemes.get(lexeme)
+def _read_by(lexeme: Any, punctuation: PunctuationTrie) -> _Read:
+    found: _Read | None = punctuation.lexemes.get(lexeme)
     if found is None:
         if type(lexeme) is Literals:
-            return _spelled_names(lexeme, places)
-        start = places.root.below(QUOTE) if lexeme.is_string else places.root
+            return _spelled_names(lexeme, punctuation)
+        start = punctuation.root.below(QUOTE) if lexeme.is_string else punctuation.root
         if start is None:
             found = HERE, ()
         elif type(lexeme) is DfaLexeme:
-            found = _read_automaton(lexeme, start, places)
-        elif type(lexeme) is Counted and (uncounted := lexeme.uncounted(places.longest_string)):
-            read, ended = _read_by(uncounted[0], places)
+            found = _read_automaton(lexeme, start, punctuation)
+        elif type(lexeme) is Counted and (uncounted := lexeme.uncounted(punctuation.longest_string)):
+            read, ended = _read_by(uncounted[0], punctuation)
             found = read, ended if uncounted[1] else ()
         else:
             found = _read(lexeme, start)
-        if len(places.lexemes) >= _MOST_LEXEMES:
-            places.lexemes.clear()
-        places.lexemes[lexeme] = found
+        if len(punctuation.lexemes) >= _MOST_LEXEMES:
+            punctuation.lexemes.clear()
+        punctuation.lexemes[lexeme] = found
     return found
 
 
-def _read_automaton(lexeme: DfaLexeme, start: Place, places: Places) -> _Read:
-    flags = np.zeros((2, len(places.all)), np.bool_)
-    kernels.walk_places(
-        places.byte, places.depth, places.skip, start.number, lexeme.table, lexeme.accepting, lexeme.start, *flags
+def _read_automaton(lexeme: DfaLexeme, start: PunctuationNode, punctuation: PunctuationTrie) -> _Read:
+    flags = np.zeros((2, len(punctuation.all)), np.bool_)
+    kernels.walk_punctuation(
+        punctuation.byte,
+        punctuation.depth,
+        punctuation.skip,
+        start.number,
+        lexeme.table,
+        lexeme.accepting,
+        lexeme.start,
+        *flags,
     )
     ends = bits_of(flags[1])
     return HERE | 1 << start.number | bits_of(flags[0]), ((0, ends),) if ends else ()
@@ -233,34 +253,34 @@ def _read(lexeme: Any, start: Any) -> _Read:
     return inside, tuple(ended.items())
 
 
-def _spelled_names(lexeme: Literals, places: Places) -> _Read:
+def _spelled_names(lexeme: Literals, punctuation: PunctuationTrie) -> _Read:
     """What each of several strings reads, whatever the others."""
     read = 0
     ended: list[tuple[int, int]] = []
     for word, outcome in zip(lexeme.words, lexeme.outcomes, strict=True):
-        inside, ends = of_word(word, places)
+        inside, ends = of_word(word, punctuation)
         read |= inside
         if ends:
             ended.append((outcome, ends))
     return read, tuple(ended)
 
 
-def of_word(word: bytes, places: Places) -> tuple[int, int]:
+def of_word(word: bytes, punctuation: PunctuationTrie) -> tuple[int, int]:
     """What one string reads, and where it ends."""
-    found = places.words.get(word)
+    found = punctuation.words.get(word)
     if found is None:
-        start = places.root.children.get(QUOTE)
+        start = punctuation.root.children.get(QUOTE)
         if start is None:
             found = (HERE, 0)
         else:
-            found = _plainly(word, start) if word[0] in _ALPHANUMERIC and places.simple else None
+            found = _plainly(word, start) if word[0] in _ALPHANUMERIC and punctuation.simple else None
             if found is None:
                 lexeme = Literals([(word, 0)])
                 inside, ended = _read(lexeme, start)
                 found = (inside, ended[0][1] if ended else 0)
-        if len(places.words) >= _MOST_WORDS:
-            places.words.clear()
-        places.words[word] = found
+        if len(punctuation.words) >= _MOST_WORDS:
+            punctuation.words.clear()
+        punctuation.words[word] = found
     return found
 
 
@@ -284,18 +304,18 @@ def _plainly(word: bytes, start: Any) -> tuple[int, int] | None:
     raise AssertionError(word)
 
 
-def by_walk(thread: Thread, vocabulary: Vocabulary) -> Reach:
+def by_walk(reading: Reading, vocabulary: Vocabulary) -> Lookahead:
     """The same by walking all places: what anything can be asked, whatever it is. Also how the rest is tested."""
-    gather = Gather(vocabulary)
-    start: Any = vocabulary.places.root
-    lexeme = getattr(thread, "lexeme", None)
+    builder = MaskBuilder(vocabulary)
+    start: Any = vocabulary.punctuation.root
+    lexeme = getattr(reading, "lexeme", None)
     if lexeme is not None and lexeme.is_string:
         start = start.children.get(QUOTE)
         if start is None:
             return OVER
-    thread.walk(start, gather)
-    doubtful = [(guards, direct, _bits(found), 0) for (guards, direct), found in gather.doubtful.items()]
-    return Reach(HERE | 1 << start.number | _bits(gather.sure), 0, tuple(doubtful))
+    reading.walk(start, builder)
+    doubtful = [(guards, direct, _bits(found), 0) for (guards, direct), found in builder.doubtful.items()]
+    return Lookahead(HERE | 1 << start.number | _bits(builder.sure), 0, tuple(doubtful))
 
 
 def _bits(found: Iterable[Any]) -> int:

@@ -9,9 +9,9 @@ import numpy as np
 from sluicegate.grammar.vocabulary.trie import I32
 
 if TYPE_CHECKING:
-    from sluicegate.grammar.reading.lookahead import Reach
-    from sluicegate.grammar.reading.text import Tape
-    from sluicegate.grammar.vocabulary.boundary import Ways
+    from sluicegate.grammar.reading.lookahead import Lookahead
+    from sluicegate.grammar.reading.tape import Tape
+    from sluicegate.grammar.vocabulary.boundary import BoundaryTokens
     from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 _NONE = np.empty(0, np.int32)
@@ -28,7 +28,7 @@ class Guard(Protocol):
         must not be. None = ask for each token."""
 
 
-class Gather:
+class MaskBuilder:
     """Collects the tokens of a mask: `sure` ones, and those that hang on guards."""
 
     __slots__ = ("direct", "doubtful", "guards", "rows", "sure", "vocabulary")
@@ -49,11 +49,11 @@ class Gather:
             else:
                 self.sure.append(ids)
 
-    def add_ways(self, reach: Reach, ways: Ways, in_string: bool) -> None:
-        """Those tokens of `ways` that lead where `reach` says."""
-        self.add(ways.taken(reach.read))
+    def add_boundary(self, lookahead: Lookahead, ways: BoundaryTokens, in_string: bool) -> None:
+        """Those tokens of `ways` that lead where `lookahead` says."""
+        self.add(ways.taken(lookahead.read))
         outer = self.guards, self.direct
-        for guards, direct, read, _ in reach.doubtful:
+        for guards, direct, read, _ in lookahead.doubtful:
             self.guards = (*outer[0], *guards)
             self.direct = direct and not in_string
             self.add(ways.taken(read))

@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from sluicegate.grammar.budget.meter import look, tick
+from sluicegate.grammar.classification import classify
 from sluicegate.grammar.lexemes.base import QUOTE, Lexeme, State
-from sluicegate.grammar.reading import lookahead as reach
+from sluicegate.grammar.reading import lookahead
 from sluicegate.grammar.reading.continuations import Continuation
-from sluicegate.grammar.reading.lookahead import Reach
-from sluicegate.grammar.reading.mask_builder import Gather, Guard
-from sluicegate.grammar.reading.text import Tape
-from sluicegate.grammar.vocabulary import classify
-from sluicegate.grammar.vocabulary.punctuation import Place
-from sluicegate.grammar.vocabulary.trie import Branch
+from sluicegate.grammar.reading.lookahead import Lookahead
+from sluicegate.grammar.reading.mask_builder import Guard, MaskBuilder
+from sluicegate.grammar.reading.tape import Tape
+from sluicegate.grammar.vocabulary.punctuation import PunctuationNode
+from sluicegate.grammar.vocabulary.trie import TrieNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 
@@ -40,17 +40,17 @@ class Run:
         return guard.allows(self.tape, len(self.tape.text) - end_offset)
 
 
-class Thread(Protocol):
-    def step(self, byte: int, run: Run) -> tuple[Thread, ...]:
+class Reading(Protocol):
+    def step(self, byte: int, run: Run) -> tuple[Reading, ...]:
         """Threads after `byte`, which is already on the tape."""
 
-    def root(self, gather: Gather) -> None:
+    def root(self, builder: MaskBuilder) -> None:
         """Collect the tokens of the whole vocabulary."""
 
-    def walk(self, branch: Branch, gather: Gather) -> None:
+    def walk(self, branch: TrieNode, builder: MaskBuilder) -> None:
         """Collect the subtree of `branch`, without `branch` itself."""
 
-    def reach(self, at: Place, vocabulary: Vocabulary) -> Reach:
+    def lookahead(self, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
         """What `walk` would collect of all places. Below `at` the answer must be right; it may hold more."""
 
     def firsts(self) -> Iterable[int]:
@@ -76,7 +76,7 @@ class InLexeme:
         self.state = state
         self.follow = follow
 
-    def step(self, byte: int, run: Run) -> tuple[Thread, ...]:
+    def step(self, byte: int, run: Run) -> tuple[Reading, ...]:
         tick()
         lexeme, follow = self.lexeme, self.follow
         after = lexeme.next(self.state, byte)
@@ -89,16 +89,16 @@ class InLexeme:
                 return (inside, *self._over(ended, byte, run))
             outcome = lexeme.outcome(after)
             assert outcome is not None
-            threads = follow.finish(outcome, run, 0)
-            return (*threads, *self._over(ended, byte, run)) if ended is not None and lexeme.general else threads
+            readings = follow.finish(outcome, run, 0)
+            return (*readings, *self._over(ended, byte, run)) if ended is not None and lexeme.general else readings
         return () if ended is None else self._over(ended, byte, run)
 
-    def _over(self, outcome: int, byte: int, run: Run) -> tuple[Thread, ...]:
+    def _over(self, outcome: int, byte: int, run: Run) -> tuple[Reading, ...]:
         """The lexeme ended before `byte`."""
-        threads: tuple[Thread, ...] = ()
-        for thread in self.follow.finish(outcome, run, 1):
-            threads += thread.step(byte, run)
-        return threads
+        readings: tuple[Reading, ...] = ()
+        for reading in self.follow.finish(outcome, run, 1):
+            readings += reading.step(byte, run)
+        return readings
 
     def run(self, text: bytes) -> InLexeme | None:
         """After all of `text`, if that stays inside without ever being able to end."""
@@ -107,107 +107,107 @@ class InLexeme:
         after = self.lexeme.run(self.state, text)
         return None if after is None else InLexeme(self.lexeme, after, self.follow)
 
-    def root(self, gather: Gather) -> None:
+    def root(self, builder: MaskBuilder) -> None:
         tick()
         if self.lexeme.general:
-            self._general_root(gather)
+            self._general_root(builder)
             return
-        words = classify.rests(gather.vocabulary, self.lexeme, self.state)
+        words = classify.rests(builder.vocabulary, self.lexeme, self.state)
         if words is not None:
-            self._words_root(words, gather)
+            self._words_root(words, builder)
             return
-        found = classify.at_root(gather.vocabulary, self.lexeme, self.state)
+        found = classify.at_root(builder.vocabulary, self.lexeme, self.state)
         if found.row is not None:
-            gather.rows.append(found.row)
-        gather.add(found.ids)
+            builder.rows.append(found.row)
+        builder.add(found.ids)
         ended = self.lexeme.outcome(self.state)
-        outer = gather.guards
+        outer = builder.guards
         for follow in self.follow.branches:
             if follow.guard is not None:
-                gather.guards = (*outer, follow.guard)
+                builder.guards = (*outer, follow.guard)
             for ending in found.endings:
-                gather.direct = self.lexeme.is_string
-                gather.add(ending.closers)
+                builder.direct = self.lexeme.is_string
+                builder.add(ending.closers)
                 if ending.numbers.size:
-                    places = gather.vocabulary.places
-                    after = follow.reach(ending.outcome, places.root, gather.vocabulary)
-                    gather.add_ways(after, ending, self.lexeme.is_string)
-                gather.direct = False
+                    punctuation = builder.vocabulary.punctuation
+                    after = follow.lookahead(ending.outcome, punctuation.root, builder.vocabulary)
+                    builder.add_boundary(after, ending, self.lexeme.is_string)
+                builder.direct = False
             if ended is not None:
-                for thread in follow.after(ended):
-                    thread.root(gather)
-            gather.guards = outer
+                for reading in follow.after(ended):
+                    reading.root(builder)
+            builder.guards = outer
 
-    def _words_root(self, words: list[tuple[int, classify.Rest]], gather: Gather) -> None:
+    def _words_root(self, words: list[tuple[int, classify.Rest]], builder: MaskBuilder) -> None:
         """In a list of a few words, which ends with a closing quote or may end and cannot go on."""
         ended = self.lexeme.outcome(self.state)
         is_string = self.lexeme.is_string
-        places = gather.vocabulary.places
-        outer = gather.guards
+        punctuation = builder.vocabulary.punctuation
+        outer = builder.guards
         for _, rest in words:
-            gather.add(rest.ids)
+            builder.add(rest.ids)
         for follow in self.follow.branches:
             if follow.guard is not None:
-                gather.guards = (*outer, follow.guard)
-            gather.direct = is_string
+                builder.guards = (*outer, follow.guard)
+            builder.direct = is_string
             for outcome, (_, ending) in words:
                 if ending is not None:
-                    gather.add(ending.closers)
+                    builder.add(ending.closers)
                     if ending.numbers.size:
-                        after = follow.reach(outcome, places.root, gather.vocabulary)
-                        gather.add_ways(after, ending, is_string)
-            gather.direct = False
+                        after = follow.lookahead(outcome, punctuation.root, builder.vocabulary)
+                        builder.add_boundary(after, ending, is_string)
+            builder.direct = False
             if ended is not None:
-                for thread in follow.after(ended):
-                    thread.root(gather)
-            gather.guards = outer
+                for reading in follow.after(ended):
+                    reading.root(builder)
+            builder.guards = outer
 
-    def _general_root(self, gather: Gather) -> None:
+    def _general_root(self, builder: MaskBuilder) -> None:
         """Outside JSON, where anything may follow a lexeme."""
         follows = self.follow.after(0)
-        wanted = bytes(sorted({byte for thread in follows for byte in thread.firsts()}))
-        inside, remainders = classify.at_root_general(gather.vocabulary, self.lexeme, self.state, wanted)
+        wanted = bytes(sorted({byte for reading in follows for byte in reading.firsts()}))
+        inside, remainders = classify.at_root_general(builder.vocabulary, self.lexeme, self.state, wanted)
         if inside.row is not None:
-            gather.rows.append(inside.row)
-        gather.add(inside.ids)
+            builder.rows.append(inside.row)
+        builder.add(inside.ids)
         ended = self.lexeme.outcome(self.state)
-        for thread in follows:
+        for reading in follows:
             if remainders.children:
-                thread.walk(remainders, gather)
+                reading.walk(remainders, builder)
             if ended is not None:
-                thread.root(gather)
+                reading.root(builder)
 
-    def walk(self, branch: Branch, gather: Gather) -> None:
+    def walk(self, branch: TrieNode, builder: MaskBuilder) -> None:
         tick()
         lexeme = self.lexeme
-        found = classify.in_branch(lexeme, self.state, branch)
+        found = classify.in_subtree(lexeme, self.state, branch)
         if found.ids.size:
-            gather.add(found.ids)
+            builder.add(found.ids)
         ended = lexeme.outcome(self.state)
         if ended is None and not found.closers and not found.ends:
             return
-        outer = gather.guards
-        before = gather.direct
+        outer = builder.guards
+        before = builder.direct
         for follow in self.follow.branches:
             if follow.guard is not None:
-                gather.guards = (*outer, follow.guard)
-                gather.direct = lexeme.is_string and _first_string(branch.path)
+                builder.guards = (*outer, follow.guard)
+                builder.direct = lexeme.is_string and _first_string(branch.path)
             for outcome, ids in found.closers:
                 if follow.after(outcome):
-                    gather.add(ids)
+                    builder.add(ids)
             for outcome, end in found.ends:
-                for thread in follow.after(outcome):
-                    thread.walk(end, gather)
+                for reading in follow.after(outcome):
+                    reading.walk(end, builder)
             if ended is not None:
-                for thread in follow.after(ended):
-                    thread.walk(branch, gather)
-            gather.guards = outer
-            gather.direct = before
+                for reading in follow.after(ended):
+                    reading.walk(branch, builder)
+            builder.guards = outer
+            builder.direct = before
 
-    def reach(self, at: Place, vocabulary: Vocabulary) -> Reach:
+    def lookahead(self, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
         if self.lexeme.general:
-            return reach.by_walk(self, vocabulary)
-        return reach.of_lexeme(self.lexeme, self.follow, at, vocabulary)
+            return lookahead.by_walk(self, vocabulary)
+        return lookahead.of_lexeme(self.lexeme, self.follow, at, vocabulary)
 
     def firsts(self) -> Iterable[int]:
         if self.lexeme.outcome(self.state) is not None:
@@ -215,28 +215,28 @@ class InLexeme:
         return self.lexeme.next_bytes(self.state)
 
 
-Move = Callable[[], tuple[Thread, ...]]
+Move = Callable[[], tuple[Reading, ...]]
 
 
-class Choice:
+class ByteChoice:
     """At punctuation: one byte out of a few, each with its own way on. `guards[byte]` is asked after that byte."""
 
-    __slots__ = ("_known", "_reach", "guards", "moves")
+    __slots__ = ("_known", "_lookahead", "guards", "moves")
 
     def __init__(self, moves: dict[int, Move], guards: dict[int, Guard] | None = None) -> None:
         self.moves = moves
         self.guards = guards
-        self._known: dict[int, tuple[Thread, ...]] = {}
-        self._reach: Reach | None = None
+        self._known: dict[int, tuple[Reading, ...]] = {}
+        self._lookahead: Lookahead | None = None
 
-    def go(self, byte: int) -> tuple[Thread, ...]:
+    def go(self, byte: int) -> tuple[Reading, ...]:
         known = self._known.get(byte)
         if known is None:
             move = self.moves.get(byte)
             known = self._known[byte] = move() if move is not None else ()
         return known
 
-    def step(self, byte: int, run: Run) -> tuple[Thread, ...]:
+    def step(self, byte: int, run: Run) -> tuple[Reading, ...]:
         if self.guards is not None and byte in self.guards:
             if not run.passes(self.guards[byte], 0):
                 return ()
@@ -245,39 +245,39 @@ class Choice:
                 return move.finish(0, run, 0)
         return self.go(byte) if byte in self.moves else ()
 
-    def root(self, gather: Gather) -> None:
-        gather.add_ways(self.situation(gather.vocabulary), gather.vocabulary.structural, False)
+    def root(self, builder: MaskBuilder) -> None:
+        builder.add_boundary(self.situation(builder.vocabulary), builder.vocabulary.structural, False)
 
-    def situation(self, vocabulary: Vocabulary) -> Reach:
+    def situation(self, vocabulary: Vocabulary) -> Lookahead:
         """What can be read here, from anywhere."""
-        return self.reach(vocabulary.places.root, vocabulary)
+        return self.lookahead(vocabulary.punctuation.root, vocabulary)
 
-    def walk(self, branch: Branch, gather: Gather) -> None:
+    def walk(self, branch: TrieNode, builder: MaskBuilder) -> None:
         tick()
         children, guards = branch.children, self.guards
         for byte in self.moves:
             below = children.get(byte)
             if below is None:
                 continue
-            threads = self.go(byte)
-            if not threads:
+            readings = self.go(byte)
+            if not readings:
                 continue
-            outer = gather.guards
+            outer = builder.guards
             if guards is not None and byte in guards:
-                gather.guards = (*outer, guards[byte])
+                builder.guards = (*outer, guards[byte])
             if below.ids is not None:
-                gather.add(below.ids)
+                builder.add(below.ids)
             if below.children:
-                for thread in threads:
-                    thread.walk(below, gather)
-            gather.guards = outer
+                for reading in readings:
+                    reading.walk(below, builder)
+            builder.guards = outer
 
-    def reach(self, at: Place, vocabulary: Vocabulary) -> Reach:
-        if self._reach is not None:
-            return self._reach
+    def lookahead(self, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
+        if self._lookahead is not None:
+            return self._lookahead
         tick()
-        parts = [reach.OVER]
-        root = vocabulary.places.root
+        parts = [lookahead.OVER]
+        root = vocabulary.punctuation.root
         for byte, move in self.moves.items():
             if byte == QUOTE:  # strings are told from before it on
                 found = self._after(move, byte, at, vocabulary)
@@ -285,17 +285,17 @@ class Choice:
                 first, below = root.below(byte), at.below(byte)
                 if first is None or below is None:
                     continue
-                found = reach.after_byte(first, self._after(move, byte, below, vocabulary))
-            parts.append(reach.under(self.guards.get(byte), found) if self.guards is not None else found)
-        told = reach.joined(parts)
+                found = lookahead.after_byte(first, self._after(move, byte, below, vocabulary))
+            parts.append(lookahead.under(self.guards.get(byte), found) if self.guards is not None else found)
+        told = lookahead.joined(parts)
         if at is root:
-            self._reach = told
+            self._lookahead = told
         return told
 
-    def _after(self, move: Move, byte: int, at: Place, vocabulary: Vocabulary) -> Reach:
+    def _after(self, move: Move, byte: int, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
         if not isinstance(move, Continuation):
-            return reach.of_threads(self.go(byte), at, vocabulary)
-        return move.reach(0, at, vocabulary) if move.in_frame else reach.outside(move, at, vocabulary)
+            return lookahead.of_readings(self.go(byte), at, vocabulary)
+        return move.lookahead(0, at, vocabulary) if move.in_frame else lookahead.outside(move, at, vocabulary)
 
     def firsts(self) -> Iterable[int]:
         return self.moves
@@ -306,17 +306,17 @@ class AtEnd:
 
     __slots__ = ()
 
-    def step(self, byte: int, run: Run) -> tuple[Thread, ...]:
+    def step(self, byte: int, run: Run) -> tuple[Reading, ...]:
         return ()
 
-    def root(self, gather: Gather) -> None:
+    def root(self, builder: MaskBuilder) -> None:
         pass
 
-    def walk(self, branch: Branch, gather: Gather) -> None:
+    def walk(self, branch: TrieNode, builder: MaskBuilder) -> None:
         pass
 
-    def reach(self, at: Place, vocabulary: Vocabulary) -> Reach:
-        return reach.OVER
+    def lookahead(self, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
+        return lookahead.OVER
 
     def firsts(self) -> Iterable[int]:
         return ()
@@ -325,11 +325,11 @@ class AtEnd:
 AT_END = AtEnd()
 
 
-class End(Continuation):
+class EndOfText(Continuation):
     """Continuation of the whole answer."""
 
     __slots__ = ()
     is_end = True
 
-    def after(self, outcome: int) -> tuple[Thread, ...]:
+    def after(self, outcome: int) -> tuple[Reading, ...]:
         return (AT_END,)

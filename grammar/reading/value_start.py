@@ -7,62 +7,62 @@ from typing import Any, Protocol
 
 from sluicegate.grammar.budget.meter import tick
 from sluicegate.grammar.lexemes.base import Lexeme
-from sluicegate.grammar.reading import lookahead as reach
+from sluicegate.grammar.reading import lookahead
 from sluicegate.grammar.reading.continuations import Continuation, Many
-from sluicegate.grammar.reading.lookahead import Reach
-from sluicegate.grammar.reading.mask_builder import Gather
-from sluicegate.grammar.reading.readings import AT_END, InLexeme, Run, Thread
-from sluicegate.grammar.vocabulary.punctuation import Place
-from sluicegate.grammar.vocabulary.trie import Branch
+from sluicegate.grammar.reading.lookahead import Lookahead
+from sluicegate.grammar.reading.mask_builder import MaskBuilder
+from sluicegate.grammar.reading.readings import AT_END, InLexeme, Reading, Run
+from sluicegate.grammar.vocabulary.punctuation import PunctuationNode
+from sluicegate.grammar.vocabulary.trie import TrieNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 
-class Start:
+class ValueStart:
     """Before the first byte of a value that satisfies `terms`. Readings that differ only in `follow` are put together
     by `Configs.intern`, so that alternatives do not multiply as values nest."""
 
-    __slots__ = ("_reach", "_threads", "follow", "source", "terms")
+    __slots__ = ("_lookahead", "_readings", "follow", "source", "terms")
 
     def __init__(self, source: ValueSource, terms: Any, follow: Continuation) -> None:
         self.source = source
         self.terms = terms
         self.follow = follow
-        self._threads: tuple[Thread, ...] | None = None
-        self._reach: Reach | None = None
+        self._readings: tuple[Reading, ...] | None = None
+        self._lookahead: Lookahead | None = None
 
-    def threads(self) -> tuple[Thread, ...]:
-        if self._threads is None:
-            self._threads = self.source.value(self.terms, self.follow)
-        return self._threads
+    def readings(self) -> tuple[Reading, ...]:
+        if self._readings is None:
+            self._readings = self.source.value(self.terms, self.follow)
+        return self._readings
 
-    def step(self, byte: int, run: Run) -> tuple[Thread, ...]:
+    def step(self, byte: int, run: Run) -> tuple[Reading, ...]:
         tick()
-        found: tuple[Thread, ...] = ()
-        for thread in self.threads():
-            found += thread.step(byte, run)
+        found: tuple[Reading, ...] = ()
+        for reading in self.readings():
+            found += reading.step(byte, run)
         return found
 
-    def root(self, gather: Gather) -> None:
-        gather.add_ways(self.situation(gather.vocabulary), gather.vocabulary.structural, False)
+    def root(self, builder: MaskBuilder) -> None:
+        builder.add_boundary(self.situation(builder.vocabulary), builder.vocabulary.structural, False)
         for lexeme in self.source.numbers(self.terms):
-            InLexeme(lexeme, lexeme.start, self.follow).root(gather)
+            InLexeme(lexeme, lexeme.start, self.follow).root(builder)
 
-    def situation(self, vocabulary: Vocabulary) -> Reach:
+    def situation(self, vocabulary: Vocabulary) -> Lookahead:
         """What can be read here, from anywhere, but for numbers."""
-        return self.reach(vocabulary.places.root, vocabulary)
+        return self.lookahead(vocabulary.punctuation.root, vocabulary)
 
-    def walk(self, branch: Branch, gather: Gather) -> None:
+    def walk(self, branch: TrieNode, builder: MaskBuilder) -> None:
         tick()
-        for thread in self.threads():
-            thread.walk(branch, gather)
+        for reading in self.readings():
+            reading.walk(branch, builder)
 
-    def reach(self, at: Place, vocabulary: Vocabulary) -> Reach:
-        if self._reach is not None:
-            return self._reach
-        value = self.source.value_reach(self.terms, at, vocabulary)
-        found = reach.followed(value, self.follow, 0, at, vocabulary)
-        if at is vocabulary.places.root:
-            self._reach = found
+    def lookahead(self, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
+        if self._lookahead is not None:
+            return self._lookahead
+        value = self.source.value_lookahead(self.terms, at, vocabulary)
+        found = lookahead.followed(value, self.follow, 0, at, vocabulary)
+        if at is vocabulary.punctuation.root:
+            self._lookahead = found
         return found
 
     def firsts(self) -> Iterable[int]:
@@ -74,24 +74,24 @@ class Hole(Continuation):
 
     __slots__ = ()
 
-    def after(self, outcome: int) -> tuple[Thread, ...]:
+    def after(self, outcome: int) -> tuple[Reading, ...]:
         return (AT_END,)
 
-    def reach(self, outcome: int, at: Place, vocabulary: Vocabulary) -> Reach:
-        return reach.HOLE
+    def lookahead(self, outcome: int, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
+        return lookahead.HOLE
 
 
 class ValueSource(Protocol):
-    """What `Start` asks for threads; `values.Values` is the one implementation."""
+    """What `ValueStart` asks for threads; `values.Values` is the one implementation."""
 
-    def value(self, terms: Any, follow: Continuation) -> tuple[Thread, ...]: ...
+    def value(self, terms: Any, follow: Continuation) -> tuple[Reading, ...]: ...
 
-    def value_reach(self, terms: Any, at: Place, vocabulary: Vocabulary) -> Reach: ...
+    def value_lookahead(self, terms: Any, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead: ...
 
     def numbers(self, terms: Any) -> tuple[Lexeme, ...]: ...
 
-    def start(self, terms: Any, follow: Continuation) -> Start: ...
+    def start(self, terms: Any, follow: Continuation) -> ValueStart: ...
 
     def many(self, branches: tuple[Continuation, ...]) -> Many: ...
 
-    def place(self, terms: Any) -> str: ...
+    def pointer(self, terms: Any) -> str: ...

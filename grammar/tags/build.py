@@ -8,13 +8,13 @@ from typing import Any
 from sluicegate.grammar.automata import CharDfa, utf8
 from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.grammar.reading.continuations import Continuation
-from sluicegate.grammar.reading.readings import End, InLexeme, Thread
+from sluicegate.grammar.reading.readings import EndOfText, InLexeme, Reading
 from sluicegate.grammar.tags import formats, freetext
 from sluicegate.grammar.tags.formats import Format
 from sluicegate.grammar.tags.steps import Head, LazyContinuation, LiteralContinuation, fork, restarts, spelled
 from sluicegate.plugins.errors import UnsupportedGrammar
 
-END = End()
+END = EndOfText()
 
 
 class Builder:
@@ -32,10 +32,10 @@ class Builder:
         seen = set(pending)
         known = 0
         while pending:
-            threads = pending.pop().after(0)
+            readings = pending.pop().after(0)
             made = list(self._known.values())[known:]
             known += len(made)
-            made += [thread.follow for thread in threads if isinstance(thread, InLexeme) and thread.lexeme.general]
+            made += [reading.follow for reading in readings if isinstance(reading, InLexeme) and reading.lexeme.general]
             for follow in made:
                 if isinstance(follow, LazyContinuation) and follow not in seen:
                     seen.add(follow)
@@ -105,7 +105,7 @@ class Builder:
 
     # --- free text ---
 
-    def _free(self, stops: tuple[Head, ...], follow: Continuation, excludes: tuple[str, ...]) -> tuple[Thread, ...]:
+    def _free(self, stops: tuple[Head, ...], follow: Continuation, excludes: tuple[str, ...]) -> tuple[Reading, ...]:
         """Text without `excludes` or any stop, until one of `stops`, or the literal that follows, or the end."""
         if isinstance(follow, LiteralContinuation) and all(text for text, _ in follow.heads):
             stops = (*stops, *follow.heads)
@@ -116,22 +116,22 @@ class Builder:
             )
         return self._until(stops, excludes, follow is END)
 
-    def _until(self, stops: tuple[Head, ...], excludes: tuple[str, ...], ends: bool) -> tuple[Thread, ...]:
+    def _until(self, stops: tuple[Head, ...], excludes: tuple[str, ...], ends: bool) -> tuple[Reading, ...]:
         by_text: dict[str, list[Continuation]] = {}
         for text, after in stops:
             by_text.setdefault(text, []).append(after)
         every = (*by_text, *(text for text in excludes if text not in by_text))
         _refuse_nested(every)
-        threads: list[Thread] = []
+        readings: list[Reading] = []
         for text, ways in by_text.items():
             lexeme = freetext.until(text, tuple(other for other in every if other != text))
-            threads.append(InLexeme(lexeme, lexeme.start, fork(ways)))
+            readings.append(InLexeme(lexeme, lexeme.start, fork(ways)))
         if ends:
             lexeme = freetext.without(every)
-            threads.append(InLexeme(lexeme, lexeme.start, END))
-        return tuple(threads)
+            readings.append(InLexeme(lexeme, lexeme.start, END))
+        return tuple(readings)
 
-    def _regex(self, node: formats.RegexFormat, follow: Continuation) -> tuple[Thread, ...]:
+    def _regex(self, node: formats.RegexFormat, follow: Continuation) -> tuple[Reading, ...]:
         """Up to the first occurrence of the literal that follows; else as long as it can be."""
         texts: CharDfa = self.regions[node]
         if not isinstance(follow, LiteralContinuation) or not all(text for text, _ in follow.heads):
@@ -139,23 +139,23 @@ class Builder:
             if not lexeme.grows(lexeme.start):
                 return follow.after(0)
             return (InLexeme(lexeme, lexeme.start, follow),)
-        threads: list[Thread] = []
+        readings: list[Reading] = []
         ends = tuple(text for text, _ in follow.heads)
         _refuse_nested(ends)
         for end, after in follow.heads:
             closed = texts.concat(CharDfa.from_literal(end)).intersection(freetext.until_chars(end, ends))
             if not closed.is_empty():
                 lexeme = DfaLexeme(utf8(closed), general=True)
-                threads.append(InLexeme(lexeme, lexeme.start, after))
-        return tuple(threads)
+                readings.append(InLexeme(lexeme, lexeme.start, after))
+        return tuple(readings)
 
     # --- several tags ---
 
     def _text(self, node: formats.TriggeredFormat, count: int, follow: Continuation) -> Continuation:
         """Free text after `count` tags."""
-        return self._step((node, "text", count, follow), lambda: self._text_threads(node, count, follow))
+        return self._step((node, "text", count, follow), lambda: self._text_readings(node, count, follow))
 
-    def _text_threads(self, node: formats.TriggeredFormat, count: int, follow: Continuation) -> tuple[Thread, ...]:
+    def _text_readings(self, node: formats.TriggeredFormat, count: int, follow: Continuation) -> tuple[Reading, ...]:
         stops: tuple[Head, ...] = ()
         low, high = self._bounds(node)
         excludes = (*node.triggers, *node.excludes)
@@ -170,14 +170,14 @@ class Builder:
         return self._until(stops, excludes, False)
 
     def _triggered(self, node: formats.TriggeredFormat, trigger: str, count: int, follow: Continuation) -> Continuation:
-        def threads() -> tuple[Thread, ...]:
+        def readings() -> tuple[Reading, ...]:
             return spelled((text[len(trigger) :], after) for text, after in self._begins(node, count, follow, trigger))
 
         whole = any(tag.begin == trigger for tag in node.tags)
         if whole:
             heads = self._begins(node, count, follow, trigger)
             return LiteralContinuation((text[len(trigger) :], after) for text, after in heads)
-        return self._step((node, trigger, count, follow), threads)
+        return self._step((node, trigger, count, follow), readings)
 
     def _begins(self, node: formats.TriggeredFormat, count: int, follow: Continuation, start: str = "") -> list[Head]:
         after = self._after_tag(node, count + 1, follow)
@@ -194,23 +194,23 @@ class Builder:
         if high is not None and count >= high:
             return follow
 
-        def threads() -> tuple[Thread, ...]:
+        def readings() -> tuple[Reading, ...]:
             tags = spelled(self._begins(node, count, follow))
             return (*tags, *follow.after(0)) if count >= low else tags
 
-        return self._step((node, "tag", count, follow), threads, count >= low and restarts(follow))
+        return self._step((node, "tag", count, follow), readings, count >= low and restarts(follow))
 
     def _separated(self, node: formats.SeparatedFormat, count: int, follow: Continuation) -> Continuation:
         """`count` tags stand before; their separator too."""
 
-        def threads() -> tuple[Thread, ...]:
+        def readings() -> tuple[Reading, ...]:
             after = self._after_separated(node, count + 1, follow)
             tags = spelled((tag.begin, self._content(tag, after)) for tag in node.tags)
             return (*tags, *follow.after(0)) if count == 0 >= node.low else tags
 
         if node.high == 0:
             return follow
-        return self._step((node, count, follow), threads, count == 0 >= node.low and restarts(follow))
+        return self._step((node, count, follow), readings, count == 0 >= node.low and restarts(follow))
 
     def _after_separated(self, node: formats.SeparatedFormat, count: int, follow: Continuation) -> Continuation:
         low, high = self._bounds(node)
@@ -224,10 +224,10 @@ class Builder:
             known >= low and restarts(follow),
         )
 
-    def _step(self, key: Any, threads: Callable[[], tuple[Thread, ...]], begins: bool = False) -> Continuation:
+    def _step(self, key: Any, readings: Callable[[], tuple[Reading, ...]], begins: bool = False) -> Continuation:
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = LazyContinuation(threads, begins)
+            found = self._known[key] = LazyContinuation(readings, begins)
         return found
 
 

@@ -14,13 +14,13 @@ from sluicegate.grammar.compile import satisfiable_values
 from sluicegate.grammar.lark.compile import parser_of
 from sluicegate.grammar.matching.matcher import CompiledGrammar
 from sluicegate.grammar.options import GrammarOptions
-from sluicegate.grammar.reading.readings import Thread
-from sluicegate.grammar.reading.region_text import RegionTape
+from sluicegate.grammar.reading.readings import Reading
+from sluicegate.grammar.reading.region_tape import RegionTape
 from sluicegate.grammar.tags import formats
 from sluicegate.grammar.tags.build import END, Builder
 from sluicegate.grammar.tags.formats import Format, read_structural_tag
 from sluicegate.grammar.tags.steps import restarts
-from sluicegate.grammar.vocabulary.trailing import beyond
+from sluicegate.grammar.vocabulary.trailing import trailing_tokens
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 from sluicegate.plugins.errors import GrammarError, GrammarLimit, Unsatisfiable, UnsupportedGrammar
 
@@ -49,7 +49,7 @@ def _compile(value: Any, vocabulary: Vocabulary, options: GrammarOptions) -> Com
     _refuse_mixed(nodes)
     regions, notes = _regions(nodes, options)
 
-    def start() -> tuple[Thread, ...]:
+    def start() -> tuple[Reading, ...]:
         fresh = {
             node: (r[0].renewed(), r[1]) if isinstance(node, formats.JsonFormat) else r for node, r in regions.items()
         }
@@ -65,10 +65,10 @@ def _compile(value: Any, vocabulary: Vocabulary, options: GrammarOptions) -> Com
         vocabulary,
         start,
         needs_text=has_json or blocked is not None,
-        thread_limit=options.limits.threads,
+        reading_limit=options.limits.readings,
         notes=tuple(dict.fromkeys(notes)),
         tape=lambda: RegionTape(begins),
-        beyond=beyond(vocabulary, ends, _open_ended(nodes)) if has_json else None,
+        trailing=trailing_tokens(vocabulary, ends, _open_ended(nodes)) if has_json else None,
         screens=Screens.of(blocked, vocabulary, json=has_json, plain=True),
         doubtful=blocked is not None,
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from sluicegate.grammar.reading.continuations import Continuation
-from sluicegate.grammar.reading.readings import AT_END, InLexeme, Run, Thread
-from sluicegate.grammar.reading.region_text import RegionTape
+from sluicegate.grammar.reading.readings import AT_END, InLexeme, Reading, Run
+from sluicegate.grammar.reading.region_tape import RegionTape
 from sluicegate.grammar.tags.freetext import literal
 
 Head = tuple[str, Continuation]
@@ -16,21 +16,21 @@ Head = tuple[str, Continuation]
 class LazyContinuation(Continuation):
     """What comes next, given by a function that is called once. `restarts`: a JSON region begins here."""
 
-    __slots__ = ("_known", "restarts", "threads")
+    __slots__ = ("_known", "readings", "restarts")
     in_frame = True
 
-    def __init__(self, threads: Callable[[], tuple[Thread, ...]], restarts: bool = False) -> None:
+    def __init__(self, readings: Callable[[], tuple[Reading, ...]], restarts: bool = False) -> None:
         super().__init__()
-        self.threads = threads
+        self.readings = readings
         self.restarts = restarts
-        self._known: tuple[Thread, ...] | None = None
+        self._known: tuple[Reading, ...] | None = None
 
-    def after(self, outcome: int) -> tuple[Thread, ...]:
+    def after(self, outcome: int) -> tuple[Reading, ...]:
         if self._known is None:
-            self._known = self.threads()
+            self._known = self.readings()
         return self._known
 
-    def finish(self, outcome: int, run: Run, end_offset: int) -> tuple[Thread, ...]:
+    def finish(self, outcome: int, run: Run, end_offset: int) -> tuple[Reading, ...]:
         if self.restarts:
             run.asked = True  # the tape moves, so this step is taken anew each time
             assert isinstance(run.tape, RegionTape)
@@ -62,26 +62,26 @@ def fork(ways: Iterable[Continuation]) -> Continuation:
     if len(listed) == 1:
         return listed[0]
     return LazyContinuation(
-        lambda: tuple(thread for way in listed for thread in way.after(0)), any(map(restarts, listed))
+        lambda: tuple(reading for way in listed for reading in way.after(0)), any(map(restarts, listed))
     )
 
 
-def spelled(heads: Iterable[Head]) -> tuple[Thread, ...]:
+def spelled(heads: Iterable[Head]) -> tuple[Reading, ...]:
     """Threads at the first byte of `heads`; those that begin alike share one thread as far as they do."""
-    threads: list[Thread] = []
+    readings: list[Reading] = []
     groups: dict[str, list[Head]] = {}
     for text, follow in heads:
         if text:
             groups.setdefault(text[0], []).append((text, follow))
         else:
-            threads.extend(follow.after(0))
+            readings.extend(follow.after(0))
     for group in groups.values():
         shared = _shared([text for text, _ in group])
         rest = [(text[len(shared) :], follow) for text, follow in group]
         lexeme = literal(shared)
         follow = rest[0][1] if len(rest) == 1 else LiteralContinuation(rest)
-        threads.append(InLexeme(lexeme, lexeme.start, follow))
-    return tuple(threads)
+        readings.append(InLexeme(lexeme, lexeme.start, follow))
+    return tuple(readings)
 
 
 def _shared(texts: list[str]) -> str:
@@ -91,7 +91,7 @@ def _shared(texts: list[str]) -> str:
     return first[:size]
 
 
-def may_end(thread: Thread) -> bool:
-    if thread is AT_END:
+def may_end(reading: Reading) -> bool:
+    if reading is AT_END:
         return True
-    return isinstance(thread, InLexeme) and thread.lexeme.outcome(thread.state) is not None and thread.follow.is_end
+    return isinstance(reading, InLexeme) and reading.lexeme.outcome(reading.state) is not None and reading.follow.is_end

@@ -30,8 +30,8 @@ def plausible(text: bytes) -> bool:
     return _LEXEMES.fullmatch(text) is not None and _SECOND_KEY.search(text) is None
 
 
-class Ways:
-    """Tokens by the places that they lead to: token `tokens[k]` spells the text of place `numbers[k]`, see `places`."""
+class BoundaryTokens:
+    """Tokens by the node of `punctuation` that they lead to: `tokens[k]` spells the text of node `numbers[k]`."""
 
     __slots__ = ("_all", "_known", "numbers", "tokens")
 
@@ -60,7 +60,7 @@ class Ways:
         return known
 
 
-class Ending(Ways):
+class Ending(BoundaryTokens):
     """Tokens that end a lexeme with one `outcome`. `closers`: those that end with it; the others go on after it."""
 
     __slots__ = ("closers", "outcome")

@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 
 from sluicegate.grammar.lexemes.literals import escapes_of
-from sluicegate.grammar.vocabulary.trie import I32, Branch, build_branches
+from sluicegate.grammar.vocabulary.trie import I32, TrieNode, build_trie
 
 QUOTE, BACKSLASH = b'"', b"\\"
 _NO_IDS = np.empty(0, np.int32)
@@ -17,15 +17,15 @@ _MOST = 20_000
 _SPELT = re.compile(rb'[^"\\]*\\')
 
 
-class Escapes:
+class EscapeTokens:
     """Of one vocabulary, whose tokens are `words`. Immutable but for a cache."""
 
     def __init__(self, words: Sequence[bytes]) -> None:
-        self.tokens = build_branches((word, token) for token, word in enumerate(words) if _SPELT.match(word))
+        self.tokens = build_trie((word, token) for token, word in enumerate(words) if _SPELT.match(word))
         """Tokens that spell a backslash before any quote: the only ones that can spell a string other than plainly."""
         self._known: dict[tuple[str, bytes], tuple[I32, bool]] = {}
 
-    def of(self, char: str, after: Branch | None = None) -> tuple[I32, bool]:
+    def of(self, char: str, after: TrieNode | None = None) -> tuple[I32, bool]:
         """Tokens that spell, after the text of `after` in `tokens`, a beginning of one escape of `char` or the whole
         of it; and whether no token goes on after such an escape."""
         after = after or self.tokens
@@ -34,7 +34,7 @@ class Escapes:
             ids, alone = [_NO_IDS], True
             for spelling in escapes_of(char):
                 for variant in _cases(spelling):
-                    node: Branch | None = after
+                    node: TrieNode | None = after
                     for byte in variant:
                         node = node.children.get(byte) if node is not None else None
                         if node is not None and node.ids is not None:
@@ -49,7 +49,7 @@ class Escapes:
         """Tokens that spell a beginning of `text`, a plainly spelled rest of a string with its closing quote, and end
         in one escape. None where a token could go on after the escape, or a character has several bytes."""
         found: list[I32] = []
-        node: Branch | None = self.tokens
+        node: TrieNode | None = self.tokens
         for byte in text:
             if node is None or byte == QUOTE[0]:
                 break

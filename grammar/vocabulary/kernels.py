@@ -10,7 +10,7 @@ from numba import njit
 def walk_general(  # type: ignore[no-untyped-def]
     byte, depth, skip, first, exact, ids, transitions, accepting, start, wanted, inside, exits
 ):
-    """`steady.walk` for a lexeme that anything may follow: it may end wherever it accepts, also where it can go on.
+    """`pruning.walk` for a lexeme that anything may follow: it may end wherever it accepts, also where it can go on.
 
     Exits are the nodes, but for those of depth 1, before which the lexeme accepts and whose byte is `wanted`
     (bool[256]). Returns how many exits and inside tokens there are.
@@ -76,7 +76,7 @@ def walk_lengths(  # type: ignore[no-untyped-def]
 def walk_counted(  # type: ignore[no-untyped-def]
     byte, depth, skip, first, exact, ids, transitions, chars, start, begun, rest, final, alive, closable, inside, closes
 ):
-    """`steady.walk` for a string whose length is bounded as well.
+    """`pruning.walk` for a string whose length is bounded as well.
 
     `chars`, `begun`, `rest`: the automaton of all strings, its state, and the one between characters.
     `alive[state, n]`: after n more characters the string can still be finished; `closable[n]`: it may be closed. Counts
@@ -155,7 +155,7 @@ def pairs_reached(table, state, text, start, mine, at):  # type: ignore[no-untyp
 
 
 @njit(cache=True, nogil=True)
-def walk_places(byte, depth, skip, root, transitions, accepting, start, inside, ends):  # type: ignore[no-untyped-def]
+def walk_punctuation(byte, depth, skip, root, transitions, accepting, start, inside, ends):  # type: ignore[no-untyped-def]
     """Follow a lexeme down a small trie from below its node `root`, reached in state `start`.
 
     Sets `inside` (bool per node) where the lexeme can go on, and `ends` where it may end.
@@ -298,7 +298,7 @@ def warm() -> None:
     byte, empty = np.zeros(0, np.uint8), np.zeros(0, np.int32)
     walk_general(byte, empty, empty, i32, empty, empty, table, flags, 0, np.zeros(256, np.bool_), i32, i32)
     walk_lengths(byte, empty, empty, i32, empty, empty, table, 0, 0, -1, i32)
-    walk_places(np.zeros(1, np.uint8), i32, i32, 0, table, flags, 0, flags, flags)
+    walk_punctuation(np.zeros(1, np.uint8), i32, i32, 0, table, flags, 0, flags, flags)
     alive = np.ones((1, 1), np.bool_)
     walk_counted(byte, empty, empty, i32, empty, empty, table, table, 0, 0, 0, -1, alive, flags, i32, i32)
     pairs_reached(table, 0, table, 0, i32, i32)

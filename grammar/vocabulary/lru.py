@@ -11,7 +11,7 @@ _OVERHEAD = 300
 """Bytes that an entry takes beside its arrays, roughly."""
 
 
-class Remembered:
+class SizedLru:
     """A cache by key, bounded by the bytes that its callers state. Safe to use from several threads."""
 
     def __init__(self, most_bytes: int) -> None:

@@ -19,9 +19,9 @@ _KINDS = (
 )
 """In the order in which they are asked where a state leads: most of a vocabulary is small letters."""
 _ASCII = len(_KINDS)
-BEYOND = 1 << _ASCII
+NON_ASCII = 1 << _ASCII
 """Characters beyond ASCII that are no white space, or beginnings of them."""
-_OTHER = BEYOND << 1
+_OTHER = NON_ASCII << 1
 """Quotes, backslashes, control characters, white space beyond ASCII, bytes that are no UTF-8."""
 _SHIFT = _ASCII + 2
 _KNOWN = 1 << 62
@@ -43,7 +43,7 @@ def _by_byte() -> np.ndarray:
     return found
 
 
-def _beyond() -> np.ndarray:
+def _non_ascii() -> np.ndarray:
     """int32[S, 256]: from state 0, between characters, the UTF-8 of one character beyond ASCII that is no blank leads
     to state 0 again; -1 = refused."""
     blanks = {chr(c).encode() for c in (*range(0x80, 0xA1), *range(0x2000, 0x200B))}
@@ -78,7 +78,7 @@ def _beyond() -> np.ndarray:
 _KIND = _by_byte()
 _LETTERS = np.frombuffer(b"".join(_KINDS), np.uint8).astype(np.int32)
 _STARTS = np.cumsum([0, *map(len, _KINDS)]).astype(np.int32)
-_TEXT = _beyond()
+_TEXT = _non_ascii()
 
 
 @njit(cache=True)
@@ -104,7 +104,7 @@ def describe(byte, depth, skip, first, exact):  # type: ignore[no-untyped-def]
         before = state[d - 1]
         plain = before == 0 and byte[i] < 0x80
         state[d] = 0 if plain else _TEXT[before, byte[i]] if before >= 0 else -1
-        own[i] = _OTHER if state[d] < 0 else _KIND[byte[i]] if plain else BEYOND
+        own[i] = _OTHER if state[d] < 0 else _KIND[byte[i]] if plain else NON_ASCII
         inside[i] = state[d] != 0
     for k in range(n):
         i = n - 1 - k
@@ -136,8 +136,8 @@ def describe(byte, depth, skip, first, exact):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _beyond_leads(table, state, goal):  # type: ignore[no-untyped-def]
-    """Every character of `BEYOND` leads from `state` to `goal`."""
+def _non_ascii_leads(table, state, goal):  # type: ignore[no-untyped-def]
+    """Every character of `NON_ASCII` leads from `state` to `goal`."""
     mine = np.empty(_MOST_PAIRS, np.int32)
     text = np.empty(_MOST_PAIRS, np.int32)
     mine[0] = state
@@ -191,8 +191,8 @@ def _told(table, state):  # type: ignore[no-untyped-def]
     for kind in range(_ASCII):
         if goals[kind] == goal:
             kinds |= 1 << kind
-    if _beyond_leads(table, state, goal):
-        kinds |= BEYOND
+    if _non_ascii_leads(table, state, goal):
+        kinds |= NON_ASCII
     return _KNOWN | ((goal + 1) << _SHIFT) | kinds
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sluicegate.grammar.lexemes.base import QUOTE
-from sluicegate.grammar.vocabulary.trie import Branch
+from sluicegate.grammar.vocabulary.trie import TrieNode
 
 HERE = 1
 _LEXEME = re.compile(
@@ -26,7 +26,7 @@ _MOST = 20_000
 """Sets whose places further on are remembered, for each place and for all ends together."""
 
 
-class Place(Branch):
+class PunctuationNode(TrieNode):
     """Node of the trie. `number`: its bit; `ids`: this number, if some token spells exactly this text somewhere."""
 
     __slots__ = ("_lifted", "_up", "domain", "forks", "number")
@@ -36,21 +36,21 @@ class Place(Branch):
     forks: int
     """Those of them behind which more can stand."""
 
-    def prepare(self, places: Places) -> None:
+    def prepare(self, punctuation: PunctuationTrie) -> None:
         """Find what stands behind this place. Only of use where a lexeme ends."""
         self._lifted: dict[int, int] = {}
         self._up: dict[int, int] = {}
         self.domain = self.forks = 0
         cut = len(self.path)
         for below in _subtree(self):
-            own = places.by_path.get(below.path[cut:])
+            own = punctuation.by_path.get(below.path[cut:])
             if own is not None:
                 self._up[own.number] = 1 << below.number
                 self.domain |= 1 << own.number
                 if below.children:
                     self.forks |= 1 << own.number
 
-    def below(self, byte: int) -> Place | None:
+    def below(self, byte: int) -> PunctuationNode | None:
         return self.children.get(byte)  # type: ignore[return-value]
 
     def lift(self, found: int) -> int:
@@ -67,12 +67,12 @@ class Place(Branch):
         return known
 
 
-class Places:
+class PunctuationTrie:
     """`words`: what tokens spell outside strings, from wherever a lexeme ends or none has begun."""
 
     def __init__(self, words: Iterable[bytes]) -> None:
-        self.by_path: dict[bytes, Place] = {}
-        self.all: list[Place] = []
+        self.by_path: dict[bytes, PunctuationNode] = {}
+        self.all: list[PunctuationNode] = []
         self.root = self._place(b"")
         for text in sorted({rest for word in words for rest in _rests(word)}):
             self._insert(text)
@@ -94,20 +94,20 @@ class Places:
         self.simple = self.root.find(b'"\\u') is None
         """No token spells so much of an escape as could be any character's."""
 
-    def _place(self, path: bytes) -> Place:
-        place = self.by_path[path] = Place(path)
+    def _place(self, path: bytes) -> PunctuationNode:
+        place = self.by_path[path] = PunctuationNode(path)
         place.number = len(self.all)
         self.all.append(place)
         return place
 
     def _insert(self, word: bytes) -> None:
-        node: Branch = self.root
+        node: TrieNode = self.root
         for i, byte in enumerate(word):
             below = node.children.get(byte)
             if below is None:
                 below = node.children[byte] = self._place(word[: i + 1])
             node = below
-        assert isinstance(node, Place)
+        assert isinstance(node, PunctuationNode)
         node.ids = np.array([node.number], np.int32)
 
     def number(self, text: bytes) -> int | None:
@@ -143,8 +143,8 @@ def numbers(found: int) -> Iterator[int]:
         found ^= low
 
 
-def _subtree(place: Branch) -> Iterator[Place]:
-    assert isinstance(place, Place)
+def _subtree(place: TrieNode) -> Iterator[PunctuationNode]:
+    assert isinstance(place, PunctuationNode)
     yield place
     for below in place.children.values():
         yield from _subtree(below)

@@ -17,7 +17,7 @@ import numpy as np
 from sluicegate.grammar.automata import CharDfa, utf8
 from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.grammar.vocabulary import kernels
-from sluicegate.grammar.vocabulary.pruning import BEYOND, BLANKS, kinds_of, takes_below
+from sluicegate.grammar.vocabulary.pruning import BLANKS, NON_ASCII, kinds_of, takes_below
 from sluicegate.grammar.vocabulary.trie import I32, FlatTrie, build_flat
 
 _MOST_PAIRS = 200
@@ -35,8 +35,8 @@ _ALPHABETS = (
 
 
 @dataclass(slots=True, eq=False)
-class Slice:
-    """`text`: the automaton of the alphabet; `kinds`: the same as bits, see `steady`; `row`: bitmask of its tokens;
+class VocabularySlice:
+    """`text`: the automaton of the alphabet; `kinds`: the same as bits, see `pruning`; `row`: bitmask of its tokens;
     `rest`: trie of all other tokens."""
 
     text: DfaLexeme
@@ -56,7 +56,7 @@ class Slice:
         return found
 
 
-def make_slices(words: Sequence[bytes], row_words: int) -> tuple[Slice, ...]:
+def make_slices(words: Sequence[bytes], row_words: int) -> tuple[VocabularySlice, ...]:
     """From the widest alphabet to the narrowest."""
     return tuple(_slice(text, kinds, words, row_words) for text, kinds in alphabets())
 
@@ -70,11 +70,11 @@ def alphabets() -> tuple[tuple[DfaLexeme, int], ...]:
         text = CharDfa.from_pattern(f"[{ranges}]*", dialect="python", anchored=True)
         if beyond:
             text = text.difference(CharDfa.from_pattern(f"[{BLANKS}]", dialect="python"))
-        found.append((DfaLexeme(utf8(text)), kinds_of(letters) | (BEYOND if beyond else 0)))
+        found.append((DfaLexeme(utf8(text)), kinds_of(letters) | (NON_ASCII if beyond else 0)))
     return tuple(found)
 
 
-def _slice(text: DfaLexeme, kinds: int, words: Sequence[bytes], row_words: int) -> Slice:
+def _slice(text: DfaLexeme, kinds: int, words: Sequence[bytes], row_words: int) -> VocabularySlice:
     row = np.zeros(row_words * 32, np.bool_)
     rest = list(words)
     table = [text.row(state) for state in range(text.table.shape[0])]
@@ -89,10 +89,10 @@ def _slice(text: DfaLexeme, kinds: int, words: Sequence[bytes], row_words: int) 
                 row[token] = True
                 rest[token] = b""
     bits = np.packbits(row, bitorder="little").view(np.int32)
-    return Slice(text, kinds, bits, int(row.sum()), build_flat(rest))
+    return VocabularySlice(text, kinds, bits, int(row.sum()), build_flat(rest))
 
 
-def taken(lexeme: DfaLexeme, state: int, slices: tuple[Slice, ...]) -> Slice | None:
+def taken(lexeme: DfaLexeme, state: int, slices: tuple[VocabularySlice, ...]) -> VocabularySlice | None:
     """The first of `slices` of which every text, of as many bytes as its tokens have at most, stays inside `lexeme`
     from `state` on."""
     if not lexeme.is_string:
@@ -103,7 +103,7 @@ def taken(lexeme: DfaLexeme, state: int, slices: tuple[Slice, ...]) -> Slice | N
     return None
 
 
-def _closed(lexeme: DfaLexeme, state: int, part: Slice) -> bool:
+def _closed(lexeme: DfaLexeme, state: int, part: VocabularySlice) -> bool:
     """Every text over the alphabet of `part`, however long, stays inside."""
     known = lexeme.taken.setdefault(id(part.text), {})
     answer = known.get(state)

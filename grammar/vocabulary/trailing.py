@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import re
 
-from sluicegate.grammar.vocabulary.trie import Branch, build_branches
+from sluicegate.grammar.vocabulary.trie import TrieNode, build_trie
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 _ENDS = rb'(?:[}\]"0-9]|true|false|null|\A(?:rue|ue|e|alse|lse|se|ull|ll|l))'
 
 
-def beyond(vocabulary: Vocabulary, ends: frozenset[str], anything: bool) -> Branch:
+def trailing_tokens(vocabulary: Vocabulary, ends: frozenset[str], anything: bool) -> TrieNode:
     """`ends`: literals that may follow a value; `anything`: any text may."""
     key = ("beyond", ends, anything)
-    known: Branch | None = vocabulary.classes.get(key)
+    known: TrieNode | None = vocabulary.classes.get(key)
     if known is None:
         follows = [b"."] if anything else [_beginnings(end.encode()) for end in sorted(ends) if end]
         pattern = re.compile(_ENDS + b"(?:" + b"|".join(follows or [rb"(?!)"]) + b")", re.DOTALL)
         found = [(word, token) for token, word in enumerate(vocabulary.words) if pattern.search(word)]
-        known = build_branches(found)
+        known = build_trie(found)
         vocabulary.classes.put(key, known, 500 * len(found))
     return known
 

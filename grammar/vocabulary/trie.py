@@ -46,7 +46,7 @@ class FlatTrie:
 
     @cached_property
     def nodes(self) -> tuple[U8, I32]:
-        """The same as walks read it, see `steady.describe`."""
+        """The same as walks read it, see `pruning.describe`."""
         letters, nodes = describe(self.byte, self.depth, self.skip, self.first, self.exact)
         return letters, nodes
 
@@ -132,12 +132,12 @@ def build_flat(words: Sequence[bytes]) -> FlatTrie:
 
 
 @dataclass(slots=True, eq=False)
-class Branch:
+class TrieNode:
     """Node of a small linked trie. `ids` ends here: token numbers, or numbers of remainders."""
 
     path: bytes
     ids: I32 | None = None
-    children: dict[int, Branch] = field(default_factory=dict)
+    children: dict[int, TrieNode] = field(default_factory=dict)
     _only_blanks: bool | None = None
 
     @property
@@ -147,8 +147,8 @@ class Branch:
             self._only_blanks = all(b in b" \t\r\n" and below.only_blanks for b, below in self.children.items())
         return self._only_blanks
 
-    def find(self, word: bytes) -> Branch | None:
-        node: Branch | None = self
+    def find(self, word: bytes) -> TrieNode | None:
+        node: TrieNode | None = self
         for b in word:
             if node is None:
                 return None
@@ -156,16 +156,16 @@ class Branch:
         return node
 
 
-def build_branches(words: Iterable[tuple[bytes, int]]) -> Branch:
-    root = Branch(b"")
-    ends: dict[int, tuple[Branch, list[int]]] = {}
+def build_trie(words: Iterable[tuple[bytes, int]]) -> TrieNode:
+    root = TrieNode(b"")
+    ends: dict[int, tuple[TrieNode, list[int]]] = {}
     for word, number in words:
         tick()
         node = root
         for i, b in enumerate(word):
             below = node.children.get(b)
             if below is None:
-                below = node.children[b] = Branch(word[: i + 1])
+                below = node.children[b] = TrieNode(word[: i + 1])
             node = below
         ends.setdefault(id(node), (node, []))[1].append(number)
     for node, numbers in ends.values():

@@ -13,14 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from sluicegate.grammar.automata.byte_level import string_bodies as bodies
-from sluicegate.grammar.vocabulary import kernels
-from sluicegate.grammar.vocabulary import pruning as steady
-from sluicegate.grammar.vocabulary.boundary import Ending, Scratch, Ways, plausible
-from sluicegate.grammar.vocabulary.escapes import BACKSLASH, QUOTE, Escapes
-from sluicegate.grammar.vocabulary.lru import Remembered
-from sluicegate.grammar.vocabulary.punctuation import Places
-from sluicegate.grammar.vocabulary.slices import Slice, make_slices
+from sluicegate.grammar.automata.byte_level import string_bodies
+from sluicegate.grammar.vocabulary import kernels, pruning
+from sluicegate.grammar.vocabulary.boundary import BoundaryTokens, Ending, Scratch, plausible
+from sluicegate.grammar.vocabulary.escapes import BACKSLASH, QUOTE, EscapeTokens
+from sluicegate.grammar.vocabulary.lru import SizedLru
+from sluicegate.grammar.vocabulary.punctuation import PunctuationTrie
+from sluicegate.grammar.vocabulary.slices import VocabularySlice, make_slices
 from sluicegate.grammar.vocabulary.token_bytes import token_bytes
 from sluicegate.grammar.vocabulary.trie import I32, FlatTrie, build_flat
 from sluicegate.plugins.errors import InvalidGrammar
@@ -68,14 +67,14 @@ class Vocabulary:
         self.row_words = (self.size + 31) // 32
         self._warm = False
         self.is_prepared = False
-        """The states that nearly every schema asks for are classified, see `leaves.prepare`."""
-        self.classes = Remembered(CLASSES_BYTES)
+        """The states that nearly every schema asks for are classified, see `scalars.prepare`."""
+        self.classes = SizedLru(CLASSES_BYTES)
         """Lexeme states classified so far, see `classify`; shared by all grammars of this vocabulary."""
-        self.rests = Remembered(RESTS_BYTES)
+        self.rests = SizedLru(RESTS_BYTES)
         """The same for what is left of single words."""
-        self.masks = Remembered(MASKS_BYTES)
+        self.masks = SizedLru(MASKS_BYTES)
         """Whole masks of places where only punctuation can come, see `config`."""
-        self.left_at = Remembered(LEFT_BYTES)
+        self.left_at = SizedLru(LEFT_BYTES)
         """(numbers of remainders, tokens) by the nodes where walks left an automaton, see `classify`."""
         self.screens: dict[Any, Any] = {}
         """Blocklists worked out against this vocabulary, see `blocked`."""
@@ -133,7 +132,7 @@ class Vocabulary:
         return np.zeros(self.row_words, np.int32)
 
     @cached_property
-    def slices(self) -> tuple[Slice, ...]:
+    def slices(self) -> tuple[VocabularySlice, ...]:
         return make_slices(self.words, self.row_words)
 
     @cached_property
@@ -141,15 +140,15 @@ class Vocabulary:
         return build_flat(self.words)
 
     @cached_property
-    def places(self) -> Places:
+    def punctuation(self) -> PunctuationTrie:
         """Every way on in JSON that some token spells from somewhere."""
-        return self.places_of(self._remainders)
+        return self.punctuation_of(self._remainders)
 
     @cached_property
-    def structural(self) -> Ways:
+    def structural(self) -> BoundaryTokens:
         """Tokens that can stand where JSON expects punctuation, a literal or a string's opening quote."""
-        numbers = [self.places.by_path[word].number for word in self._structural.values()]
-        return Ways(np.array(numbers, np.int32), np.array(list(self._structural), np.int32))
+        numbers = [self.punctuation.by_path[word].number for word in self._structural.values()]
+        return BoundaryTokens(np.array(numbers, np.int32), np.array(list(self._structural), np.int32))
 
     @cached_property
     def _structural(self) -> dict[int, bytes]:
@@ -158,8 +157,8 @@ class Vocabulary:
         }
 
     @cached_property
-    def escapes(self) -> Escapes:
-        return Escapes(self.words)
+    def escapes(self) -> EscapeTokens:
+        return EscapeTokens(self.words)
 
     @cached_property
     def closing(self) -> dict[str, I32]:
@@ -235,17 +234,19 @@ class Vocabulary:
     def scratch(self) -> Scratch:
         return Scratch(self.size, self.trie.size)
 
-    def restore(self, trie: FlatTrie, slices: tuple[Slice, ...], remainders: list[bytes], places: Places) -> None:
+    def restore(
+        self, trie: FlatTrie, slices: tuple[VocabularySlice, ...], remainders: list[bytes], punctuation: PunctuationTrie
+    ) -> None:
         """Take these instead of working them out; see `prepared`, which makes sure that they are the same."""
-        self.__dict__.update(trie=trie, slices=slices, _remainders=frozenset(remainders), places=places)
+        self.__dict__.update(trie=trie, slices=slices, _remainders=frozenset(remainders), punctuation=punctuation)
 
     @property
     def remainder_words(self) -> list[bytes]:
         """What tokens can spell after the end of a lexeme they began inside, in order."""
         return sorted(self._remainders)
 
-    def places_of(self, remainders: Iterable[bytes]) -> Places:
-        return Places({*remainders, *self._structural.values()})
+    def punctuation_of(self, remainders: Iterable[bytes]) -> PunctuationTrie:
+        return PunctuationTrie({*remainders, *self._structural.values()})
 
     @cached_property
     def _remainders(self) -> frozenset[bytes]:
@@ -255,7 +256,7 @@ class Vocabulary:
     @cached_property
     def _remainder_numbers(self) -> dict[bytes, int]:
         """Their places."""
-        return {rest: self.places.by_path[rest].number for rest in self._remainders}
+        return {rest: self.punctuation.by_path[rest].number for rest in self._remainders}
 
     @cached_property
     def _remainders_from(self) -> list[list[tuple[bytes, int]]]:
@@ -314,14 +315,14 @@ class Vocabulary:
             return self
         self._warm = True
         kernels.warm()
-        bodies.warm()
-        steady.warm()
+        string_bodies.warm()
+        pruning.warm()
         _ = (
             self.slices,
             [trie.nodes for trie in (self.trie, *(part.rest for part in self.slices))],
             self.structural,
             self.escapes,
-            self.places,
+            self.punctuation,
             self.closing,
             self.quoted,
             self.closings,

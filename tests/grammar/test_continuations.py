@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from sluicegate.grammar.reading.continuations import Continuation, Many
-from sluicegate.grammar.reading.readings import AT_END, Choice, End, Run, Thread
-from sluicegate.grammar.reading.text import Tape
+from sluicegate.grammar.reading.readings import AT_END, ByteChoice, EndOfText, Reading, Run
+from sluicegate.grammar.reading.tape import Tape
 
 
 class Refusing:
@@ -20,17 +20,17 @@ class Refusing:
 class Closing(Continuation):
     """A closing bracket comes next."""
 
-    def after(self, outcome: int) -> tuple[Thread, ...]:
-        return (Choice({0x5D: End()}),)
+    def after(self, outcome: int) -> tuple[Reading, ...]:
+        return (ByteChoice({0x5D: EndOfText()}),)
 
 
-def firsts(threads: tuple[Thread, ...]) -> list[set[int]]:
-    return [set(thread.firsts()) for thread in threads]
+def firsts(readings: tuple[Reading, ...]) -> list[set[int]]:
+    return [set(reading.firsts()) for reading in readings]
 
 
 def test_many_goes_on_as_each_of_its_branches_does() -> None:
     """Threads of all branches, in order; the end of the text is among them where it is in one."""
-    many = Many((Closing(), End()))
+    many = Many((Closing(), EndOfText()))
     assert firsts(many.after(0)) == firsts(many.finish(0, Run(None), 0)) == [{0x5D}, set()]
     assert many.after(0)[1] is AT_END
     assert many.is_end
@@ -39,7 +39,7 @@ def test_many_goes_on_as_each_of_its_branches_does() -> None:
 
 def test_a_branch_whose_guard_refuses_is_left_out_once_guards_are_asked() -> None:
     """`after` asks no guard; `finish` asks each branch's own."""
-    many = Many((Closing(Refusing()), End()))
+    many = Many((Closing(Refusing()), EndOfText()))
     assert len(many.after(0)) == 2
     run = Run(Tape())
     assert many.finish(0, run, 0) == (AT_END,)

@@ -9,11 +9,11 @@ import pytest
 
 from sluicegate.grammar.automata import CharDfa
 from sluicegate.grammar.automata.lengths import LengthSets
+from sluicegate.grammar.classification.classify import RootClass, at_root
 from sluicegate.grammar.lexemes import counted
 from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.grammar.lexemes.counted import Counted
 from sluicegate.grammar.lexemes.scalars import every_string, string_automaton
-from sluicegate.grammar.vocabulary.classify import RootClass, at_root
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 from tests.grammar.grammar_checks import byte_vocabulary
 from tests.reference.byte_automata import json_string_body

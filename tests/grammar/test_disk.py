@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluicegate.grammar import Vocabulary, compile_json_schema
-from sluicegate.grammar.vocabulary import snapshot as prepared
-from sluicegate.grammar.vocabulary.array_store import ENV, Folder, default_folder
+from sluicegate.grammar.store import snapshot as prepared
+from sluicegate.grammar.store.folder import ENV, Folder, default_folder
 from sluicegate.plugins.contract import Constraint
 from sluicegate.plugins.errors import ConfigurationError
 from tests.grammar.grammar_checks import allowed, byte_vocabulary
@@ -76,7 +76,7 @@ def test_a_restored_vocabulary_gives_the_same_masks_and_classifies_nothing_again
     assert again.remainder_words == anew.remainder_words
     assert len(again.classes) > 10
     monkeypatch.setattr(
-        "sluicegate.grammar.vocabulary.classify._of_automaton", lambda *_: pytest.fail("classified again")
+        "sluicegate.grammar.classification.classify._of_automaton", lambda *_: pytest.fail("classified again")
     )
     assert masks(again) == expected
 

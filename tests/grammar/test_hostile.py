@@ -49,7 +49,7 @@ def test_one_deadline_holds_for_a_whole_compilation(options: Any) -> None:
 def test_more_kinds_of_objects_than_are_followed_are_refused_with_their_place() -> None:
     kinds = [{"type": "object", "required": [f"p{i}"]} for i in range(30)]
     schema = {"type": "object", "properties": {"a": {"anyOf": kinds}}}
-    limits = GrammarOptions(limits=GrammarLimits(threads=20))
+    limits = GrammarOptions(limits=GrammarLimits(readings=20))
     with pytest.raises(GrammarLimit, match="30 kinds") as refused:
         compile_json_schema(schema, byte_vocabulary(), options=limits)
     assert refused.value.pointer == "/properties/a"
@@ -58,7 +58,7 @@ def test_more_kinds_of_objects_than_are_followed_are_refused_with_their_place() 
 def test_too_many_readings_on_the_way_are_an_error_with_a_place() -> None:
     deep = {"anyOf": [{"items": {"anyOf": [{"maximum": i}, {"minimum": -i}]}, "maxItems": i} for i in range(1, 30)]}
     compiled = compile_json_schema(
-        {"properties": {"a": deep}}, byte_vocabulary(), options=GrammarOptions(limits=GrammarLimits(threads=31))
+        {"properties": {"a": deep}}, byte_vocabulary(), options=GrammarOptions(limits=GrammarLimits(readings=31))
     )
     with pytest.raises(GrammarLimit, match="readings") as refused:
         accepts(compiled, '{"a": [1, 1]}', 1)

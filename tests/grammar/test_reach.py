@@ -12,12 +12,12 @@ from sluicegate.grammar import CompiledGrammar, GrammarOptions, Vocabulary, comp
 from sluicegate.grammar.automata import CharDfa, utf8
 from sluicegate.grammar.lexemes.base import QUOTE, DfaLexeme
 from sluicegate.grammar.lexemes.scalars import string_automaton, string_lexemes
-from sluicegate.grammar.reading.lookahead import Reach, _read, _read_automaton, _read_by, by_walk
+from sluicegate.grammar.reading.lookahead import Lookahead, _read, _read_automaton, _read_by, by_walk
 from sluicegate.grammar.reading.readings import InLexeme
 from sluicegate.grammar.schema.strings import Strings
 from sluicegate.grammar.vocabulary import kernels
-from sluicegate.grammar.vocabulary.lru import Remembered
-from sluicegate.grammar.vocabulary.punctuation import Places, numbers
+from sluicegate.grammar.vocabulary.lru import SizedLru
+from sluicegate.grammar.vocabulary.punctuation import PunctuationTrie, numbers
 from tests.grammar.grammar_checks import byte_vocabulary
 
 SCHEMAS: list[Any] = [
@@ -39,11 +39,11 @@ SCHEMAS: list[Any] = [
 ]
 
 
-def read(found: Reach, places: Places) -> dict[Any, set[bytes]]:
+def read(found: Lookahead, punctuation: PunctuationTrie) -> dict[Any, set[bytes]]:
     """Texts by guards."""
     texts: dict[Any, set[bytes]] = {}
     for guards, bits in [((), found.read), *((guards, bits) for guards, _, bits, _ in found.doubtful)]:
-        spelled = {places.all[n].path for n in numbers(bits) if places.all[n].ids is not None}
+        spelled = {punctuation.all[n].path for n in numbers(bits) if punctuation.all[n].ids is not None}
         texts.setdefault(tuple(map(type, guards)), set()).update(spelled)
     return {guards: some for guards, some in texts.items() if some}
 
@@ -52,19 +52,19 @@ def read(found: Reach, places: Places) -> dict[Any, set[bytes]]:
 @pytest.mark.parametrize("schema", SCHEMAS)
 def test_what_can_be_read_is_what_a_walk_finds(schema: Any, order: Any) -> None:
     vocabulary = byte_vocabulary()
-    places = vocabulary.places
+    punctuation = vocabulary.punctuation
     grammar = compile_json_schema(schema, vocabulary, options=GrammarOptions(property_order=order))
     row, compared = np.zeros(vocabulary.row_words, np.int32), 0
     for seed in range(4):
         pick, matcher = random.Random(seed), grammar.matcher()
         for _ in range(60):
-            for thread in matcher._at.threads:
-                if not isinstance(thread, InLexeme):
-                    assert read(thread.reach(places.root, vocabulary), places) == read(
-                        by_walk(thread, vocabulary), places
+            for reading in matcher._at.readings:
+                if not isinstance(reading, InLexeme):
+                    assert read(reading.lookahead(punctuation.root, vocabulary), punctuation) == read(
+                        by_walk(reading, vocabulary), punctuation
                     )
                     compared += 1
-                elif thread.state == thread.lexeme.start or thread.lexeme.outcome(thread.state) is None:
+                elif reading.state == reading.lexeme.start or reading.lexeme.outcome(reading.state) is None:
                     pass
             matcher.fill_mask(row)
             allowed = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")).tolist()
@@ -79,26 +79,26 @@ def test_what_can_be_read_is_what_a_walk_finds(schema: Any, order: Any) -> None:
 
 @pytest.mark.parametrize("pattern", ["", "a*", '[a-c"]{2,3}', "(id|name)?", "é|[{}]", "[^,]*"])
 def test_an_automaton_reads_down_the_places_as_any_lexeme_does(pattern: str) -> None:
-    places = byte_vocabulary().places
+    punctuation = byte_vocabulary().punctuation
     quoted = string_automaton(CharDfa.from_pattern(pattern, anchored=True))
     number = DfaLexeme(utf8(CharDfa.from_pattern(r"-?(0|[1-9]\d*)(\.\d+)?", anchored=True)))
     assert quoted.start is not None
     for lexeme in (quoted, number):
-        start = places.root.below(QUOTE) if lexeme.is_string else places.root
+        start = punctuation.root.below(QUOTE) if lexeme.is_string else punctuation.root
         assert start is not None
-        inside, ended = _read_automaton(lexeme, start, places)
+        inside, ended = _read_automaton(lexeme, start, punctuation)
         assert (inside, dict(ended)) == (_read(lexeme, start)[0], dict(_read(lexeme, start)[1]))
 
 
 @pytest.mark.parametrize(("low", "high"), [(0, None), (0, 400), (0, 1), (1, None), (2, 3), (300, None), (300, 400)])
 @pytest.mark.parametrize("pattern", [None, "^[a-z]*$", "^(ab)*$"])
 def test_a_count_that_no_token_can_feel_changes_nothing(pattern: str | None, low: int, high: int | None) -> None:
-    places = byte_vocabulary().places
+    punctuation = byte_vocabulary().punctuation
     dfa = None if pattern is None else CharDfa.from_pattern(pattern)
     (lexeme,) = string_lexemes((Strings(dfa=dfa, low=low, high=high),))
-    start = places.root.below(QUOTE)
+    start = punctuation.root.below(QUOTE)
     assert start is not None
-    inside, ended = _read_by(lexeme, places)
+    inside, ended = _read_by(lexeme, punctuation)
     assert (inside, dict(ended)) == (_read(lexeme, start)[0], dict(_read(lexeme, start)[1]))
 
 
@@ -141,7 +141,7 @@ def test_tokens_are_set_but_for_some_which_stay_as_they_were(ids: list[int], oth
 
 
 def test_what_is_remembered_is_bounded_in_bytes_and_the_oldest_goes_first() -> None:
-    kept = Remembered(10_000)
+    kept = SizedLru(10_000)
     for number in range(100):
         kept.put(number, str(number), 1_000)
         assert kept.get(0) == "0" or number > 90  # used every time, so never the oldest

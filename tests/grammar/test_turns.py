@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from sluicegate.grammar import GrammarLimit
-from sluicegate.grammar.compile_pool import WAITING, Piece, Turns
+from sluicegate.grammar.compile_pool import WAITING, CompileJob, CompilePool
 from sluicegate.plugins.contract import Constraint, FairConstrainer
 from sluicegate.plugins.errors import RateLimited
 from tests.grammar.test_stage import build
@@ -26,12 +26,12 @@ class Gate:
         self.began: list[str] = []
         self.open = threading.Event()
 
-    def work(self, name: str, *, looks: bool = False) -> Callable[[Piece], str]:
-        def act(piece: Piece) -> str:
+    def work(self, name: str, *, looks: bool = False) -> Callable[[CompileJob], str]:
+        def act(job: CompileJob) -> str:
             self.began.append(name)
             while not self.open.wait(0.005):
                 if looks:
-                    piece.pause()
+                    job.pause()
             return name
 
         return act
@@ -45,7 +45,7 @@ def gate() -> Any:
 
 
 async def test_no_tenant_has_all_threads(gate: Gate) -> None:
-    turns = Turns(2, "test")
+    turns = CompilePool(2, "test")
     pieces = [turns.add("a", gate.work(f"a{i}")) for i in range(6)]
     await soon(lambda: gate.began == ["a0"])
     pieces += [turns.add("b", gate.work(f"b{i}")) for i in range(2)]
@@ -57,7 +57,7 @@ async def test_no_tenant_has_all_threads(gate: Gate) -> None:
 
 async def test_tenants_take_turns(gate: Gate) -> None:
     """On one thread, so that the order is that of the turns alone."""
-    turns = Turns(1, "test")
+    turns = CompilePool(1, "test")
     pieces = [turns.add("a", gate.work(f"a{i}")) for i in range(4)]
     await soon(lambda: gate.began == ["a0"])
     pieces += [turns.add("b", gate.work(f"b{i}")) for i in range(2)]
@@ -69,9 +69,9 @@ async def test_tenants_take_turns(gate: Gate) -> None:
 
 async def test_what_takes_long_gives_its_place_to_the_next_one(gate: Gate) -> None:
     """Two threads, three tenants: the third does not wait for either of the first two to end."""
-    turns = Turns(2, "test")
+    turns = CompilePool(2, "test")
     pieces = [turns.add(name, gate.work(name, looks=True)) for name in "abc"]
-    waiting = [asyncio.ensure_future(turns.wait(piece)) for piece in pieces]
+    waiting = [asyncio.ensure_future(turns.wait(job)) for job in pieces]
     await asyncio.sleep(0)
     await soon(lambda: gate.began == ["a", "b", "c"])
     gate.open.set()
@@ -80,24 +80,24 @@ async def test_what_takes_long_gives_its_place_to_the_next_one(gate: Gate) -> No
 
 
 async def test_what_nobody_waits_for_is_not_begun_and_ends_where_it_was(gate: Gate) -> None:
-    turns = Turns(1, "test")
+    turns = CompilePool(1, "test")
     running, queued = turns.add("a", gate.work("running", looks=True)), turns.add("a", gate.work("queued"))
-    first, second = (asyncio.ensure_future(turns.wait(piece)) for piece in (running, queued))
+    first, second = (asyncio.ensure_future(turns.wait(job)) for job in (running, queued))
     await asyncio.sleep(0)
     await soon(lambda: gate.began == ["running"])
     for task in (second, first):
         task.cancel()
     await soon(running.done.done)
     assert turns.waiting == 0
-    assert await turns.wait(turns.add("a", lambda piece: "next")) == "next"
+    assert await turns.wait(turns.add("a", lambda job: "next")) == "next"
     assert gate.began == ["running"]
     turns.close()
 
 
 async def test_one_who_leaves_takes_nothing_from_those_who_wait_for_the_same(gate: Gate) -> None:
-    turns = Turns(1, "test")
-    piece = turns.add("a", gate.work("x", looks=True))
-    first, second = (asyncio.ensure_future(turns.wait(piece)) for _ in range(2))
+    turns = CompilePool(1, "test")
+    job = turns.add("a", gate.work("x", looks=True))
+    first, second = (asyncio.ensure_future(turns.wait(job)) for _ in range(2))
     await asyncio.sleep(0)
     await soon(lambda: gate.began == ["x"])
     first.cancel()
@@ -107,7 +107,7 @@ async def test_one_who_leaves_takes_nothing_from_those_who_wait_for_the_same(gat
 
 
 async def test_more_than_may_wait_is_refused_for_that_tenant_alone(gate: Gate) -> None:
-    turns = Turns(1, "test")
+    turns = CompilePool(1, "test")
     for i in range(WAITING + 1):
         turns.add("a", gate.work(str(i)))
     with pytest.raises(RateLimited, match="wait to be compiled") as caught:

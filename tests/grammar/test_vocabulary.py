@@ -13,10 +13,10 @@ from transformers import PreTrainedTokenizerFast
 
 from sluicegate.grammar import InvalidGrammar, Vocabulary, compile_json_schema
 from sluicegate.grammar.automata import CharDfa, string_table
+from sluicegate.grammar.classification.classify import at_root
 from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.grammar.vocabulary import kernels
 from sluicegate.grammar.vocabulary.boundary import plausible
-from sluicegate.grammar.vocabulary.classify import at_root
 from sluicegate.grammar.vocabulary.pruning import kinds_of, takes_below, walk
 from sluicegate.grammar.vocabulary.slices import taken as slice_taken
 from tests.grammar.grammar_checks import accepts, allowed, byte_vocabulary

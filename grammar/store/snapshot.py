@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sluicegate.grammar.vocabulary import classify
-from sluicegate.grammar.vocabulary.array_store import Arrays, Folder
+from sluicegate.grammar.classification import classify
+from sluicegate.grammar.classification.classify import RootClass
+from sluicegate.grammar.store.folder import Arrays, Folder
 from sluicegate.grammar.vocabulary.boundary import Ending
-from sluicegate.grammar.vocabulary.classify import RootClass
-from sluicegate.grammar.vocabulary.slices import Slice, alphabets
+from sluicegate.grammar.vocabulary.slices import VocabularySlice, alphabets
 from sluicegate.grammar.vocabulary.trie import I32, FlatTrie
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
@@ -58,12 +58,12 @@ def restore(vocabulary: Vocabulary, folder: Folder) -> bool:
         trie = _trie(arrays, "trie", vocabulary)
         slices = tuple(_slice(arrays, i, text, kinds, vocabulary) for i, (text, kinds) in enumerate(alphabets()))
         remainders = _words(arrays)
-        places = vocabulary.places_of(remainders)
-        classes = list(_classes(arrays, vocabulary, len(places.all)))
+        punctuation = vocabulary.punctuation_of(remainders)
+        classes = list(_classes(arrays, vocabulary, len(punctuation.all)))
     except (Unusable, KeyError, IndexError, TypeError) as error:
         folder.discard(name, f"does not fit its vocabulary ({error})")
         return False
-    vocabulary.restore(trie, slices, remainders, places)
+    vocabulary.restore(trie, slices, remainders, punctuation)
     for key, found in classes:
         classify.keep(vocabulary, key, found)
     return True
@@ -118,10 +118,10 @@ def _trie(arrays: Arrays, name: str, vocabulary: Vocabulary) -> FlatTrie:
     return FlatTrie(byte, depth, skip, first, exact, ids, roots)
 
 
-def _slice(arrays: Arrays, number: int, text: Any, kinds: int, vocabulary: Vocabulary) -> Slice:
+def _slice(arrays: Arrays, number: int, text: Any, kinds: int, vocabulary: Vocabulary) -> VocabularySlice:
     row = _array(arrays, f"slice{number}.row", np.int32, vocabulary.row_words)
     count = int(np.unpackbits(row.view(np.uint8)).sum())
-    return Slice(text, kinds, row, count, _trie(arrays, f"slice{number}", vocabulary))
+    return VocabularySlice(text, kinds, row, count, _trie(arrays, f"slice{number}", vocabulary))
 
 
 def _words(arrays: Arrays) -> list[bytes]:
@@ -182,7 +182,7 @@ def _plain(found: RootClass) -> bool:
     return len(found.endings) < 2 and all(ending.outcome == 0 for ending in found.endings)
 
 
-def _classes(arrays: Arrays, vocabulary: Vocabulary, places: int) -> Iterable[tuple[Any, RootClass]]:
+def _classes(arrays: Arrays, vocabulary: Vocabulary, punctuation: int) -> Iterable[tuple[Any, RootClass]]:
     number = _array(arrays, "classes.number", np.int32)
     quoted, ends, has_row = (
         _array(arrays, f"classes.{name}", np.bool_, number.size).tolist() for name in ("quoted", "ends", "has_row")
@@ -193,7 +193,7 @@ def _classes(arrays: Arrays, vocabulary: Vocabulary, places: int) -> Iterable[tu
     parts = {}
     for name, most in (("ids", vocabulary.size), *((part, vocabulary.size) for part in _ENDING)):
         found = _array(arrays, f"classes.{name}", np.int32)
-        _within(name, found, 0, places if name == "numbers" else most)
+        _within(name, found, 0, punctuation if name == "numbers" else most)
         parts[name] = _split(found, _array(arrays, f"classes.{name}.sizes", np.int32, number.size))
     for i, state in enumerate(number.tolist()):
         digest = digests[16 * i : 16 * i + 16]

@@ -9,21 +9,21 @@ import json
 from typing import Any, NamedTuple
 
 
-class Open(NamedTuple):
+class OpenBracket(NamedTuple):
     """An open bracket: where it stands, and the decoded property names of its object so far."""
 
     start: int
     keys: frozenset[str]
-    outer: Open | None
+    outer: OpenBracket | None
 
 
-class Place(NamedTuple):
+class Checkpoint(NamedTuple):
     """Where a tape stands; immutable, so that going back is an assignment."""
 
     size: int = 0
     mode: int = 0
     """0 outside strings, 1 inside one, 2 after a backslash."""
-    open: Open | None = None
+    open: OpenBracket | None = None
     string: tuple[int, int] = (0, 0)
     """Begin and end of the last string, quotes included; the end is meaningless while it is open."""
     closed: tuple[int, int] = (0, 0)
@@ -41,20 +41,25 @@ class Tape:
 
     def __init__(self) -> None:
         self.text = bytearray()
-        self.restore(Place())
+        self.restore(Checkpoint())
 
-    def place(self) -> Place:
-        return Place(len(self.text), self.mode, self.open, self.string, self.closed, self.since)
+    def checkpoint(self) -> Checkpoint:
+        return Checkpoint(len(self.text), self.mode, self.open, self.string, self.closed, self.since)
 
-    def restore(self, place: Place) -> None:
-        del self.text[place.size :]
-        self.mode, self.open, self.string, self.closed = place.mode, place.open, place.string, place.closed
-        self.since = place.since
+    def restore(self, checkpoint: Checkpoint) -> None:
+        del self.text[checkpoint.size :]
+        self.mode, self.open, self.string, self.closed = (
+            checkpoint.mode,
+            checkpoint.open,
+            checkpoint.string,
+            checkpoint.closed,
+        )
+        self.since = checkpoint.since
 
     def copy(self) -> Tape:
         other = type(self)()
         other.text[:] = self.text
-        other.restore(self.place())
+        other.restore(self.checkpoint())
         return other
 
     def push(self, byte: int) -> None:
@@ -65,7 +70,7 @@ class Tape:
         elif byte == 0x22:
             self.mode, self.string = 1, (at, at)
         elif byte in b"{[":
-            self.open = Open(at, frozenset(), self.open)
+            self.open = OpenBracket(at, frozenset(), self.open)
         elif byte in b"}]" and self.open is not None:
             self.closed = (self.open.start, at + 1)
             self.open = self.open.outer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sluicegate.grammar.reading.text import Tape
+from sluicegate.grammar.reading.tape import Tape
 
 _OFF = 3
 

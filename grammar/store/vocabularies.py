@@ -7,10 +7,10 @@ import threading
 import time
 from typing import NamedTuple
 
-from sluicegate.grammar.lexemes import scalars as leaves
+from sluicegate.grammar.lexemes import scalars
+from sluicegate.grammar.store import snapshot
+from sluicegate.grammar.store.folder import Folder
 from sluicegate.grammar.vocabulary import kernels
-from sluicegate.grammar.vocabulary import snapshot as prepared
-from sluicegate.grammar.vocabulary.array_store import Folder
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 from sluicegate.plugins.contract import ServedModel
 
@@ -49,7 +49,7 @@ class Vocabularies:
         if self._folder is not None:
             for made in {id(made.vocabulary): made for made in self._made.values()}.values():
                 if len(made.vocabulary.classes) != made.classes:
-                    prepared.keep(made.vocabulary, self._folder)
+                    snapshot.keep(made.vocabulary, self._folder)
 
     def _of_same_tokenizer(self, model: ServedModel) -> _Made | None:
         """Adapters have the very tokenizer of the model they stand beside: its tables serve them all."""
@@ -66,10 +66,10 @@ class Vocabularies:
         loaded = time.perf_counter()
         log.info("grammar: loops ready after %.1f s; reading the vocabulary of %s", loaded - began, model.name)
         made = Vocabulary.from_tokenizer(model.tokenizer, model.vocab_size, eos_token_ids=model.eos_token_ids)
-        restored = self._folder is not None and prepared.restore(made, self._folder)
-        leaves.prepare(made)
+        restored = self._folder is not None and snapshot.restore(made, self._folder)
+        scalars.prepare(made)
         if self._folder is not None and not restored:
-            prepared.keep(made, self._folder)
+            snapshot.keep(made, self._folder)
         origin = f"{len(made.classes)} states from disk" if restored else "made anew"
         took = time.perf_counter() - loaded
         log.info("grammar: %d tokens of %s ready after %.1f s (%s)", made.size, model.name, took, origin)

@@ -19,8 +19,8 @@ from sluicegate.grammar.reading.mask_builder import join
 from sluicegate.grammar.vocabulary import kernels
 from sluicegate.grammar.vocabulary.boundary import Ending
 from sluicegate.grammar.vocabulary.pruning import walk
-from sluicegate.grammar.vocabulary.slices import Slice, taken
-from sluicegate.grammar.vocabulary.trie import I32, Branch, build_branches
+from sluicegate.grammar.vocabulary.slices import VocabularySlice, taken
+from sluicegate.grammar.vocabulary.trie import I32, TrieNode, build_trie
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 MAX_BRANCHES = 4_000
@@ -41,12 +41,12 @@ class RootClass(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class BranchClass:
+class SubtreeClass:
     """The same for the subtree of a small trie: `ids` stay inside; the lexeme may end at each of `ends`, below which
     tokens go on, and with each token of `closers`, by outcome."""
 
     ids: I32
-    ends: tuple[tuple[int, Branch], ...]
+    ends: tuple[tuple[int, TrieNode], ...]
     closers: tuple[tuple[int, I32], ...]
 
 
@@ -64,7 +64,7 @@ def at_root(vocabulary: Vocabulary, lexeme: Any, state: State) -> RootClass:
     return known  # type: ignore[no-any-return]
 
 
-def at_root_general(vocabulary: Vocabulary, lexeme: Any, state: int, wanted: bytes) -> tuple[RootClass, Branch]:
+def at_root_general(vocabulary: Vocabulary, lexeme: Any, state: int, wanted: bytes) -> tuple[RootClass, TrieNode]:
     """The same for a lexeme that anything may follow: the remainders of tokens that begin with a `wanted` byte, as a
     small trie of their own. Such a lexeme may end wherever it accepts, also where it can go on."""
     key = ("general", lexeme.key(state), wanted)
@@ -78,7 +78,7 @@ def at_root_general(vocabulary: Vocabulary, lexeme: Any, state: int, wanted: byt
             cut = int(trie.depth[node]) - 1
             tokens = trie.ids[trie.first[node] : trie.first[trie.skip[node]]].tolist()
             remainders.extend((vocabulary.words[token][cut:], token) for token in tokens)
-        known = (inside, build_branches(remainders))
+        known = (inside, build_trie(remainders))
         size = 0 if inside.row is None else inside.row.nbytes
         vocabulary.classes.put(key, known, size + inside.ids.nbytes + 500 * len(remainders))
     return known  # type: ignore[no-any-return]
@@ -132,7 +132,7 @@ def _of_automaton(vocabulary: Vocabulary, lexeme: DfaLexeme, state: int) -> Root
     return RootClass(row, ids, (_ending(vocabulary, part, found, closers),) if found or n_closes else ())
 
 
-def _ending(vocabulary: Vocabulary, part: Slice | None, exits: bytes, closers: I32) -> Ending:
+def _ending(vocabulary: Vocabulary, part: VocabularySlice | None, exits: bytes, closers: I32) -> Ending:
     """Of the tokens that close, and those that go on from the nodes `exits` (int32) of the trie that was walked: few
     sets of nodes for all automata there are."""
     if not exits:
@@ -287,7 +287,7 @@ def _escaped(vocabulary: Vocabulary, lexeme: Any, start: State, inside: list[I32
         simple = simple and alone
     if simple and escapes.tokens.children.keys().isdisjoint(lexeme.usual(start)):
         return
-    pending: list[tuple[State, Branch]] = [(start, escapes.tokens)]
+    pending: list[tuple[State, TrieNode]] = [(start, escapes.tokens)]
     while pending:
         state, branch = pending.pop()
         tick()
@@ -311,23 +311,23 @@ def _escaped(vocabulary: Vocabulary, lexeme: Any, start: State, inside: list[I32
             end.tokens.append(tokens)
 
 
-def in_branch(lexeme: Any, state: State, branch: Branch) -> BranchClass:
+def in_subtree(lexeme: Any, state: State, branch: TrieNode) -> SubtreeClass:
     """Classify the subtree of `branch`, which was reached in `state`; `branch` itself is not counted."""
     memo = lexeme.branches
     if memo is None:
-        return _in_branch(lexeme, state, branch)
+        return _in_subtree(lexeme, state, branch)
     name = (branch, state)
     known = memo.get(name)
     if known is None:
         if len(memo) >= MAX_BRANCHES:
             memo.clear()
-        known = memo[name] = _in_branch(lexeme, state, branch)
+        known = memo[name] = _in_subtree(lexeme, state, branch)
     return known  # type: ignore[no-any-return]
 
 
-def _in_branch(lexeme: Any, state: State, branch: Branch) -> BranchClass:
+def _in_subtree(lexeme: Any, state: State, branch: TrieNode) -> SubtreeClass:
     inside: list[I32] = []
-    ends: list[tuple[int, Branch]] = []
+    ends: list[tuple[int, TrieNode]] = []
     closers: dict[int, list[I32]] = {}
     pending = [(state, branch)]
     by_bytes = lexeme.branches is None
@@ -350,4 +350,4 @@ def _in_branch(lexeme: Any, state: State, branch: Branch) -> BranchClass:
                     inside.append(below.ids)
                 if below.children:
                     pending.append((after, below))
-    return BranchClass(join(inside), tuple(ends), tuple((outcome, join(ids)) for outcome, ids in closers.items()))
+    return SubtreeClass(join(inside), tuple(ends), tuple((outcome, join(ids)) for outcome, ids in closers.items()))

@@ -1,0 +1,1 @@
+"""What a vocabulary's tokens do from a state of a lexeme."""

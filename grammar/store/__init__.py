@@ -1,0 +1,1 @@
+"""Vocabularies of the served models, and what is kept of them on disk."""
