@@ -1,6 +1,5 @@
 """Rails and the hold-back window: what must not be said is found while it is being said, and never leaves."""
 
-from sluicegate.safety.breaker import Breaker
 from sluicegate.safety.matching.automaton import Automaton, Match
 from sluicegate.safety.matching.scanner import Scanner, find_all
 from sluicegate.safety.rail_policy import Limits, RailPolicy
@@ -20,7 +19,6 @@ from sluicegate.safety.window.released import Redaction, Released
 __all__ = [
     "LEAD",
     "Automaton",
-    "Breaker",
     "BuiltIn",
     "HoldbackWindow",
     "JsonWindow",

@@ -12,16 +12,18 @@ from typing import Any
 from sluicegate.gateway.rails.policy import RailSlot
 from sluicegate.gateway.workers import Workers
 from sluicegate.plugins import Caller, Message, OutputRail, Request, StageFailed
-from sluicegate.safety import Breaker, RailPolicy
+from sluicegate.plugins.circuit_breaker import CircuitBreaker
+from sluicegate.safety import RailPolicy
 
 log = logging.getLogger("sluicegate.rails")
+MAX_PAUSE_S = 300.0
 
 
 class RailHealth:
     """The breakers of all rails, by slot and name, and how many requests run on these rails; shared by all."""
 
     def __init__(self) -> None:
-        self._breakers: defaultdict[tuple[str, str], Breaker] = defaultdict(Breaker)
+        self._breakers: defaultdict[tuple[str, str], CircuitBreaker] = defaultdict(lambda: CircuitBreaker(MAX_PAUSE_S))
         self._requests = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -49,7 +51,7 @@ class RailHealth:
             return True
         if rail_policy.may_fail:
             return False
-        wait_s = max(1.0, breaker.retry_after_s)
+        wait_s = max(1.0, breaker.wait_s)
         raise StageFailed(slot, rail, f"it failed again and again; it is tried again in {wait_s:.0f} s", wait_s)
 
     async def failed_at_work(

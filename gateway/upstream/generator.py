@@ -60,7 +60,7 @@ class Upstream:
             "broken_total": float(sum(client.broken for client in clients)),
             "cut_total": float(sum(client.cut for client in clients)),
             "disbelieved_total": float(sum(client.disbelieved for client in clients)),
-            "breakers_open": float(sum(client.breaker.is_open for client in clients)),
+            "breakers_open": float(sum(client.breaker.wait_s > 0 for client in clients)),
             "breakers_opened_total": float(sum(client.breaker.opened for client in clients)),
         }
 
@@ -69,7 +69,7 @@ class Upstream:
         client = self._clients.get(model or next(iter(self._clients)))
         if client is None:
             raise NotFound(f"there is no model {model!r} here")
-        return Load(client.running, 0, 0, 0, client.breaker.wait_s())
+        return Load(client.running, 0, 0, 0, client.breaker.wait_s)
 
     async def add_model(self, settings: Any, *, replace: bool = False) -> ServedModel:
         """`settings`: those of one model, and its `name`."""

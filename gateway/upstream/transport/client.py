@@ -15,13 +15,14 @@ import orjson
 from sluicegate.gateway.upstream.events import Broken, Malformed, TimeUp
 from sluicegate.gateway.upstream.settings import UpstreamModelSettings
 from sluicegate.gateway.upstream.transport.addresses import PublicOnly
-from sluicegate.gateway.upstream.transport.breaker import Breaker
 from sluicegate.gateway.upstream.transport.interim import bounded
 from sluicegate.gateway.upstream.transport.refusals import MOST_BYTES, as_error, refusal, retry_after, shown
 from sluicegate.plugins import NotFound, Overloaded, SluicegateError, UpstreamFailed
+from sluicegate.plugins.circuit_breaker import CircuitBreaker
 
 log = logging.getLogger("sluicegate.upstream")
 BACKOFF_S = 0.1
+MAX_PAUSE_S = 60.0
 LONGEST_WAIT_S = 2.0
 """A server that asks to be left alone for longer is told about at once, so that somebody else can be asked."""
 FINISH_S = 0.05
@@ -76,7 +77,7 @@ class Client:
         self._headers = {"content-type": "application/json", "accept": "text/event-stream"}
         self._headers["accept-encoding"] = "identity"
         self._session: aiohttp.ClientSession | None = None
-        self.breaker = Breaker(settings.failures_to_open, settings.pause_s)
+        self.breaker = CircuitBreaker(MAX_PAUSE_S)
         self.running = 0
         self.failures = 0
         self.broken = 0
@@ -124,13 +125,11 @@ class Client:
         raise AssertionError("the last try returns or raises")
 
     def _check_breaker(self) -> None:
-        wait_s = self.breaker.wait_s()
-        if wait_s > 0:
+        if not self.breaker.admits(self._settings):
             raise Overloaded(
                 f"the server behind model {self._name!r} failed several times in a row and is left alone",
-                retry_after_s=wait_s,
+                retry_after_s=self.breaker.wait_s,
             )
-        self.breaker.passing()
 
     async def _once(self, prompt: _Prompt, headers: Mapping[str, str], limit_s: float) -> Reply:
         assert self._session is not None, "start() comes first"
@@ -154,7 +153,7 @@ class Client:
 
     def _failed(self) -> None:
         self.failures += 1
-        self.breaker.failed()
+        self.breaker.failed(self._settings)
 
     def _unreachable(self, error: Exception) -> SluicegateError:
         late = isinstance(error, TimeoutError)

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from sluicegate.gateway.testing import Reply, TestApp
-from sluicegate.gateway.upstream.transport.breaker import Breaker
 from tests.gateway.upstream.servers import (
     END,
     Act,
@@ -190,23 +189,6 @@ def test_a_server_that_keeps_failing_is_left_alone() -> None:
         assert statuses == [502, 502, 503, 503]
         assert len(server.bodies) == 2
         assert "sluicegate_breakers_open 1.0" in app.client.get("/metrics").text
-
-
-def test_the_breaker_lets_one_trial_through_after_its_pause() -> None:
-    now = [0.0]
-    breaker = Breaker(2, 5.0, lambda: now[0])
-    breaker.failed(), breaker.failed()
-    assert breaker.wait_s() == 5
-    now[0] = 5.0
-    assert not breaker.is_open
-    breaker.passing()
-    assert breaker.is_open  # the others wait for the trial
-    breaker.failed()
-    assert breaker.wait_s() == 10
-    now[0] = 15.0
-    breaker.passing()
-    breaker.succeeded()
-    assert not breaker.is_open
 
 
 def test_a_client_that_leaves_ends_the_call_to_the_other_server() -> None:

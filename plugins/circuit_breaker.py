@@ -1,0 +1,85 @@
+"""A circuit breaker: what fails again and again is left alone for a while, so that nobody waits for it each time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+_MOST_DOUBLINGS = 20
+
+
+class BreakerTerms(Protocol):
+    """`failures_to_open`: failures in a row that open it. `pause_s`: the first pause, in seconds."""
+
+    @property
+    def failures_to_open(self) -> int: ...
+
+    @property
+    def pause_s(self) -> float: ...
+
+
+class CircuitBreaker:
+    """Open after `failures_to_open` failures in a row: no call for `pause_s`, then one call on trial a pause. Each
+    failure while open doubles the pause, up to `max_pause_s`; a success closes it. Used from one event loop.
+
+    Whoever can tell a caller's fault from a failure of the thing itself asks `would_open` first, and reports `excused`.
+    """
+
+    def __init__(self, max_pause_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._max_pause_s = max_pause_s
+        self._clock = clock
+        self._in_a_row = 0
+        self._pauses = 0
+        self._open_until = 0.0
+        self.failures = 0
+        """Since the start."""
+        self.opened = 0
+        """Pauses begun by a failure since the start."""
+
+    @property
+    def is_open(self) -> bool:
+        """Until a call succeeds."""
+        return self._pauses > 0
+
+    @property
+    def wait_s(self) -> float:
+        """Seconds until a trial may be made; 0 = now."""
+        return max(0.0, self._open_until - self._clock())
+
+    def admits(self, terms: BreakerTerms) -> bool:
+        """Whether a call may be made now. While open, admits one trial a pause, even if that trial never ends."""
+        if not self.is_open:
+            return True
+        if self.wait_s > 0:
+            return False
+        self._open_until = self._clock() + self._pause_s(terms)
+        return True
+
+    def would_open(self, terms: BreakerTerms) -> bool:
+        """Whether one more failure opens it, or keeps it open."""
+        return self.is_open or self._in_a_row + 1 >= terms.failures_to_open
+
+    def excused(self) -> None:
+        """A failure that was the caller's: counted, and as good as a success."""
+        self.failures += 1
+        self.succeeded()
+
+    def succeeded(self) -> None:
+        self._in_a_row = self._pauses = 0
+        self._open_until = 0.0
+
+    def failed(self, terms: BreakerTerms) -> bool:
+        """True where this failure opened it."""
+        self.failures += 1
+        self._in_a_row += 1
+        if not self.is_open and self._in_a_row < terms.failures_to_open:
+            return False
+        opened = not self.is_open
+        self._pauses += 1
+        self.opened += 1
+        self._open_until = self._clock() + self._pause_s(terms)
+        return opened
+
+    def _pause_s(self, terms: BreakerTerms) -> float:
+        return min(self._max_pause_s, terms.pause_s * 2.0 ** min(_MOST_DOUBLINGS, self._pauses - 1))
