@@ -14,7 +14,8 @@ from typing import Any
 
 from sluicegate.plugins.contract import CacheKey, Caller, Constraint, Message, Request, Sampling
 
-_DEFAULTS = Sampling()
+_DEFAULTS = {f.name: getattr(Sampling(), f.name) for f in fields(Sampling)}
+_ONLY_DRAWS = frozenset(f.name for f in fields(Sampling) if f.metadata.get("only_draws"))
 OUTSIDE: Mapping[str, str] = {
     "id": "names the request",
     "model": "the model that answers is keyed instead, with its version",
@@ -128,12 +129,11 @@ def _name(key: Any, value: Any) -> str:
 
 
 def _sampling(sampling: Sampling) -> dict[str, Any]:
-    """Only what differs from the defaults. A seed says nothing where the likeliest token is always taken, nor do the
-    settings that thin out what is drawn from."""
-    asked = {f.name: getattr(sampling, f.name) for f in fields(sampling)}
-    asked["logit_bias"] = {str(token): bias for token, bias in sampling.logit_bias.items()}
-    if sampling.temperature == 0:
-        for name in ("seed", "top_k", "top_p", "min_p"):
-            asked.pop(name)
-    defaults = {f.name: getattr(_DEFAULTS, f.name) for f in fields(sampling)} | {"logit_bias": {}}
-    return {name: value for name, value in asked.items() if value != defaults[name]}
+    """Return what differs from the defaults and can change an answer: a seed says nothing where the likeliest token is
+    always taken, nor do the options that thin out what is drawn from."""
+    inert = _ONLY_DRAWS if sampling.temperature == 0 else frozenset()
+    asked = {name: getattr(sampling, name) for name in _DEFAULTS if name not in inert}
+    found = {name: value for name, value in asked.items() if value != _DEFAULTS[name]}
+    if sampling.logit_bias:
+        found["logit_bias"] = {str(token): bias for token, bias in sampling.logit_bias.items()}
+    return found

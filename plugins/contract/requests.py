@@ -74,6 +74,10 @@ class RepetitionDetection:
     min_pattern_size: int = 1
 
 
+ONLY_DRAWS = {"only_draws": True}
+"""Metadata of an option that changes no answer where the likeliest token is always taken."""
+
+
 @quick
 @dataclass(frozen=True, slots=True)
 class Sampling:
@@ -81,13 +85,13 @@ class Sampling:
 
     max_tokens: int | None = None
     temperature: float | None = None
-    top_k: int = 0
-    top_p: float = 1.0
-    min_p: float = 0.0
+    top_k: int = field(default=0, metadata=ONLY_DRAWS)
+    top_p: float = field(default=1.0, metadata=ONLY_DRAWS)
+    min_p: float = field(default=0.0, metadata=ONLY_DRAWS)
     repetition_penalty: float = 1.0
     frequency_penalty: float = 0.0
     presence_penalty: float = 0.0
-    seed: int | None = None
+    seed: int | None = field(default=None, metadata=ONLY_DRAWS)
     stop: tuple[str, ...] = ()
     logprobs: int | None = None
     """None = none; k >= 0 = the chosen token's logprob and those of the k likeliest tokens."""
@@ -95,7 +99,8 @@ class Sampling:
     min_tokens: int = 0
     ignore_eos: bool = False
     typical_p: float = 1.0
-    """Locally typical sampling: keep this much of the mass, nearest to the expected surprise first; 1 = off."""
+    """Locally typical sampling: keep this much of the mass, nearest to the expected surprise first; 1 = off. It may
+    leave the likeliest token out."""
     bad_words: tuple[str, ...] = ()
     """Never answered, as the tokenizer spells them with and without a space before."""
     best_of: int | None = None

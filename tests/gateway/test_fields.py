@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -109,6 +110,25 @@ def test_rows_that_are_not_served_somewhere_say_why_or_belong_to_another_dialect
 def test_every_sampling_option_has_one_row_that_says_where_it_is_sent() -> None:
     assert sorted(row.attribute for row in FORWARDED) == sorted(f.name for f in fields(Sampling))
     assert {row.path for row in SAMPLING} == set(WIRE), "each has an example"
+
+
+ENGINES_OWN = (
+    *("repetition_penalty", "typical_p", "ignore_eos", "stop_token_ids"),
+    *("length_penalty", "early_stopping", "num_beam_groups", "diversity_penalty"),
+)
+
+
+@pytest.mark.parametrize("name", ENGINES_OWN)
+def test_an_option_that_the_engine_alone_acts_on_is_declared_in_two_files(name: str) -> None:
+    """The type of the contract and the table of fields; models, forwarding and the cache's key follow from them."""
+    attribute = next(row.attribute for row in SAMPLING if row.path == name)
+    packages = [ROOT / package for package in ("gateway", "cache", "grammar", "plugins", "safety")]
+    files = [file for package in packages for file in package.rglob("*.py")]
+    named = re.compile(rf"\b({name}|{attribute})\b")
+    found = {file.relative_to(ROOT).as_posix() for file in files if named.search(file.read_text("utf-8"))}
+    tables = {file for file in found if file.startswith("gateway/fields/")}
+    assert found - tables == {"plugins/contract/requests.py"}
+    assert "gateway/fields/sampling.py" in tables
 
 
 @pytest.mark.parametrize(
