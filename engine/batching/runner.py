@@ -273,6 +273,11 @@ class Runner:
         self._graphs = None
         self.pool.give_up()
 
+    def close(self) -> None:
+        """End the threads of the compiled program."""
+        if self._decoder is not None:
+            self._decoder.close()
+
     def scrub(self, blocks: Seq[int]) -> None:
         self.pool.scrub(blocks)
 

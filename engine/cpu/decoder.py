@@ -77,6 +77,10 @@ class Decoder:
         self._team.run()
         return logits
 
+    def close(self) -> None:
+        """End the threads that help."""
+        self._team.close()
+
     def states(self, rows: int) -> Tensor:
         """What the last call's logits came from: [rows, d] float32, valid as long as they; not after `looked_at`."""
         assert self._recipe.states is not None

@@ -1,4 +1,4 @@
-"""Threads that help with a step: they sleep outside the interpreter, so waking one needs no lock of Python's."""
+"""Threads that help with a step. They sleep outside the interpreter, so waking one needs no lock of Python's."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SEMAPHORE_BYTES = 64
 
 
 class Team:
-    """The thread that calls `run`, and `threads - 1` helpers. Freed with its last reference."""
+    """The thread that calls `run`, and `threads - 1` helpers, which end at `close` or with the last reference."""
 
     def __init__(self, table: I64, reals: npt.NDArray[np.float64], state: I64, threads: int) -> None:
         helpers = threads - 1 if CAN_SLEEP else 0
@@ -28,10 +28,14 @@ class Team:
         self._marks = np.zeros((len(table), 3, 8), np.int64)
         bells = np.zeros((helpers, _SEMAPHORE_BYTES // 8), np.int64)
         self._bells = np.array([_semaphore(bell) for bell in bells], np.int64)
+        self._helpers: list[threading.Thread] = []
         for helper in range(helpers):
             given = (table, reals, state, self._marks, helper + 1, int(self._bells[helper]))
-            threading.Thread(target=_live, args=(given, bells), name=f"forward-{helper + 1}", daemon=True).start()
-        weakref.finalize(self, _send_home, state, self._bells).atexit = False
+            thread = threading.Thread(target=_live, args=(given, bells), name=f"forward-{helper + 1}", daemon=True)
+            self._helpers.append(thread)
+            thread.start()
+        self._dismiss = weakref.finalize(self, _send_home, state, self._bells)
+        self._dismiss.atexit = False
 
     @property
     def size(self) -> int:
@@ -40,6 +44,13 @@ class Team:
     def run(self) -> None:
         """One step, as `state` describes it; returns when it is done."""
         run(self._table, self._reals, self._state, self._marks, self._bells)
+
+    def close(self) -> None:
+        """End the helpers and wait for them: a thread that leaves compiled code while the interpreter ends brings the
+        process down. `run` computes alone from then on."""
+        self._dismiss()
+        for helper in self._helpers:
+            helper.join()
 
 
 def _semaphore(memory: npt.NDArray[np.int64]) -> int:

@@ -105,9 +105,17 @@ class BackgroundMatcher:
 class PendingMatch:
     """A sequence that goes on when its matcher is ready. `logits` [V]: drawn from then; else `drawn` is to be taken."""
 
-    __slots__ = ("drawn", "error", "logits", "rested", "sequence", "slow")
+    __slots__ = ("closing", "drawn", "error", "logits", "rested", "sequence", "slow")
 
-    def __init__(self, sequence: Sequence, slow: BackgroundMatcher, logits: Tensor | None, drawn: Drawn | None) -> None:
+    def __init__(
+        self,
+        sequence: Sequence,
+        slow: BackgroundMatcher,
+        logits: Tensor | None,
+        drawn: Drawn | None,
+        closing: threading.Event,
+    ) -> None:
+        self.closing = closing
         self.sequence = sequence
         self.slow = slow
         self.logits = logits
@@ -126,7 +134,7 @@ class PendingMatch:
             self.slow.matcher.bound(QUICK_S, wait=False)
 
     def _pause(self) -> None:
-        if self.sequence.state is State.ENDED:
+        if self.sequence.state is State.ENDED or self.closing.is_set():
             raise InterruptedError("nobody waits for this sequence any more")
         worked = time.perf_counter() - self.rested
         if worked >= SLICE_S:
@@ -148,6 +156,7 @@ class BackgroundMatching:
         self._change = threading.Condition()
         self._news = threading.Event()
         self._thread: threading.Thread | None = None
+        self._closing = threading.Event()
         self.waiting: set[Sequence] = set()
 
     def open(self, matcher: Matcher, grammar: CompiledGrammar, *, movable: bool) -> Matcher:
@@ -193,8 +202,9 @@ class BackgroundMatching:
 
     def begin(self, sequence: Sequence, slow: BackgroundMatcher, logits: Tensor | None, drawn: Drawn | None) -> None:
         self.waiting.add(sequence)
+        pending = PendingMatch(sequence, slow, logits, drawn, self._closing)
         with self._change:
-            self._lines.setdefault(sequence.tenant, deque()).append(PendingMatch(sequence, slow, logits, drawn))
+            self._lines.setdefault(sequence.tenant, deque()).append(pending)
             self._change.notify()
             if self._thread is None:
                 self._thread = threading.Thread(target=self._serve, name="grammars", daemon=True)
@@ -214,10 +224,20 @@ class BackgroundMatching:
         """Until something is ready, for a moment at most: other work may have come meanwhile."""
         self._news.wait(0.005)
 
+    def close(self) -> None:
+        """End the thread and wait for it; work that it has begun fails."""
+        self._closing.set()
+        with self._change:
+            self._change.notify()
+            thread = self._thread
+        if thread is not None:
+            thread.join()
+
     def _serve(self) -> None:
         while True:
             with self._change:
-                if not self._lines and not self._change.wait_for(lambda: self._lines, IDLE_S):
+                self._change.wait_for(lambda: self._lines or self._closing.is_set(), IDLE_S)
+                if not self._lines or self._closing.is_set():
                     self._thread = None
                     return
                 tenant, line = next(iter(self._lines.items()))

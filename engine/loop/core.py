@@ -122,6 +122,13 @@ class EngineCore:
         if self.model.device.type == "cuda":
             self._runner.give_up()
 
+    def close(self) -> None:
+        """End this core's threads and wait for them. No step may follow."""
+        self._masks_ahead.close()
+        self._background.close()
+        self._proposer.close()
+        self._runner.close()
+
     # --- a step's parts ----------------------------------------------------------------------------------------
 
     def _run(self, batch: Batch, wanted: WantedLogits | None) -> tuple[list[Row], Tensor]:

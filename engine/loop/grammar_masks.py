@@ -82,6 +82,10 @@ class MasksAhead:
         self._thread = self._thread or ThreadPoolExecutor(1, thread_name_prefix="masks")
         self._begun = draws, self._thread.submit(self._fill_and_tell, draws, wanted)
 
+    def close(self) -> None:
+        if self._thread is not None:
+            self._thread.shutdown()
+
     def _fill_and_tell(self, draws: list[SampleRow], wanted: WantedLogits | None) -> Filled:
         filled = self._fill(draws)
         masks = filled[0]

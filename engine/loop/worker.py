@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf
 from typing import Protocol
-from weakref import WeakSet
+from weakref import WeakSet, finalize
 
 import torch
 
@@ -27,6 +27,8 @@ from sluicegate.engine.sequences.delivery import Outbox
 from sluicegate.engine.settings import EngineSettings, thread_count
 from sluicegate.plugins import Overloaded
 
+EXIT_PATIENCE_S = 10.0
+"""How long the end of the process waits for a step that nobody stopped before."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -52,7 +54,7 @@ class _Retiring:
     gone: Callable[[], None]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True)
 class Worker:
     """Owns the cores while it runs. What is not marked otherwise is touched by the engine thread alone."""
 
@@ -68,7 +70,7 @@ class Worker:
     """Jobs taken out of it; written by the engine thread only."""
     _wake: threading.Event = field(default_factory=threading.Event)
     _closing: threading.Event = field(default_factory=threading.Event)
-    _abandoned: bool = False
+    _abandoned: threading.Event = field(default_factory=threading.Event)
     _turn_began: float | None = None
     """On the monotonic clock; None while there is nothing to do."""
     _waiters: WeakSet[Waiter] = field(default_factory=WeakSet)
@@ -99,6 +101,7 @@ class Worker:
         if self._thread is None:
             self._thread = threading.Thread(target=self._serve, name="engine", daemon=True)
             self._thread.start()
+            finalize(self, _end, self._thread, self._abandoned, self._closing, self._wake)
 
     async def close(self) -> None:
         """Let what runs finish for `drain_s`, cancel the rest, stop the thread; one that does not stop is left."""
@@ -124,7 +127,7 @@ class Worker:
 
     def abandon(self, error: Exception) -> None:
         """The thread is wedged, and cannot be stopped: nothing it may still do counts. Whoever waits gets `error`."""
-        self._abandoned = True
+        self._abandoned.set()
         self._closing.set()
         self._wake.set()
         for waiter in self._waiters:
@@ -169,19 +172,23 @@ class Worker:
     @torch.inference_mode()
     def _serve(self) -> None:
         self._use_threads()
-        while not self._closing.is_set():
-            self._turn()
-        deadline = time.monotonic() + self.settings.drain_s
-        while self._has_work() and time.monotonic() < deadline and not self._abandoned:
-            self._turn()
-        if not self._abandoned:
-            self._stop()
+        try:
+            while not self._closing.is_set():
+                self._turn()
+            deadline = time.monotonic() + self.settings.drain_s
+            while self._has_work() and time.monotonic() < deadline and not self._abandoned.is_set():
+                self._turn()
+            if not self._abandoned.is_set():
+                self._stop()
+        finally:
+            for core in self._cores:
+                core.close()
 
     def _turn(self) -> None:
         self._turn_began = time.monotonic()
         self._take_inbox()
         for core in self._cores:
-            if core.has_work and not self._abandoned:
+            if core.has_work and not self._abandoned.is_set():
                 self._step(core)
         self._advance_task()
         self._flush()
@@ -240,7 +247,7 @@ class Worker:
         self._use_threads()
 
     def _flush(self) -> None:
-        if self._abandoned:
+        if self._abandoned.is_set():
             return
         for generation in self.outbox.flush():
             for core in self._cores:
@@ -254,6 +261,7 @@ class Worker:
             self._flush()
             self._retiring.remove(retiring)
             self._cores.remove(retiring.core)
+            retiring.core.close()
             retiring.gone()
 
     def _has_work(self) -> bool:
@@ -262,3 +270,11 @@ class Worker:
     def _use_threads(self) -> None:
         largest = max((core.model.parameter_count for core in self._cores), default=0)
         torch.set_num_threads(self.settings.threads or thread_count(largest))
+
+
+def _end(thread: threading.Thread, abandoned: threading.Event, closing: threading.Event, wake: threading.Event) -> None:
+    """Stop an engine thread before the interpreter ends, where `close` was not called or gave up: a thread that comes
+    out of compiled code later aborts the process, or reads memory that is gone."""
+    for event in (abandoned, closing, wake):
+        event.set()
+    thread.join(EXIT_PATIENCE_S)

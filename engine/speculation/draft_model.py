@@ -47,6 +47,9 @@ class ModelDrafter:
         for target in [target for target in self._shadows if target.state is not State.RUNNING]:
             self._pool.release(self._shadows.pop(target).blocks)
 
+    def close(self) -> None:
+        self._runner.close()
+
     def _catch_up(self, guesses: list[Draft]) -> None:
         """Compute all but the newest token of each; who does not get that far this time guesses nothing."""
         room, rows = self._budget, []

@@ -42,6 +42,9 @@ class HeadDrafter:
     def release(self) -> None:
         """Heads hold on to nothing."""
 
+    def close(self) -> None:
+        """Heads have no threads."""
+
     def _fill(self, guesses: list[Draft]) -> None:
         ready = [guess for guess in guesses if guess.sequence.hidden is not None]
         if not ready:

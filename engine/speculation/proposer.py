@@ -44,6 +44,9 @@ class BatchDrafter(Protocol):
     def release(self) -> None:
         """Nothing runs any more: hold on to nothing."""
 
+    def close(self) -> None:
+        """End its threads."""
+
 
 class Proposer:
     """Used by the engine thread alone."""
@@ -127,6 +130,10 @@ class Proposer:
     def release(self) -> None:
         if self._batch_drafter is not None:
             self._batch_drafter.release()
+
+    def close(self) -> None:
+        if self._batch_drafter is not None:
+            self._batch_drafter.close()
 
     def _room(self, sequence: Sequence) -> int:
         """Fewer guesses the more sequences share the step: a place in a full batch is better used by them."""

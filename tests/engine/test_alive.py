@@ -5,8 +5,12 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import subprocess
+import sys
 import threading
 from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
@@ -20,6 +24,7 @@ from sluicegate.engine.loop.wait_estimate import WaitEstimate
 from sluicegate.plugins import DeadlineExceeded, GenerationFailed, LoadReporter, Overloaded
 from tests.engine.conftest import MakeModel
 from tests.engine.driving import a_job, collect, prompts, run, serving
+from tests.engine.test_background_matching import CostlyGrammar
 from tests.waiting import soon
 
 
@@ -234,3 +239,51 @@ async def test_requests_that_have_ended_leave_no_object_behind(model: LoadedMode
             after, own_after = alive()
     assert own_after <= own_before
     assert after - before < 60, "less than one object a request"
+
+
+# --- threads end before the interpreter does -----------------------------------------------------------------------
+
+
+def _threads_of_the_engine() -> set[threading.Thread]:
+    return {one for one in threading.enumerate() if one.name.startswith(("engine", "forward-", "grammars", "masks"))}
+
+
+async def test_close_leaves_no_thread_behind(model: LoadedModel) -> None:
+    """Neither the engine's nor those that help it: whoever comes out of compiled code while the interpreter ends
+    aborts the process."""
+    before = _threads_of_the_engine()
+    async with serving(model, threads=2, max_batch_size=8) as engine:
+        costly = CostlyGrammar([{40, 41}, {50}, {60}], needs=0.05)
+        await run(engine, *[a_job(model, "the", grammar=costly) for _ in range(4)])
+        names = {one.name for one in _threads_of_the_engine() - before}
+        assert {"engine", "forward-1", "grammars"} <= names
+        open_ended = await engine.generate(a_job(model, "the", max_tokens=400, ignore_eos=True))
+        open_ended.cancel()
+    assert _threads_of_the_engine() <= before
+
+
+_LEAVES_IN_THE_MIDDLE = """
+import asyncio, sys
+from sluicegate.engine import Engine, EngineSettings, load_model
+from sluicegate.plugins import Job, Prompt, Sampling
+
+async def main():
+    model = load_model(sys.argv[1])
+    engine = Engine(EngineSettings(threads=1, num_blocks=64, watchdog_s=None), [model])
+    await engine.start()
+    sampling = Sampling(max_tokens=400, ignore_eos=True)
+    jobs = [Job(str(n), model.name, Prompt("", (5, 6, 7)), sampling) for n in range(4)]
+    generations = [await engine.generate(job) for job in jobs]
+    async for piece in generations[0]:
+        sys.exit(7)
+
+asyncio.run(main())
+"""
+
+
+def test_a_process_that_leaves_without_close_ends_as_it_meant_to(tiny_folder: Callable[..., Path]) -> None:
+    """In the middle of a step, and without a word to the engine: no signal, and not the thread's own error."""
+    done = subprocess.run(
+        [sys.executable, "-c", _LEAVES_IN_THE_MIDDLE, str(tiny_folder("llama"))], capture_output=True, text=True
+    )
+    assert done.returncode == 7, done.stderr[-2000:]
