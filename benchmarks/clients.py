@@ -24,7 +24,7 @@ import uvicorn
 
 from benchmarks.common import machine
 from benchmarks.idle_clients import allow_files, opened
-from sluicegate.gateway import compose
+from sluicegate.gateway.compose import compose
 from sluicegate.gateway.config import load
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.gateway.server import _uvicorn_config, settle_memory

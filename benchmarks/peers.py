@@ -171,7 +171,7 @@ def litellm_command(litellm: Path, mock: int) -> list[str]:
 
 def serve(kind: str, port: int, mock: int) -> None:
     """A gateway with everything on."""
-    from sluicegate.gateway import compose
+    from sluicegate.gateway.compose import compose
     from sluicegate.gateway.config import load as load_settings
     from sluicegate.gateway.server import serve_runtime
 

@@ -14,7 +14,8 @@ from typing import Any
 import httpx
 
 from benchmarks.common import machine
-from sluicegate.gateway import compose, create_app
+from sluicegate.gateway import create_app
+from sluicegate.gateway.compose import compose
 from sluicegate.gateway.config import load
 from sluicegate.gateway.lifecycle import close, start
 

@@ -21,7 +21,8 @@ import jsonschema_rs
 
 from benchmarks import common
 from benchmarks.random_model import save_random_model
-from sluicegate.gateway import compose, load
+from sluicegate.gateway import load
+from sluicegate.gateway.compose import compose
 from sluicegate.gateway.lifecycle import close, start
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.plugins import Constraint, GrammarError, Message, Request, Sampling, ServiceError

@@ -51,12 +51,13 @@ def test_imports_only_point_down(package: str) -> None:
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_all_of_a_package_is_complete(package: str) -> None:
-    """`__all__` is exactly what `__init__` imports by a public name, and every name resolves."""
+    """`__all__` is exactly what `__init__` imports by a public name, for type checkers alone or not; every name
+    resolves, and none is that of a module, which would take its place as soon as it is imported."""
     tree = ast.parse((ROOT / package / "__init__.py").read_text("utf-8"))
     public = {
         alias.asname or alias.name
-        for node in tree.body
-        if isinstance(node, ast.ImportFrom) and node.module != "__future__"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module not in ("__future__", "typing", "sluicegate.plugins.lazy")
         for alias in node.names
         if not (alias.asname or alias.name).startswith("_")
     }
@@ -68,6 +69,15 @@ def test_all_of_a_package_is_complete(package: str) -> None:
     door = importlib.import_module(f"sluicegate.{package}")
     assert set(door.__all__) == public
     assert all(hasattr(door, name) for name in door.__all__)
+    assert not public & {path.stem for path in (ROOT / package).iterdir()}
+
+
+def test_a_command_that_serves_nothing_is_light() -> None:
+    """`sluicegate --help` and what works on keys load no framework; each would cost the seconds of its import."""
+    heavy = ("torch", "transformers", "fastapi", "aiohttp")
+    code = f"import sys, sluicegate.gateway.commands.cli; print([m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize("package", PACKAGES)
