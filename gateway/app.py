@@ -76,8 +76,8 @@ def create_app(
 
 
 def sender(runtime: Runtime, connection: HTTPConnection) -> str:
-    """In words, whose bodies those of `connection` are: a tenant's, or, without keys, an address's. Who has no known
-    key where keys are needed shares one account with all others that have none."""
+    """Name whoever the bodies of `connection` count for: a tenant, or, without keys, an address. Where keys are needed
+    all who show none that is known count as one."""
     if not runtime.keyed:
         return f"address {connection.client.host if connection.client else 'unknown'}"
     try:

@@ -1,8 +1,8 @@
-"""New rails and policies while requests run: requests that began end on the old ones, new ones get the new ones.
+"""Exchange rails and policies while requests run; a request ends on those that it began with.
 
-Read again: which keys need which rails (`admit`), `screen`, `moderate`, their stages' settings, and policies. Installed
-plug-ins are imported anew, so that a new version counts. Everything is built and started before anything is exchanged;
-what cannot be is refused, and the old stays. Everything else of the configuration needs a restart, and is named.
+Read again: the slots `admit`, `screen` and `moderate`, their stages' settings, and policies. Installed plug-ins are
+imported anew, so that a new version counts. All is built and started before anything is exchanged; on an error the old
+stays. Changes of any other setting need a restart, and are named.
 
 Not covered: what a plug-in keeps outside of its own package, and stages of its other slots, which stay as they are.
 """
@@ -83,7 +83,7 @@ class Reloader:
 
 
 def _merged(now: Settings, wanted: Settings) -> Settings:
-    """What runs now, with what can be exchanged from `wanted`."""
+    """Take from `wanted` what a reload can exchange, and all else from `now`."""
     pipeline = dataclasses.replace(now.pipeline, **{slot: getattr(wanted.pipeline, slot) for slot in SLOTS})
     stages = {**now.stages, **{slot: wanted.stages.get(slot, {}) for slot in SLOTS}}
     policies, file = wanted.policies, wanted.policy_file
@@ -100,7 +100,7 @@ def _needs_restart(settings: Settings, wanted: Settings) -> tuple[str, ...]:
 
 
 def _forget_plugins() -> dict[str, ModuleType]:
-    """Modules of installed plug-ins, taken out of the import system; what runs keeps them."""
+    """Remove the modules of installed plug-ins from the import system, and return them."""
     importlib.invalidate_caches()
     tops = {entry.module.split(".")[0] for entry in entry_points(group=GROUP)}
     found = {name: module for name, module in sys.modules.items() if name.split(".")[0] in tops}
@@ -124,7 +124,7 @@ async def _start(built: Built) -> None:
 
 
 async def _close(health: RailHealth, built: Built) -> None:
-    """Once the last request that began on them has ended."""
+    """Close stages once the last request that began on them has ended."""
     await health.idle()
     for slot, stages in built.items():
         for name, stage in stages:

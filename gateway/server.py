@@ -37,8 +37,8 @@ LAST_WORDS_S = 1.0
 """How long a client may take to read that its stream ends because the gateway does."""
 
 COLLECT_AFTER = (5_000, 20, 25)
-"""Objects made and not gone again before a young, so many young before a middle, so many middle before a full
-collection: one after 2.5 million instead of 70,000. Garbage that only a full one finds is then at most some 300 MB."""
+"""Thresholds of the garbage collector: a full collection after 2.5 million new objects instead of 70,000. Garbage that
+only a full one finds is then at most some 300 MB."""
 
 
 def check_bind(settings: Settings) -> None:
@@ -78,7 +78,7 @@ def serve(settings: Settings, read_again: Callable[[], Settings] | None = None) 
 
 
 def serve_runtime(runtime: Runtime) -> int:
-    """`serve` for a house that is built already; benchmarks put models of their own into it."""
+    """`serve` for a runtime that is composed already; benchmarks put models of their own into it."""
     settings = runtime.settings
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     server = Server(_uvicorn_config(settings, runtime), settings.server.drain_s)
@@ -89,10 +89,10 @@ def serve_runtime(runtime: Runtime) -> int:
 
 
 class Server(uvicorn.Server):
-    """One whose stop, once asked for and done, is a success: uvicorn raises the signal again when all is closed, so
-    that the process would seem to have died of it (status 143) and whoever supervises it would complain.
+    """Exits with success after a requested stop, and ends what is still open after `drain_s` with an error of ours.
 
-    What is still open after `drain_s` ends with an error of ours; uvicorn would only close its connection.
+    uvicorn raises the signal again once all is closed, so that the process would seem to have died of it (status 143),
+    and closes open connections without a word.
     """
 
     def __init__(self, config: uvicorn.Config, drain_s: float) -> None:
@@ -126,7 +126,7 @@ class Server(uvicorn.Server):
 
 
 def _heard(number: int, frame: object) -> None:
-    """What uvicorn's second raising of a signal meets."""
+    """Ignore the signal that uvicorn raises again."""
 
 
 def _uvicorn_config(settings: Settings, runtime: Runtime) -> uvicorn.Config:
@@ -145,7 +145,7 @@ def _uvicorn_config(settings: Settings, runtime: Runtime) -> uvicorn.Config:
 
 
 def _tls(settings: ServerSettings) -> dict[str, Any]:
-    """uvicorn's options. Raises `ConfigurationError` for half a pair, or files that are no certificate."""
+    """Return uvicorn's options. Raises `ConfigurationError` for half a pair, or files that are no certificate."""
     if not settings.tls_cert and not settings.tls_key and not settings.tls_client_ca:
         return {}
     if not (settings.tls_cert and settings.tls_key):
@@ -209,8 +209,8 @@ async def _announce(server: uvicorn.Server, runtime: Runtime, address: tuple[str
 
 
 def settle_memory() -> None:
-    """What lives from start-up on is never walked again, and what lives in open streams seldom: while a full collection
-    runs all else stands still, for about 60 us a stream, and Python's own thresholds ask for one every few hundred."""
+    """Exempt what lives from start-up on from garbage collection, and collect seldom: a full collection stops
+    everything for about 60 us a stream, and Python's own thresholds ask for one every few hundred streams."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*COLLECT_AFTER)

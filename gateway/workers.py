@@ -1,10 +1,10 @@
-"""Bounded work off the event loop: what is small runs at once, what is large waits its tenant's turn for a thread.
+"""Run small work at once, and large work in a bounded pool of threads where tenants take turns.
 
-    prompt = await work.run(caller.tenant, len(text), tokenize, text)
+    prompt = await workers.run(caller.tenant, len(text), tokenize, text)
 
-Tenants take turns, each has at most `per_tenant` threads and a bounded queue: whoever sends more is refused (429) and
-nobody else waits. Not covered: a function that holds the GIL for its whole length stops the loop in a thread as well.
-Cut its work into pieces, or bound its size before.
+A tenant has at most `per_tenant` threads and a bounded queue; beyond that it is refused (429), and nobody else waits.
+Not covered: a function that never lets go of the GIL stops the event loop from its thread as well. Cut its work into
+pieces, or bound its size before.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from sluicegate.plugins import Overloaded, RateLimited
 
 T = TypeVar("T")
 USUAL_S = 0.05
-"""What a piece of work takes before any was measured."""
+"""Assumed length of a job before any was measured."""
 MAX_THREADS = 8
 SWITCH_S = 0.0002
-"""How long a thread of these may keep the interpreter. The engine lets go of it in every kernel: at a millisecond for
-each time that it wants it back, one busy thread doubles the length of a step."""
+"""How long one of these threads may keep the interpreter. The engine releases it in every kernel: were it to wait a
+millisecond each time to get it back, one busy thread would double the length of a step."""
 
 
 class _Switching:
-    """The interpreter's switch interval, which there is one of for a process: short while any `Work` is busy."""
+    """The switch interval of the interpreter, one for the whole process: short while any `Workers` are busy."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -66,7 +66,7 @@ class _Job:
 
 @dataclass(slots=True)
 class _Line:
-    """One tenant's work. `nbytes`: of all that waits or runs."""
+    """One tenant's jobs. `nbytes`: of all that wait or run."""
 
     waiting: deque[_Job] = field(default_factory=deque)
     running: int = 0
@@ -74,7 +74,7 @@ class _Line:
 
 
 class Workers:
-    """One for each gateway. Used on the event loop; threads start with the first large piece."""
+    """Used on the event loop; threads start with the first large job."""
 
     def __init__(self, settings: WorkSettings | None = None) -> None:
         self._settings = settings or WorkSettings()
@@ -83,7 +83,7 @@ class Workers:
         self._pool: ThreadPoolExecutor | None = None
         self._lines: dict[str, _Line] = {}
         self._turns: deque[str] = deque()
-        """Tenants with work that waits, each once; the first is next."""
+        """Tenants with jobs that wait, each once; the first is next."""
         self._running = 0
         self._nbytes = 0
         self._seconds = USUAL_S
@@ -92,11 +92,11 @@ class Workers:
     async def run(
         self, tenant: str, nbytes: int, function: Callable[..., T], *arguments: Any, inline_bytes: int | None = None
     ) -> T:
-        """`function(*arguments)`: here and now where `nbytes`, the size of what it reads, is small, else in a thread.
+        """Call `function(*arguments)`: at once where `nbytes`, the size of what it reads, is small, else in a thread.
 
-        `inline_bytes`: what counts as small, for functions dearer or cheaper than a few hundred ns a byte. Cancelled
-        while it waits, it never runs; cancelled while it runs, its thread stays counted against the tenant until it is
-        free. Raises `RateLimited` where the tenant has too much waiting, `Overloaded` where all have."""
+        `inline_bytes`: what counts as small, for functions dearer or cheaper than a few hundred ns a byte. A job that
+        is cancelled while it waits never runs; one that already runs counts against its tenant until its thread is
+        free. Raises `RateLimited` where the tenant has too much waiting, `Overloaded` where all have together."""
         small = self._settings.inline_bytes if inline_bytes is None else inline_bytes
         if nbytes <= small:
             self._inline += 1
@@ -121,7 +121,7 @@ class Workers:
         }
 
     def close(self) -> None:
-        """What waits is cancelled; threads end with what they do."""
+        """Cancel what waits; threads end after their current job."""
         for line in self._lines.values():
             for job in line.waiting:
                 job.done.cancel()
@@ -155,7 +155,7 @@ class Workers:
         return max(1.0, self._seconds * pieces / threads)
 
     def _dispatch(self) -> None:
-        """Give free threads to the tenants whose turn it is; one that has its share lets the others pass."""
+        """Give free threads to the tenants whose turn it is, but none to one that has its share."""
         for _ in range(len(self._turns)):
             if self._running >= self._threads:
                 return
@@ -197,7 +197,7 @@ class Workers:
         self._dispatch()
 
     def _withdraw(self, tenant: str, job: _Job) -> None:
-        """Nobody wants it any more. Where it runs already, its thread says when it is over."""
+        """Drop a job that still waits. One that runs is counted until its thread ends."""
         line = self._lines.get(tenant)
         if line is None or job not in line.waiting:
             return

@@ -1,9 +1,7 @@
-"""Stop strings where not all of the output is the answer: they are looked for in the answer's text alone.
+"""Look for stop strings in the answer alone, where an output also holds thoughts or calls of tools.
 
-The engine sees the whole output, in which a stop string may stand in a thought or in a tool's arguments; there it ends
-nothing. So these strings are kept from the engine and looked for behind `gateway/answer/regions.py`. A choice that
-has ended
-here goes on being drawn where others of its request do, and what it says is dropped.
+The engine reads the whole output, so these strings are kept from it and looked for behind
+`gateway/answer/regions.py`. A choice that has ended here may go on being drawn; what it says is dropped.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ class ContentStops:
         self._done = False
 
     def feed(self, piece: Piece) -> Iterator[Piece]:
-        """What is left of a piece; its last ends the choice where `piece` does, or a stop string was found."""
+        """Yield what is left of a piece; the last ends the choice where `piece` does, or at a stop string."""
         if self._done:
             return
         if piece.channel != "content":
@@ -51,6 +49,6 @@ class ContentStops:
             yield self._told(Piece(index, text))
 
     def _told(self, piece: Piece) -> Piece:
-        """With the entries of all tokens so far; which of them spell text that left is found out later."""
+        """Add the entries of all tokens so far; `TokenProbabilities` finds out which of them spell text that left."""
         entries, self._entries = self._entries, ()
         return replace(piece, logprobs=entries)

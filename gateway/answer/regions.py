@@ -1,7 +1,7 @@
-"""Taking apart what a model wrote under a `Shape`: thoughts, the answer, calls of tools. What it yields does not depend
-on how the text was cut into pieces, up to the cut of the text it yields.
+"""Take apart what a model wrote under a `Shape`: thoughts, the answer, calls of tools.
 
-Only what may still be the beginning of a mark is held. Blanks around calls and after thoughts belong to nobody.
+The texts do not depend on how the output was cut into pieces. Only what may still begin a mark is held. Blanks around
+calls and after thoughts are dropped.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Regions:
     """One choice. Mutable; fed from the event loop."""
 
     def __init__(self, shape: Shape, *, logprobs: bool = False) -> None:
-        """`logprobs`: pieces come with them, and those of the answer's tokens go on."""
+        """`logprobs`: pieces carry them, and those of the answer's tokens are passed on."""
         self._calls = shape.calls
         self._place: Region = {"none": "answer", "asked": "start", "begun": "opened"}[shape.thoughts]  # type: ignore[assignment]
         self._call = -1
@@ -36,8 +36,8 @@ class Regions:
         """Tokens that ended inside the thoughts."""
 
     def feed(self, piece: Piece) -> list[Piece]:
-        """The piece's text by region; the last of them ends the choice where `piece` does. Raises `GenerationFailed`
-        where a call is not spelled as the grammar demands, which only a model that obeys none can do."""
+        """Return the text by region; the last piece ends the choice where `piece` does. Raises `GenerationFailed` for a
+        call that is not spelled as the grammar demands, as only a model without grammar can write."""
         if self._place in ("start", "opened", "thoughts"):
             self.thought_tokens += len(piece.token_ids)
         if self._entries is not None:
@@ -53,7 +53,7 @@ class Regions:
         return [*found, replace(last, closed=piece.closed)]
 
     def _note(self, piece: Piece, entries: deque[tuple[int, TokenLogprob]]) -> None:
-        """Tokens that spell their piece lie where it does; else where those before them end."""
+        """Place each entry: with its piece, where the tokens spell it, else behind the token before."""
         text = _bytes(piece.text)
         if b"".join(entry.data for entry in piece.logprobs) == text:
             self._spelled = self._fed
@@ -63,7 +63,7 @@ class Regions:
         self._fed += len(text)
 
     def _entries_of(self, text: str) -> tuple[TokenLogprob, ...]:
-        """Of tokens that begin in `text`, with which what is held begins."""
+        """Take the entries of tokens that begin in `text`, the first part of what is held."""
         if not self._entries or not text:
             return ()
         start = self._fed - len(_bytes(self._held))
@@ -75,7 +75,7 @@ class Regions:
         return tuple(found)
 
     def _rest(self) -> str:
-        """What is left where the output ends; a mark that was being written is nobody's text."""
+        """Return what is left where the output ends, without a mark that was being written."""
         if self._place == "thoughts":
             return self._held[: _open_end(self._held, THOUGHT)].rstrip()
         if self._place == "arguments":
@@ -84,7 +84,7 @@ class Regions:
         return self._held if self._place == "answer" else ""
 
     def _parts(self, index: int) -> Iterator[Piece]:
-        """Whatever is settled; every step leaves its place, or waits for more text."""
+        """Yield what is settled: each step moves to another region, or waits for more text."""
         before: tuple[Region, str] | None = None
         while before != (self._place, self._held):
             before = (self._place, self._held)
@@ -151,7 +151,7 @@ class Regions:
         yield from self._settled(index, len(settled))
 
     def _settled(self, index: int, end: int) -> Iterator[Piece]:
-        """Text up to `end`; blanks there wait, for they may come before a mark."""
+        """Yield text up to `end`; blanks there wait, since they may come before a mark."""
         if self._place != "answer" or self._calls:
             end = len(self._held[:end].rstrip())
         piece = self._piece(index, self._held[:end])
@@ -190,7 +190,7 @@ def _bytes(text: str) -> bytes:
 
 
 def _open_end(text: str, mark: str) -> int:
-    """Where the longest end of `text` begins that is a beginning of `mark`."""
+    """Return where the longest suffix of `text` begins that is a prefix of `mark`."""
     for size in range(min(len(mark) - 1, len(text)), 0, -1):
         if text.endswith(mark[:size]):
             return len(text) - size

@@ -1,4 +1,4 @@
-"""The shape of a whole output: perhaps thoughts first, then an answer or calls of tools, as one constraint.
+"""Describe a whole output as one constraint: perhaps thoughts, then an answer or calls of tools.
 
     <think>...</think>\\n\\n            where reasoning was asked for
     an answer                         free, or under the request's own constraint
@@ -37,7 +37,7 @@ class Shape:
 
 
 def shape_of(request: Request, prompt: Prompt) -> Shape:
-    """Raises `RequestError` where the request asks for what does not go together."""
+    """Return the shape of the output. Raises `RequestError` for a structural tag beside tools or reasoning."""
     tools, thoughts = request.callable_tools, _thoughts(request, prompt)
     if not tools and thoughts == "none":
         return Shape(request.constraint)
@@ -59,7 +59,7 @@ def _check(request: Request) -> None:
 
 
 def _thoughts(request: Request, prompt: Prompt) -> Thoughts:
-    """Some chat templates open the thoughts themselves, asked or not, as the last thing of the prompt."""
+    """Look at the end of the prompt too: some chat templates open the thoughts themselves, asked or not."""
     if prompt.text[-16:].rstrip().endswith(THINK):
         return "begun"
     return "asked" if request.reasoning else "none"

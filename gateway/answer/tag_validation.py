@@ -1,4 +1,4 @@
-"""An independent reading of an answer under a structural tag: where its parts lie, and what its schemas say to them.
+"""Validate an answer under a structural tag: find where its parts lie, and hold them against its schemas.
 
 Shares no code with the masks. Regular expressions and grammars inside tags are delimited, not judged: their matcher's
 own end state is the proof.
@@ -30,7 +30,7 @@ def json_schemas(tag: Mapping[str, Any]) -> list[Any]:
 
 
 def complaint(tag: Mapping[str, Any], text: str, judge: Judge, decoder: json.JSONDecoder) -> str | None:
-    """None where `text` can be read as `tag` says."""
+    """Return what is wrong; None where `text` can be read as `tag` says."""
     reading = _Reading(text, judge, decoder)
     try:
         if len(text) in reading.ends(_whole(tag), 0, ()):
@@ -42,7 +42,7 @@ def complaint(tag: Mapping[str, Any], text: str, judge: Judge, decoder: json.JSO
 
 
 def _whole(tag: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Both public shapes as one tree of formats."""
+    """Return both public shapes as one tree of formats."""
     if "format" in tag:
         found: Mapping[str, Any] = tag["format"]
         return found
@@ -88,7 +88,7 @@ class _Reading:
         return found
 
     def _ends_from(self, part: Mapping[str, Any], starts: set[int], stops: tuple[str, ...]) -> set[int]:
-        """From any of `starts`. What ends everywhere is asked about the first alone."""
+        """As `ends`, from any of `starts`. A grammar may end everywhere, so only the first start matters."""
         if starts and _kind(part) == "grammar":
             starts = {min(starts)}
         return {end for start in starts for end in self.ends(part, start, stops)}
@@ -163,7 +163,7 @@ class _Reading:
         return found
 
     def _in_text(self, part: Mapping[str, Any], at: int, stops: tuple[str, ...]) -> tuple[set[int], set[int]]:
-        """Where free text from `at` meets a trigger, and where it may end."""
+        """Return where free text from `at` meets a trigger, and where it may end."""
         trigger = min(self._found(part["triggers"], at), default=None)
         stop = min(self._found(stops, at), default=None) if stops else len(self.text)
         excludes = part.get("excludes", ())
@@ -203,7 +203,7 @@ class _Reading:
 
 
 def _heads(part: Mapping[str, Any]) -> tuple[str, ...]:
-    """The literals that `part` begins with, () if it can begin otherwise."""
+    """Return the literals that `part` begins with; () if it can begin otherwise."""
     if _kind(part) == "const_string":
         return (part["value"],)
     if _kind(part) == "tag":

@@ -1,4 +1,4 @@
-"""The last act before a structured answer leaves: an independent validator, which shares no code with the masks."""
+"""Validate structured answers before they leave, with a validator that shares no code with the masks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a prompt is made of beside the caller's messages: versioned templates, examples, context documents."""
+"""Prompts: versioned templates, examples and context documents become messages, and messages a model's prompt."""
 
 from sluicegate.gateway.prompts.builder import PromptBuilder
 

@@ -1,9 +1,9 @@
-"""From what a request names to the messages that a model reads, in two steps.
+"""Build the messages that a model reads from the templates and documents that a request names, in two steps.
 
-    expand     before the rails look: template, examples and every document become messages, to be seen
+    expand     before the rails: the template, examples and every document become messages that rails read
     arrange    once the model is known: documents that fit go into the last message, best at both ends
 
-What stays the same from request to request comes first, so that its KV blocks are reused.
+What is the same for many requests comes first, so that its KV blocks are reused.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from sluicegate.gateway.upstream.model import is_remote
 from sluicegate.plugins import Document, Message, Parts, Request, RequestError, ServedModel
 
 Run = Callable[..., Awaitable[Any]]
-"""(bytes, function, arguments) -> what it answers: where the function runs is whoever calls' affair."""
+"""(bytes, function, arguments) -> its result: the caller decides where the function runs."""
 CHARS_PER_TOKEN = 3
-"""How many characters of another server's model count as a token; rather too few than too many."""
+"""Characters that count as a token of another server's model; rather too few than too many."""
 SUMMARY_SHARE = 0.25
 TEMPLATE_TOKENS = 64
-"""What a chat template adds, as a rule."""
+"""Allowance for what a chat template adds."""
 
 
 async def at_once(nbytes: int, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -42,7 +42,8 @@ class PromptBuilder:
         self._summarise = summariser(settings.summarise)
 
     def expand(self, request: Request) -> Request:
-        """Once. Raises `NotFound` for a template that is not there, `RequestError` for missing variables."""
+        """Return `request` with template and documents as messages; unchanged if it was expanded. Raises `NotFound` for
+        a template that is not there, `RequestError` for missing variables."""
         parts = request.parts
         if parts is None or parts.expanded:
             return request
@@ -60,8 +61,8 @@ class PromptBuilder:
         return replace(request, messages=(*before, *shown, framed), parts=parts)
 
     async def arrange(self, request: Request, model: ServedModel, run: Run = at_once) -> Request:
-        """Documents that fit take their place in the last message. `request` was expanded, and may be arranged again
-        for another model; what rails redacted stays redacted. `run` does the counting."""
+        """Put the documents that fit into the last message. `request` was expanded, and may be arranged again for
+        another model; what rails redacted stays redacted. `run` does the counting."""
         parts = request.parts
         if parts is None or not parts.documents:
             return request
@@ -74,13 +75,13 @@ class PromptBuilder:
         return replace(request, messages=(*before, replace(last, content=content)))
 
     def _stable(self, template: Template, parts: Parts) -> list[Message]:
-        """What comes first, and stays the same while the variables do."""
+        """Return the messages that come first and depend on the variables alone."""
         system = rendered(self.templates.environment, template.system, parts.variables, template.id)
         examples = [m for u, a in template.examples for m in (Message("user", u), Message("assistant", a))]
         return [*([Message("system", system)] if system else []), *examples]
 
     def _framed(self, parts: Parts, request: Request, question: str) -> str:
-        """The question in its frame, with a mark where documents will stand: their turn comes with the model."""
+        """Return the question in its frame, with a mark where `arrange` puts the documents."""
         frame = self.templates.get(parts.template).user if parts.template else PLAIN_FRAME
         context = _place(request) if parts.documents else ""
         variables = {**parts.variables, CONTEXT: context, QUESTION: question}
@@ -111,8 +112,8 @@ class PromptBuilder:
         return budget, *fitting(documents, budget, count)
 
     def _budget(self, parts: Parts, request: Request, model: ServedModel, count: Count) -> int:
-        """Tokens for documents: as asked, as the template says, or a share of the model's context; never more than the
-        rest of the prompt and the answer leave."""
+        """Return the tokens for documents: as asked, as the template says, or a share of the context; never more than
+        the rest of the prompt and the answer leave."""
         template = self.templates.get(parts.template) if parts.template else None
         asked = parts.context_tokens or (template.context_tokens if template else None)
         context = model.context_length
@@ -139,5 +140,5 @@ def _was_cut(shown: Sequence[Document]) -> bool:
 
 
 def _place(request: Request) -> str:
-    """A mark that no caller can have written: the id was made here."""
+    """Return a mark that no caller can have written: the id was made here."""
     return f"[[context of {request.id}]]"

@@ -1,4 +1,4 @@
-"""Slot `assemble`, stage `chat-template`: messages, and the schema where that helps, become the model's prompt."""
+"""Slot `assemble`, stage `chat-template`: render messages, and the schema where that helps, as the prompt."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ChatTemplate:
         return self.assembled(request, model)
 
     def assembled(self, request: Request, model: ServedModel) -> Prompt:
-        """The same, for a thread: neither rendering nor tokenising waits for anything."""
+        """As `assemble`, for a thread: neither rendering nor tokenising waits for anything."""
         if request.raw:
             return self._raw(request, model)
         if is_remote(model):

@@ -1,4 +1,4 @@
-"""Context documents: which fit, and in which order a model reads them best."""
+"""Choose the context documents that fit, and the order in which a model reads them best."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WINDOW_CHARS = 32_768
 
 
 def fitting(documents: Sequence[Document], budget: int, count: Count) -> tuple[list[Document], list[Document]]:
-    """(what fits, what does not), best first; the first that does not fit whole is cut to what is left."""
+    """Return (what fits, what does not), best first; the first that does not fit whole is cut to what is left."""
     shown: list[Document] = []
     ranked = sorted(documents, key=lambda d: -d.score)
     for place, document in enumerate(ranked):
@@ -48,7 +48,7 @@ def text_of(document: Document) -> str:
 
 
 def tokens_up_to(text: str, most: int, count: Count) -> int:
-    """Tokens of `text`; where it is long about as many, and counting stops once there are more than `most`."""
+    """Count the tokens of `text`, roughly where it is long; stop once there are more than `most`."""
     counted = 0
     for at in range(0, max(1, len(text)), WINDOW_CHARS):
         counted += count(text[at : at + WINDOW_CHARS])
@@ -58,7 +58,7 @@ def tokens_up_to(text: str, most: int, count: Count) -> int:
 
 
 def _cut(document: Document, budget: int, count: Count) -> str:
-    """The longest beginning, at a blank, whose tokens fit: by halving, within the window that they end in."""
+    """Return the longest prefix, up to a blank, whose tokens fit, by bisection within the last window."""
     text, start = document.text, 0
     while len(text) - start > WINDOW_CHARS and (used := count(text[start : start + WINDOW_CHARS])) <= budget:
         start, budget = start + WINDOW_CHARS, budget - used

@@ -1,8 +1,8 @@
-"""How long a prompt can be at all, told from its bytes, and tokenising that stops where no more can fit.
+"""Bound the tokens of a prompt by its bytes, and stop tokenising where no more can fit.
 
-No token spans more than the longest of its vocabulary, so a text has at least `bytes / longest` tokens. Where a
-tokenizer may drop or join text before it looks it up (most normalizers, marks that swallow blanks) no such bound is
-known; and a long text below the bound is counted in windows first, until there are clearly more tokens than fit.
+No token spans more than the longest of its vocabulary, so a text has at least `bytes / longest` tokens. That bound
+is unknown where a tokenizer may drop or join text first (most normalizers, marks that swallow blanks). A long text
+below the bound is counted in windows, until there are clearly more tokens than fit.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from sluicegate.gateway.upstream.model import is_remote
 from sluicegate.plugins import ContextLengthExceeded, Message, Request, RequestError, Sampling, ServedModel
 
 SHORT = 4096
-"""Characters of messages that are not worth a look: what is tokenised of them is soon refused."""
+"""Characters of messages that are not worth a check: tokenising them is cheap."""
 COMPOSED = 4
-"""Bytes that canonical composition makes one of, at most: a letter with three accents."""
+"""Bytes that canonical composition turns into one, at most: a letter with three accents."""
 WINDOW_CHARS = 32_768
 USUAL_CHARS = 8
 """Of a token: more than any common text has."""
@@ -27,7 +27,7 @@ MAX_MARK_CHARS = 16_384
 """Of all stop strings of a request, and of all its forbidden words."""
 MAX_BIASES = 8192
 SURE = 1.25
-"""Windows cut tokens apart: refused is only what counts so many times what the model reads."""
+"""Windows cut tokens apart, so a text is refused only from so many times the limit."""
 
 
 class Lengths:
@@ -44,7 +44,7 @@ class Lengths:
         return found
 
     def room(self, model: ServedModel) -> int:
-        """Bytes from which on no text fits `model`; 0 = unknown, or another server's affair."""
+        """Bytes from which on no text fits `model`; 0 = unknown, or the model of another server."""
         return 0 if is_remote(model) else model.context_length * self.longest(model.tokenizer)
 
     def check(self, messages: Iterable[Message], models: Collection[ServedModel]) -> None:
@@ -59,8 +59,8 @@ class Lengths:
     def token_ids(
         self, text: str, model: ServedModel, *, special: bool, most: int | None = None, param: str = "messages"
     ) -> list[int]:
-        """Tokens of `text`, with the tokenizer's own around it where `special`. Raises `ContextLengthExceeded` where
-        there are more than `most`, by default the context without room for an answer; of a long text little is
+        """Return the tokens of `text`, with the tokenizer's special tokens around it where `special`. Raises
+        `ContextLengthExceeded` for more than `most`, by default the context less one; little of a long text is
         tokenised then."""
         most = model.context_length - 1 if most is None else most
         if (found := self._more_than(most, text, model)) is not None:
@@ -71,7 +71,7 @@ class Lengths:
         return ids
 
     def _more_than(self, most: int, text: str, model: ServedModel) -> str | None:
-        """In words, how many tokens `text` has, if it is clear already that there are more than `most`."""
+        """Return, in words, how many tokens `text` has, if they exceed `most` for sure; None = tokenise it."""
         longest = self.longest(model.tokenizer) if len(text) > most else 0
         if 0 < (most + 1) * longest <= len(text):
             return f"at least {-(-len(text) // longest)}"
@@ -95,7 +95,7 @@ def check_sampling(sampling: Sampling) -> None:
 
 
 def size_of(request: Request) -> int:
-    """Bytes, about, of what is rendered and tokenised."""
+    """Return about how many bytes are rendered and tokenised."""
     return request.nbytes or sum([len(message.content) for message in request.messages])
 
 
@@ -108,8 +108,8 @@ def too_long(tokens: str, model: ServedModel, chars: int, param: str = "messages
 
 
 def encode(tokenizer: Any, text: str, *, special: bool) -> list[int]:
-    """As `tokenizer(text)["input_ids"]`, without the offsets and strings that a fast tokenizer makes beside: a quarter
-    of the memory, half of the time, and the GIL is free meanwhile."""
+    """Return `tokenizer(text)["input_ids"]`, without the offsets and strings that a fast tokenizer makes besides: a
+    quarter of the memory, half of the time, and the GIL is free meanwhile."""
     backend: Any = getattr(tokenizer, "backend_tokenizer", None)
     plain = backend is not None and backend.truncation is None and backend.padding is None
     if not plain or len(text) <= SHORT or getattr(tokenizer, "split_special_tokens", False):
@@ -120,7 +120,7 @@ def encode(tokenizer: Any, text: str, *, special: bool) -> list[int]:
 
 
 def count_tokens(tokenizer: Any, text: str, most: int) -> int:
-    """About how many tokens `text` has, a few too many; counting stops soon after `most`."""
+    """Count the tokens of `text`, a few too many; stop soon after `most`."""
     counted = 0
     for at in range(0, len(text), WINDOW_CHARS):
         counted += len(encode(tokenizer, text[at : at + WINDOW_CHARS], special=False))
@@ -130,7 +130,7 @@ def count_tokens(tokenizer: Any, text: str, most: int) -> int:
 
 
 def longest_token(tokenizer: Any) -> int:
-    """Bytes of text that one token may stand for; 0 where what is looked up may be shorter than what was written."""
+    """Return the bytes of text that one token may stand for; 0 where the tokenizer may shorten text first."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
         return 0
@@ -151,7 +151,7 @@ def _composed(normalizer: Mapping[str, Any] | None) -> int:
 
 
 def _keeps_bytes(pre_tokenizer: Mapping[str, Any] | None) -> bool:
-    """Every byte becomes a letter of some word: nothing is dropped on the way."""
+    """Whether every byte becomes a letter of some word."""
     if pre_tokenizer is None:
         return False
     steps = pre_tokenizer["pretokenizers"] if pre_tokenizer["type"] == "Sequence" else [pre_tokenizer]

@@ -1,4 +1,4 @@
-"""What did not fit, in few words: the hook, and a summariser that only quotes."""
+"""Summarise what did not fit: the hook, and a summariser that only quotes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ MAX_CHARS = 200_000
 
 
 def summariser(name: str) -> Summarise | None:
-    """`""`: none; `extractive`; or `module:function` of the operator's own. Raises `ConfigurationError`."""
+    """Return the summariser by its setting: `""` = none, `extractive`, or `module:function`. Raises
+    `ConfigurationError`."""
     if not name:
         return None
     if name == "extractive":
@@ -39,8 +40,8 @@ async def extractive(documents: Sequence[Document], question: str, budget: int, 
 
 
 def nearest(documents: Sequence[Document], question: str, budget: int, count: Count) -> str:
-    """The sentences nearest to the question, by shared words, in the order in which they stood; of long documents only
-    the first `MAX_CHARS` of all together are read."""
+    """Return the sentences nearest to the question, by shared words, in their order; only the first `MAX_CHARS` of all
+    documents together are read."""
     embedder = HashedNgrams()
     asked = embedder.vector(question[:MAX_CHARS])
     sentences = _sentences(documents)

@@ -124,6 +124,6 @@ def rendered(environment: ImmutableSandboxedEnvironment, text: str, variables: M
 
 
 def _order(name: str) -> tuple[tuple[int, str], ...]:
-    """2 before 10, letters as they are."""
+    """Sort key of a version: 2 before 10, letters as they are."""
     parts = re.findall(r"\d+|\D+", name.partition("@")[2])
     return tuple((int(part), "") if part.isdigit() else (-1, part) for part in parts)

@@ -1,4 +1,4 @@
-"""A choice as the texts that a client joins, and what was released of each."""
+"""The texts of a choice, each as a client will join it, and what was released of each."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Text:
     fed: int = 0
     closed: bool = False
     is_open_call: bool = False
-    """The client was told of the call."""
+    """The opening of the call has left."""
     released: list[str] = field(default_factory=list)
     withheld: list[str] = field(default_factory=list)
     redactions: list[Redaction] = field(default_factory=list)
@@ -68,7 +68,7 @@ class Choice:
         return [text for text in self.texts.values() if not text.closed]
 
     def stand_in(self, text: Text) -> None:
-        """The stream goes on in `text`; what the one before holds stays held."""
+        """Move the stream to `text`; what the text before holds stays held."""
         if text is not self.at:
             self.behind += (self.at.window.held if self.at is not None else 0) - text.window.held
             self.at = text

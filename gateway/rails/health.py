@@ -1,4 +1,4 @@
-"""The health of rails: which run, and which are out of the way because they keep failing."""
+"""Circuit breakers of rails: those that keep failing are left out for a while."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_PAUSE_S = 300.0
 
 
 class RailHealth:
-    """The breakers of all rails, by slot and name, and how many requests run on these rails; shared by all."""
+    """The breakers of all rails, by slot and name, and a count of the requests that run on these rails."""
 
     def __init__(self) -> None:
         self._breakers: defaultdict[tuple[str, str], CircuitBreaker] = defaultdict(lambda: CircuitBreaker(MAX_PAUSE_S))
@@ -28,7 +28,7 @@ class RailHealth:
         self._idle = asyncio.Event()
         self._idle.set()
         self.workers = Workers()
-        """Threads for rails that run a model: they are slow, and nothing else waits for them."""
+        """For rails that run a model: they are slow, and nothing else shall wait for them."""
 
     def entered(self) -> None:
         self._requests += 1
@@ -40,12 +40,11 @@ class RailHealth:
             self._idle.set()
 
     async def idle(self) -> None:
-        """Returns once no request runs on these rails."""
+        """Wait until no request runs on these rails."""
         await self._idle.wait()
 
     def runs(self, slot: RailSlot, rail: str, rail_policy: RailPolicy) -> bool:
-        """Whether the rail is to be called now. False: it is out of the way, and may be. Raises `StageFailed` where a
-        rail that must not be passed over has been failing; nobody waits for it then."""
+        """Whether to call the rail now. Raises `StageFailed` where its breaker is open and it must not be skipped."""
         breaker = self._breakers[slot, rail]
         if breaker.admits(rail_policy):
             return True
@@ -57,7 +56,8 @@ class RailHealth:
     async def failed_at_work(
         self, slot: RailSlot, rail: str, rail_policy: RailPolicy, sound: Callable[[], Coroutine[Any, Any, bool]]
     ) -> None:
-        """It failed on some caller's text. Before it is left alone, `sound` says whether it fails on any."""
+        """Count a failure on some caller's text, unless `sound` says that the rail reads harmless texts: then it was
+        the text, and no reason to open the breaker."""
         breaker = self._breakers[slot, rail]
         if breaker.would_open(rail_policy) and await sound():
             breaker.excused()
@@ -65,7 +65,7 @@ class RailHealth:
         self.failed(slot, rail, rail_policy)
 
     def failed_writing(self, name: str, rail: OutputRail, rail_policy: RailPolicy) -> None:
-        """The same for an output rail."""
+        """As `failed_at_work`, for an output rail."""
         breaker = self._breakers["moderate", name]
         if breaker.would_open(rail_policy) and reads(rail):
             breaker.excused()
@@ -73,7 +73,7 @@ class RailHealth:
         self.failed("moderate", name, rail_policy)
 
     def failed(self, slot: RailSlot, rail: str, rail_policy: RailPolicy) -> None:
-        """It failed, whatever the text."""
+        """Count a failure, whatever the text."""
         if self._breakers[slot, rail].failed(rail_policy):
             log.error("rail %s of slot %s failed %d times in a row", rail, slot, rail_policy.failures_to_open)
 
@@ -81,7 +81,7 @@ class RailHealth:
         self._breakers[slot, rail].succeeded()
 
     def stats(self) -> Mapping[str, float]:
-        """Rails that are out of the way, and failures of rails so far."""
+        """Open breakers, and failures so far."""
         found = self._breakers.values()
         return {
             "rails_open": float(sum(breaker.is_open for breaker in found)),
@@ -90,7 +90,7 @@ class RailHealth:
 
 
 def reads(rail: OutputRail) -> bool:
-    """Whether the rail gets through a short harmless text that nobody sent."""
+    """Whether the rail reads a short harmless text without failing."""
     try:
         session = rail.open(Request("probe", "probe", (Message("user", "Hello"),)), Caller(tenant="probe"), "content")
         session.feed(f"Hello {secrets.token_hex(4)}")

@@ -1,12 +1,11 @@
-"""Slot `moderate`: every text of every choice goes through a hold-back window of its own.
+"""Slot `moderate`: pass every text of every choice through a hold-back window of its own.
 
-A text is what a client will join: the content of one choice, its thoughts, the arguments of one call, the name of one
-call. Its window stays open while the stream says other things in between, and what it holds stays held until it goes
-on or the choice ends. A block in any text ends the choice.
+A text is what a client will join: the content of one choice, its thoughts, the arguments or the name of one call. Its
+window stays open while the stream goes on in other texts, and keeps what it holds until the text goes on or the choice
+ends. A block in any text ends the choice.
 
-Where the answer goes on from a text that the client sent (`gateway.answer.lead`), the client joins the two: windows
-read the
-end of that text first.
+Where an answer continues a text that the client sent, the client joins the two: windows read the end of that text
+first.
 
 Log probabilities are derived: `gateway.rails.token_probabilities` says which of them leave.
 
@@ -120,8 +119,8 @@ class Moderation:
         return self._windows.passes(text)
 
     def feed(self, piece: Piece) -> list[Delta]:
-        """What may leave now that `piece` was generated; nothing for a choice that already ended. Raises
-        `GenerationFailed` for a piece that no generator may give."""
+        """Return what may leave now; nothing for a choice that has ended. Raises `GenerationFailed` for a piece that no
+        generator may give."""
         choice = self._choices[piece.index]
         if choice.finish_reason is not None:
             return []
@@ -144,7 +143,7 @@ class Moderation:
         return deltas
 
     def _turn(self, choice: Choice, piece: Piece, deltas: list[Delta]) -> Text | None:
-        """The stream goes on in another text, which may be one that it was in before."""
+        """Move to another text, which may be one that the stream was in before."""
         number = piece.call if piece.channel == "tool_arguments" else 0
         text = choice.texts.get((piece.channel, number)) or self._open(choice, piece, number, deltas)
         if text is not None:
@@ -152,7 +151,7 @@ class Moderation:
         return text
 
     def _open(self, choice: Choice, piece: Piece, number: int, deltas: list[Delta]) -> Text | None:
-        """A text's first piece. None where a rail stops the name of a call."""
+        """Begin a text with its first piece. None where a rail stops the name of a call."""
         if piece.channel in ("content", "reasoning"):
             return self._begin(choice, piece.channel)
         if piece.channel != "tool_arguments":
@@ -171,7 +170,7 @@ class Moderation:
         return text
 
     def _name_passes(self, choice: Choice, call: ToolCall, number: int) -> tuple[Delta, bool]:
-        """What leaves of a name, which comes whole and cannot be replaced: the call's opening, or the choice's end."""
+        """Screen the name of a call, which comes whole and cannot be replaced: open the call, or end the choice."""
         window = self._windows.of_name()
         text = choice.texts["tool_name", number] = Text("tool_name", window, number, closed=True)
         steps = window.whole(call.name)
@@ -202,7 +201,7 @@ class Moderation:
         choice.closed = choice.closed or piece.closed
 
     def _end(self, choice: Choice, text: Text, piece: Piece) -> list[Delta]:
-        """The last piece of a text, or of the choice: then all its texts end, in the order in which they began."""
+        """Take the last piece of a text, or of the choice: then all its texts end, in the order in which they began."""
         first, reason = text.fed == 0, piece.finish_reason
         if piece.stopped_by in self._request.sampling.stop:  # else a generator made it up
             choice.stopped_by = piece.stopped_by
@@ -219,7 +218,7 @@ class Moderation:
         return [d for d in deltas if d.text or d.logprobs or d.finish_reason]
 
     def _close_all(self, choice: Choice, at: Text, reason: FinishReason | None, cut: bool) -> list[Delta]:
-        """A block ends the choice before the texts that are still open then: what they hold does not leave."""
+        """Close all open texts. A block ends the choice: what the texts after it hold does not leave."""
         deltas: list[Delta] = []
         for text in choice.unclosed if reason is not None else ():
             if choice.finish_reason is None:
@@ -233,15 +232,15 @@ class Moderation:
         return self._delta(choice, text, "".join([self._take(choice, text, s) for s in steps]), steps[-1], reason)
 
     def answers(self) -> list[Answer]:
-        """The choices as far as they got; one that never ended counts as cancelled."""
+        """Return the choices as far as they got; one that never ended counts as cancelled."""
         return [choice.answer() for choice in self._choices]
 
     def withheld(self) -> list[Answer]:
-        """The choices with what waits for a person: what leaves if that person agrees."""
+        """Return the choices with what waits for a person: what leaves if that person agrees."""
         return [choice.withheld() for choice in self._choices]
 
     def decisions(self) -> list[Decision]:
-        """One line for each rail. The time is that of all rails together, shared out evenly."""
+        """Return a decision for each rail. The time is that of all rails together, shared evenly."""
         detail = {"redacted": dict(self._labels)} if self._labels else {}
         each = self._seconds / max(1, len(self._names))
         return [Decision("moderate", name, outcome, each, detail) for name, outcome in self._outcomes.items()]
@@ -250,7 +249,7 @@ class Moderation:
         return (text for choice in self._choices for text in choice.texts.values())
 
     def _watch(self, choice: Choice, held: int, now: float) -> None:
-        """Keep when text was held, from its first character until nothing waits any more."""
+        """Note when text was held, from its first character until nothing waits any more."""
         if choice.waiting_since is None:
             choice.waiting_since, choice.most = now, held
         choice.most = max(choice.most, held)
@@ -261,7 +260,7 @@ class Moderation:
         choice.waiting_since = None
 
     def _take(self, choice: Choice, text: Text, step: Released) -> str:
-        """What may leave of a step; the rest waits for a person."""
+        """Return what may leave of a step; the rest waits for a person."""
         self._note(text, step)
         out, withheld = ("", step.text + step.withheld) if choice.asked else (step.text, step.withheld)
         if withheld:
@@ -304,7 +303,7 @@ class Moderation:
 
 
 def _steps(window: HoldbackWindow | JsonWindow, text: str, *, first: bool, cut: bool) -> list[Released]:
-    """`text` is the last of a window."""
+    """Feed a window its last text and close it."""
     if first and isinstance(window, HoldbackWindow):
         return window.whole(text, cut=cut)
     fed = window.feed(text)
@@ -312,7 +311,7 @@ def _steps(window: HoldbackWindow | JsonWindow, text: str, *, first: bool, cut: 
 
 
 def _cleared(choice: Choice, text: Text, last: Released) -> tuple[TokenLogprob, ...]:
-    """Log probabilities of text that has left untouched."""
+    """Return log probabilities of text that has left untouched."""
     assert text.probabilities is not None
     if last.blocked is not None or choice.asked:
         text.probabilities.drop()

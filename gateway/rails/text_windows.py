@@ -1,4 +1,4 @@
-"""The window for each text of an answer: what the rails see of it, and what may replace a part of it."""
+"""Windows for the texts of an answer: what the rails read of each, and what may replace a part of it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Windows:
     def __init__(
         self, rails: Sequence[OutputRail], request: Request, caller: Caller, limits: Limits, lead: str = ""
     ) -> None:
-        """`lead`: what content and thoughts go on from, and the client has already."""
+        """`lead`: the text that content and thoughts continue, which the client has already."""
         self._rails = rails
         self._request = request
         self._caller = caller
@@ -46,13 +46,13 @@ class Windows:
         return window.blocked is None and "".join([step.text for step in steps]) == text
 
     def clearing(self, channel: Channel) -> Callable[[str], bool] | None:
-        """Whether the rails that act can tell at once that they have nothing to say of a text; None: no rail acts."""
+        """Return a test whether no rail that acts objects to a text; None: no rail acts."""
         acting = [rail for rail in self._rails if self._limits.rail_policy(rail.name).mode == "enforce"]
         asked = [self._clears(rail, channel) for rail in acting]
         return (lambda text: all(clears(text) for clears in asked)) if asked else None
 
     def _clears(self, rail: OutputRail, channel: Channel) -> Callable[[str], bool]:
-        """False where the rail cannot tell, or fails: it will fail again where failures are dealt with."""
+        """False where the rail has no `clears`, or fails: failures are dealt with where the text itself is read."""
         try:
             ask = getattr(rail.open(self._request, self._caller, channel), "clears", None)
         except Exception:

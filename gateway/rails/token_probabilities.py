@@ -1,10 +1,9 @@
-"""Which log probabilities of a text may leave: those of tokens that spell released text, to the byte.
+"""Release log probabilities of tokens that spell released text, to the byte.
 
-A token's entry leaves with the text that it spells, once that has left untouched: its string and bytes then say what
-the client has anyway. Entries that do not join to the text are dropped from there on. A likely alternative is a text of
-its own: it leaves where the rails have nothing to say of it alone, behind the text before it, and behind the
-alternatives of the same rank before it; a rail that cannot tell at once (it has no `clears`) lets none leave. Where no
-rail acts, nothing is forbidden and all leave.
+A token's entry leaves with the text that it spells, once that has left untouched: it then says what the client has
+anyway. Entries that do not join to the text are dropped from there on. A likely alternative is a text of its own: it
+leaves where no rail objects to it alone, behind the text before it, or behind the alternatives of the same rank before
+it; a rail that cannot tell at once (it has no `clears`) lets none leave. Where no rail acts, all leave.
 
 Not covered: what alternatives say when they are read in another order than by rank.
 """
@@ -64,7 +63,7 @@ class TokenProbabilities:
                 self._place(self._waiting.popleft())
 
     def release(self, clear_to: int, redactions: Sequence[Redaction]) -> tuple[TokenLogprob, ...]:
-        """Entries of characters before `clear_to` that no redaction touched."""
+        """Return entries of characters before `clear_to` that no redaction touched."""
         found: list[TokenLogprob] = []
         while self._placed and self._placed[0].end <= clear_to:
             placed = self._placed.popleft()
@@ -75,7 +74,7 @@ class TokenProbabilities:
         return tuple(found)
 
     def drop(self) -> None:
-        """Nothing of the text leaves any more."""
+        """Release nothing more of the text."""
         self._placed.clear()
         self._lose()
 

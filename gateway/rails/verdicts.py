@@ -1,7 +1,7 @@
-"""What an input rail answers, taken apart and bounded where it enters: a rail may be anybody's plug-in.
+"""Check and bound what an input rail answers: a rail may be anybody's plug-in.
 
-A rail may refuse, and put other texts where texts are; it changes nothing else of a request. What is wrong with its
-answer raises `TypeError` or `ValueError`, which the pipeline takes for a failure of the rail (`StageFailed`).
+A rail may refuse, and replace texts; it changes nothing else of a request. A wrong answer raises `TypeError` or
+`ValueError`, which the pipeline takes for a failure of the rail (`StageFailed`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MAX_RESTORE, MAX_PLACEHOLDER = 10_000, 200
 
 
 def checked(found: Any, request: Request) -> ScreenResult:
-    """`found` with its words cut to a bearable length. Raises `TypeError`, `ValueError`."""
+    """Return `found` with its words cut to a bearable length. Raises `TypeError`, `ValueError`."""
     if not isinstance(found, ScreenResult) or found.action not in ACTIONS:
         raise TypeError(f"screen() answered {type(found).__name__}")
     if not isinstance(found.reason, str) or not isinstance(found.told, str):
@@ -60,7 +60,7 @@ def _check_messages(found: Any, request: Request) -> None:
 
 
 def _frame(message: Any) -> Message:
-    """All of a message but what a rail may replace."""
+    """Return the message without what a rail may replace."""
     if not isinstance(message, Message) or not isinstance(message.content, str):
         raise TypeError(f"a message came back as {type(message).__name__}")
     if not all(isinstance(call.arguments, str) for call in message.tool_calls):
@@ -99,7 +99,7 @@ def _check_restore(restore: Any) -> None:
 
 
 def applied(result: ScreenResult, request: Request) -> Request:
-    """`request` with the new texts. Raises `ValueError`, whose message names the place, where one must stay."""
+    """Return `request` with the new texts. Raises `ValueError` that names the place where a text must stay."""
     changed = with_texts(request, result.texts) if result.texts else request
     if result.messages is None:
         return changed
@@ -112,7 +112,7 @@ def applied(result: ScreenResult, request: Request) -> Request:
 
 
 def own_copy(request: Request) -> Request:
-    """What a plug-in does to the schemas that it is handed changes nobody else's."""
+    """Copy what a plug-in could change in place: schemas and metadata."""
     return dataclasses.replace(
         request,
         tools=copy.deepcopy(request.tools),
@@ -123,7 +123,7 @@ def own_copy(request: Request) -> Request:
 
 
 def joined(first: ScreenResult, second: ScreenResult, texts: list[Text]) -> ScreenResult:
-    """One answer of two: about the messages, and about `texts`, which the rail was asked about as messages."""
+    """Join two answers: one about the messages, one about `texts`, which the rail read as messages."""
     worst = max(first, second, key=lambda one: WORST[one.action])
     after = [text.text for text in texts] if second.messages is None else [m.content for m in second.messages]
     changes = {text.path: new for text, new in zip(texts, after, strict=True) if new != text.text}

@@ -1,4 +1,4 @@
-"""Several generators as one: each job goes to the one that serves its model."""
+"""Combine several generators: each job goes to the one that serves its model."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ from sluicegate.plugins import (
 
 
 class Generators:
-    """A `Generator` over `parts` in their order; the first one that serves a name has it. What is optional for a
-    generator is passed to a part that can do it."""
+    """A `Generator` over `parts`; the first that serves a name has it. Optional abilities are those of the part."""
 
     def __init__(self, parts: Sequence[tuple[str, Generator]]) -> None:
         self._parts = list(parts)
@@ -47,7 +46,7 @@ class Generators:
         raise NotFound(f"there is no model {model!r} here; served: {', '.join(sorted(self.models))}", param="model")
 
     def stats(self) -> Mapping[str, float]:
-        """Sums; the ratio is the fullest part's."""
+        """Add up the numbers of all parts; a ratio is that of the fullest."""
         found: dict[str, float] = {}
         for _, part in self._parts:
             for name, value in part.stats().items():
@@ -65,7 +64,7 @@ class Generators:
         raise RequestError("no model that is served here embeds texts", param="model", code="model_not_found")
 
     async def add_model(self, settings: Any, *, replace: bool = False) -> ServedModel:
-        """Settings with a `url` are for a generator that asks other servers."""
+        """Pass settings with a `url` to the generator that asks other servers, all others to the engine."""
         wanted = "upstream" if isinstance(settings, Mapping) and "url" in settings else "engine"
         for name, part in self._parts:
             if name == wanted and isinstance(part, ModelHost):

@@ -1,13 +1,14 @@
-"""What is generated, by region: an output that is not all answer is taken apart before the rails read it."""
+"""The pieces of an output: generated and split by region where not all of it is the answer, or played back."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterator
+from dataclasses import replace
 
 from sluicegate.gateway.answer.content_stops import ContentStops
 from sluicegate.gateway.answer.regions import Regions
 from sluicegate.gateway.request.context import Exchange
-from sluicegate.plugins import Generation, Piece
+from sluicegate.plugins import Answer, Generation, Piece, Usage
 
 
 def pieces_of(exchange: Exchange) -> AsyncIterable[Piece]:
@@ -37,3 +38,37 @@ async def _by_region(exchange: Exchange, generation: Generation) -> AsyncIterato
     finally:
         if isinstance(pieces, AsyncGenerator):
             await pieces.aclose()
+
+
+class Replay:
+    """A `Generation` that yields answers of the cache whole, one piece a choice, and costs no tokens."""
+
+    def __init__(self, answers: tuple[Answer, ...]) -> None:
+        self._answers = answers
+
+    async def __aiter__(self) -> AsyncIterator[Piece]:
+        for answer in self._answers:
+            for piece in _pieces_of_answer(answer):
+                yield piece
+
+    def cancel(self) -> None:
+        """Nothing runs."""
+
+    @property
+    def usage(self) -> Usage:
+        return Usage()
+
+
+def _pieces_of_answer(answer: Answer) -> Iterator[Piece]:
+    """Yield the texts of an answer, each whole, in the order in which a model writes them; the last ends the choice."""
+    parts: list[Piece] = []
+    if answer.reasoning:
+        parts.append(Piece(answer.index, answer.reasoning, channel="reasoning", ends=True))
+    if answer.text or not answer.tool_calls:
+        parts.append(Piece(answer.index, answer.text, logprobs=answer.logprobs, ends=True))
+    for number, call in enumerate(answer.tool_calls):
+        parts.append(
+            Piece(answer.index, call.arguments, channel="tool_arguments", call=number, tool=call.name, ends=True)
+        )
+    yield from parts[:-1]
+    yield replace(parts[-1], finish_reason=answer.finish_reason, closed=answer.closed, stopped_by=answer.stopped_by)

@@ -15,7 +15,6 @@ from contextlib import asynccontextmanager
 from opentelemetry import context as otel
 
 from sluicegate.gateway.answer.delta import Delta
-from sluicegate.gateway.answer.tools import check_tools
 from sluicegate.gateway.answer.validation import WHOLE, Validator
 from sluicegate.gateway.rails.moderation import PENDING, REFUSAL
 from sluicegate.gateway.request import slots
@@ -86,7 +85,7 @@ class Pipeline:
         try:
             await slots.admit(exchange)
             choose_rails(exchange)
-            check_tools(exchange.request, exchange.caller)
+            slots.check_tools(exchange.request, exchange.caller)
             await slots.expand(exchange)
             await slots.screen(exchange, holding)
             await slots.route(exchange)

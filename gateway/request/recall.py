@@ -79,9 +79,9 @@ async def _board(exchange: Exchange, question: Question, validator: Validator) -
 def question_for(
     request: Request, caller: Caller, model: ServedModel, fingerprint: str, caches: Iterable[TieredCache] = ()
 ) -> Question | None:
-    """None where an answer is not to be kept: the caller said so, or asked for a fresh draw (sampling without a seed).
-    `fingerprint` is that of every stage that shapes an answer. Answers by meaning are for greedy requests only: a draw
-    is of its own prompt."""
+    """Return None where the answer is not to be kept: the caller said so, or asked for a fresh draw (sampling without a
+    seed). `fingerprint` is that of every stage that shapes an answer. Only greedy requests get answers by meaning: a
+    draw belongs to its own prompt."""
     greedy = _temperature(request, model) == 0
     if not request.cache or not (greedy or request.sampling.seed is not None):
         return None

@@ -1,4 +1,4 @@
-"""Shadow traffic: a copy of some requests goes to another model, whose answer nobody gets but the recorders."""
+"""Shadow traffic: send a copy of some requests to another model, whose answer only recorders get."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from sluicegate.plugins import Caller, SluicegateError
 
 log = logging.getLogger("sluicegate.shadow")
 MAX_RUNNING = 8
-"""Copies under way at a time; more are left out and counted, so that shadows never pile up."""
+"""Copies that run at a time; more are skipped and counted, so that shadows never pile up."""
 PRIORITY = 20
 TENANT = "shadow"
 
 
 class Shadows:
-    """Copies wait behind everything else, cost no key anything, and fail alone."""
+    """Copies run at the lowest priority, are charged to no key, and their failures reach nobody."""
 
     def __init__(self, pipeline: Pipeline, table: RouteTable) -> None:
         self._pipeline = pipeline

@@ -23,13 +23,13 @@ from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.request.guarding.holding import Holding
 from sluicegate.gateway.request.guarding.screening import Screening
 from sluicegate.gateway.request.guarding.selection import limits_of, settle_output_rails
-from sluicegate.gateway.request.output import pieces_of
-from sluicegate.gateway.request.replay import Replay
+from sluicegate.gateway.request.output import Replay, pieces_of
 from sluicegate.gateway.request.tracing.live import LiveRequests, add_deliveries
 from sluicegate.gateway.request.tracing.timing import Timed
 from sluicegate.gateway.upstream.model import is_remote, judged
 from sluicegate.plugins import (
     Assembler,
+    Caller,
     CompiledGrammar,
     Constrainer,
     Constraint,
@@ -37,7 +37,9 @@ from sluicegate.plugins import (
     FairConstrainer,
     GrammarError,
     Job,
+    PermissionDenied,
     Prompt,
+    Request,
     Sampling,
 )
 
@@ -50,6 +52,20 @@ async def admit(exchange: Exchange) -> None:
             caller = await stage.admit(exchange.request, exchange.caller)
             note.outcome = caller.key_id or caller.tenant
             exchange.caller = caller
+
+
+def check_tools(request: Request, caller: Caller) -> None:
+    """Raises `PermissionDenied` that names the first tool which the key may not use."""
+    if caller.tools is None:
+        return
+    for tool in request.tools:
+        if tool.name not in caller.tools:
+            raise PermissionDenied(
+                f"key {caller.key_id!r} may not use the tool {tool.name!r}; it may use: "
+                f"{', '.join(sorted(caller.tools)) or 'none'}",
+                param="tools",
+                code="tool_not_allowed",
+            )
 
 
 async def expand(exchange: Exchange) -> None:

@@ -1,7 +1,7 @@
-"""What the rails say about a text that nobody generates from: both slots, under the policy of whoever asks.
+"""Judge a text without generating: by the rails of both slots, under the policy of the caller.
 
-Each rail is asked as in a request of one user message (`screen`) and as about an answer (`moderate`). A rail in shadow
-is told among the categories and flags nothing.
+Input rails read it as a request of one user message, output rails as an answer. A rail in shadow is reported among the
+categories and flags nothing.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class Judgement:
 
 
 async def judge(exchange: Exchange, text: str) -> Judgement:
-    """Raises `StageFailed` where a rail failed that must not be passed over. Short texts are judged on the event loop,
-    and others get their turn before each: a request may have hundreds."""
+    """Raises `StageFailed` where a rail failed that must not be passed over. Yields to the event loop before each text:
+    a request may have hundreds."""
     await asyncio.sleep(0)
     judgement = Judgement()
     request = dataclasses.replace(exchange.request, messages=(Message("user", text),), nbytes=len(text))
@@ -103,7 +103,7 @@ async def _screened(
 async def _moderated(
     exchange: Exchange, name: str, rail: OutputRail, rail_policy: RailPolicy, request: Request, judgement: Judgement
 ) -> None:
-    """A rail for answers keeps the thread that it runs on: what is long it reads on one beside the event loop."""
+    """Ask an output rail; it reads long texts in a thread."""
     judgement.scores.setdefault(name, 0.0)
     work, size, text = exchange.stages.workers, size_of(exchange.request), request.messages[0].content
     try:
@@ -123,7 +123,7 @@ async def _moderated(
 
 
 def _read(session: RailSession, text: str) -> list[Verdict]:
-    """In pieces, so that a rail in compiled code lets the event loop have its turn. Ends with the first that blocks."""
+    """Feed `text` in pieces, so that a rail in compiled code releases the GIL between them. Stops at a block."""
     verdicts: list[Verdict] = []
     for at in range(0, len(text), PIECE_CHARS):
         verdicts.append(session.feed(text[at : at + PIECE_CHARS]))

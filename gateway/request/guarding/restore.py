@@ -13,14 +13,14 @@ from sluicegate.safety import Restorer, restored
 
 
 class Restoring:
-    """The deltas of one stream. Each text is restored by itself, however often others come between."""
+    """Restores the deltas of one stream, each text by itself, however often others come between."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
         self._at_work: dict[int, dict[tuple[Channel, int], Restorer]] = {}
 
     def feed(self, delta: Delta) -> Iterator[Delta]:
-        """A choice that ends first says what was held of its other texts."""
+        """Yield what may leave; a choice that ends first releases what was held of its other texts."""
         texts = self._at_work.setdefault(delta.index, {})
         here = delta.channel, delta.call
         if here not in texts:
@@ -46,7 +46,7 @@ def restored_answer(exchange: Exchange, answer: Answer, validator: Validator) ->
 
 
 def with_values(exchange: Exchange, answer: Answer) -> Answer:
-    """The answer for a caller who may see the values."""
+    """Return the answer with the values in place of their pseudonyms."""
     values = exchange.safety.restore
     return dataclasses.replace(
         answer,

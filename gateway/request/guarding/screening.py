@@ -48,7 +48,7 @@ class Screening:
         self._listed = Listed(exchange)
 
     async def ask(self, name: str, rail: InputRail, rail_policy: RailPolicy, note: Note) -> None:
-        """Raises `ContentBlocked`, or whatever the rail raised where that closes the request."""
+        """Run one rail. Raises `ContentBlocked`, or what the rail raised where that closes the request."""
         if not self._watch.runs("screen", name, rail_policy):
             self._passed_over(name, "out of the way after repeated failures", note)
             return
@@ -87,7 +87,7 @@ class Screening:
             self.asked.append((name, reason))
 
     def _replace(self, name: str, result: ScreenResult, note: Note) -> None:
-        """Raises `ContentBlocked` where another text would mean another thing."""
+        """Put new texts in place. Raises `ContentBlocked` where a replaced text would mean another thing."""
         try:
             self._exchange.request = applied(result, self._exchange.request)
         except ValueError as error:
@@ -110,7 +110,7 @@ class Listed:
         self._texts: list[Text] = []
 
     async def of(self, request: Request) -> list[Text]:
-        """In a thread where they may be many. Raises `RequestError` for what nobody can read."""
+        """List them, in a thread where they may be many. Raises `RequestError` for texts that nobody can read."""
         if request is not self._request:
             self._texts = await self._list(request)
             self._request = request
@@ -129,7 +129,7 @@ class Listed:
 async def asked(
     exchange: Exchange, rail: InputRail, listed: Listed, request: Request, rail_policy: RailPolicy
 ) -> ScreenResult:
-    """What the rail says of every text of `request`. Raises what it raised, `TypeError` or `ValueError` for nonsense,
+    """Ask the rail about every text of `request`. Raises what it raised, `TypeError` or `ValueError` for nonsense,
     `TimeoutError`, `RequestError` for texts that nobody can read."""
     texts = await listed.of(request)
     limit_s = rail_policy.budget_s or LONGEST_S
@@ -158,7 +158,7 @@ def _timed(
 
 
 async def _asked_stranger(rail: InputRail, request: Request, caller: Caller, limit_s: float) -> ScreenResult:
-    """Twice, where the rail knows messages only and there is more."""
+    """Ask a plug-in; twice where it reads messages only and there are other texts."""
     result = await _one_answer(rail, request, caller, limit_s)
     if getattr(getattr(rail, "properties", None), "reads", "messages") == "texts" or result.action == "block":
         return result
@@ -174,8 +174,8 @@ async def _one_answer(rail: InputRail, request: Request, caller: Caller, limit_s
 
 
 async def _contained(rail: InputRail, request: Request, caller: Caller) -> Any:
-    """What the rail answers. What would stop the event loop (`SystemExit`) becomes an ordinary error, and so does a
-    rail that cancels itself."""
+    """Return what the rail answers. What would stop the event loop (`SystemExit`) becomes a `RuntimeError`, and so does
+    a rail that cancels itself."""
     try:
         return await rail.screen(request, caller)
     except (Exception, GeneratorExit):
@@ -190,8 +190,8 @@ async def _contained(rail: InputRail, request: Request, caller: Caller) -> Any:
 
 
 async def sound(rail: InputRail, rail_policy: RailPolicy) -> bool:
-    """Whether the rail answers a short harmless text, one that it cannot have seen: what failed before was then the
-    callers' texts, and no reason to leave the rail alone."""
+    """Whether the rail answers a short harmless text that it cannot have seen: then it failed on the callers' texts,
+    which is no reason to open its breaker."""
     probe = Request("probe", "probe", (Message("user", f"Hello {secrets.token_hex(4)}"),))
     try:
         limit_s = min(rail_policy.budget_s or PROBE_S, PROBE_S)
@@ -204,7 +204,7 @@ async def sound(rail: InputRail, rail_policy: RailPolicy) -> bool:
 
 
 async def within(budget_s: float | None, work: Coroutine[Any, Any, T]) -> T:
-    """What `work` answers in time; else `TimeoutError`, also where it does not heed its cancellation."""
+    """Return what `work` answers. Raises `TimeoutError` after `budget_s`, even if `work` ignores its cancellation."""
     if budget_s is None:
         return await work
     began = time.perf_counter()

@@ -1,7 +1,7 @@
-"""What may be shown of a request's texts where the operator opted in: never more than the rails let through.
+"""Capture the texts of a request for traces, where the operator opted in: never more than the rails let through.
 
-Answers are as they left. Messages are as the input rails left them and then read once more by the output rails, so that
-what must not leave in an answer does not leave in a trace either; a message that a rail would stop is withheld whole.
+Answers are as they left. Messages are as the input rails left them, and read once more by the output rails, so that a
+trace holds nothing that must not leave in an answer; a message that a rail would block is withheld whole.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ REFUSED = (ContentBlocked.code, PendingReview.code)
 
 
 def wanted(environ: Mapping[str, str], setting: bool) -> bool:
-    """By the configuration, or by the variable of the conventions."""
+    """Whether the operator opted in, by the configuration or by the variable of the conventions."""
     return setting or environ.get(VARIABLE, "").upper() in ("SPAN_ONLY", "SPAN_AND_EVENT", "TRUE")
 
 
@@ -28,7 +28,7 @@ class Capturing:
     """Reads with the output rails that the request ran on."""
 
     def __call__(self, exchange: Exchange) -> Content | None:
-        """None where the messages were never screened. Where an input rail refused them, they are withheld whole."""
+        """Return None where the messages were never screened; those that an input rail refused are withheld whole."""
         if exchange.model is None:
             withheld = tuple([(message.role, WITHHELD) for message in exchange.request.messages])
             return Content(withheld, ()) if exchange.error in REFUSED else None
@@ -48,7 +48,7 @@ class Capturing:
 
 
 def _hidden(text: str, restored: Mapping[str, str]) -> str:
-    """Values that only the caller may see are placeholders again. `restored`: placeholder -> value."""
+    """Put placeholders back for values that only the caller may see. `restored`: placeholder -> value."""
     for placeholder, value in sorted(restored.items(), key=lambda pair: -len(pair[1])):
         for spelled in {value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}:
             text = text.replace(spelled, placeholder)

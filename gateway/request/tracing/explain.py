@@ -1,4 +1,4 @@
-"""The answer to `explain`: where a request's milliseconds went, and how each token of the answer came about."""
+"""Answer `explain`: where a request's milliseconds went, and how each token of the answer came about."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sluicegate.plugins import Timeline
 
 
 def explained(exchange: Exchange) -> dict[str, Any]:
-    """`engine` and `tokens`, as far as the generator tells; an answer of the cache has neither."""
+    """Return `engine` and `tokens`, as far as the generator reports them; an answer of the cache has neither."""
     line = exchange.timeline
     if line is None:
         return {}

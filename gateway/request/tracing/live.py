@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 
 from opentelemetry import context as otel
 
-from sluicegate.gateway.answer.lead import lead_of
 from sluicegate.gateway.request.context import Entry, Exchange
 from sluicegate.gateway.request.stages import Stages
 from sluicegate.gateway.telemetry import Asked, Content, Finished, TraceSink
 from sluicegate.plugins import Decision, Request, Timeline
+from sluicegate.safety import LEAD
 
 Capture = Callable[[Exchange], Content | None]
 """What a finished exchange may show of its texts, after the rails."""
@@ -42,7 +42,7 @@ class LiveRequests:
     ) -> Exchange:
         """Before rails or templates change a word of `request`."""
         trace = self._sink.begin(request.model, parent)
-        exchange = Exchange(Entry(trace, stages, route, approved, lead_of(request)), request)
+        exchange = Exchange(Entry(trace, stages, route, approved, _lead_of(request)), request)
         self._live[request.id] = exchange
         stages.rail_health.entered()
         return exchange
@@ -103,6 +103,19 @@ def add_deliveries(exchange: Exchange, rails: list[Decision], started_s: float) 
     exchange.decisions += [
         Decision(said.slot, said.stage, said.outcome, said.duration_s, said.detail, began) for said in rails
     ]
+
+
+def _lead_of(request: Request) -> str:
+    """Return the end of the text that the answer continues, and the client joins it to; empty where there is none.
+
+    A last message of the assistant counts even where the request does not ask to continue it: some servers do so
+    unasked, and clients do it by hand with an answer that was cut short."""
+    if not request.messages:
+        return ""
+    last = request.messages[-1]
+    if request.raw or last.role == "assistant" or not request.add_generation_prompt:
+        return last.content[-LEAD:]
+    return ""
 
 
 def _rails(exchange: Exchange) -> tuple[str, ...]:
