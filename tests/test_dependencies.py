@@ -19,13 +19,13 @@ IMPORTED_AS = {
     "google-re2": "re2",
     "jsonschema-rs": "jsonschema_rs",
     "prometheus-client": "prometheus_client",
+    "opentelemetry-proto": "opentelemetry.proto",
     "opentelemetry-sdk": "opentelemetry.sdk",
     "httptools": "uvicorn.protocols.http.httptools_impl",
 }
 USED_BY_OTHERS = {
     "accelerate": "transformers needs it to read GGUF files",
     "gguf": "transformers reads GGUF files with it",
-    "opentelemetry-exporter-otlp-proto-http": "the SDK loads it by name where traces are exported",
     "python-multipart": "FastAPI reads uploads with it",
     "safetensors": "transformers reads weights with it",
     "tiktoken": "vocabularies of its format are compared with it",

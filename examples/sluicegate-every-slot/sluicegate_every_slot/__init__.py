@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sluicegate.plugins import RegistryLike
+from sluicegate.plugins import NoSettings, RegistryLike, add_stage
 from sluicegate_every_slot.admit import DailyQuota
 from sluicegate_every_slot.assemble import HouseRules
 from sluicegate_every_slot.constrain import NamedPatterns
@@ -12,21 +12,38 @@ from sluicegate_every_slot.recall import Files
 from sluicegate_every_slot.record import JsonLines
 from sluicegate_every_slot.route import ByLength
 from sluicegate_every_slot.screen import TooLong
-from sluicegate_every_slot.settings import read
+from sluicegate_every_slot.settings import (
+    DeadlineSettings,
+    FileSettings,
+    LengthSettings,
+    LineSettings,
+    PatternSettings,
+    QuotaSettings,
+    RulesSettings,
+    TooLongSettings,
+)
 
 
 def register(registry: RegistryLike) -> None:
-    """Each factory reads its own table; those that wrap a stage make it with `registry.build`, when they are called."""
-    registry.add("admit", "daily-quota", lambda table: DailyQuota(**read("daily-quota", table, requests=1000)))
-    registry.add("screen", "too-long", lambda table: TooLong(**read("too-long", table, characters=100_000)))
-    registry.add(
-        "route",
-        "by-length",
-        lambda table: ByLength(**read("by-length", table, short="", long="", from_characters=2000)),
+    """Stages that wrap another make it with `registry.build`, when they are made themselves."""
+
+    def rules(own: RulesSettings) -> HouseRules:
+        return HouseRules(registry.build("assemble", own.inner, own.settings), own.text)
+
+    def patterns(own: PatternSettings) -> NamedPatterns:
+        return NamedPatterns(registry.build("constrain", own.inner, own.settings), own.patterns)
+
+    def deadline(own: DeadlineSettings) -> Deadline:
+        return Deadline(registry.build("generate", own.inner, own.settings), own.seconds)
+
+    add_stage(registry, "admit", "daily-quota", QuotaSettings, lambda own: DailyQuota(own.requests))
+    add_stage(registry, "screen", "too-long", TooLongSettings, lambda own: TooLong(own.characters))
+    add_stage(
+        registry, "route", "by-length", LengthSettings, lambda own: ByLength(own.short, own.long, own.from_characters)
     )
-    registry.add("assemble", "house-rules", lambda table: HouseRules.of(registry, table))
-    registry.add("recall", "files", lambda table: Files(**read("files", table, folder="answers")))
-    registry.add("constrain", "named-patterns", lambda table: NamedPatterns.of(registry, table))
-    registry.add("generate", "deadline", lambda table: Deadline.of(registry, table))
-    registry.add("moderate", "no-bidi", lambda table: NoBidi(**read("no-bidi", table)))
-    registry.add("record", "json-lines", lambda table: JsonLines(**read("json-lines", table, path="requests.jsonl")))
+    add_stage(registry, "assemble", "house-rules", RulesSettings, rules)
+    add_stage(registry, "recall", "files", FileSettings, lambda own: Files(own.folder))
+    add_stage(registry, "constrain", "named-patterns", PatternSettings, patterns)
+    add_stage(registry, "generate", "deadline", DeadlineSettings, deadline)
+    add_stage(registry, "moderate", "no-bidi", NoSettings, lambda _: NoBidi())
+    add_stage(registry, "record", "json-lines", LineSettings, lambda own: JsonLines(own.path))

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from sluicegate.plugins import Message, Prompt, RegistryLike, Request, ServedModel
-from sluicegate_every_slot.settings import read
+from sluicegate.plugins import Message, Prompt, Request, ServedModel
 from sluicegate_every_slot.wrapping import Wrapping
 
 
@@ -18,11 +16,6 @@ class HouseRules(Wrapping):
     def __init__(self, inner: Any, text: str) -> None:
         super().__init__(inner)
         self._text = text
-
-    @classmethod
-    def of(cls, registry: RegistryLike, table: Mapping[str, Any]) -> HouseRules:
-        found = read("house-rules", table, text="Be brief.", inner="chat-template", settings={})
-        return cls(registry.build("assemble", found["inner"], found["settings"]), found["text"])
 
     async def assemble(self, request: Request, model: ServedModel) -> Prompt:
         prompt: Prompt = await self.inner.assemble(replace(request, messages=self._ruled(request.messages)), model)

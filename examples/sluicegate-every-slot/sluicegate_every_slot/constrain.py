@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from sluicegate.plugins import CompiledGrammar, Constraint, InvalidGrammar, RegistryLike, ServedModel
-from sluicegate_every_slot.settings import read
+from sluicegate.plugins import CompiledGrammar, Constraint, InvalidGrammar, ServedModel
 from sluicegate_every_slot.wrapping import Wrapping
 
 
@@ -15,11 +14,6 @@ class NamedPatterns(Wrapping):
     def __init__(self, inner: Any, patterns: Mapping[str, str]) -> None:
         super().__init__(inner)
         self._patterns = patterns
-
-    @classmethod
-    def of(cls, registry: RegistryLike, table: Mapping[str, Any]) -> NamedPatterns:
-        found = read("named-patterns", table, patterns={}, inner="grammar", settings={})
-        return cls(registry.build("constrain", found["inner"], found["settings"]), found["patterns"])
 
     async def compile(self, constraint: Constraint, model: ServedModel) -> CompiledGrammar:
         if constraint.kind == "regex" and str(constraint.value).startswith("@"):

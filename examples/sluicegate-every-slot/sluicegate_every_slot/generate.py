@@ -9,8 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
-from sluicegate.plugins import Generation, Job, Piece, RegistryLike, ServedModel, Usage
-from sluicegate_every_slot.settings import read
+from sluicegate.plugins import Generation, Job, Piece, ServedModel, Usage
 from sluicegate_every_slot.wrapping import Wrapping
 
 
@@ -18,11 +17,6 @@ class Deadline(Wrapping):
     def __init__(self, inner: Any, seconds: float) -> None:
         super().__init__(inner)
         self._seconds = seconds
-
-    @classmethod
-    def of(cls, registry: RegistryLike, table: Mapping[str, Any]) -> Deadline:
-        found = read("deadline", table, seconds=60.0, inner="engine", settings={})
-        return cls(registry.build("generate", found["inner"], found["settings"]), found["seconds"])
 
     @property
     def models(self) -> Mapping[str, ServedModel]:

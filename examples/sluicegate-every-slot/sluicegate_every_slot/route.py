@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from sluicegate.plugins import Caller, NotFound, Request, ServedModel
-from sluicegate_every_slot.settings import read
 
 AUTO = "auto"
 
@@ -18,10 +16,6 @@ class ByLength:
         self._short = short
         self._long = long
         self._from_characters = from_characters
-
-    @classmethod
-    def of(cls, table: Mapping[str, Any]) -> ByLength:
-        return cls(**read("by-length", table, short="", long="", from_characters=2000))
 
     async def route(self, request: Request, caller: Caller, models: Mapping[str, ServedModel]) -> str:
         asked = self._chosen(request, models) if request.model == AUTO else request.model

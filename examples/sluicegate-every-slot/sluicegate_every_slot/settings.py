@@ -1,21 +1,56 @@
-"""A stage's table, read against its defaults: their names are the valid names, their types the valid types."""
+"""The table of each stage: names are the valid names, annotations the valid values."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from sluicegate.plugins import ConfigurationError
+
+@dataclass(frozen=True, slots=True)
+class QuotaSettings:
+    requests: int = 1000
 
 
-def read(stage: str, table: Mapping[str, Any], **defaults: Any) -> dict[str, Any]:
-    """Raises `ConfigurationError` that names the setting and what is expected of it."""
-    for name, value in table.items():
-        if name not in defaults:
-            raise ConfigurationError(
-                f"{stage} has no setting {name!r}; valid names: {', '.join(defaults) or 'none, it has no settings'}"
-            )
-        wanted = type(defaults[name])
-        if not isinstance(value, wanted) and not (wanted is float and isinstance(value, int)):
-            raise ConfigurationError(f"{stage}: {name} must be a {wanted.__name__}, found {value!r}")
-    return {**defaults, **table}
+@dataclass(frozen=True, slots=True)
+class TooLongSettings:
+    characters: int = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class LengthSettings:
+    short: str = ""
+    long: str = ""
+    from_characters: int = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class RulesSettings:
+    text: str = "Be brief."
+    inner: str = "chat-template"
+    """The stage that renders, and its settings."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class FileSettings:
+    folder: str = "answers"
+
+
+@dataclass(frozen=True, slots=True)
+class PatternSettings:
+    patterns: Mapping[str, str] = field(default_factory=dict)
+    inner: str = "grammar"
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DeadlineSettings:
+    seconds: float = 60.0
+    inner: str = "engine"
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LineSettings:
+    path: str = "requests.jsonl"

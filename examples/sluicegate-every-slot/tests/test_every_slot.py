@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from sluicegate_every_slot import DailyQuota, Deadline, Files, NamedPatterns, NoBidi, register
-from sluicegate_every_slot.settings import read
 
 from sluicegate.plugins import (
     SLOTS,
@@ -134,11 +133,12 @@ def test_a_generation_past_its_deadline_ends_every_open_choice() -> None:
 
 def test_settings_are_checked_by_name_and_by_type() -> None:
     """The message names what is valid."""
-    assert read("a", {"x": 2}, x=1.5, y="") == {"x": 2, "y": ""}
-    with pytest.raises(ConfigurationError, match="valid names: x, y"):
-        read("a", {"z": 2}, x=1.5, y="")
-    with pytest.raises(ConfigurationError, match="y must be a str"):
-        read("a", {"y": 2}, x=1.5, y="")
+    registry = Registry()
+    registry.register_from("every-slot", register)
+    with pytest.raises(ConfigurationError, match="has no 'request'; did you mean 'requests'"):
+        registry.build("admit", "daily-quota", {"request": 2})
+    with pytest.raises(ConfigurationError, match="folder must be a string, found 2"):
+        registry.build("recall", "files", {"folder": 2})
 
 
 def test_all_nine_run_in_one_gateway(tmp_path: Path) -> None:

@@ -14,17 +14,11 @@ Not covered: streams (Presidio reads whole texts, so that this is an input rail 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from sluicegate.plugins import RegistryLike, add_stage
+from sluicegate_presidio_screen.screen import PresidioScreen, PresidioSettings
 
-from sluicegate.plugins import RegistryLike
-from sluicegate_presidio_screen.screen import PresidioScreen, read_settings
-
-__all__ = ["PresidioScreen", "read_settings", "register"]
+__all__ = ["PresidioScreen", "PresidioSettings", "register"]
 
 
 def register(registry: RegistryLike) -> None:
-    def build(settings: Mapping[str, Any]) -> PresidioScreen:
-        return PresidioScreen(read_settings(settings))
-
-    registry.add("screen", "presidio", build, api_version=1)
+    add_stage(registry, "screen", "presidio", PresidioSettings, PresidioScreen, api_version=1)

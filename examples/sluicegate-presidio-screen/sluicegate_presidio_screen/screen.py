@@ -3,46 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from sluicegate.plugins import Caller, ConfigurationError, Message, RailProperties, Request, ScreenResult
-
-NAMES = ("nlp_model", "language", "entities", "deny", "score", "action", "roles")
-ACTIONS = ("redact", "block", "escalate")
+from sluicegate.plugins import Caller, ConfigurationError, Message, RailProperties, Request, Role, ScreenResult, Within
 
 
 @dataclass(frozen=True)
-class Settings:
+class PresidioSettings:
     nlp_model: str = "en_core_web_lg"
     language: str = "en"
     entities: tuple[str, ...] = ()
-    deny: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    score: float = 0.5
-    action: str = "redact"
-    roles: tuple[str, ...] = ("user", "tool")
-
-
-def read_settings(table: Mapping[str, Any]) -> Settings:
-    """Raises `ConfigurationError` that says what is expected."""
-    for name in table:
-        if name not in NAMES:
-            raise ConfigurationError(f"presidio: there is no setting {name!r}; valid names: {', '.join(NAMES)}")
-    lists = {name: tuple(table[name]) for name in ("entities", "roles") if name in table}
-    found = Settings(**{**table, **lists})
-    if found.action not in ACTIONS:
-        raise ConfigurationError(f"presidio: action = {found.action!r} is not one of {', '.join(ACTIONS)}")
-    if not isinstance(found.score, int | float) or not 0 <= found.score <= 1:
-        raise ConfigurationError(f"presidio: score must be a number from 0 to 1, found {found.score!r}")
-    return found
+    deny: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    score: Annotated[float, Within(0, 1)] = 0.5
+    action: Literal["redact", "block", "escalate"] = "redact"
+    roles: tuple[Role, ...] = ("user", "tool")
 
 
 class PresidioScreen:
     """`analyzer` stands in for the one that the settings describe, as in tests."""
 
-    def __init__(self, settings: Settings, analyzer: Any = None) -> None:
+    def __init__(self, settings: PresidioSettings, analyzer: Any = None) -> None:
         self.settings = settings
         self.properties = RailProperties(version=f"1 {settings}", budget_s=5.0)
         self._analyzer = analyzer
@@ -90,7 +73,7 @@ class PresidioScreen:
         return replace(message, content=text)
 
 
-def make_analyzer(settings: Settings) -> Any:
+def make_analyzer(settings: PresidioSettings) -> Any:
     """Raises `ConfigurationError` where the spaCy pipeline is not installed: it is never fetched from here."""
     import spacy
     from presidio_analyzer import AnalyzerEngine, PatternRecognizer, RecognizerRegistry

@@ -6,17 +6,21 @@ import pytest
 
 pytest.importorskip("presidio_analyzer", reason="pip install presidio-analyzer")
 
-from sluicegate_presidio_screen import PresidioScreen, read_settings
+from sluicegate_presidio_screen import PresidioScreen, PresidioSettings
 
-from sluicegate.plugins import Caller, ConfigurationError
+from sluicegate.plugins import Caller, ConfigurationError, read_settings
 from sluicegate.plugins.testing import check_stage, make_request
 
 BLANK = {"nlp_model": "blank", "deny": {"PROJECT_LEAD": ["Wilhelmina Oduya"]}}
 
 
+def read(table):
+    return read_settings(PresidioSettings, table, "stages.screen.presidio")
+
+
 def screened(text, **settings):
     async def run():
-        rail = PresidioScreen(read_settings({**BLANK, **settings}))
+        rail = PresidioScreen(read({**BLANK, **settings}))
         await rail.start()
         try:
             return await rail.screen(make_request(text), Caller())
@@ -44,7 +48,7 @@ def test_the_action_is_the_operators(action):
 
 def test_other_roles_are_left_alone():
     async def run():
-        rail = PresidioScreen(read_settings({**BLANK, "roles": ["tool"]}))
+        rail = PresidioScreen(read({**BLANK, "roles": ["tool"]}))
         await rail.start()
         return await rail.screen(make_request("Wilhelmina Oduya"), Caller())
 
@@ -54,7 +58,7 @@ def test_other_roles_are_left_alone():
 @pytest.mark.parametrize("wrong", [{"entity": []}, {"action": "warn"}, {"score": 2}])
 def test_wrong_settings_are_refused(wrong):
     with pytest.raises(ConfigurationError):
-        read_settings(wrong)
+        read(wrong)
 
 
 def test_a_pipeline_that_is_not_installed_is_never_fetched():
@@ -63,4 +67,4 @@ def test_a_pipeline_that_is_not_installed_is_never_fetched():
 
 
 def test_it_keeps_the_contract_of_its_slot():
-    assert check_stage("screen", PresidioScreen(read_settings(BLANK))) == []
+    assert check_stage("screen", PresidioScreen(read(BLANK))) == []

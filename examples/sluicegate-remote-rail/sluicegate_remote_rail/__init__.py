@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 
-from sluicegate.plugins import RegistryLike
+from sluicegate.plugins import RegistryLike, add_stage
 from sluicegate_remote_rail.rail import RemoteRail
-from sluicegate_remote_rail.settings import RemoteSettings, read_settings
+from sluicegate_remote_rail.settings import RemoteSettings
 
-__all__ = ["RemoteRail", "RemoteSettings", "read_settings", "register"]
+__all__ = ["RemoteRail", "RemoteSettings", "register"]
 
 
 def register(registry: RegistryLike) -> None:
-    registry.add("screen", "remote", lambda settings: RemoteRail(read_settings(settings, os.environ)), api_version=1)
+    def make(settings: RemoteSettings) -> RemoteRail:
+        return RemoteRail(settings, settings.token(os.environ))
+
+    add_stage(registry, "screen", "remote", RemoteSettings, make, api_version=1)

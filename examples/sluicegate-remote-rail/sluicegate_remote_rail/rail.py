@@ -26,17 +26,19 @@ class NoVerdict(Exception):
 class RemoteRail:
     """Slot `screen`. One client for all requests; it is made in the loop that uses it."""
 
-    def __init__(self, settings: RemoteSettings, transport: httpx.AsyncBaseTransport | None = None) -> None:
+    def __init__(
+        self, settings: RemoteSettings, token: str = "", transport: httpx.AsyncBaseTransport | None = None
+    ) -> None:
         self.settings = settings
+        self._token = token
         self.properties = RailProperties(version="1", budget_s=settings.timeout_s, failure_mode="closed")
         self._transport = transport
         self._client: httpx.AsyncClient | None = None
 
     async def start(self) -> None:
-        token = self.settings.token
         self._client = httpx.AsyncClient(
             transport=self._transport,
-            headers={"authorization": f"Bearer {token}"} if token else {},
+            headers={"authorization": f"Bearer {self._token}"} if self._token else {},
             timeout=self.settings.timeout_s,
             follow_redirects=False,
             trust_env=False,

@@ -10,9 +10,9 @@ from typing import Any
 
 import httpx
 import pytest
-from sluicegate_remote_rail import RemoteRail, read_settings
+from sluicegate_remote_rail import RemoteRail, RemoteSettings
 
-from sluicegate.plugins import Caller, ConfigurationError, Message, RailExample, RegistryLike, Request
+from sluicegate.plugins import Caller, ConfigurationError, Message, RailExample, RegistryLike, Request, read_settings
 from sluicegate.plugins.testing import ScreenContract, make_request, test_app
 
 URL = "https://rails.example.com/v1/screen"
@@ -31,8 +31,12 @@ def service(request: httpx.Request) -> httpx.Response:
 
 
 def remote(answer: Callable[[httpx.Request], Any], environ: dict[str, str] | None = None, **table: Any) -> RemoteRail:
-    settings = read_settings({"url": URL, **table}, environ or {})
-    return RemoteRail(settings, httpx.MockTransport(answer))
+    settings = read({"url": URL, **table})
+    return RemoteRail(settings, settings.token(environ or {}), httpx.MockTransport(answer))
+
+
+def read(table: dict[str, Any]) -> RemoteSettings:
+    return read_settings(RemoteSettings, table, "stages.screen.remote")
 
 
 @asynccontextmanager
@@ -115,25 +119,25 @@ def test_whatever_is_no_verdict_raises(answer: Any, told: str) -> None:
 @pytest.mark.parametrize(
     ("table", "told"),
     [
-        ({}, "https"),
+        ({}, "needs 'url'"),
         ({"url": "http://rails.example.com"}, "https"),
         ({"url": "file:///etc/passwd"}, "https"),
         ({"url": "https://user:pass@rails.example.com"}, "password"),
         ({"url": URL, "timeout_s": 0}, "timeout_s"),
         ({"url": URL, "roles": ["users"]}, "roles"),
-        ({"url": URL, "retries": 3}, "no setting 'retries'"),
+        ({"url": URL, "retries": 3}, "has no 'retries'"),
         ({"url": URL, "token_variable": "NOT_SET"}, "NOT_SET"),
     ],
 )
 def test_wrong_settings_are_refused(table: dict[str, Any], told: str) -> None:
     """At start-up, with what is expected."""
     with pytest.raises(ConfigurationError, match=told):
-        read_settings(table, {})
+        read(table).token({})
 
 
 def test_plain_http_is_taken_for_this_machine_alone() -> None:
     """A sidecar needs no certificate."""
-    assert read_settings({"url": "http://127.0.0.1:9000/screen"}, {}).url == "http://127.0.0.1:9000/screen"
+    assert read({"url": "http://127.0.0.1:9000/screen"}).url == "http://127.0.0.1:9000/screen"
 
 
 @pytest.mark.parametrize(

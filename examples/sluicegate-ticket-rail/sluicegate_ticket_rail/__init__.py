@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from sluicegate.plugins import RegistryLike
+from sluicegate.plugins import RegistryLike, add_stage
 from sluicegate_ticket_rail.rail import TicketRail
-from sluicegate_ticket_rail.settings import read_settings
+from sluicegate_ticket_rail.settings import TicketSettings
 
 __all__ = ["TicketRail", "register"]
 
 
 def register(registry: RegistryLike) -> None:
     """The door that `pyproject.toml` names."""
-    registry.add("moderate", "tickets", lambda settings: TicketRail(read_settings(settings)), api_version=1)
+    add_stage(registry, "moderate", "tickets", TicketSettings, TicketRail, api_version=1)

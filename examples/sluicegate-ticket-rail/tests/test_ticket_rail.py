@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 from sluicegate_ticket_rail import TicketRail, register
-from sluicegate_ticket_rail.settings import read_settings
+from sluicegate_ticket_rail.settings import TicketSettings
 
-from sluicegate.plugins import ConfigurationError, RailExample
+from sluicegate.plugins import ConfigurationError, RailExample, read_settings
 from sluicegate.plugins.testing import RailContract, drive, test_app
 
 SETTINGS = {"prefixes": ["OPS", "SEC", "OPSEC"]}
 
 
 def rail(**settings: object) -> TicketRail:
-    return TicketRail(read_settings({**SETTINGS, **settings}))
+    return TicketRail(read_settings(TicketSettings, {**SETTINGS, **settings}, "tickets"))
 
 
 class TestRedacting(RailContract):
@@ -54,7 +54,7 @@ def test_the_operator_chooses_the_replacement() -> None:
     ("settings", "told"),
     [
         ({}, "prefixes"),
-        ({"prefixes": ["OPS"], "digit": 3}, "no setting 'digit'"),
+        ({"prefixes": ["OPS"], "digit": 3}, "has no 'digit'; did you mean 'digits'"),
         ({"prefixes": ["O PS"]}, "prefixes"),
         ({"prefixes": ["OPS"], "digits": [5, 2]}, "fewest"),
         ({"prefixes": ["OPS"], "action": "drop"}, "redact"),
@@ -63,7 +63,7 @@ def test_the_operator_chooses_the_replacement() -> None:
 def test_wrong_settings_are_refused_by_name(settings: dict[str, object], told: str) -> None:
     """The gateway then does not start, and says why."""
     with pytest.raises(ConfigurationError, match=told):
-        read_settings(settings)
+        read_settings(TicketSettings, settings, "tickets")
 
 
 @pytest.mark.parametrize("stream", [True, False])

@@ -17,8 +17,8 @@ from sluicegate.gateway.telemetry.span_builder import Event, SpanFact, Value, sp
 from sluicegate.gateway.telemetry.tracing import TraceIds
 
 CACHED_CHARS = 64
-_SPREAD = 0x9E3779B97F4A7C15
-"""Odd, so that its multiples make a different id for every span of a trace."""
+_ODD = 0x9E3779B97F4A7C15
+"""Its multiples make a different id for every span of a trace."""
 _ALL_BITS = 0xFFFFFFFFFFFFFFFF
 _ALWAYS_NEW = frozenset(
     (
@@ -52,9 +52,7 @@ def encode(traces: Iterable[Finished], resource: Mapping[str, Value], scope: str
 def encode_spans(done: Finished) -> list[bytes]:
     """One `Span` message for each span of the trace."""
     facts = spans_of(done)
-    ids = [
-        _FIXED64(done.ids.span_id ^ (at * 0x9E3779B97F4A7C15 & 0xFFFFFFFFFFFFFFFF))[::-1] for at in range(len(facts))
-    ]
+    ids = [_FIXED64(done.ids.span_id ^ (at * _ODD & _ALL_BITS))[::-1] for at in range(len(facts))]
     head = _trace(done.ids)
     return [_span(fact, at, head, ids, done) for at, fact in enumerate(facts)]
 
