@@ -1,20 +1,25 @@
 """Rails and the hold-back window: what must not be said is found while it is being said, and never leaves."""
 
-from sluicegate.safety.matching.automaton import Automaton, Match
-from sluicegate.safety.matching.scanner import Scanner, find_all
-from sluicegate.safety.rail_policy import Limits, RailPolicy
-from sluicegate.safety.rails.match_rails import MatchRail, MatchScreen, MatchSession, Policy
-from sluicegate.safety.rails.pseudonyms import Pseudonyms, Restorer, restored
-from sluicegate.safety.rules.blocklist import compile_phrases
-from sluicegate.safety.rules.credentials import compile_secrets
-from sluicegate.safety.rules.patterns import compile_patterns
-from sluicegate.safety.rules.pii import compile_pii
-from sluicegate.safety.stage import BuiltIn, is_built_in, register
-from sluicegate.safety.window.continuation import LEAD
-from sluicegate.safety.window.holdback import HoldbackWindow, UnchangedWindow
-from sluicegate.safety.window.json_window import JsonWindow, Place, Redactor, replace_in_strings
-from sluicegate.safety.window.redactable import redactor_for
-from sluicegate.safety.window.released import Redaction, Released
+from typing import TYPE_CHECKING
+
+from sluicegate.plugins.lazy import lazily
+
+if TYPE_CHECKING:
+    from sluicegate.safety.matching.automaton import Automaton, Match
+    from sluicegate.safety.matching.scanner import Scanner, find_all
+    from sluicegate.safety.rail_policy import Limits, RailPolicy
+    from sluicegate.safety.rails.match_rails import MatchRail, MatchScreen, MatchSession, Policy
+    from sluicegate.safety.rails.pseudonyms import Pseudonyms, Restorer, restored
+    from sluicegate.safety.rules.blocklist import compile_phrases
+    from sluicegate.safety.rules.credentials import compile_secrets
+    from sluicegate.safety.rules.patterns import compile_patterns
+    from sluicegate.safety.rules.pii import compile_pii
+    from sluicegate.safety.stage import BuiltIn, is_built_in, register
+    from sluicegate.safety.window.continuation import LEAD
+    from sluicegate.safety.window.holdback import HoldbackWindow, UnchangedWindow
+    from sluicegate.safety.window.json_window import JsonWindow, Place, Redactor, replace_in_strings
+    from sluicegate.safety.window.redactable import redactor_for
+    from sluicegate.safety.window.released import Redaction, Released
 
 __all__ = [
     "LEAD",
@@ -48,3 +53,39 @@ __all__ = [
     "replace_in_strings",
     "restored",
 ]
+
+__getattr__ = lazily(
+    __name__,
+    {
+        "Automaton": "matching.automaton",
+        "BuiltIn": "stage",
+        "HoldbackWindow": "window.holdback",
+        "JsonWindow": "window.json_window",
+        "LEAD": "window.continuation",
+        "Limits": "rail_policy",
+        "Match": "matching.automaton",
+        "MatchRail": "rails.match_rails",
+        "MatchScreen": "rails.match_rails",
+        "MatchSession": "rails.match_rails",
+        "Place": "window.json_window",
+        "Policy": "rails.match_rails",
+        "Pseudonyms": "rails.pseudonyms",
+        "RailPolicy": "rail_policy",
+        "Redaction": "window.released",
+        "Redactor": "window.json_window",
+        "Released": "window.released",
+        "Restorer": "rails.pseudonyms",
+        "Scanner": "matching.scanner",
+        "UnchangedWindow": "window.holdback",
+        "compile_patterns": "rules.patterns",
+        "compile_phrases": "rules.blocklist",
+        "compile_pii": "rules.pii",
+        "compile_secrets": "rules.credentials",
+        "find_all": "matching.scanner",
+        "is_built_in": "stage",
+        "redactor_for": "window.redactable",
+        "register": "stage",
+        "replace_in_strings": "window.json_window",
+        "restored": "rails.pseudonyms",
+    },
+)
