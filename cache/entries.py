@@ -105,6 +105,7 @@ class Searching(Protocol):
         """The entry of a row is gone."""
 
 
+@runtime_checkable
 class Store(Protocol):
     """Where answers lie. `get`, `put` and `drop` never raise into a request: a store that fails answers an empty
     `Look` or False, and counts it."""

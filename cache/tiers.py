@@ -13,7 +13,6 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
-from typing import Any, cast
 
 from sluicegate.cache.entries import Counts, Feed, Kept, Look, Near, Row, Searching, Store, label
 from sluicegate.cache.lookup import Found, Made, Question, Recall, found_in
@@ -21,7 +20,7 @@ from sluicegate.cache.semantic.model_embedders import ServedEmbedder
 from sluicegate.cache.semantic.tier import Place, Probe, SemanticTier, Trial
 from sluicegate.cache.single_flight import SingleFlight
 from sluicegate.cache.stores.memory import keepable
-from sluicegate.plugins.contract import Answer, CacheKey, Caller, Lifecycle, ResponseCache, Usage
+from sluicegate.plugins.contract import Answer, CacheKey, Caller, Lifecycle, ResponseCache, StatsReporter, Usage
 from sluicegate.plugins.errors import NotFound, PermissionDenied
 
 log = logging.getLogger("sluicegate.cache")
@@ -233,13 +232,13 @@ class TieredCache:
         return recalled
 
 
-def front(stage: Any) -> TieredCache:
+def front(stage: ResponseCache | Store) -> TieredCache:
     """Whatever fills the slot `recall`, as a `TieredCache`: ours as it is, a store as exact answers only, and a
     stranger's `ResponseCache` without ages, labels and purges."""
     if isinstance(stage, TieredCache):
         return stage
-    if all(hasattr(stage, name) for name in ("get", "put", "drop", "purge")):
-        return TieredCache(cast(Store, stage))
+    if isinstance(stage, Store):
+        return TieredCache(stage)
     return TieredCache(_Stranger(stage))
 
 
@@ -264,8 +263,7 @@ class _Stranger:
         raise NotFound("this cache cannot withdraw entries; wait for its time to live")
 
     def stats(self) -> Mapping[str, float]:
-        counted = getattr(self._cache, "stats", None)
-        return counted() if counted is not None else {}
+        return self._cache.stats() if isinstance(self._cache, StatsReporter) else {}
 
     async def start(self) -> None:
         if isinstance(self._cache, Lifecycle):

@@ -16,7 +16,15 @@ from sluicegate.gateway.api.builtin_dialects import DIALECTS
 from sluicegate.gateway.api.dialect import Dialect
 from sluicegate.gateway.api.offline import Offline
 from sluicegate.gateway.runtime import Runtime
-from sluicegate.plugins import ConfigurationError, Generator, Lifecycle, ServedModel, TextEmbedder
+from sluicegate.plugins import (
+    ConfigurationError,
+    Generator,
+    Lifecycle,
+    ServedModel,
+    StatsReporter,
+    TextEmbedder,
+    WarmConstrainer,
+)
 
 log = logging.getLogger("sluicegate")
 
@@ -67,7 +75,7 @@ async def _start_stages(runtime: Runtime) -> None:
             runtime.progress.state = f"starting {slot} {name}"
             if isinstance(stage, Lifecycle):
                 await stage.start()
-            if hasattr(stage, "stats"):
+            if isinstance(stage, StatsReporter):
                 runtime.metrics.watch(stage.stats, _prefix(slot, name, first=number == 0))
     bind_embedders(runtime.caches, runtime.pipeline.stages.generate[1])
 
@@ -75,13 +83,12 @@ async def _start_stages(runtime: Runtime) -> None:
 async def _warm(runtime: Runtime) -> None:
     """Pay for what the first request would else wait for: the vocabulary's tables and the compiled loops."""
     [(name, constrainer)] = runtime.stage_set.built["constrain"]
-    warm = getattr(constrainer, "warm", None)
-    if warm is None:
+    if not isinstance(constrainer, WarmConstrainer):
         return
     for model in runtime.served_models.values():
         runtime.progress.state = f"warming {name} for model {model.name}"
         started = time.perf_counter()
-        await warm(model)
+        await constrainer.warm(model)
         log.info("grammar is warm for model %s after %.1f s", model.name, time.perf_counter() - started)
 
 

@@ -17,7 +17,7 @@ from sluicegate.gateway.rails.policy import Policies, read_file, read_policies
 from sluicegate.gateway.request.generators import Generators
 from sluicegate.gateway.request.stages import Stages
 from sluicegate.gateway.settings import Settings
-from sluicegate.plugins import SLOTS, ConfigurationError, RailProperties, Registry, Router, SlotName
+from sluicegate.plugins import SLOTS, ConfigurationError, Registry, Router, SlotName, properties_of
 
 log = logging.getLogger("sluicegate")
 SINGLE: tuple[SlotName, ...] = ("route", "assemble", "constrain")
@@ -133,7 +133,7 @@ def _fingerprint(settings: Settings, built: Built) -> str:
     return hashlib.sha256(json.dumps(shaping, sort_keys=True, default=str).encode()).hexdigest()
 
 
-def version_of(stage: Any) -> str:
+def version_of(stage: object) -> str:
     """Of the rules that a rail brings itself; empty for what has none."""
-    properties = getattr(stage, "properties", None)
-    return properties.version if isinstance(properties, RailProperties) else ""
+    properties = properties_of(stage)
+    return "" if properties is None else properties.version

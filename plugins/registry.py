@@ -10,7 +10,18 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from sluicegate.plugins.contract import API_VERSION, SLOTS, SlotName, StageFactory
+from sluicegate.plugins.contract import (
+    API_VERSION,
+    OPTIONAL,
+    SLOTS,
+    DescribedRail,
+    Lifecycle,
+    RailProperties,
+    SlotName,
+    StageFactory,
+    StatsReporter,
+    methods_of,
+)
 from sluicegate.plugins.errors import ConfigurationError, PluginError
 
 GROUP = "sluicegate.plugins"
@@ -26,6 +37,8 @@ METHODS: Mapping[SlotName, Mapping[str, tuple[str, ...]]] = {
     "record": {"record": ("outcome",)},
 }
 """What a stage of each slot can do and what it is given, in order; see the Protocols of `plugins.contract`."""
+ATTRIBUTES: Mapping[SlotName, str] = {"constrain": "unconstrained", "generate": "models", "moderate": "name"}
+"""What it has besides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +112,8 @@ class Registry:
                 f"{found.source}: the factory of stage {name!r} (slot {slot!r}) failed with "
                 f"{type(error).__name__}: {error}; mend the plug-in or take the stage out of [pipeline]"
             ) from error
-        _check_methods(found, stage)
+        _check_required(found, stage)
+        _check_optional(found, stage)
         self._built.add((slot, name))
         return stage
 
@@ -120,18 +134,41 @@ def discover(registry: Registry, found: Iterable[EntryPoint] | None = None) -> l
     return complaints
 
 
-def _check_methods(found: Registered, stage: Any) -> None:
+def _check_required(found: Registered, stage: object) -> None:
     missing = [method for method in METHODS[found.slot] if not callable(getattr(stage, method, None))]
     if missing:
         raise PluginError(
             f"{found.source}: the factory of stage {found.name!r} made {type(stage).__name__}, which has no "
             f"{missing[0]}(); a stage of slot {found.slot!r} needs {', '.join(f'{m}()' for m in METHODS[found.slot])}"
         )
+    attribute = ATTRIBUTES.get(found.slot)
+    if attribute is not None and not hasattr(stage, attribute):
+        raise PluginError(
+            f"{found.source}: the factory of stage {found.name!r} made {type(stage).__name__}, which has no "
+            f"`{attribute}`; a stage of slot {found.slot!r} needs it"
+        )
     if found.slot == "moderate" and getattr(stage, "name", None) != found.name:  # verdicts are told apart by it
         raise PluginError(
             f"{found.source}: the rail calls itself {getattr(stage, 'name', None)!r}, but is registered as "
             f"{found.name!r}; set its `name` to {found.name!r}"
         )
+
+
+def _check_optional(found: Registered, stage: object) -> None:
+    """Refuse half of what a stage may offer: it would be taken for a stage that does not offer it."""
+    for protocol in (Lifecycle, StatsReporter, *OPTIONAL[found.slot]):
+        names = methods_of(protocol)
+        given = {name: getattr(stage, name) for name in names if hasattr(stage, name)}
+        whole = len(given) == len(names) and all(map(callable, given.values()))
+        if given and not whole:
+            raise PluginError(
+                f"{found.source}: {type(stage).__name__}, made for stage {found.name!r}, is no whole "
+                f"{protocol.__name__}: that has the methods {', '.join(f'{name}()' for name in names)}"
+            )
+    said = stage.properties if isinstance(stage, DescribedRail) else RailProperties()
+    if found.slot in ("screen", "moderate") and not isinstance(said, RailProperties):
+        kind = type(said).__name__
+        raise PluginError(f"{found.source}: `properties` of {found.name!r} must be a RailProperties, found {kind}")
 
 
 def _load(entry: EntryPoint) -> Callable[[Registry], None]:

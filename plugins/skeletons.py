@@ -154,7 +154,7 @@ WRAPPING = '''
 class $Class:
     """Stands around another stage of the same slot; start and close are passed on to it."""
 
-    def __init__(self, inner: Any) -> None:
+    def __init__(self, inner: $Protocol) -> None:
         self.inner = inner
 
     async def start(self) -> None:
@@ -166,25 +166,25 @@ class $Class:
             await self.inner.close()
 '''
 
-CONSTRAIN = f"""{WRAPPING}
+CONSTRAIN = f"""{WRAPPING.replace("$Protocol", "Constrainer")}
+    @property
+    def unconstrained(self) -> Constraint | None:
+        return self.inner.unconstrained
+
     async def compile(self, constraint: Constraint, model: ServedModel) -> CompiledGrammar:
-        grammar: CompiledGrammar = await self.inner.compile(constraint, model)
-        return grammar
+        return await self.inner.compile(constraint, model)
 """
 
-GENERATE = f"""{WRAPPING}
+GENERATE = f"""{WRAPPING.replace("$Protocol", "Generator")}
     @property
     def models(self) -> Mapping[str, ServedModel]:
-        found: Mapping[str, ServedModel] = self.inner.models
-        return found
+        return self.inner.models
 
     async def generate(self, job: Job) -> Generation:
-        generation: Generation = await self.inner.generate(job)
-        return generation
+        return await self.inner.generate(job)
 
     def stats(self) -> Mapping[str, float]:
-        found: Mapping[str, float] = self.inner.stats()
-        return found
+        return self.inner.stats()
 """
 
 RECORD = '''
@@ -209,14 +209,14 @@ SKELETONS: Mapping[SlotName, Skeleton] = {
     "assemble": Skeleton(("ContextLengthExceeded", "Prompt", "Request", "ServedModel"), ASSEMBLE),
     "recall": Skeleton(("Answer", "CacheKey"), RECALL, table="entries = 1000\n"),
     "constrain": Skeleton(
-        ("CompiledGrammar", "Constraint", "Lifecycle", "ServedModel"),
+        ("CompiledGrammar", "Constrainer", "Constraint", "Lifecycle", "ServedModel"),
         CONSTRAIN,
         made='$Class(registry.build("constrain", "grammar", settings))',
         tested="$Class(Unconstrained())",
         doubles=("Unconstrained",),
     ),
     "generate": Skeleton(
-        ("Generation", "Job", "Lifecycle", "ServedModel"),
+        ("Generation", "Generator", "Job", "Lifecycle", "ServedModel"),
         GENERATE,
         made='$Class(registry.build("generate", "engine", settings))',
         tested="$Class(ScriptedModel())",

@@ -14,7 +14,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol, runtime_checkable
 from weakref import WeakSet
 
 import numpy as np
@@ -38,19 +37,10 @@ IDLE_S = 10.0
 """A thread that has nothing to do for so long ends."""
 
 
-@runtime_checkable
-class BoundedMatcher(Protocol):
-    """A matcher whose calls can be bounded. `worked_s`: CPU time of all calls that worked something out."""
-
-    worked_s: float
-
-    def bound(self, cpu_s: float, *, wait: bool = True, pause: Callable[[], None] | None = None) -> None: ...
-
-
 class BackgroundMatcher:
     """Stands before a matcher that another thread moves. Between `begin` and the end of the work it is not touched."""
 
-    def __init__(self, matcher: Any, words: int) -> None:
+    def __init__(self, matcher: Matcher, words: int) -> None:
         self.matcher = matcher
         self._row = np.zeros(words, np.int32)
         self._masked: bool | None = None
@@ -95,11 +85,22 @@ class BackgroundMatcher:
 
     @property
     def can_stop(self) -> bool:
-        return bool(self.matcher.can_stop)
+        return self.matcher.can_stop
 
     @property
     def is_finished(self) -> bool:
         return self._finished
+
+    @property
+    def worked_s(self) -> float:
+        return self.matcher.worked_s
+
+    def bound(self, cpu_s: float, *, wait: bool = True, pause: Callable[[], None] | None = None) -> None:
+        self.matcher.bound(cpu_s, wait=wait, pause=pause)
+
+    def shortest_completion(self) -> None:
+        """None: the matcher moves on the other thread."""
+        return
 
 
 class PendingMatch:
@@ -161,8 +162,6 @@ class BackgroundMatching:
 
     def open(self, matcher: Matcher, grammar: CompiledGrammar, *, movable: bool) -> Matcher:
         """`matcher`, bounded. `movable`: its work can be done elsewhere."""
-        if not isinstance(matcher, BoundedMatcher):
-            return matcher
         matcher.bound(QUICK_S if movable else LONGER_S, wait=not movable)
         return BackgroundMatcher(matcher, self._words) if movable and grammar in self._costly else matcher
 
@@ -171,7 +170,7 @@ class BackgroundMatching:
         matcher, grammar = sequence.matcher, sequence.owner.job.grammar
         if isinstance(matcher, BackgroundMatcher):
             return matcher
-        if not isinstance(matcher, BoundedMatcher) or sequence.is_beam or sequence.closer is not None:
+        if matcher is None or sequence.is_beam or sequence.closer is not None:
             return None
         if grammar is not None:
             self._costly.add(grammar)
@@ -181,7 +180,9 @@ class BackgroundMatching:
 
     def takes_often(self, sequence: Sequence) -> bool:
         matcher = sequence.matcher
-        spent: float = getattr(matcher, "worked_s", 0.0)
+        if matcher is None or isinstance(matcher, BackgroundMatcher):
+            return False
+        spent = matcher.worked_s
         return spent > OFTEN_S and spent > OFTEN_S + A_TOKEN_S * sequence.generated
 
     def is_expensive(self, sequence: Sequence) -> bool:
@@ -252,6 +253,4 @@ class BackgroundMatching:
 
 
 def _worked_s(sequence: Sequence) -> float:
-    matcher = sequence.matcher.matcher if isinstance(sequence.matcher, BackgroundMatcher) else sequence.matcher
-    found: float = getattr(matcher, "worked_s", 0.0)
-    return found
+    return 0.0 if sequence.matcher is None else sequence.matcher.worked_s

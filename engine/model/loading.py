@@ -275,6 +275,7 @@ def load_lora(model: LoadedModel, path: str, name: str, version: str | None = No
         vocab_size=model.vocab_size,
         eos_token_ids=model.eos_token_ids,
         tokenizer=model.tokenizer,
+        default_temperature=model.default_temperature,
         factors=own,
         table=factor_table(factors, len(model.layers)),
     )

@@ -51,11 +51,13 @@ class Adapter:
     vocab_size: int
     eos_token_ids: tuple[int, ...]
     tokenizer: Any
+    default_temperature: float
     factors: Mapping[str, LowRank] = field(repr=False)
     """By layer, in the model's dtype and on its device."""
     table: FactorTable | None = field(repr=False)
     """For the compiled forward pass; None = it cannot compute this adapter, and the model's own code does."""
     users: WeakSet[AdapterUser] = field(default_factory=WeakSet, repr=False)
+    remote: bool = False
 
 
 Span = tuple[int, int, Adapter]

@@ -44,6 +44,8 @@ class LoadedModel:
     """Small heads on its own last state, to guess with."""
     rowwise: frozenset[str] = field(default=frozenset(), repr=False)
     """Names of layers that are given one row a token: beside these an adapter can stand."""
+    remote: bool = False
+    base: None = None
     lora: LoraBatch = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

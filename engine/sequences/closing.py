@@ -9,9 +9,6 @@ longer than `MARGIN` foresaw. Such an answer ends with `length`, as it would hav
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
-
 from sluicegate.plugins import Matcher
 
 NEAR = 128
@@ -19,23 +16,11 @@ NEAR = 128
 MARGIN = 4
 
 
-class Way(Protocol):
-    @property
-    def tokens(self) -> Sequence[int]: ...
-
-
-@runtime_checkable
-class Closable(Protocol):
-    """A matcher that can say how to finish. Nothing moves; None where it found no way."""
-
-    def shortest_completion(self) -> Way | None: ...
-
-
 class Closer:
     """For one sequence. Mutable; the matcher is moved and moved back."""
 
     def __init__(self, matcher: Matcher) -> None:
-        self._matcher: Any = matcher
+        self._matcher = matcher
         self._way: tuple[int, ...] | None = self._found()
         self._longest = len(self._way or ())
 
@@ -65,5 +50,5 @@ class Closer:
 
 
 def closer_for(matcher: Matcher | None, *, wanted: bool) -> Closer | None:
-    """None where it is not wanted, or the matcher cannot say how to finish."""
-    return Closer(matcher) if wanted and isinstance(matcher, Closable) else None
+    """None where it is not wanted, or there is no grammar."""
+    return Closer(matcher) if wanted and matcher is not None else None

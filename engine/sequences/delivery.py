@@ -45,6 +45,9 @@ class LiveGeneration:
         """On the event loop: everything has been delivered here, read or not."""
         return self._open_choices <= 0 or self._error is not None
 
+    async def begin(self) -> None:
+        """Nothing to wait for: the job is queued already."""
+
     def cancel(self) -> None:
         """Unfinished choices end with `finish_reason="cancelled"`; their blocks are free within one step."""
         if not self.is_over:

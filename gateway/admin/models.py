@@ -11,7 +11,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from sluicegate.gateway.http.guard import operator_of
 from sluicegate.gateway.routing.table import Route
 from sluicegate.gateway.runtime import Runtime
-from sluicegate.gateway.upstream.model import is_remote
 from sluicegate.plugins import Caller, LoadReporter, ModelHost, RequestError
 
 Name = Annotated[str, Field(min_length=1, max_length=256)]
@@ -74,8 +73,8 @@ def _model(runtime: Runtime, name: str) -> dict[str, Any]:
         "id": name,
         "version": model.version,
         "context_length": model.context_length,
-        "base": getattr(model, "base", None),
-        "remote": is_remote(model),
+        "base": model.base,
+        "remote": model.remote,
         "route": name in runtime.routes.routes,
     }
     if isinstance(generator, LoadReporter) and name in generator.models:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sluicegate.gateway.settings import Settings
-from sluicegate.plugins import SLOTS, ConfigurationError, PluginError, RailProperties, Registry, SlotName
+from sluicegate.plugins import SLOTS, ConfigurationError, PluginError, Registry, SlotName, properties_of
 from sluicegate.plugins.registry import Registered
 from sluicegate.plugins.testing import Fault
 
@@ -106,11 +106,7 @@ def _tried(registry: Registry, stage: Registered, settings: Settings) -> tuple[A
         return None, [Fault("not-built", told)]
     except PluginError as error:
         return None, [Fault("crashing", error.message)]
-    faults = check_stage(stage.slot, built)
-    name = getattr(built, "name", stage.name)
-    if stage.slot == "moderate" and name != stage.name:
-        faults.append(Fault("shape", f"the rail's `name` is {name!r}, but it is registered as {stage.name!r}"))
-    return built, faults
+    return built, check_stage(stage.slot, built)
 
 
 def _report(stage: Registered, built: Any, faults: Sequence[Fault]) -> bool:
@@ -125,8 +121,8 @@ def _report(stage: Registered, built: Any, faults: Sequence[Fault]) -> bool:
 def _declared(slot: SlotName, built: Any) -> str:
     if slot not in ("screen", "moderate"):
         return ""
-    found = getattr(built, "properties", None)
-    if not isinstance(found, RailProperties):
+    found = properties_of(built)
+    if found is None:
         return "(declares nothing, so only ordinary texts were tried)"
     promises = [f"version {found.version}", f"{len(found.examples)} examples"]
     promises += [f"holds at most {found.hold_back}"] if found.hold_back is not None else []

@@ -17,7 +17,6 @@ from sluicegate.gateway.prompts.lengths import encode
 from sluicegate.gateway.prompts.summary import extractive, nearest, summariser
 from sluicegate.gateway.prompts.templates import CONTEXT, PLAIN_FRAME, QUESTION, Template, Templates, rendered
 from sluicegate.gateway.settings import PromptSettings
-from sluicegate.gateway.upstream.model import is_remote
 from sluicegate.plugins import Document, Message, Parts, Request, RequestError, ServedModel
 
 Run = Callable[..., Awaitable[Any]]
@@ -125,7 +124,7 @@ class PromptBuilder:
 
 def counter(model: ServedModel) -> Count:
     """How to count tokens of `model`."""
-    if is_remote(model):
+    if model.remote:
         return lambda text: -(-len(text) // CHARS_PER_TOKEN)
     tokenizer: Any = model.tokenizer
     return lambda text: len(encode(tokenizer, text, special=False))

@@ -7,7 +7,6 @@ from typing import Any
 
 from sluicegate.engine import render_chat
 from sluicegate.gateway.prompts.lengths import Lengths
-from sluicegate.gateway.upstream.model import is_remote
 from sluicegate.plugins import InvalidGrammar, Message, Prompt, Request, RequestError, ServedModel
 
 
@@ -29,7 +28,7 @@ class ChatTemplate:
         """As `assemble`, for a thread: neither rendering nor tokenising waits for anything."""
         if request.raw:
             return self._raw(request, model)
-        if is_remote(model):
+        if model.remote:
             return Prompt("", ())
         self._lengths.check(request.messages, (model,))
         shown = request.callable_tools  # what it may not call, it need not read
@@ -55,7 +54,7 @@ class ChatTemplate:
 
     def _raw(self, request: Request, model: ServedModel) -> Prompt:
         """The text as it is, with the special tokens that the tokenizer puts around any text."""
-        if is_remote(model):
+        if model.remote:
             raise RequestError(
                 f"model {model.name!r} is served elsewhere, through chat; send messages to /v1/chat/completions",
                 param="model",

@@ -13,7 +13,6 @@ from weakref import WeakKeyDictionary
 
 import orjson
 
-from sluicegate.gateway.upstream.model import is_remote
 from sluicegate.plugins import ContextLengthExceeded, Message, Request, RequestError, Sampling, ServedModel
 
 SHORT = 4096
@@ -45,7 +44,7 @@ class Lengths:
 
     def room(self, model: ServedModel) -> int:
         """Bytes from which on no text fits `model`; 0 = unknown, or the model of another server."""
-        return 0 if is_remote(model) else model.context_length * self.longest(model.tokenizer)
+        return 0 if model.remote else model.context_length * self.longest(model.tokenizer)
 
     def check(self, messages: Iterable[Message], models: Collection[ServedModel]) -> None:
         """Raises `ContextLengthExceeded` where the messages fit none of `models`. An assistant's messages do not count:

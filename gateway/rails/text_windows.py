@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from sluicegate.plugins import Caller, Channel, OutputRail, Request, ToolCall
+from sluicegate.plugins import Caller, Channel, ClearingSession, OutputRail, Request, ToolCall, offers
 from sluicegate.safety import HoldbackWindow, JsonWindow, Limits, UnchangedWindow, redactor_for
 
 
@@ -54,13 +54,13 @@ class Windows:
     def _clears(self, rail: OutputRail, channel: Channel) -> Callable[[str], bool]:
         """False where the rail has no `clears`, or fails: failures are dealt with where the text itself is read."""
         try:
-            ask = getattr(rail.open(self._request, self._caller, channel), "clears", None)
+            session = rail.open(self._request, self._caller, channel)
         except Exception:
-            ask = None
+            return lambda text: False
 
         def clears(text: str) -> bool:
             try:
-                return ask is not None and ask(text) is True
+                return offers(session, ClearingSession) and session.clears(text) is True
             except Exception:
                 return False
 

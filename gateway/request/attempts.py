@@ -13,7 +13,6 @@ from sluicegate.gateway.request import slots
 from sluicegate.gateway.request.breaches import Breaches
 from sluicegate.gateway.request.context import Attempt, Exchange
 from sluicegate.gateway.request.recall import recall
-from sluicegate.gateway.upstream.model import is_remote
 from sluicegate.plugins import (
     Answer,
     GenerationFailed,
@@ -101,7 +100,7 @@ class Attempts:
         """Generate again under a grammar that cannot write what had to go and could not be replaced where it stood.
         False where there is no such text, or no such grammar: the answer then stays refused."""
         texts = exchange.moderation.irreplaceable if exchange.moderation is not None else ()
-        tighter = None if is_remote(exchange.served) else _without(exchange.request, texts)
+        tighter = None if exchange.served.remote else _without(exchange.request, texts)
         attempt = exchange.attempt
         if tighter is None or attempt.cached is not None or attempt.prompt is None:
             return False

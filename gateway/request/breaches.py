@@ -8,7 +8,6 @@ from sluicegate.gateway.answer.validation import Validator
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.request.guarding.restore import with_values
 from sluicegate.gateway.telemetry import Metrics
-from sluicegate.gateway.upstream.model import is_remote
 from sluicegate.plugins import GenerationFailed, ServiceError, UpstreamFailed
 
 log = logging.getLogger("sluicegate.pipeline")
@@ -21,7 +20,7 @@ class Breaches:
 
     def note(self, exchange: Exchange, complaint: str, then: str) -> None:
         """`complaint` is the validator's, which quotes no value of the answer; `then`: what becomes of it."""
-        if is_remote(exchange.served):
+        if exchange.served.remote:
             log.warning("request %s: %s, so it is %s", exchange.request.id, _of_another(exchange), then)
             return
         self._metrics.invalid_answers.inc()
@@ -30,7 +29,7 @@ class Breaches:
     @staticmethod
     def error(exchange: Exchange, told: str) -> ServiceError:
         """What the caller gets where nothing better comes; `told` where the bug is ours."""
-        return UpstreamFailed(_of_another(exchange)) if is_remote(exchange.served) else GenerationFailed(told)
+        return UpstreamFailed(_of_another(exchange)) if exchange.served.remote else GenerationFailed(told)
 
     def check_streamed(self, exchange: Exchange, index: int) -> None:
         """Before the choice is called finished: a broken one ends as an error, which no client takes for an answer.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from sluicegate.cache import Found, Made, Question, Recall, Seat, TieredCache
 from sluicegate.gateway.answer.shape import Shape
@@ -15,7 +14,6 @@ from sluicegate.gateway.request.stages import Stages
 from sluicegate.gateway.routing.first_texts import Awaited
 from sluicegate.gateway.routing.queues import QueueTicket
 from sluicegate.gateway.telemetry import TraceIds
-from sluicegate.gateway.upstream.model import is_remote
 from sluicegate.gateway.upstream.reading.counting import added, within_one
 from sluicegate.plugins import (
     Answer,
@@ -182,7 +180,7 @@ class Exchange:
         if attempt.cached is None:
             return self.usage
         made = self.kept_usage
-        remote = self.model is not None and is_remote(self.model)
+        remote = self.model is not None and self.model.remote
         read = made.prompt_tokens if attempt.prompt is None or remote else len(attempt.prompt.token_ids)
         return Usage(read, made.completion_tokens, read)
 
@@ -197,8 +195,8 @@ class Exchange:
     @property
     def timeline(self) -> Timeline | None:
         """When the parts of the generation happened, where the generator says so; None for an answer of the cache."""
-        found: Any = getattr(self.attempt.generation, "timeline", None)
-        return found if isinstance(found, Timeline) else None
+        generation = self.attempt.generation
+        return None if generation is None else generation.timeline
 
     @property
     def withholds_tokens(self) -> bool:
@@ -215,8 +213,8 @@ class Exchange:
     def not_enforced(self) -> tuple[str, ...]:
         """What the grammar could not enforce, by name and place (annotations such as an unknown `format`), and which
         rails did not act; part of the answer, so that nothing is silently allowed."""
-        notes: Any = getattr(self.attempt.grammar, "notes", ())
-        return (*(str(note) for note in notes), *self.safety.unenforced)
+        grammar = self.attempt.grammar
+        return (*(() if grammar is None else grammar.notes), *self.safety.unenforced)
 
     def released(self) -> None:
         """Text leaves now."""
@@ -226,7 +224,7 @@ class Exchange:
     def supersede(self) -> None:
         """Another generation takes the place of this one: what another server was asked stays charged."""
         generation = self.attempt.generation
-        if generation is not None and is_remote(self.served):
+        if generation is not None and self.served.remote:
             self.spent = added(self.spent, generation.usage)
         self.attempt.generation = None
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from sluicegate.gateway.prompts.lengths import SHORT, size_of
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.request.tracing.timing import Timed
-from sluicegate.gateway.upstream.model import is_remote
 from sluicegate.plugins import Embeddings, RequestError, TextEmbedder, Usage
 
 
@@ -26,7 +25,7 @@ async def embedded(exchange: Exchange, texts: Sequence[str]) -> Embeddings:
 async def _read(exchange: Exchange, texts: Sequence[str]) -> Sequence[str | Sequence[int]]:
     """Large texts for a model of ours as token ids: made in a thread, and no more of them than can be read."""
     model, stages, size = exchange.served, exchange.stages, size_of(exchange.request)
-    if is_remote(model) or size <= SHORT:
+    if model.remote or size <= SHORT:
         return texts
     most = model.context_length
 

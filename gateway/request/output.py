@@ -8,7 +8,7 @@ from dataclasses import replace
 from sluicegate.gateway.answer.content_stops import ContentStops
 from sluicegate.gateway.answer.regions import Regions
 from sluicegate.gateway.request.context import Exchange
-from sluicegate.plugins import Answer, Generation, Piece, Usage
+from sluicegate.plugins import Answer, Generation, Piece, Timeline, Usage
 
 
 def pieces_of(exchange: Exchange) -> AsyncIterable[Piece]:
@@ -45,6 +45,10 @@ class Replay:
 
     def __init__(self, answers: tuple[Answer, ...]) -> None:
         self._answers = answers
+        self.timeline: Timeline | None = None
+
+    async def begin(self) -> None:
+        """Nothing to wait for."""
 
     async def __aiter__(self) -> AsyncIterator[Piece]:
         for answer in self._answers:

@@ -116,7 +116,7 @@ def _ignored_wishes(request: Request, question: Question | None, caches: Iterabl
 
 def _temperature(request: Request, model: ServedModel) -> float:
     asked = request.sampling.temperature
-    return getattr(model, "default_temperature", 1.0) if asked is None else asked
+    return model.default_temperature if asked is None else asked
 
 
 def _hit_detail(found: Found) -> dict[str, Any]:

@@ -26,12 +26,11 @@ from sluicegate.gateway.request.guarding.selection import limits_of, settle_outp
 from sluicegate.gateway.request.output import Replay, pieces_of
 from sluicegate.gateway.request.tracing.live import LiveRequests, add_deliveries
 from sluicegate.gateway.request.tracing.timing import Timed
-from sluicegate.gateway.upstream.model import is_remote, judged
+from sluicegate.gateway.upstream.model import judged
 from sluicegate.plugins import (
     Assembler,
     Caller,
     CompiledGrammar,
-    Constrainer,
     Constraint,
     ContentBlocked,
     FairConstrainer,
@@ -41,6 +40,8 @@ from sluicegate.plugins import (
     Prompt,
     Request,
     Sampling,
+    ThreadedAssembler,
+    offers,
 )
 
 log = logging.getLogger("sluicegate.pipeline")
@@ -117,28 +118,26 @@ async def assemble(exchange: Exchange) -> None:
         prompt = exchange.attempt.prompt = await _assembled(exchange, assembler)
         note.outcome = f"{len(prompt.token_ids)} tokens"
     exchange.attempt.shape = (
-        Shape(judged(exchange.request.constraint)) if is_remote(exchange.served) else shape_of(exchange.request, prompt)
+        Shape(judged(exchange.request.constraint)) if exchange.served.remote else shape_of(exchange.request, prompt)
     )
 
 
 async def _assembled(exchange: Exchange, assembler: Assembler) -> Prompt:
     """A stage that says so (`assembled`) renders and tokenises what is large in a thread."""
     request, model = exchange.request, exchange.served
-    in_thread = getattr(assembler, "assembled", None)
-    if in_thread is None:
+    if not offers(assembler, ThreadedAssembler):
         return await assembler.assemble(request, model)
     workers = exchange.stages.workers
-    prompt: Prompt = await workers.run(exchange.caller.tenant, size_of(request), in_thread, request, model)
-    return prompt
+    return await workers.run(exchange.caller.tenant, size_of(request), assembler.assembled, request, model)
 
 
 async def constrain(exchange: Exchange, validator: Validator) -> None:
     attempt = exchange.attempt
-    if is_remote(exchange.served) and exchange.request.callable_tools and attempt.cached is None:
+    if exchange.served.remote and exchange.request.callable_tools and attempt.cached is None:
         validator.prepare(exchange.request)
         attempt.tool_grammars = await _grammars_of_tools(exchange)
     name, constrainer = exchange.stages.constrain
-    constraint = attempt.shape.constraint or _of_free_text(constrainer)
+    constraint = attempt.shape.constraint or constrainer.unconstrained
     if constraint is None or attempt.cached is not None:
         return
     with Timed(exchange, "constrain", name) as note:
@@ -167,12 +166,6 @@ async def _grammars_of_tools(exchange: Exchange) -> dict[str, CompiledGrammar]:
     return found
 
 
-def _of_free_text(constrainer: Constrainer) -> Constraint | None:
-    """What the operator forbids wherever nothing else is asked for (a blocklist), if the stage has such a thing."""
-    found = getattr(constrainer, "unconstrained", None)
-    return found if isinstance(found, Constraint) else None
-
-
 async def generate(exchange: Exchange) -> None:
     """Wait for a turn at the model and begin. Raises `Overloaded`, and what the generator raises."""
     exchange.supersede()
@@ -189,9 +182,7 @@ async def generate(exchange: Exchange) -> None:
         if attempt.ticket is None:
             attempt.ticket = await queues.take(job.model, job.priority)
         attempt.generation = await generator.generate(job)
-        begin = getattr(attempt.generation, "begin", None)
-        if begin is not None:
-            await begin()
+        await attempt.generation.begin()
         note.outcome = "queued"
 
 

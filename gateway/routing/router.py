@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from sluicegate.gateway.routing.table import RouteTable
-from sluicegate.plugins import Caller, NotFound, Request, Router, ServedModel
+from sluicegate.plugins import Caller, NotFound, RenamingRouter, Request, Router, ServedModel, offers
 
 
 class Routing:
@@ -22,8 +22,9 @@ class Routing:
 
     def reach(self, name: str) -> tuple[str, ...] | None:
         """All that may answer where `name` is asked for; None where only the inner router could tell."""
-        decides = getattr(self._inner, "decides", None)
-        return None if decides is None or decides(name) else self.table.reach(name)
+        if not offers(self._inner, RenamingRouter) or self._inner.decides(name):
+            return None
+        return self.table.reach(name)
 
     def instead(
         self,

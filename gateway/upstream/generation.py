@@ -16,7 +16,7 @@ from sluicegate.gateway.upstream.reading.pieces import Reading
 from sluicegate.gateway.upstream.reading.tool_calls import Offered
 from sluicegate.gateway.upstream.request_body import with_complaint
 from sluicegate.gateway.upstream.transport.client import Client, Reply, Tries
-from sluicegate.plugins import DeadlineExceeded, Job, Piece, UpstreamFailed, Usage
+from sluicegate.plugins import DeadlineExceeded, Job, Piece, Timeline, UpstreamFailed, Usage
 
 log = logging.getLogger("sluicegate.upstream")
 BREATH = 64
@@ -46,6 +46,7 @@ class UpstreamGeneration:
         self._job = asked.job
         self._body = asked.body
         self._reply: Reply | None = None
+        self.timeline: Timeline | None = None
         self._cancelled = False
         self._tries = Tries()
         self._spent = Usage()

@@ -11,7 +11,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from sluicegate.gateway.upstream.settings import UpstreamModelSettings
-from sluicegate.plugins import Constraint, ServedModel
+from sluicegate.plugins import Constraint
 
 END = "<|end|>"
 VOCABULARY = 257
@@ -29,17 +29,14 @@ class UpstreamModel:
     vocab_size: int
     eos_token_ids: tuple[int, ...]
     tokenizer: Any
+    default_temperature: float = 1.0
     remote: bool = True
+    base: None = None
 
 
 def upstream_model(name: str, settings: UpstreamModelSettings) -> UpstreamModel:
     version = hashlib.sha256(f"{settings.url}\0{settings.model or name}".encode()).hexdigest()[:16]
     return UpstreamModel(name, f"upstream-{version}", settings.context_length, VOCABULARY, (256,), byte_tokenizer())
-
-
-def is_remote(model: ServedModel) -> bool:
-    """Its prompt is rendered, and its answer constrained, elsewhere; what comes is judged here."""
-    return bool(getattr(model, "remote", False))
 
 
 def judged(constraint: Constraint | None) -> Constraint | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -10,11 +10,26 @@ from sluicegate.plugins.contract.answers import Piece, Usage
 from sluicegate.plugins.contract.names import Mask
 from sluicegate.plugins.contract.requests import Prompt, Request, Sampling
 from sluicegate.plugins.frozen import quick
+from sluicegate.plugins.timeline import Timeline
+
+
+class ClosingTokens(Protocol):
+    @property
+    def tokens(self) -> Sequence[int]: ...
 
 
 @runtime_checkable
 class Matcher(Protocol):
     """One sequence's way through a grammar. Not thread-safe; used by one thread at a time."""
+
+    @property
+    def worked_s(self) -> float:
+        """CPU seconds of all calls that worked something out; 0 where that is not measured."""
+
+    def bound(self, cpu_s: float, *, wait: bool = True, pause: Callable[[], None] | None = None) -> None:
+        """From now on `fill_mask` and `accept` raise `GrammarTooCostly` past `cpu_s` of one call, which may then be
+        made again. `wait`: for other matchers of the grammar that work; `pause` is called now and then. A matcher whose
+        calls are always short may ignore it."""
 
     def fill_mask(self, row: Mask) -> bool:
         """Overwrite `row`; False means every token is allowed and the mask need not be applied."""
@@ -27,6 +42,9 @@ class Matcher(Protocol):
 
     def forced_tokens(self) -> list[int]:
         """Tokens the grammar leaves no choice about from here, in canonical tokenisation; [] where unsure."""
+
+    def shortest_completion(self) -> ClosingTokens | None:
+        """The shortest way to a valid end, as far as could be found; None where none was. Moves nothing."""
 
     @property
     def can_stop(self) -> bool:
@@ -41,13 +59,15 @@ class Matcher(Protocol):
 class CompiledGrammar(Protocol):
     """Immutable; shared between requests and threads."""
 
+    @property
+    def notes(self) -> Sequence[str]:
+        """What the grammar could not enforce, by name and place, for the answer to say."""
+
     def matcher(self) -> Matcher: ...
 
 
 class ServedModel(Protocol):
-    """What stages may know of a model in memory. One with a true attribute `remote` is run by another server, which
-    renders its prompts; its `tokenizer` has one token a byte, and what it answers is judged by the grammar here. One
-    with a `base` is an adapter beside the model of that name."""
+    """What stages may know of a model in memory, or of one that another server runs."""
 
     name: str
     version: str
@@ -57,6 +77,15 @@ class ServedModel(Protocol):
     eos_token_ids: tuple[int, ...]
     tokenizer: Any
     """A `transformers` tokenizer."""
+    default_temperature: float
+    """For requests that name none; 0 = greedy."""
+    remote: bool
+    """Another server runs it and renders its prompts. Its `tokenizer` has one token a byte, and the grammar here judges
+    its answers."""
+
+    @property
+    def base(self) -> str | None:
+        """Name of the model that this one is an adapter of."""
 
 
 @quick
@@ -89,14 +118,20 @@ class Job:
 
 class Generation(Protocol):
     """A running generation. Iterating yields the choices' pieces as they come; each choice ends with a piece that has
-    a `finish_reason`, and the iteration ends after the last. `cancel` is idempotent, may be called at any time from
-    the event loop, and frees the blocks within one engine step. It may have a `timeline: Timeline`, which says when
-    its parts happened; and an `async begin()`, awaited before the first piece is: its errors can still become a status,
-    and `usage` is true from then on, however it ends."""
+    a `finish_reason`, and the iteration ends after the last."""
+
+    @property
+    def timeline(self) -> Timeline | None:
+        """When its parts happened; None = not known."""
+
+    async def begin(self) -> None:
+        """Awaited once, before the first piece is: what it raises can still become an HTTP status, and `usage` is right
+        from then on, however the generation ends."""
 
     def __aiter__(self) -> AsyncIterator[Piece]: ...
 
-    def cancel(self) -> None: ...
+    def cancel(self) -> None:
+        """Idempotent, at any time from the event loop; frees the KV blocks within one engine step."""
 
     @property
     def usage(self) -> Usage: ...

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from sluicegate.plugins.contract import RailExample
 from sluicegate.plugins.testing.faults import Fault, FaultKind
-from sluicegate.plugins.testing.rails import check_rail, properties_of
+from sluicegate.plugins.testing.rails import check_rail, promised
 from sluicegate.plugins.testing.screens import check_screen
 
 
@@ -31,7 +31,7 @@ class _Contract:
         raise NotImplementedError
 
     def test_it_is_tried_on_harmful_and_on_harmless_text(self) -> None:
-        examples = self.examples or properties_of(self.rail()).examples
+        examples = self.examples or promised(self.rail()).examples
         assert any(e.forbidden for e in examples), "add an example with a `forbidden` part"
         assert any(not e.forbidden for e in examples), "add an example without `forbidden`, best a near miss"
 

@@ -29,6 +29,7 @@ from sluicegate.plugins.contract import (
     Usage,
 )
 from sluicegate.plugins.errors import ContextLengthExceeded, NotFound
+from sluicegate.plugins.timeline import Timeline
 
 MODEL = "scripted"
 EOS = 256
@@ -88,6 +89,9 @@ class FakeModel:
     vocab_size: int = EOS + 1
     eos_token_ids: tuple[int, ...] = (EOS,)
     tokenizer: Any = field(default_factory=FakeTokenizer)
+    default_temperature: float = 1.0
+    remote: bool = False
+    base: str | None = None
 
 
 class ScriptedGeneration:
@@ -99,7 +103,11 @@ class ScriptedGeneration:
         self._finish_reason = finish_reason
         self._delay_s = delay_s
         self._sent = 0
+        self.timeline: Timeline | None = None
         self.cancelled = False
+
+    async def begin(self) -> None:
+        return
 
     async def __aiter__(self) -> AsyncIterator[Piece]:
         for text in self._pieces:
@@ -170,6 +178,13 @@ class _FreeMatcher:
 
     can_stop = True
     is_finished = False
+    worked_s = 0.0
+
+    def bound(self, cpu_s: float, *, wait: bool = True, pause: Callable[[], None] | None = None) -> None:
+        return
+
+    def shortest_completion(self) -> None:
+        return None
 
     def fill_mask(self, row: Mask) -> bool:
         row[:] = -1
@@ -186,12 +201,16 @@ class _FreeMatcher:
 
 
 class _FreeGrammar:
+    notes = ()
+
     def matcher(self) -> _FreeMatcher:
         return _FreeMatcher()
 
 
 class Unconstrained:
     """Slot `constrain`: allows everything, because a script cannot be steered. `compiled` is what it was asked for."""
+
+    unconstrained = None
 
     def __init__(self) -> None:
         self.compiled: list[Constraint] = []

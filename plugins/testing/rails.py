@@ -10,9 +10,16 @@ import tracemalloc
 from collections.abc import Iterator, Sequence
 from itertools import pairwise, zip_longest
 from time import thread_time
-from typing import Any
 
-from sluicegate.plugins.contract import Caller, Channel, OutputRail, RailExample, RailProperties
+from sluicegate.plugins.contract import (
+    Caller,
+    Channel,
+    InputRail,
+    OutputRail,
+    RailExample,
+    RailProperties,
+    properties_of,
+)
 from sluicegate.plugins.testing.chunking import Chunking, chunkings
 from sluicegate.plugins.testing.doubles import make_request
 from sluicegate.plugins.testing.faults import Fault, first_of_each_kind, within
@@ -35,16 +42,15 @@ ORDINARY = (
 """Texts that any rail must get through within the contract, whatever it makes of them."""
 
 
-def properties_of(rail: Any) -> RailProperties:
+def promised(rail: OutputRail | InputRail) -> RailProperties:
     """What the rail says of itself, or that it promises nothing."""
-    found = getattr(rail, "properties", None)
-    return found if isinstance(found, RailProperties) else RailProperties()
+    return properties_of(rail) or RailProperties()
 
 
 def check_rail(rail: OutputRail, examples: Sequence[RailExample] | None = None, *, seed: int = 0) -> list[Fault]:
     """Everything that is wrong with `rail`, one message of each kind; [] where nothing was found. `examples` are
     tried with ordinary texts beside them; without any, those of the rail's own `properties` are."""
-    declared = properties_of(rail)
+    declared = promised(rail)
     given = declared.examples if examples is None else tuple(examples)
     return first_of_each_kind(within(LIMIT_S, "the rail", lambda: _until_slow(_all(rail, declared, given, seed))))
 

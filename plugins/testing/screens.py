@@ -28,7 +28,7 @@ from sluicegate.plugins.contract import (
 )
 from sluicegate.plugins.testing.doubles import make_request
 from sluicegate.plugins.testing.faults import Fault, first_of_each_kind, within
-from sluicegate.plugins.testing.rails import LIMIT_S, ORDINARY, properties_of, spans_of
+from sluicegate.plugins.testing.rails import LIMIT_S, ORDINARY, promised, spans_of
 
 BUDGET_S = 5.0
 """For one request, where the rail promises nothing: it may ask a service, and only its own request waits."""
@@ -37,7 +37,7 @@ BUDGET_S = 5.0
 def check_screen(rail: InputRail, examples: Sequence[RailExample] | None = None) -> list[Fault]:
     """Everything that is wrong with `rail`, one message of each kind. A text with a `forbidden` part must be refused,
     or redacted so that the part is gone; a harmless one must pass as it is."""
-    given = properties_of(rail).examples if examples is None else tuple(examples)
+    given = promised(rail).examples if examples is None else tuple(examples)
 
     async def run() -> list[Fault]:
         if isinstance(rail, Lifecycle):
@@ -59,7 +59,7 @@ async def _all(rail: InputRail, given: Sequence[RailExample]) -> AsyncIterator[F
         _, faults = await _screened(rail, make_request(text))
         for fault in faults:
             yield fault
-    if properties_of(rail).reads == "texts":
+    if promised(rail).reads == "texts":
         for example in given:
             async for fault in _everywhere(rail, example):
                 yield fault
@@ -135,7 +135,7 @@ async def _together(rail: InputRail, texts: Sequence[str]) -> AsyncIterator[Faul
 
 
 async def _screened(rail: InputRail, request: Request) -> tuple[ScreenResult | None, list[Fault]]:
-    declared = properties_of(rail).budget_s
+    declared = promised(rail).budget_s
     budget_s = BUDGET_S if declared is None else declared
     text = request.messages[0].content
     started = perf_counter()

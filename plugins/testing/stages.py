@@ -16,6 +16,7 @@ from sluicegate.plugins.contract import (
     Answer,
     CacheKey,
     Caller,
+    CompiledGrammar,
     Constraint,
     Generation,
     Job,
@@ -26,7 +27,7 @@ from sluicegate.plugins.contract import (
     SlotName,
 )
 from sluicegate.plugins.errors import RequestError, TokenRejected
-from sluicegate.plugins.registry import METHODS
+from sluicegate.plugins.registry import ATTRIBUTES, METHODS
 from sluicegate.plugins.testing.doubles import MODEL, FakeModel, make_outcome, make_request
 from sluicegate.plugins.testing.faults import Fault, first_of_each_kind, within
 from sluicegate.plugins.testing.rails import LIMIT_S, check_rail
@@ -59,6 +60,9 @@ def _signatures(slot: SlotName, stage: Any) -> list[Fault]:
             faults.append(Fault("shape", f"{told} cannot be called like this: {error}"))
         except ValueError:  # written in C: no signature to look at
             continue
+    attribute = ATTRIBUTES.get(slot)
+    if attribute is not None and not hasattr(stage, attribute):
+        faults.append(Fault("shape", f"`{attribute}` is missing; a stage of slot {slot!r} needs it"))
     return faults
 
 
@@ -126,6 +130,8 @@ async def _constrain(stage: Any) -> list[Fault | None]:
         grammar = await stage.compile(Constraint("choice", ("yes", "no")), model)
     except RequestError:
         return []  # it may refuse this kind, or a tokenizer that is none of `transformers`
+    if not isinstance(grammar, CompiledGrammar):
+        return [Fault("shape", f"compile() must answer a CompiledGrammar, found {grammar!r}")]
     matcher = grammar.matcher()
     if not isinstance(matcher, Matcher):
         return [Fault("shape", f"matcher() must answer a Matcher, found {matcher!r}")]
@@ -152,7 +158,7 @@ def _refuses(matcher: Matcher, token_id: int) -> bool:
 
 
 async def _generate(stage: Any) -> list[Fault | None]:
-    if not isinstance(getattr(stage, "models", None), Mapping) or not stage.models:
+    if not isinstance(stage.models, Mapping) or not stage.models:
         return [Fault("shape", "`models` must be a mapping of at least one served model by name")]
     stats = stage.stats()
     needed = {"requests_running", "requests_waiting", "kv_cache_usage_ratio"}

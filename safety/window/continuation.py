@@ -3,16 +3,27 @@
 Beside the sessions of the text alone, a window opens one of these for each rail. It reads the end of the lead first.
 What lies in the lead is not reported; what begins there and ends behind it is, as if it began where the text does.
 
-A session that has `after(lead) -> RailSession` makes its own. Not covered: a match whose beginning lies further back
+A `ContinuableSession` makes its own. Not covered: a match whose beginning lies further back
 than `LEAD` characters.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 
-from sluicegate.plugins.contract import OutputRail, RailProperties, RailSession, Span, Verdict
+from sluicegate.plugins.contract import (
+    ClearingSession,
+    ContinuableSession,
+    CuttableSession,
+    OutputRail,
+    RailSession,
+    Span,
+    Verdict,
+    offers,
+    properties_of,
+)
 
 LEAD = 4096
 """Characters of the lead that are read, fewer where a rail says how far it looks back."""
@@ -24,19 +35,32 @@ def continuing(rail: OutputRail, open_session: Callable[[], RailSession], lead: 
     """A session for what follows `lead`; offsets of its verdicts are of that. Raises what `open_session` raises."""
     lead = lead[-_reach(rail) :]
     session = open_session()
-    own: Callable[[str], RailSession] | None = getattr(session, "after", None)
-    return _Continued(session, open_session, lead) if own is None else own(lead)
+    return session.after(lead) if offers(session, ContinuableSession) else _Continued(session, open_session, lead)
 
 
 def _reach(rail: OutputRail) -> int:
     """Characters before a text that can matter to it: held ones, and those looked back at."""
-    told = getattr(rail, "properties", None)
-    if not isinstance(told, RailProperties) or told.look_back is None or told.hold_back is None:
+    declared = properties_of(rail)
+    if declared is None or declared.look_back is None or declared.hold_back is None:
         return LEAD
-    return max(1, min(LEAD, told.look_back + told.hold_back))
+    return max(1, min(LEAD, declared.look_back + declared.hold_back))
 
 
-class _Continued:
+class LeadSession(ABC):
+    """A session that reads a lead before its text."""
+
+    @abstractmethod
+    def prepare(self) -> None:
+        """Read the lead, if that is not done. Raises what the rail's session raises."""
+
+    @abstractmethod
+    def feed(self, text: str) -> Verdict: ...
+
+    @abstractmethod
+    def close(self) -> Verdict: ...
+
+
+class _Continued(LeadSession):
     """Around a rail's usual session. Where that blocks or escalates within the lead only when it has read more, this is
     taken for what began there and ended behind it."""
 
@@ -48,7 +72,6 @@ class _Continued:
         self._blocked: str | None = None
 
     def prepare(self) -> None:
-        """Read the lead, if that is not done."""
         if self._base >= 0:
             return
         lead = self._lead
@@ -71,12 +94,13 @@ class _Continued:
 
     def cut(self) -> Verdict:
         self.prepare()
-        cut: Callable[[], Verdict] | None = getattr(self._session, "cut", None)
-        return self.close() if cut is None or self._blocked else self._moved(cut())
+        if self._blocked or not offers(self._session, CuttableSession):
+            return self.close()
+        return self._moved(self._session.cut())
 
     def clears(self, text: str) -> bool:
-        clears: Callable[[str], bool] | None = getattr(self._session, "clears", None)
-        return clears is not None and self._base < 0 and clears(self._lead + text) is True
+        session = self._session
+        return self._base < 0 and offers(session, ClearingSession) and session.clears(self._lead + text) is True
 
     def _moved(self, verdict: Verdict) -> Verdict:
         base = self._base

@@ -15,9 +15,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 
-from sluicegate.plugins.contract import Caller, Channel, OutputRail, RailSession, Request, Verdict
+from sluicegate.plugins.contract import (
+    Caller,
+    Channel,
+    ClearingSession,
+    CuttableSession,
+    OutputRail,
+    RailSession,
+    Request,
+    Verdict,
+    offers,
+)
 from sluicegate.safety.rail_policy import Limits, RailPolicy
-from sluicegate.safety.window.continuation import continuing
+from sluicegate.safety.window.continuation import LeadSession, continuing
 from sluicegate.safety.window.released import NOTHING, Redaction, Released, joined
 
 _NONE: tuple[Redaction, ...] = ()
@@ -106,7 +116,7 @@ class HoldbackWindow:
 
     def close(self, *, cut: bool = False) -> Released:
         """The text is complete: what is left, or a block. `cut`: it was cut short, by its length or a stop string; a
-        session that has `cut` is asked that in place of `close`."""
+        `CuttableSession` is asked `cut` in place of `close`."""
         if self.blocked is not None:
             return NOTHING
         if self._behind:
@@ -115,8 +125,8 @@ class HoldbackWindow:
         return self._release(self._ask_all(None))
 
     def whole(self, text: str, *, cut: bool = False) -> list[Released]:
-        """`feed` of all there will be, and `close`. Where every rail can tell at once that it has nothing to say of it
-        (`clears(text) -> bool`, of a session that may have it), none reads it letter by letter."""
+        """`feed` of all there will be, and `close`. Where every session is a `ClearingSession` and clears it, none
+        reads it letter by letter."""
         if not cut and len(text) <= self._limits.max_hold and all(_clears(guard, text) for guard in self._guards):
             self._fed = self._done = len(text)
             return [Released(text) if text else NOTHING]
@@ -141,9 +151,9 @@ class HoldbackWindow:
     def _read_leads(self) -> None:
         """Outside of any rail's time; what fails here fails again where failures are dealt with."""
         for guard in self._behind:
-            if (prepare := getattr(guard.session, "prepare", None)) is not None:
+            if isinstance(guard.session, LeadSession):
                 with contextlib.suppress(Exception):
-                    prepare()
+                    guard.session.prepare()
 
     def _slowest(self) -> str:
         return min((g for g in self._guards if g.counts), key=lambda g: g.clear_to).name
@@ -180,9 +190,7 @@ class HoldbackWindow:
         return None
 
     def _last_of(self, session: RailSession) -> Verdict:
-        cut = getattr(session, "cut", None) if self._cut else None
-        found: Verdict = session.close() if cut is None else cut()
-        return found
+        return session.cut() if self._cut and offers(session, CuttableSession) else session.close()
 
     def _blocked(self, guard: Guard, reason: str) -> Stop | None:
         if guard.rail_policy.on_block == "block":
@@ -363,9 +371,9 @@ class HoldbackWindow:
 
 def _clears(guard: Guard, text: str) -> bool:
     """False where only reading it can tell, or the time that takes is to be watched."""
-    clears = getattr(guard.session, "clears", None)
+    session = guard.session
     try:
-        return clears is not None and guard.rail_policy.budget_s is None and clears(text) is True
+        return guard.rail_policy.budget_s is None and offers(session, ClearingSession) and session.clears(text) is True
     except Exception:  # it will fail again where failures are dealt with
         return False
 

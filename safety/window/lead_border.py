@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from sluicegate.plugins.contract import Caller, Channel, OutputRail, RailSession, Request, Verdict
 from sluicegate.safety.rail_policy import Limits
+from sluicegate.safety.window.continuation import LeadSession
 from sluicegate.safety.window.holdback import HoldbackWindow
 from sluicegate.safety.window.released import Redaction
 
@@ -41,7 +42,7 @@ class Border(HoldbackWindow):
         return None
 
 
-class _AtBorder:
+class _AtBorder(LeadSession):
     """Tells only of what begins in the lead, until nothing can any more; for a text whose own sessions read it in
     another way."""
 
@@ -51,9 +52,8 @@ class _AtBorder:
         self._over = False
 
     def prepare(self) -> None:
-        prepare = getattr(self._session, "prepare", None)
-        if prepare is not None:
-            prepare()
+        if isinstance(self._session, LeadSession):
+            self._session.prepare()
 
     def feed(self, text: str) -> Verdict:
         self._fed += len(text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -16,7 +16,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from sluicegate.engine import Engine, EngineSettings, LiveGeneration, LoadedModel
-from sluicegate.plugins import Job, Piece, Prompt, Sampling, TokenLogprob, TokenRejected, Usage
+from sluicegate.plugins import ClosingTokens, Job, Piece, Prompt, Sampling, TokenLogprob, TokenRejected, Usage
 
 _ids = count()
 _OF_THE_JOB = ("grammar", "tenant", "priority", "deadline_s", "version")
@@ -107,11 +107,21 @@ class ScriptedGrammar:
         self.eos = eos
         self.forced = forced
 
+    notes = ()
+
     def matcher(self) -> ScriptedMatcher:
         return ScriptedMatcher(self)
 
 
 class ScriptedMatcher:
+    worked_s = 0.0
+
+    def bound(self, cpu_s: float, *, wait: bool = True, pause: Callable[[], None] | None = None) -> None:
+        return
+
+    def shortest_completion(self) -> ClosingTokens | None:
+        return None
+
     def __init__(self, grammar: ScriptedGrammar) -> None:
         self._of = grammar
         self.accepted: list[int] = []

@@ -26,6 +26,9 @@ class Model:
     vocab_size: int = 1024
     eos_token_ids: tuple[int, ...] = (1,)
     tokenizer: Any = BUNDLED
+    default_temperature: float = 1.0
+    remote: bool = False
+    base: None = None
 
 
 class Counting:

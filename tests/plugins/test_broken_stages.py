@@ -15,8 +15,10 @@ from tests.plugins.test_broken import Moody, raises, register
 class Broken:
     """Every method of every slot, and each one raises; `stats` and `close` too."""
 
+    unconstrained = None
+
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or name in ("models", "warm"):
+        if name.startswith("_") or name in ("models", "warm", "properties", "assembled"):
             raise AttributeError(name)
 
         async def method(*given: Any) -> Any:

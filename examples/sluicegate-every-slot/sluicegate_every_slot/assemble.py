@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
-from sluicegate.plugins import Message, Prompt, Request, ServedModel
+from sluicegate.plugins import Assembler, Message, Prompt, Request, ServedModel
 from sluicegate_every_slot.wrapping import Wrapping
 
 
-class HouseRules(Wrapping):
+class HouseRules(Wrapping[Assembler]):
     """A conversation that begins with a system message of its own keeps it, behind the rules: many chat templates
     take only one."""
 
-    def __init__(self, inner: Any, text: str) -> None:
+    def __init__(self, inner: Assembler, text: str) -> None:
         super().__init__(inner)
         self._text = text
 
     async def assemble(self, request: Request, model: ServedModel) -> Prompt:
-        prompt: Prompt = await self.inner.assemble(replace(request, messages=self._ruled(request.messages)), model)
-        return prompt
+        return await self.inner.assemble(replace(request, messages=self._ruled(request.messages)), model)
 
     def _ruled(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
         if messages and messages[0].role == "system":

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
-from sluicegate.plugins import CompiledGrammar, Constraint, InvalidGrammar, ServedModel
+from sluicegate.plugins import CompiledGrammar, Constrainer, Constraint, InvalidGrammar, ServedModel
 from sluicegate_every_slot.wrapping import Wrapping
 
 
-class NamedPatterns(Wrapping):
-    def __init__(self, inner: Any, patterns: Mapping[str, str]) -> None:
+class NamedPatterns(Wrapping[Constrainer]):
+    def __init__(self, inner: Constrainer, patterns: Mapping[str, str]) -> None:
         super().__init__(inner)
         self._patterns = patterns
 
     async def compile(self, constraint: Constraint, model: ServedModel) -> CompiledGrammar:
         if constraint.kind == "regex" and str(constraint.value).startswith("@"):
             constraint = replace(constraint, value=self._pattern(constraint.value[1:]))
-        grammar: CompiledGrammar = await self.inner.compile(constraint, model)
-        return grammar
+        return await self.inner.compile(constraint, model)
 
     def _pattern(self, name: str) -> str:
         if name not in self._patterns:

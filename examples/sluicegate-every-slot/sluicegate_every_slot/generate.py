@@ -7,28 +7,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from typing import Any
 
-from sluicegate.plugins import Generation, Job, Piece, ServedModel, Usage
+from sluicegate.plugins import Generation, Generator, Job, Piece, ServedModel, Timeline, Usage
 from sluicegate_every_slot.wrapping import Wrapping
 
 
-class Deadline(Wrapping):
-    def __init__(self, inner: Any, seconds: float) -> None:
+class Deadline(Wrapping[Generator]):
+    def __init__(self, inner: Generator, seconds: float) -> None:
         super().__init__(inner)
         self._seconds = seconds
 
     @property
     def models(self) -> Mapping[str, ServedModel]:
-        found: Mapping[str, ServedModel] = self.inner.models
-        return found
+        return self.inner.models
 
     async def generate(self, job: Job) -> Hurried:
         return Hurried(await self.inner.generate(job), job.n, self._seconds)
 
     def stats(self) -> Mapping[str, float]:
-        found: Mapping[str, float] = self.inner.stats()
-        return found
+        return self.inner.stats()
 
 
 class Hurried:
@@ -38,6 +35,13 @@ class Hurried:
         self._inner = inner
         self._open = set(range(n))
         self._seconds = seconds
+
+    @property
+    def timeline(self) -> Timeline | None:
+        return self._inner.timeline
+
+    async def begin(self) -> None:
+        await self._inner.begin()
 
     async def __aiter__(self) -> AsyncIterator[Piece]:
         loop = asyncio.get_running_loop()

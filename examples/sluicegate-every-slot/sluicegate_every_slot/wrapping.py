@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Generic, TypeVar
 
 from sluicegate.plugins import Lifecycle
 
+S = TypeVar("S")
+"""The Protocol of the slot."""
 
-class Wrapping:
-    def __init__(self, inner: Any) -> None:
+
+class Wrapping(Generic[S]):
+    def __init__(self, inner: S) -> None:
         self.inner = inner
 
     async def start(self) -> None:

@@ -34,5 +34,5 @@ def _card(runtime: Runtime, name: str) -> dict[str, Any]:
         "owned_by": "sluicegate",
         "max_model_len": model.context_length,
         "version": model.version,
-        "parent": getattr(model, "base", None),
+        "parent": model.base,
     }

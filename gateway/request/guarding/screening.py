@@ -25,6 +25,7 @@ from sluicegate.plugins import (
     Text,
     as_messages,
     beside_messages,
+    properties_of,
     texts_of,
 )
 from sluicegate.safety import BuiltIn, RailPolicy, is_built_in
@@ -160,7 +161,8 @@ def _timed(
 async def _asked_stranger(rail: InputRail, request: Request, caller: Caller, limit_s: float) -> ScreenResult:
     """Ask a plug-in; twice where it reads messages only and there are other texts."""
     result = await _one_answer(rail, request, caller, limit_s)
-    if getattr(getattr(rail, "properties", None), "reads", "messages") == "texts" or result.action == "block":
+    properties = properties_of(rail)
+    if (properties is not None and properties.reads == "texts") or result.action == "block":
         return result
     beside = beside_messages(request)
     if not beside:

@@ -29,8 +29,7 @@ class Following:
 
     def __init__(self, grammar: CompiledGrammar, spare: Spare) -> None:
         self._matcher = grammar.matcher()
-        if (bound := getattr(self._matcher, "bound", None)) is not None:
-            bound(CALL_S)
+        self._matcher.bound(CALL_S)
         self._spare = spare
 
     @property
