@@ -1,4 +1,4 @@
-"""One forward pass: a step's batch flattened into one row of tokens, logits for the rows that are sampled."""
+"""Run one forward pass: flatten a step's batch into one row of tokens, return logits for the rows that are sampled."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class StepInputs:
-    """A step's tokens in one flattened row: ids, positions, and where the pool keeps each, int64 [T]; `wanted` [R] are
-    the places whose logits are needed: a row's last token, and before it those of its draft."""
+    """A step's tokens in one flattened row: ids, positions, and where the pool keeps each, int64 [T]; `wanted` int64
+    [R]: the places whose logits are needed, a row's last token and before it those of its draft."""
 
     ids: I64
     positions: I64
@@ -44,7 +44,7 @@ class StepInputs:
 
     @classmethod
     def of(cls, rows: Seq[Row], block_size: int) -> StepInputs:
-        """Of rows in the order of a batch."""
+        """Flatten rows in the order of a batch."""
         if rows[-1].count == 1:
             return cls._of_single_tokens(rows, block_size)
         ids: list[int] = []
@@ -68,7 +68,7 @@ class StepInputs:
 
     @classmethod
     def _of_single_tokens(cls, rows: Seq[Row], block_size: int) -> StepInputs:
-        """Most steps: each sequence is looked at once."""
+        """Do the same in most steps, looking at each sequence once."""
         ids: list[int] = []
         slots: list[int] = []
         stretches: list[Stretch] = []
@@ -85,7 +85,7 @@ class StepInputs:
         return cls(made[0], made[1], made[2], made[3], stretches, spans)
 
     def cut(self, block_size: int) -> list[Stretch]:
-        """The stretches with tables of just the blocks they reach into."""
+        """Return the stretches with tables of just the blocks they reach into."""
         return [one._replace(table=one.table[: -(-one.end // block_size)]) for one in self.stretches]
 
 
@@ -130,7 +130,7 @@ class Runner:
         return self._states
 
     def keep_states(self) -> None:
-        """From now on `states` are wanted: draft heads look at them."""
+        """Keep `states` from now on: draft heads look at them."""
         head, note = self._model.module.get_output_embeddings(), weakref.WeakMethod(self._note_states)
 
         def look(_: Any, given: tuple[Tensor, ...]) -> None:
@@ -146,8 +146,8 @@ class Runner:
 
     @torch.inference_mode()
     def capture(self, capture: Capture, most_tokens: int) -> None:
-        """From now on steps of at most so many tokens, none of them a long chunk, are replayed as captured graphs, if
-        they can be captured. Only where attention is that of the kernels for CUDA devices."""
+        """From now on replay steps of at most `most_tokens`, none of them a long chunk, as captured graphs, if they can
+        be captured. Only where attention is that of the kernels for CUDA devices."""
         from sluicegate.engine.cuda.graphs import DecodeGraphs
 
         table_room = most_tokens * -(-self._model.context_length // self.pool.block_size)
@@ -216,7 +216,7 @@ class Runner:
             )
 
     def _pick(self, inputs: StepInputs, logits: Tensor, states: Tensor | None) -> Tensor:
-        """Of all tokens' logits those that are wanted, and their states."""
+        """Select the wanted rows of `logits` [T, V] and `states` [T, d], and keep the latter."""
         if len(inputs.wanted) < len(inputs.ids):
             wanted = self._upload(inputs.wanted)
             logits, states = logits[wanted], None if states is None else states[wanted]
@@ -232,18 +232,19 @@ class Runner:
 
     @torch.inference_mode()
     def score(self, ids: I64, chunk: int) -> Tensor:
-        """The logprob [T - 1] of each of `ids` [T] after the first, given those before it, computed in chunks. For
-        measurements: it writes over the beginning of the pool."""
+        """Return the logprob [T - 1] of each of `ids` [T] after the first, given those before it, computed in chunks.
+        For measurements: it overwrites the beginning of the pool."""
         found = torch.cat([self._run(self._trial(ids, start, end)).clone() for start, end in _chunks(len(ids), chunk)])
         following = self._upload(ids[1:])[:, None]
         return torch.log_softmax(found[:-1], -1).gather(1, following)[:, 0]
 
     @torch.inference_mode()
     def _proven(self, decoder: Decoder | None, tolerance: float) -> Decoder | None:
-        """The decoder, if it computes what the model's own code does: a chunk, a second one, a single token.
+        """Return the decoder if it computes what the model's own code does, over two chunks and a single token; else
+        None.
 
-        Where numbers are rounded to 8 or 4 bits, a difference in the last bit of one makes a whole step of another, and
-        a first chunk is not read back from the pool by the model's own path: less is asked of it.
+        Where numbers are rounded to 8 or 4 bits the tolerance is looser: rounding turns a difference in the last bit
+        into a whole step, and the model's own path does not read a first chunk back from the pool.
         """
         if decoder is None:
             return None
@@ -261,15 +262,15 @@ class Runner:
         return None
 
     def _trial(self, ids: I64, start: int, end: int) -> StepInputs:
-        """The tokens [start, end) of `ids` in the pool's first blocks; all their logits are wanted."""
+        """Make inputs of the tokens [start, end) of `ids` in the pool's first blocks; all their logits are wanted."""
         positions = np.arange(start, end)
         table = np.arange(-(-end // self.pool.block_size))
         stretches = [Stretch(start, end - start, table)]
         return StepInputs(ids[start:end], positions, positions, np.arange(end - start), stretches)
 
     def give_up(self) -> None:
-        """Free the pool's memory: the thread that uses it hangs, and another pool is to take its place. Should it wake,
-        it finds nothing to write to."""
+        """Free the pool's memory: the thread that uses it hangs, and another pool takes its place. Should it wake, it
+        finds nothing to write to."""
         self._graphs = None
         self.pool.give_up()
 

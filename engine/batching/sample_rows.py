@@ -1,4 +1,4 @@
-"""The draws of a step: which rows of logits there will be, and whether any of them needs more than a token's text."""
+"""List the rows of logits that a step samples from, and whether any needs more than a token's text."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ class SampleRow(NamedTuple):
 
     @property
     def looks_at_allowed_only(self) -> bool:
-        """Logits that a mask refuses change nothing: no logprobs are told, none of them is changed beforehand."""
+        """Whether logits that a mask refuses change nothing: no logprobs are reported, and none of them is changed
+        before masking."""
         sequence = self.sequence
         rule = sequence.rule
         return rule.is_plain and rule.logprobs is None and not sequence.is_beam and not sequence.timeline.explain
@@ -63,13 +64,14 @@ class SampleRows(NamedTuple):
     draws: list[SampleRow]
     """One for each row of logits."""
     is_plain: bool
-    """Each draws one token, whose text goes straight to whoever reads it; see `Sequence.is_plain`."""
+    """Each draws one token, whose text goes straight to the reader; see `Sequence.is_plain`."""
     is_constrained: bool
     """Some have a grammar."""
 
 
 class SampleRowCache:
-    """Of step after step. Without guesses they depend on the sequences alone, and those are mostly the last step's."""
+    """Keeps the sample rows from step to step: without drafts they depend on the sequences alone, mostly the last
+    step's."""
 
     def __init__(self) -> None:
         self._same: PerSequences[Row, SampleRows] = PerSequences(_sample_rows)
@@ -78,7 +80,7 @@ class SampleRowCache:
         return _sample_rows(rows) if any(row.drafted for row in rows) else self._same.of(rows)
 
     def release(self) -> None:
-        """Nothing runs any more: hold on to no sequence."""
+        """Hold on to no sequence: nothing runs any more."""
         self._same.forget()
 
 

@@ -1,8 +1,8 @@
-"""Continuous batching: which tokens of which sequences the next forward pass computes.
+"""Schedule continuous batching: choose which tokens of which sequences the next forward pass computes.
 
     yield to the urgent -> secure blocks for what runs -> share the token budget -> admit what waits -> add drafts
 
-In most steps everyone goes on by one token, and that is found at the first look at each.
+In most steps every sequence goes on by one token; that is found at the first look at each.
 
 Order of service is start-time fair queueing: a sequence's tag is its tenant's turn, plus an offset for its priority. A
 sequence costs its tenant a turn, and one more for every full step that its prompt will take. Tenants take turns, an
@@ -36,20 +36,20 @@ class Row(NamedTuple):
     start: int
     count: int  # type: ignore[assignment]  # a tuple has a method of that name
     is_last: bool
-    """Nothing is pending after this row: the next token is sampled from its logits. Told when the row is made: once a
+    """Nothing is pending after this row: the next token is sampled from its logits. Set when the row is made: once a
     token is drawn, something is pending again."""
     drafted: int = 0
     """How many of `count` are the beginning of the sequence's draft."""
 
     @classmethod
     def of(cls, sequence: Sequence, count: int) -> Row:
-        """The next `count` pending tokens."""
+        """Make a row of the next `count` pending tokens."""
         start = sequence.computed
         return cls(sequence, start, count, start + count == len(sequence.tokens))
 
     @property
     def decodes(self) -> bool:
-        """It is a step of an answer, not a part of a prompt."""
+        """Whether it is a step of an answer, not a part of a prompt."""
         return self.is_last and self.count - self.drafted <= SHORT
 
 
@@ -59,7 +59,7 @@ class Batch:
 
     rows: list[Row] = field(default_factory=list)
     fills_blocks: list[Sequence] = field(default_factory=list)
-    """Sequences that have filled a block once the step was run, which others may then reuse."""
+    """Sequences that fill a block in this step, which others may then reuse."""
     sampled: list[Row] = field(init=False)
     """Those from whose logits a token is drawn."""
 
@@ -68,7 +68,7 @@ class Batch:
 
     @property
     def prompt_tokens(self) -> int:
-        """Of prompts; rows of one token each have none."""
+        """Tokens of prompts; rows of one token each have none."""
         return 0 if self.rows[-1].count == 1 else sum(row.count for row in self.rows if not row.decodes)
 
     @property
@@ -86,6 +86,7 @@ class Scheduler:
     """Owns the waiting and the running sequences and their blocks. Used by the engine thread alone."""
 
     def __init__(self, pool: BlockPool, *, max_batch_size: int, max_batch_tokens: int) -> None:
+        """Raises `ValueError` where a full batch would leave no room for any prompt."""
         if max_batch_tokens <= max_batch_size:
             raise ValueError(
                 f"max_batch_tokens ({max_batch_tokens}) must be greater than max_batch_size ({max_batch_size}), "
@@ -115,14 +116,14 @@ class Scheduler:
         self._wait(sequence)
 
     def register(self, sequence: Sequence) -> None:
-        """Give it its place in the order, without a place in the queue."""
+        """Give a sequence its place in the order, without a place in the queue."""
         self._arrivals += 1
         cost = 1 + len(sequence.tokens) // self._max_batch_tokens
         sequence.key = (self._next_turn(sequence.tenant, cost) + PRIORITY_TURNS * sequence.priority, self._arrivals)
         sequence.state = State.PARKED
 
     def remove(self, sequence: Sequence) -> None:
-        """The sequence ended, for whatever reason: its blocks are free when this returns. Idempotent."""
+        """Take out a sequence that ended, for whatever reason: its blocks are free when this returns. Idempotent."""
         if sequence.state is State.RUNNING:
             self._stop(sequence)
         elif sequence.state is State.WAITING:
@@ -132,7 +133,7 @@ class Scheduler:
         sequence.state = State.ENDED
 
     def park(self, sequence: Sequence) -> None:
-        """It has no place in batch or queue any more, and no blocks, until `resume` gives it some."""
+        """Take a sequence out of batch and queue, without blocks, until `resume`."""
         if sequence.state is State.RUNNING:
             self._stop(sequence)
         elif sequence.state is State.WAITING:
@@ -140,8 +141,8 @@ class Scheduler:
         sequence.state = State.PARKED
 
     def resume(self, sequence: Sequence, blocks: list[int], computed: int) -> None:
-        """Go on with a parked sequence whose first `computed` tokens are in `blocks`, of which it takes over one hold;
-        without a place in the batch it waits, and they are given up."""
+        """Go on with a parked sequence whose first `computed` tokens are in `blocks`, one hold of which it takes over.
+        Where the batch is full it waits, and the blocks are released."""
         if len(self.running) >= self.max_batch_size:
             self.pool.release(blocks)
             self._wait(sequence)
@@ -151,7 +152,7 @@ class Scheduler:
         self._enter(sequence)
 
     def schedule(self) -> Batch:
-        """The rows of the next step; empty only when nothing runs and nothing waits."""
+        """Return the rows of the next step; empty only when nothing runs and nothing waits."""
         while not (batch := self._schedule()).rows and self.running and self._next_waiting():
             self._preempt(self.running[-1])  # beams that wait for one that has no place
         return batch
@@ -180,7 +181,7 @@ class Scheduler:
         return filling
 
     def computed(self, batch: Batch) -> None:
-        """The step was run: what its rows hold is now in the cache, and blocks they filled can be reused."""
+        """Publish the blocks that the batch filled: the step was run, and they can be reused."""
         for sequence in batch.fills_blocks:
             if sequence.state is State.RUNNING:
                 self._publish(sequence)
@@ -188,7 +189,7 @@ class Scheduler:
     # --- the five parts of a step, in order --------------------------------------------------------------------
 
     def _yield_to_urgent(self) -> None:
-        """While the head of the queue does not fit, what runs with a lower priority and a later turn makes way."""
+        """While the head of the queue does not fit, preempt running sequences of lower priority and later turn."""
         while (head := self._next_waiting()) and self.running and not self._fits(head):
             last = self.running[-1]
             if head.priority >= last.priority or head.key > last.key:
@@ -196,7 +197,8 @@ class Scheduler:
             self._preempt(last)
 
     def _go_on_by_one(self) -> list[Row] | None:
-        """The rows of most steps: everyone goes on by one token, and nobody comes. None: there is more to decide."""
+        """Return the rows of most steps, where every sequence goes on by one token and none is admitted. None = there
+        is more to decide."""
         if self._waiting and len(self.running) < self.max_batch_size:
             return None
         size, rows, new = self.pool.block_size, [], tuple.__new__
@@ -210,7 +212,7 @@ class Scheduler:
         return rows
 
     def _secure_blocks(self) -> None:
-        """Blocks for every pending token of what runs; the last in order pays when there are not enough."""
+        """Take blocks for every pending token of what runs; preempt the last in order where there are not enough."""
         size = self.pool.block_size
         short = [sequence for sequence in self.running if len(sequence.tokens) > size * len(sequence.blocks)]
         for sequence in short:
@@ -218,8 +220,8 @@ class Scheduler:
                 self._preempt(self.running[-1])
 
     def _share_budget(self) -> tuple[list[Row], int]:
-        """Decode rows first: they never wait for a prompt. Then chunks of prompts, in order of service. Returns what is
-        left of the budget, too."""
+        """Return decode rows, which never wait for a prompt, then chunks of prompts in order of service; and what is
+        left of the token budget."""
         rows, longer, budget, new = [], [], self._max_batch_tokens, tuple.__new__  # a third of the time
         for sequence in self.running:
             pending = len(sequence.tokens) - sequence.computed
@@ -246,15 +248,15 @@ class Scheduler:
         return budget - count
 
     def _paced(self, sequence: Sequence, count: int) -> int:
-        """Of a prompt that takes more than a step anyway, no more than those who decode can bear; a short one is read
-        at once: it holds them up for a step, and many short ones that wait would else wait for very long."""
+        """Limit a chunk of a prompt that takes several steps anyway to what decoding sequences can bear. A short prompt
+        is read at once: it delays them by one step, and many short ones that wait would else wait for very long."""
         if sequence.pending > SHORT and len(sequence.tokens) > self._max_batch_tokens:
             count = min(count, self._prompt_left)
             self._prompt_left -= count
         return count
 
     def _add_drafts(self, rows: list[Row], budget: int) -> list[Row]:
-        """Drafts take what is left of the budget and of the pool; they never displace anything."""
+        """Add drafts to rows as far as budget and pool allow; they never displace anything."""
         for at in [at for at, row in enumerate(rows) if row[0].draft and row[3]]:
             sequence, start, count, is_last, _ = rows[at]
             fitting = sequence.draft[:budget]
@@ -318,7 +320,7 @@ class Scheduler:
         insort(self.running, sequence, key=lambda s: s.key)
 
     def _count_reuse(self, sequence: Sequence, cached: int) -> None:
-        """Only the first start counts: after a preemption a sequence finds blocks of its own."""
+        """Count cached tokens at the first start only: after a preemption a sequence finds blocks of its own."""
         if sequence.cached_tokens is None:
             self.pool.counters.asked += sequence.prompt_length
             self.pool.counters.found += (found := min(cached, sequence.prompt_length))
@@ -334,7 +336,8 @@ class Scheduler:
         return True
 
     def _preempt(self, sequence: Sequence) -> None:
-        """Back to the queue, to be computed again; what it generated is kept, and so is its place in the order."""
+        """Put a running sequence back into the queue, to be computed again; it keeps its output and its place in the
+        order."""
         self.counters.preemptions += 1
         sequence.timeline.preempt()
         if sequence.pending == 0:

@@ -1,4 +1,4 @@
-"""What is refused before a job reaches the queue: it could never run, or there is no place for it."""
+"""Refuse jobs before they reach the queue: those that can never run, and those that would wait too long."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from sluicegate.plugins import ContextLengthExceeded, Job, Load, Overloaded, Req
 
 
 def max_length(job: Job, core: EngineCore) -> int:
-    """Tokens the sequence may grow to. Raises when the prompt leaves no room for one more, now or ever."""
+    """Return how many tokens the sequence may grow to. Raises `RequestError` for token ids that are not the model's,
+    `ContextLengthExceeded` where the prompt leaves no room for one more token."""
     pool = core.scheduler.pool
     room = min(core.model.context_length, pool.num_blocks * pool.block_size)
     length = len(job.prompt.token_ids)
@@ -33,7 +34,8 @@ def _check_shape(job: Job, vocab_size: int) -> None:
 
 
 def load_of(core: EngineCore, arriving: int) -> Load:
-    """`arriving`: jobs that no scheduler has seen yet. Reads what the engine thread writes: a moment's picture."""
+    """Report how busy a core is. `arriving`: jobs that no scheduler has seen yet. Reads what the engine thread writes,
+    without a lock."""
     scheduler = core.scheduler
     running, waiting = list(scheduler.running), scheduler.waiting_count + arriving
     free = scheduler.pool.free_count
@@ -46,8 +48,8 @@ def load_of(core: EngineCore, arriving: int) -> Load:
 
 
 def refuse_too_late(job: Job, version: str, load: Load) -> None:
-    """Raises `Overloaded` for a job that would still wait at its deadline, or whose model is another one by now:
-    `version` is of the one that is served."""
+    """Raise `Overloaded` for a job that would still wait at its deadline, or that was prepared for another version than
+    the `version` that is served."""
     if job.version is not None and job.version != version:
         raise Overloaded(
             f"model {job.model!r} was replaced while the request was prepared; send it again", retry_after_s=0.1

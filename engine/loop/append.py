@@ -1,4 +1,4 @@
-"""What a drawn token does to its sequence: draft, matcher, text, limits, and what a grammar forces after it."""
+"""Append drawn tokens to sequences: check drafts, advance matchers, feed text, apply limits, jump forward."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sluicegate.plugins import FinishReason, GrammarTooCostly, Piece, Sluicegate
 
 
 class TokenAppender:
-    """For all sequences of a core; used by the engine thread alone."""
+    """Appends tokens for all sequences of a core; used by the engine thread alone."""
 
     def __init__(self, model: LoadedModel, counters: CoreCounters, proposer: Proposer, *, jump_forward: bool) -> None:
         self._model = model
@@ -24,9 +24,9 @@ class TokenAppender:
         self._jump_forward = jump_forward
 
     def take(self, sequence: Sequence, outcomes: Seq[Drawn | SluicegateError]) -> FinishReason | None:
-        """Append what was drawn for the next token and after each of the draft, as long as the draft was right: what
-        was drawn after a wrong guess means nothing. Returns why the sequence ends, if it does; raises what was drawn if
-        it is an error."""
+        """Append what was drawn for the next token and for each place of the draft, up to the first wrong guess: what
+        was drawn after that means nothing. Returns why the sequence ends, if it does. Raises an outcome that is an
+        error."""
         if len(outcomes) == 1 and not sequence.draft:
             return self._take_one(sequence, outcomes[0], 0)
         draft, right, reason = sequence.draft, 0, None
@@ -54,10 +54,9 @@ class TokenAppender:
         return reason
 
     def pass_on(self, sequence: Sequence, token: int) -> Piece | None:
-        """Append what a plain sequence without a draft drew and give its text, where it is a word in the middle. None =
-        nothing was done, `take` has more to look at: a first or a last token, or none (-1). A step spends less on
-        reading this than on fetching what it touches, which the forward pass drove out of the cache: so it touches
-        little."""
+        """Append `token` to a plain sequence without a draft and return its text, if it is neither the first nor the
+        last token. None = nothing was done, `take` has more to check; a `token` of -1 was not drawn. Most of a step's
+        own time goes into fetching what the forward pass drove out of the cache, so this touches little."""
         tokens = sequence.tokens
         length = len(tokens)
         if token < 0 or token in self._eos or length == sequence.prompt_length or length + 1 >= sequence.max_length:
@@ -69,10 +68,10 @@ class TokenAppender:
         return piece
 
     def jump(self, sequence: Sequence) -> FinishReason | None:
-        """Append the tokens the grammar leaves no choice about; they are computed together with the next step.
+        """Append the tokens the grammar forces; the next step computes them. Returns why the sequence ends, if it does.
 
-        Not where logprobs are asked for: a forced token's logprob is known only after its own forward pass. Not where
-        words are forbidden: only sampling looks for them.
+        Does nothing where logprobs are asked for (a forced token's logprob is known only after its own forward pass) or
+        words are forbidden (only sampling looks for them).
         """
         if sequence.matcher is None or not self.jumps(sequence):
             return None
@@ -90,7 +89,7 @@ class TokenAppender:
         return None
 
     def ends(self, sequence: Sequence, token: int) -> bool:
-        """It would be no more than the end of the answer."""
+        """Whether `token` would only end the answer."""
         return token in self._eos or (token in sequence.sampling.stop_token_ids and _ends_with(sequence))
 
     def jumps(self, sequence: Sequence) -> bool:
@@ -109,7 +108,7 @@ class TokenAppender:
         return self.jump(sequence) if reason is None and sequence.matcher is not None else reason
 
     def _append(self, sequence: Sequence, token: int, logprob: TokenLogprob | None) -> FinishReason | None:
-        """One more token: matcher, text and limits; why the sequence ends with it, if it does."""
+        """Append one token to matcher, text and count; return why the sequence ends with it, if it does."""
         matcher, tokens, asked = sequence.matcher, sequence.tokens, sequence.sampling
         if token in asked.stop_token_ids and _ends_with(sequence):
             return self._stop_at(sequence, token, logprob)
@@ -131,7 +130,7 @@ class TokenAppender:
         return "length" if repetition is not None and repetition.closed_by(token) and may_stop else None
 
     def _stop_at(self, sequence: Sequence, token: int, logprob: TokenLogprob | None) -> FinishReason:
-        """A token of `stop_token_ids` came. A structured answer is whole without its text, and is not added to."""
+        """End at a token of `stop_token_ids`. Its text is never added to a structured answer."""
         sequence.tokens.append(token)
         self._counters.tokens += 1
         if sequence.sampling.include_stop_str_in_output and sequence.matcher is None:
@@ -139,7 +138,7 @@ class TokenAppender:
         return "stop"
 
     def _close(self, sequence: Sequence, token: int) -> FinishReason | None:
-        """Write the shortest end instead of `token`, where after that no valid end would fit."""
+        """Append the shortest valid end instead of `token`, where no valid end would fit after `token`."""
         assert sequence.closer is not None
         way = sequence.closer.instead_of(token, sequence.max_length - len(sequence.tokens) - 1)
         if way is None:
@@ -158,7 +157,7 @@ class TokenAppender:
         return TokenLogprob(drawn.token_id, text(drawn.token_id), data(drawn.token_id), drawn.logprob, top)
 
     def _note(self, sequence: Sequence, token: int, drawn: Drawn | None = None, ahead: int = 0) -> None:
-        """The timeline's line about a token; nothing drawn = the grammar forced it."""
+        """Count a token in the timeline, with details where they are asked for; no `drawn` = the grammar forced it."""
         timeline, step = sequence.timeline, None
         if timeline.explain:
             text, now = self._model.detokenizer.token_text(token), time.perf_counter()
@@ -168,11 +167,12 @@ class TokenAppender:
 
 
 def _ends_with(sequence: Sequence) -> bool:
-    """A token of `stop_token_ids` would end the answer here; else it is text like any other, if it may stand here."""
+    """Whether a token of `stop_token_ids` would end the answer here; else it is text like any other, if the grammar
+    allows it."""
     enough = sequence.generated >= sequence.sampling.min_tokens
     return enough and (sequence.matcher is None or sequence.matcher.can_stop)
 
 
 def _common(left: list[int], right: list[int]) -> int:
-    """Length of the common beginning."""
+    """Return the length of the common beginning."""
     return next((at for at, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))

@@ -1,6 +1,6 @@
-"""The engine of one model: a step schedules, runs, samples and delivers. Everything here runs on the engine thread.
+"""Compute the steps of one model: schedule, run, sample, deliver. Everything here runs on the engine thread.
 
-Who is served, and what becomes of them, is in `engine.loop.requests`.
+Which requests there are, and how they end, is in `engine.loop.requests`.
 """
 
 from __future__ import annotations
@@ -56,9 +56,10 @@ class EngineCore:
         self._runner = runner
         self._sampler = Sampler(model.usable_vocab, model.eos_token_ids, model.device)
         self._is_asynchronous = model.device.type == "cuda"
-        """A forward pass returns before it is computed; its time shows where the draws are waited for."""
+        """A forward pass returns before it is computed; its time shows where the draws wait for it."""
         self._clock = time.perf_counter if self._is_asynchronous else time.thread_time
-        """What a step costs. On CPUs in this thread's own time, which others who use the machine do not stretch."""
+        """Measures a step for prefill chunking. On CPUs in this thread's own time, which other processes do not
+        stretch."""
         self._proposer = Proposer(speculation or Speculation(), scheduler, batch_drafter)
         self._appender = TokenAppender(model, self.counters, self._proposer, jump_forward=jump_forward)
         self._sample_rows = SampleRowCache()
@@ -72,7 +73,7 @@ class EngineCore:
 
     def step(self) -> None:
         """Compute one batch and deliver what it brought. A request that breaks fails alone. Runs in torch's inference
-        mode; the engine thread is in it for good, since going in and out takes a tenth of a small step's own time."""
+        mode; the engine thread stays in it, since entering and leaving takes a tenth of a small step's own time."""
         if not torch.is_inference_mode_enabled():
             with torch.inference_mode():
                 self.step()
@@ -118,7 +119,7 @@ class EngineCore:
             self._chunker.record(batch.decoding, batch.prompt_tokens, self._clock() - spent)
 
     def give_up_device(self) -> None:
-        """The thread that steps this core hangs and is given up. A CUDA device has no room for a second KV pool."""
+        """Free a CUDA device's KV pool: the thread that steps this core hangs, and a second pool would not fit."""
         if self.model.device.type == "cuda":
             self._runner.give_up()
 
@@ -132,7 +133,8 @@ class EngineCore:
     # --- a step's parts ----------------------------------------------------------------------------------------
 
     def _run(self, batch: Batch, wanted: WantedLogits | None) -> tuple[list[Row], Tensor]:
-        """The sampled rows and their logits; requests whose forward pass throws fail, and their rows are left out."""
+        """Return the sampled rows and their logits [R, V] float32; requests whose forward pass raises fail, and their
+        rows are left out."""
         began = time.perf_counter()
         try:
             return batch.sampled, self._runner.run(batch, wanted)
@@ -144,7 +146,7 @@ class EngineCore:
                 self._proposer.note_step(took)
 
     def _run_alone(self, batch: Batch) -> tuple[list[Row], Tensor]:
-        """Find the culprit: every row in a pass of its own."""
+        """Find the row that raises: run each in a pass of its own."""
         release_cached()
         rows: list[Row] = []
         logits = [torch.empty(0, self.model.vocab_size, device=self.model.device)]
@@ -158,8 +160,8 @@ class EngineCore:
         return rows, torch.cat(logits)
 
     def _begin_masks(self, batch: Batch) -> WantedLogits | None:
-        """Have the masks of this step filled while its forward pass runs; beam searches ask for theirs later. Returns
-        what the pass is told of them."""
+        """Start filling this step's masks while its forward pass runs; beam searches fill theirs later. Returns what
+        tells the pass which logits the masks leave."""
         sampled = self._sample_rows.of(batch.sampled)
         if not sampled.is_constrained or any(row.sequence.is_beam for row in batch.rows):
             return None
@@ -168,7 +170,7 @@ class EngineCore:
         return wanted
 
     def _try_sampling(self, rows: list[Row], logits: Tensor, filled: tuple[list[SampleRow], Filled] | None) -> None:
-        """A device that is full fails the requests of this step; those that wait go on."""
+        """Sample `logits` [R, V]; on a full device fail the requests of this step, and let those that wait go on."""
         try:
             self._sample(rows, logits, filled)
         except torch.OutOfMemoryError as error:
@@ -177,7 +179,8 @@ class EngineCore:
                 self.requests.fail(row.sequence.owner, as_failure(error, "drawing tokens"))
 
     def _sample(self, rows: list[Row], logits: Tensor, filled: tuple[list[SampleRow], Filled] | None) -> None:
-        """Draw, advance and deliver every row; what throws, or cannot be sampled, fails its request alone."""
+        """Draw, advance and deliver every row of `logits` [R, V], which is overwritten. A row that raises or cannot be
+        sampled fails its request alone."""
         states = self._runner.states
         sampled = self._sample_rows.of(rows)
         if sampled.is_plain and states is None:
@@ -211,7 +214,8 @@ class EngineCore:
     def _defer_slow_masks(
         self, draws: list[SampleRow], failures: dict[int, SluicegateError], logits: Tensor
     ) -> set[Sequence]:
-        """Those whose masks take too long for a step; they are drawn when their masks are there."""
+        """Move sequences whose masks take too long for a step to the background; returns them. Their rows of `logits`
+        [R, V] are copied, and drawn from when the masks are there."""
         found: set[Sequence] = set()
         for at, failure in failures.items():
             sequence = draws[at].sequence
@@ -225,7 +229,7 @@ class EngineCore:
         return found
 
     def _advance_or_defer(self, sequence: Sequence, outcomes: list[Drawn | SluicegateError]) -> None:
-        """A token whose acceptance takes too long for a step is taken when it has been accepted elsewhere."""
+        """Take the outcomes; a token whose acceptance takes too long for a step is accepted in the background first."""
         drawn, slow = outcomes[0], None
         if isinstance(drawn, Drawn) and not sequence.draft and sequence.matcher is not None:
             slow = sequence.matcher if isinstance(sequence.matcher, BackgroundMatcher) else None
@@ -246,7 +250,7 @@ class EngineCore:
             self._background.begin(sequence, slow, None, drawn)
 
     def _go_on(self, waiting: PendingMatch) -> None:
-        """With a sequence whose matcher has done what took long."""
+        """Continue a sequence whose matcher has finished its slow work. Raises what that work raised."""
         sequence = waiting.sequence
         if waiting.error is not None:
             raise waiting.error
@@ -263,7 +267,7 @@ class EngineCore:
             self.scheduler.resume(sequence, [], 0)
 
     def _draw_plain(self, rows: list[Row], logits: Tensor, draws: list[SampleRow]) -> None:
-        """`_sample` for rows that want no more than text, of which most only add a word to theirs."""
+        """Do as `_sample` for rows that only want text; most only add a token. `logits` [R, V] is overwritten."""
         tokens, outcomes = self._sampler.tokens(logits, draws), None
         if tokens is None:
             outcomes = self._sampler.draw(logits, draws, MaskRows())
@@ -285,7 +289,7 @@ class EngineCore:
                 self.requests.fail(sequence.owner, as_failure(error, "advancing the sequence"))
 
     def _search(self, rows: list[Row], logits: Tensor) -> tuple[list[Row], Tensor]:
-        """Give beam searches the logprobs of their rows; what is left is drawn from."""
+        """Give beam searches the logprobs of their rows of `logits` [R, V]; returns the other rows and their logits."""
         places = list(accumulate((row.drafted + 1 for row in rows), initial=0))
         beams = [at for at, row in enumerate(rows) if row.sequence.is_beam]
         draws = [SampleRow(rows[at].sequence) for at in beams]
@@ -313,7 +317,7 @@ class EngineCore:
     def _masks(
         self, draws: list[SampleRow], filled: tuple[list[SampleRow], Filled] | None = None
     ) -> tuple[MaskRows, dict[int, SluicegateError]]:
-        """The masks filled during the forward pass, if they are of these draws; else filled now."""
+        """Return the masks filled during the forward pass if they belong to these draws, else fill them now."""
         ready = filled is not None and filled[0] == draws
         masks, failures, seconds = filled[1] if filled is not None and ready else self._fill_masks(draws)
         note_masks(draws, masks, self.model.vocab_size, seconds)

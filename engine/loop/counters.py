@@ -1,4 +1,4 @@
-"""What a core has done since it was made."""
+"""Count what a core has done since it was made."""
 
 from __future__ import annotations
 

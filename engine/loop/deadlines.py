@@ -1,4 +1,4 @@
-"""Which running or waiting requests nobody waits for any more."""
+"""Find requests whose deadline has passed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sluicegate.engine.sequences.delivery import LiveGeneration
 
 
 class Deadlines:
-    """Moments on the monotonic clock, by generation. Asking costs nothing until the earliest has come."""
+    """Deadlines on the monotonic clock, by generation. Asking costs nothing until the earliest has come."""
 
     def __init__(self) -> None:
         self._at: dict[LiveGeneration, float] = {}
@@ -22,7 +22,7 @@ class Deadlines:
         self._at.pop(generation, None)
 
     def due(self, now: float) -> list[LiveGeneration]:
-        """Those whose moment has come; they are forgotten."""
+        """Return and forget those whose deadline has passed."""
         if now < self._next:
             return []
         found = [generation for generation, at in self._at.items() if at <= now]

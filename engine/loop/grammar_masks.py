@@ -1,4 +1,4 @@
-"""Asking the matchers: one mask per constrained row, before sampling."""
+"""Fill token masks: one for each row that a grammar constrains, before sampling."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from sluicegate.engine.sampling.sampler import MaskRows
 from sluicegate.plugins import Matcher, SluicegateError
 
 Room = Callable[[int, int], Bitmask]
-"""Gives zeroed masks [rows, words] int32."""
+"""Returns zeroed masks [rows, words] int32."""
 
 
 def fill_masks(
     rows: Seq[SampleRow], vocab_size: int, eos_token_ids: tuple[int, ...], room: Room
 ) -> tuple[MaskRows, dict[int, SluicegateError]]:
-    """What the rows may not draw, in masks that lie in `room`, and the rows whose matcher threw: those have no mask and
-    must not be sampled.
+    """Fill the masks of constrained rows, in memory from `room`; also return, by row, what matchers raised. A failed
+    row has no mask and must not be sampled.
 
     Rows of one sequence follow each other, by how far they are ahead; matchers walk along the draft and come back.
     """
@@ -62,8 +62,8 @@ Filled = tuple[MaskRows, dict[int, SluicegateError], float]
 
 
 class MasksAhead:
-    """Fills a step's masks on a thread of its own while the forward pass runs: what a mask allows depends on the tokens
-    before, not on the logits. A forward pass that leaves the interpreter alone leaves it to this."""
+    """Fills a step's masks on a thread of its own while the forward pass runs: a mask depends on the tokens before, not
+    on the logits. Pays where the forward pass does not hold the interpreter's lock."""
 
     fewest = 3
     """Constrained rows from which handing over pays; fewer are filled before the pass begins."""
@@ -74,8 +74,8 @@ class MasksAhead:
         self._begun: tuple[list[SampleRow], Future[Filled] | Filled] | None = None
 
     def begin(self, draws: list[SampleRow], wanted: WantedLogits | None = None) -> None:
-        """From here until `take`, the matchers of `draws` are touched by nobody else. `wanted` is told which of the
-        step's logits the masks leave."""
+        """Start filling the masks of `draws`. Until `take` nobody else may touch their matchers. `wanted` is told which
+        of the step's logits the masks leave."""
         if sum([draw.sequence.matcher is not None for draw in draws]) < self.fewest:
             self._begun = draws, self._fill_and_tell(draws, wanted)
             return
@@ -94,7 +94,7 @@ class MasksAhead:
         return filled
 
     def take(self) -> tuple[list[SampleRow], Filled] | None:
-        """What was begun, when it is done; None = nothing was."""
+        """Wait for what was begun and return it; None = nothing was."""
         begun, self._begun = self._begun, None
         if begun is None:
             return None
@@ -103,7 +103,8 @@ class MasksAhead:
 
 
 def note_masks(rows: Seq[SampleRow], masks: MaskRows, vocab_size: int, seconds: float) -> None:
-    """Tell the timelines what their masks cost, shared out evenly, and, where asked for, what they refused."""
+    """Add the cost of masks to the rows' timelines, shared out evenly, and where asked for the share of the vocabulary
+    they refuse."""
     each = seconds / max(1, len(masks.masked))
     for at, index in enumerate(masks.masked):
         sequence = rows[index].sequence
@@ -114,7 +115,8 @@ def note_masks(rows: Seq[SampleRow], masks: MaskRows, vocab_size: int, seconds: 
 
 
 def _fill(row: SampleRow, bitmask: Bitmask, at: int) -> bool:
-    """Fill one row; the matcher is moved one token along the draft, and back after the draft's last."""
+    """Fill `bitmask[at]` [words] for one row; the matcher is moved one token along the draft, and back after the
+    draft's last."""
     matcher, draft = row.sequence.matcher, row.sequence.draft
     assert matcher is not None
     filled = matcher.fill_mask(bitmask[at])
@@ -125,7 +127,7 @@ def _fill(row: SampleRow, bitmask: Bitmask, at: int) -> bool:
 
 
 def _go_back(row: SampleRow) -> None:
-    """Before the draft, as far as a matcher that threw still can."""
+    """Roll a matcher that raised back to before the draft, if it still can."""
     if row.ahead and row.sequence.matcher is not None:
         with contextlib.suppress(Exception):
             row.sequence.matcher.rollback(row.ahead)

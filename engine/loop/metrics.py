@@ -1,4 +1,4 @@
-"""The engine's numbers for metrics: gauges of now, and totals since the start (names ending in `_total`, seconds)."""
+"""Report the engine's numbers: gauges of now, and totals since the start (names ending in `_total`; seconds)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from sluicegate.engine.memory.blocks import OffloadCounters
 
 
 def gauges(cores: Seq[EngineCore], arriving: int, restarts: int) -> dict[str, float]:
-    """`arriving`: jobs on their way to a scheduler; `restarts`: how often the engine thread was replaced."""
+    """Return the gauges. `arriving`: jobs on their way to a scheduler; `restarts`: how often the engine thread was
+    replaced."""
     pools = [core.scheduler.pool for core in cores]
     blocks = sum(pool.num_blocks for pool in pools)
     return {
@@ -49,5 +50,5 @@ def _offloaded(core: EngineCore) -> OffloadCounters:
 
 
 def totals(cores: Seq[EngineCore], before: Mapping[str, float]) -> dict[str, float]:
-    """Summed over `cores`, and added to those of cores that were dropped `before`: a total never falls."""
+    """Sum totals over `cores` and add those of cores dropped `before`, so that a total never falls."""
     return {name: before.get(name, 0.0) + sum(read(core) for core in cores) for name, read in _READ.items()}

@@ -1,4 +1,4 @@
-"""The requests of one core: how they come, what is delivered of them, and how they end."""
+"""Hold the requests of one core: take them in, deliver their pieces, end them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Submission:
 
 
 class Requests:
-    """Those of one core that have not ended. Used by the engine thread alone."""
+    """Requests of one core that have not ended. Used by the engine thread alone."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Requests:
         background: BackgroundMatching,
     ) -> None:
         self.outbox = outbox
-        """Of the thread that steps the core."""
+        """That of the thread which steps the core."""
         self.wait_estimate = WaitEstimate()
         self.searches = BeamSearches(model)
         self._model = model
@@ -76,13 +76,13 @@ class Requests:
         return len(self._live)
 
     def sequences(self, generation: LiveGeneration) -> Seq[Sequence]:
-        """Of one that has not ended."""
+        """Return the sequences of a generation that has not ended; none of one that has."""
         return self._live.get(generation, ())
 
     # --- they come ---------------------------------------------------------------------------------------------
 
     def submit(self, submission: Submission) -> None:
-        """Its sequences wait from now on. One whose matcher cannot be opened fails at once."""
+        """Queue the request's sequences. If its matcher cannot be opened it fails at once."""
         generation, beams = submission.generation, beam_count(submission.generation.job)
         try:
             sequences = [self._sequence(submission, index) for index in range(beams or generation.job.n)]
@@ -105,7 +105,8 @@ class Requests:
             self._scheduler.add(sequences[0])
 
     def cancel(self, generation: LiveGeneration) -> None:
-        """What it still has to say is not said; its blocks are free when this returns. Nothing where it has ended."""
+        """End a request's choices as cancelled; its blocks are free when this returns. Does nothing where it has
+        ended."""
         if (search := self.searches.of(generation)) is not None:
             self.end_search(search, [Piece(i, finish_reason="cancelled") for i in range(generation.job.n)])
             return
@@ -155,11 +156,11 @@ class Requests:
         return wanted.longest > 0 and wanted.look_up and not job.sampling.use_beam_search
 
     def _open(self, sequence: Sequence) -> None:
-        """What a grammar forces from the first byte on is there before anything was computed."""
+        """Append the tokens that a grammar forces before anything is computed."""
         self._conclude(sequence, self._appender.jump(sequence))
 
     def _release_followers(self, leader: Sequence) -> None:
-        """The other choices of a prompt start when the first has computed it: they find its blocks."""
+        """Queue the other choices of a prompt once the first has computed it: they reuse its blocks."""
         for follower in self._followers.pop(leader, ()):
             if follower.state is State.NEW:
                 self._scheduler.add(follower)
@@ -167,7 +168,7 @@ class Requests:
     # --- what is delivered, and how they end -------------------------------------------------------------------
 
     def advanced(self, sequence: Sequence, reason: FinishReason | None) -> None:
-        """A step brought it further: deliver that; its followers find the prompt's blocks now."""
+        """Deliver what a step added to a sequence, and start its followers, which can reuse the prompt's blocks now."""
         self._conclude(sequence, reason)
         if self._followers:
             self._release_followers(sequence)
@@ -194,7 +195,7 @@ class Requests:
             )
 
     def _retire(self, sequence: Sequence) -> None:
-        """Blocks are free when this returns."""
+        """Free the sequence's blocks and forget the request if this was its last choice."""
         self._scheduler.remove(sequence)
         if sequence.started_s is not None:
             self.wait_estimate.record(time.monotonic() - sequence.started_s)
@@ -204,14 +205,14 @@ class Requests:
             self._forget(sequence.owner)
 
     def expire(self) -> None:
-        """End those whose time has run out."""
+        """End requests whose deadline has passed."""
         for generation in self._deadlines.due(time.monotonic()):
             waited = "while it ran" if generation.completion_tokens else "before its first token"
             message = f"the request's time ran out {waited}; allow more, or ask for fewer tokens"
             self._break_off(generation, DeadlineExceeded(message))
 
     def fail(self, generation: LiveGeneration, error: SluicegateError) -> None:
-        """End all choices of a request with an error. Blocks of its own may hold NaN: they are cleaned, not reused."""
+        """End all choices of a request with an error. Its own blocks may hold NaN: they are zeroed, and not reused."""
         for sequence in self._live.get(generation, []):
             self._runner.scrub(self._scheduler.pool.forget(sequence.blocks))
         self._break_off(generation, error)
@@ -230,14 +231,14 @@ class Requests:
         self.searches.forget(generation)
 
     def guarded(self, sequence: Sequence, act: Callable[[], None]) -> None:
-        """What `act` throws ends the sequence's request."""
+        """Call `act`; if it raises, fail the sequence's request."""
         try:
             act()
         except Exception as error:
             self.fail(sequence.owner, as_failure(error, "advancing the sequence"))
 
     def end_search(self, search: BeamSearch, pieces: list[Piece]) -> None:
-        """End all beams, and deliver what they found."""
+        """End all beams, and deliver `pieces`."""
         owner = search.slots[0].owner
         for slot in search.slots:
             self._scheduler.remove(slot)

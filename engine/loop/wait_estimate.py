@@ -1,4 +1,4 @@
-"""How long a new request will wait, from how long others stayed: Little's law over the places of a batch."""
+"""Estimate how long a new request waits, from how long others stayed: Little's law over the places of a batch."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ class WaitEstimate:
         self._mean_s: float | None = None
 
     def record(self, stayed_s: float) -> None:
-        """A sequence ended `stayed_s` after it left the queue."""
+        """Record that a sequence ended `stayed_s` after it left the queue."""
         mean = stayed_s if self._mean_s is None else self._mean_s
         self._mean_s = mean + _WEIGHT * (stayed_s - mean)
 
     def wait_s(self, leaving: int, running: int, oldest_s: float) -> float:
-        """Seconds until `leaving` of `running` sequences have left, at the rate they did lately. As long as none has,
-        the age of the oldest stands for their stay."""
+        """Estimate the seconds until `leaving` of `running` sequences have left. While none has ever left, the age of
+        the oldest stands for how long they stay."""
         stay = oldest_s if self._mean_s is None else self._mean_s
         return max(0, leaving) * stay / max(1, running)

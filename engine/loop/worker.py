@@ -1,4 +1,4 @@
-"""The engine thread: takes what was posted, computes one step of every model that has work, delivers.
+"""Run the engine thread: take what was posted, compute one step of every model that has work, deliver.
 
 Other threads reach it through an inbox alone (a deque and an event); it never waits for any of them.
 """
@@ -33,16 +33,16 @@ _LOG = logging.getLogger(__name__)
 
 
 class Waiter(Protocol):
-    """Someone on an event loop who is told, from any thread, that what they wait for will not come."""
+    """Someone on an event loop who must be told, from any thread, that what they wait for will not come."""
 
     def fail(self, error: Exception) -> None: ...
 
 
 class Task(Waiter, Protocol):
-    """Work beside the generations, in slices; one slice of one task a turn, so that it holds up nobody's decode."""
+    """Work besides generation, in slices: one slice of one task a turn, so that it delays no decode step."""
 
     def advance(self) -> bool:
-        """One slice; True when there is none left. What it throws is given to `fail`."""
+        """Compute one slice; True when none is left. What it raises is given to `fail`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Worker:
 
     @property
     def arriving(self) -> int:
-        """Jobs that no scheduler has seen yet."""
+        """Count jobs that no scheduler has seen yet."""
         return self._posted - self._taken
 
     @property
@@ -104,7 +104,8 @@ class Worker:
             finalize(self, _end, self._thread, self._abandoned, self._closing, self._wake)
 
     async def close(self) -> None:
-        """Let what runs finish for `drain_s`, cancel the rest, stop the thread; one that does not stop is left."""
+        """Let running requests finish for `drain_s`, cancel the rest and join the thread; give up on one that does not
+        stop."""
         self._closing.set()
         self._wake.set()
         if self._thread is not None:
@@ -114,19 +115,19 @@ class Worker:
                 self.abandon(Overloaded("the engine is shutting down; send the request elsewhere", retry_after_s=5.0))
 
     def stuck_s(self) -> float:
-        """How long the current turn has lasted; infinite if the thread has died."""
+        """Return how long the current turn has lasted in seconds; infinite if the thread has died."""
         if self._thread is not None and not self._thread.is_alive() and not self.is_closing:
             return inf
         began = self._turn_began
         return 0.0 if began is None else time.monotonic() - began
 
     def where(self) -> str:
-        """The stack of the thread, for the log."""
+        """Return the stack of the thread, for the log."""
         frame = sys._current_frames().get(self._thread.ident or 0) if self._thread is not None else None
         return "the thread has died" if frame is None else "".join(traceback.format_stack(frame))
 
     def abandon(self, error: Exception) -> None:
-        """The thread is wedged, and cannot be stopped: nothing it may still do counts. Whoever waits gets `error`."""
+        """Give up a thread that hangs: what it may still do is ignored, and whoever waits gets `error`."""
         self._abandoned.set()
         self._closing.set()
         self._wake.set()
@@ -144,7 +145,7 @@ class Worker:
         self.post(lambda: self._take_over(core))
 
     async def dismiss(self, core: EngineCore, drain_s: float) -> None:
-        """Returns when the core's last request has ended, after `drain_s` at most; its blocks are then free."""
+        """Drop a core: wait until its last request has ended, for `drain_s` at most. Its blocks are then free."""
         loop = asyncio.get_running_loop()
         gone = asyncio.Event()
 
@@ -163,7 +164,7 @@ class Worker:
         self.post(lambda: self._tasks.append(task))
 
     def post(self, act: Callable[[], None]) -> None:
-        """Have the engine thread do something before its next step."""
+        """Have the engine thread call `act` before its next step."""
         self._inbox.append(act)
         self._wake.set()
 
@@ -254,7 +255,7 @@ class Worker:
                 core.requests.cancel(generation)
 
     def _let_go(self, *, all_of_them: bool = False) -> None:
-        """Drop the cores that leave and have no work any more, or whose time is over."""
+        """Drop retiring cores that have no work any more, or whose time is over."""
         now = time.monotonic()
         for retiring in [x for x in self._retiring if all_of_them or not x.core.has_work or now >= x.deadline]:
             retiring.core.requests.cancel_all()
@@ -273,8 +274,8 @@ class Worker:
 
 
 def _end(thread: threading.Thread, abandoned: threading.Event, closing: threading.Event, wake: threading.Event) -> None:
-    """Stop an engine thread before the interpreter ends, where `close` was not called or gave up: a thread that comes
-    out of compiled code later aborts the process, or reads memory that is gone."""
+    """Stop an engine thread before the interpreter ends, where `close` was not called or gave up. A thread that leaves
+    compiled code later aborts the process, or reads memory that is gone."""
     for event in (abandoned, closing, wake):
         event.set()
     thread.join(EXIT_PATIENCE_S)

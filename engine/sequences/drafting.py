@@ -1,4 +1,4 @@
-"""How far to guess ahead of a sequence, learned from how many of its guesses came true."""
+"""Decide how far to guess ahead of a sequence, from how many of its guesses came true."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ class Drafter(Protocol):
 
 @dataclass(slots=True)
 class LookupAcceptance:
-    """How far to guess: as far as it paid lately. After a run of misses, a short try now and then."""
+    """For guesses that cost nothing: guess as far as it paid lately; after a run of misses, a short try now and
+    again."""
 
     rate: float = 0.6
     """Share of guesses that came true, recent ones weighing more."""
@@ -34,17 +35,17 @@ class LookupAcceptance:
 
 @dataclass(slots=True)
 class DraftAcceptance:
-    """How far a drafter that costs something should guess, by how often it was right."""
+    """For a drafter whose guesses cost time."""
 
     accepted: float = 0.7
     """Share of guesses that came true, of those before which all had."""
 
     def length(self, longest: int, cost: float) -> int:
-        """`cost` of a guess in steps; 0 = it does not pay."""
+        """Return how far to guess; `cost` is that of a guess in steps; 0 = it does not pay."""
         return draft_length(self.accepted, cost, longest)
 
     def promise(self, length: int) -> float:
-        """Guesses of `length` that will come true, on average."""
+        """Return how many of `length` guesses will come true, on average."""
         return sum(self.accepted**place for place in range(1, length + 1))
 
     def record(self, guessed: int, right: int) -> None:
@@ -54,8 +55,8 @@ class DraftAcceptance:
 
 
 def draft_length(accepted: float, cost: float, longest: int) -> int:
-    """How many guesses pay best, 0 = none, if each comes true with probability `accepted` after those before it did,
-    and one costs `cost` steps (Leviathan et al., 2023): (1 - a^(k+1)) / (1 - a) tokens for 1 + k * cost steps."""
+    """Return how many guesses pay best, 0 = none, if each comes true with probability `accepted` after those before it
+    did, and one costs `cost` steps (Leviathan et al., 2023): (1 - a^(k+1)) / (1 - a) tokens for 1 + k * cost steps."""
     a = min(accepted, 0.99)
     gains = [(1 - a ** (k + 1)) / (1 - a) / (1 + k * cost) for k in range(longest + 1)]
     return max(range(longest + 1), key=gains.__getitem__)

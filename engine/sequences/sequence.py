@@ -1,4 +1,4 @@
-"""The mutable state of one sequence, from submission to its end. Touched by the engine thread alone."""
+"""Hold the mutable state of one sequence, from submission to its end. Touched by the engine thread alone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class State(Enum):
     WAITING = auto()
     RUNNING = auto()
     PARKED = auto()
-    """Neither waits nor runs: its beam search will say what comes next."""
+    """Neither waits nor runs: its beam search, or its slow grammar, decides when it goes on."""
     ENDED = auto()
 
 
@@ -34,8 +34,8 @@ class Sequence:
     """One choice of one generation.
 
     `tokens` is the prompt and everything generated; the keys and values of the first `computed` of them are in the
-    blocks of `blocks`, or will be when the step that is being computed is over. The scheduler owns `state`, `key`,
-    `blocks` and `computed`; the core appends to `tokens`.
+    blocks of `blocks`, or will be after the step that is being computed. The scheduler owns `state`, `key`, `blocks`
+    and `computed`; the core appends to `tokens`.
     """
 
     tokens: list[int]
@@ -55,11 +55,11 @@ class Sequence:
     closed: bool = False
     """Its last tokens are the shortest valid end, since no more would have fitted."""
     adapter: Adapter | None = None
-    """What is computed beside the model's layers for this sequence."""
+    """The LoRA adapter its tokens are computed with."""
     is_beam: bool = False
     """One of the beams of its request's beam search."""
     repetition: RepetitionDetector | None = None
-    """Says when the output repeats itself too often, where that is asked for."""
+    """Ends the output where it repeats itself too often, if that is asked for."""
     stopped: bool = False
     """A stop string was found in the output."""
     state: State = State.NEW
@@ -72,12 +72,13 @@ class Sequence:
     """Prompt tokens found in the prefix cache when it first started; None before."""
     blocks: list[int] = field(default_factory=list)
     table: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(8, np.int64))
-    """`blocks` again as an array, valid up to `len(blocks)`."""
+    """int64; `blocks` again as an array, valid up to `len(blocks)`."""
     table_address: int = 0
     """Of its memory; 0 before it holds anything."""
     digests: list[Digest] = field(default_factory=list)
     """Names of the full blocks of `tokens`, as far as they were asked for; tokens never change, so they stay valid."""
     published: int = 0
+    """How many of its blocks others may reuse."""
 
     draft: list[int] = field(default_factory=list)
     """Guesses for the tokens after `tokens`, to be confirmed by the next step."""
@@ -91,7 +92,7 @@ class Sequence:
     hidden_row: int = 0
     """Which of its rows in the last step had that state."""
     by_batch_drafter: bool = False
-    """The draft is the group drafter's."""
+    """The draft came from the batch drafter, not from prompt lookup."""
     timeline: Timeline = field(default_factory=Timeline)
     """That of its generation."""
     refused: dict[int, float] = field(default_factory=dict)
@@ -99,14 +100,14 @@ class Sequence:
 
     @property
     def is_plain(self) -> bool:
-        """Nobody asks for more than its text as it comes: no grammar, no search, no logprobs, no stop strings."""
+        """Whether it only wants text as it comes: no grammar, search, logprobs, stop strings or other ends."""
         unbound = self.matcher is None and not self.is_beam and self.rule.logprobs is None
         unbound = unbound and self.repetition is None and not self.sampling.stop_token_ids
         return unbound and not self.timeline.explain and not self.sampling.min_tokens and self.output.is_direct
 
     @property
     def pending(self) -> int:
-        """Tokens whose keys and values are not computed yet; none only where a beam waits for the others."""
+        """Tokens whose keys and values are not computed yet; 0 only where a beam waits for the others."""
         return len(self.tokens) - self.computed
 
     @property
@@ -124,7 +125,7 @@ class Sequence:
         self.blocks += blocks
 
     def name_blocks(self, pool: BlockPool, tokens: int) -> list[Digest]:
-        """Names of the blocks that the first `tokens` tokens fill; none where nobody asks for them."""
+        """Return the names of the blocks that the first `tokens` tokens fill; none where the pool reuses nothing."""
         if not pool.reuses:
             return []
         size = pool.block_size

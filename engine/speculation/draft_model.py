@@ -1,7 +1,7 @@
-"""A smaller model with the same tokenizer guesses for the larger one, all sequences of a step together.
+"""Guess with a smaller model of the same tokenizer, for all sequences of a step together.
 
-Its keys and values are its own, and follow what was kept of its guesses. What the grammar forces between two guesses
-costs nothing.
+Its keys and values are its own, and follow what was kept of its guesses. Tokens that the grammar forces between two
+guesses cost nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class ModelDrafter:
     """A `BatchDrafter`. Used by the engine thread alone."""
 
     def __init__(self, model: LoadedModel, runner: Runner, pool: BlockPool, *, budget: int) -> None:
-        """`budget`: new tokens of one forward pass; a prompt longer than that is caught up with over several steps."""
+        """`budget`: new tokens of one forward pass; a longer prompt is caught up with over several steps."""
         self.seconds_a_token = 0.0
         self._runner = runner
         self._pool = pool
@@ -30,7 +30,7 @@ class ModelDrafter:
         self._shadows: dict[Sequence, Sequence] = {}
 
     def guess(self, wanted: Seq[Wanted]) -> list[list[int]]:
-        """[] where there is no room, or the prompt is not caught up with."""
+        """As `BatchDrafter` says; [] where there is no room, or the prompt is not caught up with."""
         began, rounds = time.perf_counter(), 0
         self.release()
         with drafting(wanted) as guesses:
@@ -51,7 +51,7 @@ class ModelDrafter:
         self._runner.close()
 
     def _catch_up(self, guesses: list[Draft]) -> None:
-        """Compute all but the newest token of each; who does not get that far this time guesses nothing."""
+        """Compute all but the newest token of each; a sequence that does not get that far this time guesses nothing."""
         room, rows = self._budget, []
         for guess in guesses:
             shadow = self._shadow_of(guess.sequence)
@@ -67,7 +67,7 @@ class ModelDrafter:
                 row.sequence.computed += row.count
 
     def _round(self, live: list[Draft]) -> None:
-        """One more token for each, and what the grammar forces after it."""
+        """Guess one more token for each, and append what the grammar forces after it."""
         shadows = {id(guess): self._shadows[guess.sequence] for guess in live}
         live.sort(key=lambda guess: shadows[id(guess)].pending)
         rows = [Row.of(shadow, shadow.pending) for shadow in (shadows[id(guess)] for guess in live)]
@@ -82,7 +82,7 @@ class ModelDrafter:
     # --- the small model's own sequences -----------------------------------------------------------------------
 
     def _shadow_of(self, target: Sequence) -> Sequence:
-        """What of `target` is in the small model's cache: as far as its guesses came true."""
+        """Return the small model's own sequence for `target`, cut to the guesses that came true."""
         shadow = self._shadows.get(target)
         if shadow is None:
             shadow = self._shadows[target] = _shadow(target)
@@ -104,7 +104,7 @@ class ModelDrafter:
 
 
 def _shadow(target: Sequence) -> Sequence:
-    """A sequence of the small model: tokens and blocks, nothing else of it is used."""
+    """Make a sequence of the small model: only its tokens and blocks are used."""
     return Sequence(
         tokens=list(target.tokens),
         prompt_length=len(target.tokens),

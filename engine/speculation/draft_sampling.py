@@ -1,7 +1,7 @@
-"""Guessing for several sequences at once, whoever makes the logits: draw, ask the grammar, follow what it forces.
+"""Draw guesses for several sequences at once, whoever makes the logits, and follow what grammars force.
 
-A guess is drawn by the rule, under the mask and with the number of its place, as the token there will be: where two
-distributions agree, so do their draws, not only when they are greedy.
+A guess is drawn by the rule, under the mask and with the random number of its place, as the real token will be: where
+two distributions agree, so do their draws, not only when they are greedy.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Wanted = tuple[Sequence, int]
 
 @dataclass(slots=True, eq=False)
 class Draft:
-    """The growing guess for one sequence. Meanwhile it stands for the sequence's draft, and the matcher follows."""
+    """The growing guess for one sequence. Meanwhile it stands for the sequence's draft, and the matcher follows it."""
 
     sequence: Sequence
     longest: int
@@ -38,7 +38,7 @@ class Draft:
         return SampleRow(self.sequence, len(self.found))
 
     def accept(self, token: int) -> bool:
-        """One more token, if the grammar lets it; False = the guess is over."""
+        """Add one more token, if the grammar allows it; False = the guess is over."""
         matcher = self.sequence.matcher
         try:
             if matcher is not None:
@@ -60,7 +60,7 @@ class Draft:
 
 @contextmanager
 def drafting(wanted: Seq[Wanted]) -> Iterator[list[Draft]]:
-    """Guesses to let grow; afterwards the sequences and their matchers are as they were."""
+    """Yield guesses to grow; afterwards the sequences and their matchers are as they were."""
     guesses = [Draft(sequence, longest) for sequence, longest in wanted]
     before = [sequence.draft for sequence, _ in wanted]
     for guess in guesses:
@@ -83,7 +83,7 @@ class DraftSampler:
         self._sampler = Sampler(model.usable_vocab, model.eos_token_ids, model.device)
 
     def grow(self, guesses: list[Draft], logits: Tensor) -> None:
-        """`logits` [len(guesses), V] float32 of the next places; overwritten."""
+        """Draw from `logits` [len(guesses), V] float32 of the next places, which are overwritten."""
         outcomes = self._sampler.draw(logits, [guess.row for guess in guesses], self._masks(guesses))
         for guess, outcome in zip(guesses, outcomes, strict=True):
             if not isinstance(outcome, Drawn):

@@ -1,4 +1,4 @@
-"""The model's own heads guess, from the states that its last step left: no second model, no keys and values."""
+"""Guess with the model's own draft heads, from the states its last step left: no second model, no keys and values."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ class HeadDrafter:
         return found
 
     def release(self) -> None:
-        """Heads hold on to nothing."""
+        """Do nothing: heads hold on to nothing."""
 
     def close(self) -> None:
-        """Heads have no threads."""
+        """Do nothing: heads have no threads."""
 
     def _fill(self, guesses: list[Draft]) -> None:
         ready = [guess for guess in guesses if guess.sequence.hidden is not None]
@@ -57,6 +57,8 @@ class HeadDrafter:
             self._sampler.grow(live, self._logits(index, known, before))
 
     def _logits(self, heads: I64, states: Tensor, before: I64) -> Tensor:
+        """Return the logits [R, V] float32 of heads [R] for states [R, d] and the tokens [R] before the places
+        guessed."""
         if self._compiled is not None:
             return self._compiled.logits(heads, states, before)
         tokens = torch.from_numpy(before).to(self._embedding.device)
@@ -70,6 +72,6 @@ def _newest(guess: Draft) -> int:
 
 
 def _head(guess: Draft) -> int:
-    """Which head guesses the next place: how far it is behind the token that was drawn from the state."""
+    """Return which head guesses the next place: its distance from the token that was drawn from the state."""
     sequence: Sequence = guess.sequence
     return len(sequence.tokens) + len(guess.found) - sequence.hidden_length

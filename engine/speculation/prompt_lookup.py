@@ -1,8 +1,8 @@
-"""Guessing a sequence's next tokens from what it has already seen, so that one forward pass can confirm several.
+"""Guess a sequence's next tokens from what it has already seen, so that one forward pass can confirm several.
 
 A guess costs nothing but its place in the step: every position is still drawn from the model's own distribution, with
-the number that belongs to that position, and a guess counts only where it is the token that was drawn. So the answer is
-the one that would have come without guessing.
+the random number of that position, and a guess counts only where it is the token that was drawn. So guessing changes no
+answer.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ HORIZON = 4096
 
 @dataclass(slots=True)
 class PromptLookup:
-    """Guess that what followed the last one to three tokens earlier follows them again: answers copy from prompts.
+    """Guesses that what followed the last one to three tokens earlier follows them again: answers copy from prompts.
 
-    The index is kept up with the sequence: per token one entry for each length.
+    The index grows with the sequence: per token one entry for each length.
     """
 
     _after: dict[tuple[int, ...], int] = field(default_factory=dict)
-    """A gram -> the place after its latest occurrence that has a place after it."""
+    """Last tokens -> the place after their latest occurrence that has a place after it."""
     _indexed: int = 0
 
     def propose(self, tokens: list[int], ahead: list[int]) -> int | None:
@@ -48,7 +48,8 @@ class PromptLookup:
 def draft(
     drafter: Drafter, tokens: list[int], matcher: Matcher | None, longest: int, *, jumped: bool = False
 ) -> list[int]:
-    """At most `longest` guesses that the grammar allows one after another; what it forces comes before any guess.
+    """Return at most `longest` guesses that the grammar allows one after another; what it forces comes before any
+    guess.
 
     `jumped`: the grammar was just asked and forces nothing at the first place. The matcher is left as it was.
     """

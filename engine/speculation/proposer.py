@@ -1,7 +1,7 @@
-"""Which guesses a sequence takes into its next step: what it said before, or what a small model says comes next.
+"""Propose draft tokens for each sequence's next step: from prompt lookup, or from a draft model or heads.
 
-Looking up costs next to nothing, a small model costs a share of a step. Each sequence keeps for both how often guesses
-came true, and takes the source that promises more; one that does not pay is left alone and tried again now and then.
+Looking up costs next to nothing, a draft model a share of a step. Each sequence tracks how often guesses of both came
+true and takes the source that promises more; one that does not pay is left alone and tried again now and then.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class BatchDrafter(Protocol):
     """What one more guess for each sequence costs, lately."""
 
     def guess(self, wanted: Seq[tuple[Sequence, int]]) -> list[list[int]]:
-        """Up to so many tokens for each sequence, each allowed by its grammar after those before it. Sequences and
-        their matchers are left as they were."""
+        """Return up to so many tokens for each sequence, each allowed by its grammar after those before it. Sequences
+        and their matchers are left as they were."""
 
     def release(self) -> None:
-        """Nothing runs any more: hold on to nothing."""
+        """Hold on to nothing: nothing runs any more."""
 
     def close(self) -> None:
         """End its threads."""
@@ -61,25 +61,25 @@ class Proposer:
         self._refused = 0
 
     def note_step(self, seconds: float) -> None:
-        """How long a forward pass of the large model took."""
+        """Record how long a forward pass of the model took."""
         self._step_s += 0.1 * (seconds - self._step_s)
 
     @property
     def looks_up(self) -> bool:
-        """There is room for guesses at all, with as many sequences as run now."""
+        """Whether there is room for guesses at all, with as many sequences as run now."""
         wanted = self.speculation
         share = wanted.tokens_per_step // max(1, len(self._scheduler.running))
         return wanted.look_up and min(wanted.longest, share) > 0
 
     def look_up(self, sequence: Sequence, *, jumped: bool) -> list[int]:
-        """See `engine.speculation.prompt_lookup.draft`."""
+        """Guess from what the sequence has seen; see `engine.speculation.prompt_lookup.draft`."""
         if sequence.drafter is None:
             return []
         longest = min(self._room(sequence), sequence.lookup_acceptance.length(self.speculation.longest))
         return draft(sequence.drafter, sequence.tokens, sequence.matcher, longest, jumped=jumped)
 
     def improve(self, sequences: Seq[Sequence]) -> None:
-        """Let the small model guess where it promises more than what was looked up. They have just been advanced."""
+        """Let the batch drafter guess for sequences, just advanced, where it promises more than what was looked up."""
         if self._batch_drafter is None:
             return
         cost = self._batch_drafter.seconds_a_token / self._step_s if self._step_s else 0.0
@@ -99,8 +99,8 @@ class Proposer:
                     sequence.draft, sequence.by_batch_drafter = found, True
 
     def _worth(self, sequence: Sequence, cost: float) -> tuple[int, float]:
-        """How far the small model should guess, and how many of those guesses will come true. Once in many times it is
-        tried though it does not pay."""
+        """Return how far the batch drafter should guess, and how many of those guesses will come true. Now and then it
+        is tried though it does not pay."""
         if sequence.draft_acceptance is None:
             sequence.draft_acceptance = DraftAcceptance(self._usual.accepted)
         room = self._room(sequence)
@@ -120,7 +120,7 @@ class Proposer:
             return [[] for _ in wanted]
 
     def record(self, sequence: Sequence, guessed: int, right: int) -> None:
-        """How many of the guesses in the last step came true."""
+        """Record how many of the guesses in the last step came true."""
         if sequence.by_batch_drafter and sequence.draft_acceptance is not None:
             sequence.draft_acceptance.record(guessed, right)
             self._usual.record(guessed, right)
@@ -136,6 +136,6 @@ class Proposer:
             self._batch_drafter.close()
 
     def _room(self, sequence: Sequence) -> int:
-        """Fewer guesses the more sequences share the step: a place in a full batch is better used by them."""
+        """Limit guesses by how many sequences share the step: a place in a full batch is better used by them."""
         share = self.speculation.tokens_per_step // max(1, len(self._scheduler.running))
         return max(0, min(share, sequence.max_length - len(sequence.tokens) - 1, self.speculation.longest))
