@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 import os
 
-from sluicegate.gateway.accounts import Accounts, Ledger, LimitsStage
-from sluicegate.gateway.accounts.api_keys import ApiKeys
+from sluicegate.gateway.accounts import Accounts, ApiKeys, Ledger, LimitsStage
 from sluicegate.gateway.prompts.chat_template import ChatTemplate, ChatTemplateSettings
 from sluicegate.gateway.request.tracing.capture import wanted
 from sluicegate.gateway.routing import ByName

@@ -1,6 +1,6 @@
 """Keys, limits, budgets and usage."""
 
 from sluicegate.gateway.accounts.accounts import Accounts
-from sluicegate.gateway.accounts.stages import Ledger, LimitsStage
+from sluicegate.gateway.accounts.stages import ApiKeys, Ledger, LimitsStage
 
-__all__ = ["Accounts", "Ledger", "LimitsStage"]
+__all__ = ["Accounts", "ApiKeys", "Ledger", "LimitsStage"]

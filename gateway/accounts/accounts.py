@@ -13,17 +13,19 @@ from pathlib import Path
 from typing import TypeVar
 
 from sluicegate.gateway.accounts.bounds import MAX_NANOS, bounded, name_of, plausible
+from sluicegate.gateway.accounts.charging import charged, tokens_a_minute
 from sluicegate.gateway.accounts.directory import Directory
 from sluicegate.gateway.accounts.features import Features
 from sluicegate.gateway.accounts.health import RETRY_S, Health
 from sluicegate.gateway.accounts.journal.flusher import Flusher
 from sluicegate.gateway.accounts.journal.journal import Journal
 from sluicegate.gateway.accounts.keyring import Keyring, check_names
-from sluicegate.gateway.accounts.limits.estimates import CHARS_PER_TOKEN, Reach, ReachOf, need_of
+from sluicegate.gateway.accounts.limits.estimates import Reach, ReachOf, need_of
 from sluicegate.gateway.accounts.limits.leases import BEAT_S, Shared, SharedMeter, covered
-from sluicegate.gateway.accounts.limits.meter import Meter, Need, Taken
+from sluicegate.gateway.accounts.limits.meter import Need, Taken
 from sluicegate.gateway.accounts.limits.prices import Prices
 from sluicegate.gateway.accounts.limits.totals import Totals
+from sluicegate.gateway.accounts.meters import AnyMeter, Meters
 from sluicegate.gateway.accounts.records import (
     KeyRecord,
     Usage,
@@ -47,11 +49,9 @@ from sluicegate.plugins import (
     RequestError,
     SluicegateError,
 )
-from sluicegate.plugins import Usage as Tokens
 
 log = logging.getLogger("sluicegate.accounts")
 T = TypeVar("T")
-AnyMeter = Meter | SharedMeter
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,6 @@ class Accounts:
         """Who may come to answer; whoever knows the models sets it."""
         self._features = Features()
         self._totals = Totals()
-        self._meters: dict[tuple[str, str], AnyMeter | None] = {}
         self._held: dict[str, Held] = {}
         self._thread = ThreadPoolExecutor(1, "accounts")
         self._reader = ThreadPoolExecutor(1, "accounts-keys")
@@ -95,6 +94,7 @@ class Accounts:
         self._directory = Directory(
             self.store, self.keyring, settings.teams, self.health, settings.keep_keys_s, self._on_reader
         )
+        self.meters = Meters(self._directory, self._totals, self.shared)
         self._tasks: list[asyncio.Task[None]] = []
 
     # --- life ---------------------------------------------------------------------------------------------------
@@ -173,7 +173,7 @@ class Accounts:
         if request.n:  # who has to write nothing down may come while the disk is full: to make room, for one
             self.health.check()
         self._directory.check(caller)
-        meters = [meter for meter in self.meters_of(caller) if isinstance(meter, SharedMeter)]
+        meters = [meter for meter in self.meters.of(caller) if isinstance(meter, SharedMeter)]
         if meters:
             await covered(meters, self._need(request, meters))
         self.reserve(request, caller)
@@ -182,7 +182,7 @@ class Accounts:
         """Count the request against every limit of its key and team, at what it may use; `settle` puts it right. One
         with `n` 0 generates nothing: it is counted, and over.
         Raises `RateLimited`, `RequestError` where it can never fit, or `BooksUnavailable`; then nothing was counted."""
-        meters = self.meters_of(caller)
+        meters = self.meters.of(caller)
         now_s = time.time()
         need = self._need(request, meters)
         try:
@@ -213,8 +213,10 @@ class Accounts:
         if held is None and outcome.caller.key_id is None and self.keyring.required:
             return  # nobody that is known here
         refused = held is None and outcome.error is not None
-        counted, cost = self._charged(outcome, held)
-        used = _tokens(outcome, counted)
+        counted, cost, cut = charged(outcome, self.prices, held.need if held is not None else None)
+        if cut:
+            self.health.counts["figures_bounded"] += 1
+        used = tokens_a_minute(outcome, counted)
         for taken in held.taken if held is not None else ():
             taken.meter.settle(taken, used, cost, now_s)
         usage = Usage(
@@ -228,24 +230,6 @@ class Accounts:
         )
         self._count(outcome, held, usage, now_s)
         self._count_saved(outcome)
-
-    def _charged(self, outcome: Outcome, held: Held | None) -> tuple[Tokens, int]:
-        """What is charged, and what it costs: figures that the store can keep. A figure that no request can have used
-        is cut to the nearest that one can, and costs no less than was reserved: unknown is never free."""
-        used = outcome.usage
-        known = plausible(used)
-        if not known:
-            used = bounded(used)
-        cost = self.prices.cost_nanos(outcome.model, used)
-        if known and cost <= MAX_NANOS:
-            return used, cost
-        self.health.counts["figures_bounded"] += 1
-        log.error(
-            "request %s of key %r: model %r reports usage that cannot be (%.200r, cost %d); it is charged as %s",
-            *(outcome.request.id, outcome.caller.key_id, outcome.model, outcome.usage, cost, used),
-        )
-        reserved = held.need.nanos if held is not None and not known else 0
-        return used, min(max(cost, reserved), MAX_NANOS)
 
     def _count_saved(self, outcome: Outcome) -> None:
         kept = outcome.saved if plausible(outcome.saved) else bounded(outcome.saved)
@@ -266,21 +250,10 @@ class Accounts:
 
     # --- keys and limits ----------------------------------------------------------------------------------------
 
-    def meters_of(self, caller: Caller) -> list[AnyMeter]:
-        """Of the key and of its team, where they have limits."""
-        return [meter for meter in self._meters_of(caller) if meter is not None]
-
     async def refresh(self) -> None:
         """Read keys and teams again if somebody changed them."""
-        if not await self._directory.refresh():
-            return
-        now_s = time.time()
-        for (kind, name), meter in list(self._meters.items()):
-            limits = self._limits_of(kind, name)
-            if meter is None or limits == Limits():
-                del self._meters[kind, name]
-            else:
-                meter.change(limits, *self._totals.of(kind, name, now_s))
+        if await self._directory.refresh():
+            self.meters.renew()
 
     async def change_key(self, record: KeyRecord) -> None:
         """Keep `record` in the store and heed it at once. Raises `RequestError` for a key of the configuration."""
@@ -326,31 +299,6 @@ class Accounts:
             log.error("the books: %s: %s", type(error).__name__, error)
             raise BooksUnavailable(f"the store does not answer; {told}", retry_after_s=RETRY_S) from error
 
-    def _meters_of(self, caller: Caller) -> tuple[AnyMeter | None, AnyMeter | None]:
-        return self._meter("key", caller.key_id), self._meter("team", caller.team)
-
-    def _meter(self, kind: str, name: str | None) -> AnyMeter | None:
-        if not name:
-            return None
-        try:
-            return self._meters[kind, name]
-        except KeyError:
-            limits = self._limits_of(kind, name)
-            made = None if limits == Limits() else self._new_meter(kind, name, limits)
-            self._meters[kind, name] = made
-            return made
-
-    def _new_meter(self, kind: str, name: str, limits: Limits) -> AnyMeter:
-        if self.shared is not None:
-            return SharedMeter(kind, name, limits, self.shared)
-        return Meter(f"{kind} {name!r}", limits, *self._totals.of(kind, name, time.time()))
-
-    def _limits_of(self, kind: str, name: str) -> Limits:
-        if kind == "team":
-            return self._directory.teams.get(name, Limits())
-        record = self.keyring.records.get(name)
-        return record.limits if record is not None else Limits()
-
     # --- rounds ---------------------------------------------------------------------------------------------------
 
     async def flush(self) -> None:
@@ -359,9 +307,8 @@ class Accounts:
 
     async def _share(self) -> None:
         """Settle what is open with the other gateways, and give back what is leased and not used."""
-        for meter in list(self._meters.values()):
-            if isinstance(meter, SharedMeter):
-                await meter.give_back(time.time())
+        for meter in self.meters.shared:
+            await meter.give_back(time.time())
 
 
 def _store(settings: AccountSettings) -> Store:
@@ -374,14 +321,6 @@ def _journal(settings: AccountSettings, health: Health) -> Journal | None:
     """None where there is no disk to keep one on."""
     folder = settings.journal or (f"{settings.path}.journal" if settings.path else "")
     return Journal(Path(folder), sync=settings.sync, health=health) if folder else None
-
-
-def _tokens(outcome: Outcome, counted: Tokens) -> int:
-    """Against tokens a minute an answer of the cache counts as what it would have been."""
-    if not outcome.cached:
-        return counted.prompt_tokens + counted.completion_tokens
-    chars = sum(len(m.content) for m in outcome.request.messages) + sum(len(a.text) for a in outcome.answers)
-    return chars // CHARS_PER_TOKEN
 
 
 def _rest(key: UsageKey) -> tuple[str, str, str, str]:

@@ -70,6 +70,13 @@ class Directory:
         self._say(found)
         return True
 
+    def limits_of(self, kind: str, name: str) -> Limits:
+        """Of a "key" or a "team"."""
+        if kind == "team":
+            return self.teams.get(name, Limits())
+        record = self._keyring.records.get(name)
+        return record.limits if record is not None else Limits()
+
     def check(self, caller: Caller) -> None:
         """Raise `BooksUnavailable` for a team whose limits the store keeps and nobody can read."""
         if self._unreadable_teams and caller.team in self._unreadable_teams:

@@ -51,7 +51,7 @@ class KeyGate:
 
     def _telling(self, send: Send, caller: Caller | None) -> Send:
         """`send`, with what is left of the caller's limits in the head of the answer."""
-        meters = self._accounts.meters_of(caller) if caller is not None else []
+        meters = self._accounts.meters.of(caller) if caller is not None else []
         if not meters:
             return send
 

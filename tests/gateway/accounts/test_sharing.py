@@ -264,7 +264,7 @@ async def test_a_gateway_that_redis_has_not_heard_of_for_long_uses_no_seats(
     assert await asked(pair[0], record) is not None  # and a seat to spare
     assert pair[0].shared is not None
     monkeypatch.setattr(pair[0].shared, "_alive_until", 0.0)
-    [meter] = [m for m in pair[0].meters_of(record.caller()) if isinstance(m, SharedMeter)]
+    [meter] = [m for m in pair[0].meters.of(record.caller()) if isinstance(m, SharedMeter)]
     assert meter.lacking(Need(1, 0), time.time()) == ["seats"]
     assert await asked(pair[0], record) is not None
 

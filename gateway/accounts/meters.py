@@ -1,0 +1,60 @@
+"""The meters of keys and teams that have limits, made when they are first met."""
+
+from __future__ import annotations
+
+import time
+
+from sluicegate.gateway.accounts.directory import Directory
+from sluicegate.gateway.accounts.limits.leases import Shared, SharedMeter
+from sluicegate.gateway.accounts.limits.meter import Meter
+from sluicegate.gateway.accounts.limits.totals import Totals
+from sluicegate.gateway.settings import Limits
+from sluicegate.plugins import Caller
+
+AnyMeter = Meter | SharedMeter
+
+
+class Meters:
+    """Used on the event loop."""
+
+    def __init__(self, directory: Directory, totals: Totals, shared: Shared | None) -> None:
+        """With `shared`, limits are leased of what all gateways have; without, this one counts alone."""
+        self._directory = directory
+        self._totals = totals
+        self._shared = shared
+        self._meters: dict[tuple[str, str], AnyMeter | None] = {}
+
+    def of(self, caller: Caller) -> list[AnyMeter]:
+        """Of the key and of its team, where they have limits."""
+        both = self._meter("key", caller.key_id), self._meter("team", caller.team)
+        return [meter for meter in both if meter is not None]
+
+    @property
+    def shared(self) -> list[SharedMeter]:
+        return [meter for meter in self._meters.values() if isinstance(meter, SharedMeter)]
+
+    def renew(self) -> None:
+        """Take the limits that keys and teams have now."""
+        now_s = time.time()
+        for (kind, name), meter in list(self._meters.items()):
+            limits = self._directory.limits_of(kind, name)
+            if meter is None or limits == Limits():
+                del self._meters[kind, name]
+            else:
+                meter.change(limits, *self._totals.of(kind, name, now_s))
+
+    def _meter(self, kind: str, name: str | None) -> AnyMeter | None:
+        if not name:
+            return None
+        try:
+            return self._meters[kind, name]
+        except KeyError:
+            limits = self._directory.limits_of(kind, name)
+            made = None if limits == Limits() else self._new(kind, name, limits)
+            self._meters[kind, name] = made
+            return made
+
+    def _new(self, kind: str, name: str, limits: Limits) -> AnyMeter:
+        if self._shared is not None:
+            return SharedMeter(kind, name, limits, self._shared)
+        return Meter(f"{kind} {name!r}", limits, *self._totals.of(kind, name, time.time()))
