@@ -34,8 +34,8 @@ def measured(ranks: Path, folder: str) -> dict[str, float]:
     import numpy as np
 
     from sluicegate.grammar import Vocabulary, compile_json_schema
-    from sluicegate.grammar.lexemes import scalars as leaves
-    from sluicegate.grammar.store import snapshot as prepared
+    from sluicegate.grammar.lexemes import scalars
+    from sluicegate.grammar.store import snapshot
     from sluicegate.grammar.store.folder import Folder
     from sluicegate.grammar.vocabulary import kernels
 
@@ -45,10 +45,10 @@ def measured(ranks: Path, folder: str) -> dict[str, float]:
     vocabulary = Vocabulary.from_tiktoken(ranks)
     lap("reading the vocabulary")
     if folder:
-        prepared.restore(vocabulary, Folder(Path(folder)))
+        snapshot.restore(vocabulary, Folder(Path(folder)))
     vocabulary.warm()
     lap("its tables")
-    leaves.warm()
+    scalars.shared_automata()
     lap("automata that most schemas share")
     row = np.zeros(vocabulary.row_words, np.int32)
     for name in _FORMATS:
@@ -60,7 +60,7 @@ def measured(ranks: Path, folder: str) -> dict[str, float]:
         matcher.fill_mask(row)
     lap(f"first masks of {len(_FORMATS)} formats")
     if folder:
-        prepared.keep(vocabulary, Folder(Path(folder)))
+        snapshot.keep(vocabulary, Folder(Path(folder)))
     return laps
 
 

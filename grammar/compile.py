@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sluicegate.grammar.automata import CharDfa, utf8
 from sluicegate.grammar.blocked.watch import Screens
 from sluicegate.grammar.budget.meter import within
-from sluicegate.grammar.json.values import Values
-from sluicegate.grammar.lexemes import scalars
+from sluicegate.grammar.classification.classify import prepare
+from sluicegate.grammar.json.root import satisfiable_values
 from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.grammar.matching.matcher import CompiledGrammar
+from sluicegate.grammar.matching.plain import plain_grammar
 from sluicegate.grammar.options import GrammarOptions
-from sluicegate.grammar.reading.readings import AT_END, EndOfText, InLexeme, Reading
-from sluicegate.grammar.reading.tape import PlainTape
-from sluicegate.grammar.schema.closed import closed
-from sluicegate.grammar.schema.containers import Conjunction, SchemaRef
-from sluicegate.grammar.schema.document import Document
-from sluicegate.grammar.schema.lint import SchemaLint
+from sluicegate.grammar.reading.reading import Reading
+from sluicegate.grammar.reading.readings import AT_END, EndOfText, InLexeme
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar, Unsatisfiable
-
-_READINGS = 256
 
 
 def compile_json_schema(
@@ -45,7 +40,7 @@ def compile_json_schema(
         schema = _parsed(schema, options.limits.characters)
     if not isinstance(schema, dict | bool):
         raise InvalidGrammar(f"a schema must be an object, true or false, not {schema!r}")
-    scalars.prepare(vocabulary)  # once; its seconds are not the schema's, nor are those of a blocklist
+    prepare(vocabulary)  # once; its seconds are not the schema's, nor are those of a blocklist
     screens = Screens.of(options.blocked, vocabulary, json=True, plain=False)
     try:
         with within(options.limits.cpu_s):
@@ -84,22 +79,6 @@ def _compile(
         notes=notes,
         screens=screens,
     )
-
-
-def satisfiable_values(
-    schema: dict[str, Any] | bool, options: GrammarOptions, documents: Mapping[str, Any] | None = None
-) -> tuple[Values, Conjunction, tuple[str, ...]]:
-    """What the threads of `schema` come from, its root, and notes. Raises a `GrammarError`."""
-    scalars.warm()
-    if options.close_objects:
-        schema = closed(schema)
-    document = Document(schema, most=options.limits.containers, given=documents)
-    survey = SchemaLint(document, options.limits)
-    values = Values(document, options)
-    root: Conjunction = (SchemaRef(document.root),)
-    if not values.satisfiable(root):
-        raise Unsatisfiable("no value satisfies this schema", pointer=values.why_not(root))
-    return values, root, tuple(survey.notes)
 
 
 def compile_json_object(vocabulary: Vocabulary, *, options: GrammarOptions | None = None) -> CompiledGrammar:
@@ -146,19 +125,3 @@ def _of_texts(texts: CharDfa, vocabulary: Vocabulary, what: str, options: Gramma
         return CompiledGrammar(vocabulary, lambda: (AT_END,), needs_text=False)
     reading: Reading = InLexeme(lexeme, lexeme.start, EndOfText())
     return plain_grammar(vocabulary, lambda: (reading,), options)
-
-
-def plain_grammar(
-    vocabulary: Vocabulary, start: Callable[[], tuple[Reading, ...]], options: GrammarOptions | None
-) -> CompiledGrammar:
-    """Of a text that is no JSON; more than 256 readings of one at a time are too many."""
-    screens = Screens.of(options.blocked if options is not None else None, vocabulary, json=False, plain=True)
-    return CompiledGrammar(
-        vocabulary,
-        start,
-        needs_text=False,
-        reading_limit=_READINGS,
-        tape=PlainTape,
-        screens=screens,
-        doubtful=screens is not None,
-    )

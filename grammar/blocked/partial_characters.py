@@ -13,7 +13,7 @@ import numpy as np
 from sluicegate.grammar.blocked.language.phrases import Phrases
 from sluicegate.grammar.blocked.refused import RefusedTokens, SpelledVocabulary
 from sluicegate.grammar.blocked.scanner import BlocklistScanner, ScanState, closing_quote, decoded
-from sluicegate.grammar.vocabulary.trie import I32
+from sluicegate.grammar.token_ids import I32
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 _BACKSLASH = b"\\"

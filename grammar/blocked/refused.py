@@ -14,9 +14,9 @@ from sluicegate.grammar.automata import CharDfa, string_table, utf8
 from sluicegate.grammar.blocked.language.fold import BORDER, SPACE, WORD, kind_of, symbols_of
 from sluicegate.grammar.blocked.language.phrases import Phrases
 from sluicegate.grammar.lexemes.base import DfaLexeme
+from sluicegate.grammar.token_ids import I32
 from sluicegate.grammar.vocabulary import kernels
 from sluicegate.grammar.vocabulary.pruning import walk
-from sluicegate.grammar.vocabulary.trie import I32
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 _AFTER = "\U0010ffff"
@@ -144,7 +144,7 @@ class PatternRows:
         row = np.zeros(self.vocabulary.row_words, np.int32)
         with self.vocabulary.scratch as (inside, exits, closes):
             n_exits, n_closes, n_inside = walk(
-                *trie.nodes, trie.ids, lexeme.table, lexeme.accepting, state, lexeme.final, lexeme.told,
+                *trie.nodes, trie.ids, lexeme.table, lexeme.accepting, state, lexeme.final, lexeme.steady,
                 inside, exits, closes,
             )  # fmt: skip
             kernels.set_bits(row, inside[:n_inside])

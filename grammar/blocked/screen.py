@@ -11,8 +11,8 @@ from sluicegate.grammar.blocked.language.blocklist import Blocklist
 from sluicegate.grammar.blocked.partial_characters import PartialCharacters, spelled_of
 from sluicegate.grammar.blocked.refused import PatternRows, RefusedTokens, lexeme_of
 from sluicegate.grammar.blocked.scanner import BlocklistScanner, ScanState, closing_quote
+from sluicegate.grammar.token_ids import I32
 from sluicegate.grammar.vocabulary import kernels
-from sluicegate.grammar.vocabulary.trie import I32
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 from sluicegate.plugins.contract import Mask
 

@@ -9,8 +9,8 @@ import numpy as np
 from sluicegate.grammar.blocked.language.blocklist import Blocklist
 from sluicegate.grammar.blocked.screen import Screen, ScreenState, leaving, screen_of
 from sluicegate.grammar.reading.tape import Tape
+from sluicegate.grammar.token_ids import I32
 from sluicegate.grammar.vocabulary import kernels
-from sluicegate.grammar.vocabulary.trie import I32
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 from sluicegate.plugins.contract import Mask
 

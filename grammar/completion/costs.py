@@ -13,7 +13,8 @@ from sluicegate.grammar.json.layout import Between
 from sluicegate.grammar.json.object_steps import FreeName, ListedName, MemberDone
 from sluicegate.grammar.json.objects import ObjectState
 from sluicegate.grammar.reading.continuations import Continuation
-from sluicegate.grammar.reading.readings import AT_END, ByteChoice, EndOfText, InLexeme, Reading
+from sluicegate.grammar.reading.reading import Reading
+from sluicegate.grammar.reading.readings import AT_END, ByteChoice, EndOfText, InLexeme
 from sluicegate.grammar.reading.value_start import ValueStart
 from sluicegate.grammar.schema.containers import Conjunction, conjunction
 

@@ -14,7 +14,8 @@ from sluicegate.grammar.completion.words import steps
 from sluicegate.grammar.json.layout import Between
 from sluicegate.grammar.json.object_steps import ListedName
 from sluicegate.grammar.matching.state import ParserState, ParserStates
-from sluicegate.grammar.reading.readings import AT_END, ByteChoice, InLexeme, Reading
+from sluicegate.grammar.reading.reading import Reading
+from sluicegate.grammar.reading.readings import AT_END, ByteChoice, InLexeme
 from sluicegate.grammar.reading.tape import Checkpoint, Tape
 from sluicegate.grammar.reading.value_start import ValueStart
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary

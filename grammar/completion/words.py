@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, NamedTuple
 
-from sluicegate.grammar.lexemes.base import QUOTE, DfaLexeme, State, Words
+from sluicegate.grammar.lexemes.base import QUOTE, DfaLexeme, State
 from sluicegate.grammar.lexemes.counted import Counted
 from sluicegate.grammar.lexemes.length_bounds import CountedState
 from sluicegate.grammar.lexemes.literals import Literals
+from sluicegate.grammar.lexemes.words import Words
 
 _FEW = 4
 """Words offered from one state: a guard may refuse the first."""
@@ -130,7 +131,7 @@ def _listed(lexeme: Literals | Words, state: State) -> list[Word]:
         ]
     else:
         rests = [lexeme.words[k][at:] for k in range(low, min(high, low + _LISTED))]
-    words = [Word(rest, lexeme.outcome_of(low + i)) for i, rest in enumerate(rests) if rest]
+    words = [Word(rest, lexeme.outcomes[low + i]) for i, rest in enumerate(rests) if rest]
     return sorted(words, key=lambda word: len(word.text))[:_FEW]
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sluicegate.grammar.reading.continuations import Continuation
+from sluicegate.grammar.reading.guards import Guard
 from sluicegate.grammar.reading.lookahead import Lookahead
-from sluicegate.grammar.reading.mask_builder import Guard
-from sluicegate.grammar.reading.readings import Reading, Run
+from sluicegate.grammar.reading.reading import Reading, Run
 from sluicegate.grammar.vocabulary.punctuation import PunctuationNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 

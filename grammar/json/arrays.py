@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from sluicegate.grammar.json.array_steps import ConstantDone, ItemDone
 from sluicegate.grammar.json.layout import Between, Then, closing
-from sluicegate.grammar.lexemes.base import QUOTE, Words
+from sluicegate.grammar.lexemes.base import QUOTE
 from sluicegate.grammar.lexemes.literals import literals
+from sluicegate.grammar.lexemes.words import Words
 from sluicegate.grammar.reading.continuations import Continuation
-from sluicegate.grammar.reading.guards import DistinctItem
+from sluicegate.grammar.reading.guards import DistinctItem, Guard
 from sluicegate.grammar.reading.lookahead import Lookahead
-from sluicegate.grammar.reading.mask_builder import Guard
-from sluicegate.grammar.reading.readings import ByteChoice, InLexeme, Reading
+from sluicegate.grammar.reading.reading import Reading
+from sluicegate.grammar.reading.readings import ByteChoice, InLexeme
 from sluicegate.grammar.schema.containers import Conjunction, Constant, conjunction, negated
 from sluicegate.grammar.vocabulary.punctuation import HERE, PunctuationNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary

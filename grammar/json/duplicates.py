@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from sluicegate.grammar.json.array_steps import ItemDone
 from sluicegate.grammar.json.arrays import ArrayPlan, ArrayState
-from sluicegate.grammar.reading.guards import canonical
-from sluicegate.grammar.reading.lookahead import Lookahead, of_readings
-from sluicegate.grammar.reading.readings import Reading, Run
-from sluicegate.grammar.schema.constants import json_text
+from sluicegate.grammar.reading.lookahead import Lookahead
+from sluicegate.grammar.reading.reading import Reading, Run, of_readings
+from sluicegate.grammar.schema.constants import canonical, json_text
 from sluicegate.grammar.schema.containers import Conjunction, Constant, conjunction
 from sluicegate.grammar.vocabulary.punctuation import PunctuationNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary

@@ -6,23 +6,15 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 
 from sluicegate.grammar.automata import CharDfa, utf8
+from sluicegate.grammar.classification.openings import of_scalar
 from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.grammar.options import GrammarOptions
-from sluicegate.grammar.reading.continuations import Continuation
-from sluicegate.grammar.reading.guards import all_of
-from sluicegate.grammar.reading.lookahead import (
-    OVER,
-    Lookahead,
-    after_byte,
-    behind,
-    joined,
-    of_readings,
-    of_scalar,
-    outside,
-    under,
-)
-from sluicegate.grammar.reading.mask_builder import Guard, MaskBuilder
-from sluicegate.grammar.reading.readings import ByteChoice, InLexeme, Reading, Run
+from sluicegate.grammar.reading.continuations import Continuation, outside
+from sluicegate.grammar.reading.guards import Guard, all_of
+from sluicegate.grammar.reading.lookahead import OVER, Lookahead, after_byte, behind, joined, under
+from sluicegate.grammar.reading.mask_builder import MaskBuilder
+from sluicegate.grammar.reading.reading import MANY_BYTES, Reading, Run, of_readings, usual_bytes
+from sluicegate.grammar.reading.readings import ByteChoice, InLexeme
 from sluicegate.grammar.vocabulary.punctuation import PunctuationNode, PunctuationTrie
 from sluicegate.grammar.vocabulary.trie import TrieNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
@@ -51,9 +43,9 @@ class Then(Continuation):
         return self._known
 
 
-class Between:
-    """After a member of an object or an item of an array: a comma or the closing bracket. As tokens it is what `done`,
-    which stands for the same place behind the value, can read; so that is asked once for both."""
+class Between(Reading):
+    """After a member of an object or an item of an array: a comma or the closing bracket. Its lookahead is that of
+    `done`, which stands for the same point behind the value, so that it is worked out once for both."""
 
     __slots__ = ("_known", "_readings", "done")
 
@@ -75,21 +67,24 @@ class Between:
         return found
 
     def root(self, builder: MaskBuilder) -> None:
-        builder.add_boundary(self.situation(builder.vocabulary), builder.vocabulary.structural, False)
+        _, ahead = self.situation(builder.vocabulary)
+        builder.add_boundary(ahead, builder.vocabulary.structural, False)
 
-    def situation(self, vocabulary: Vocabulary) -> Lookahead:
-        """What can be read here, from anywhere."""
-        return self.done.lookahead(0, vocabulary.punctuation.root, vocabulary)
+    def situation(self, vocabulary: Vocabulary) -> tuple[None, Lookahead]:
+        return None, self.done.lookahead(0, vocabulary.punctuation.root, vocabulary)
 
-    def walk(self, branch: TrieNode, builder: MaskBuilder) -> None:
+    def walk(self, node: TrieNode, builder: MaskBuilder) -> None:
         for reading in self.readings():
-            reading.walk(branch, builder)
+            reading.walk(node, builder)
 
     def lookahead(self, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
         return of_readings(self.readings(), at, vocabulary)
 
     def firsts(self) -> Iterable[int]:
         return [byte for reading in self.readings() for byte in reading.moves]
+
+    def usual_bytes(self) -> set[int]:
+        return usual_bytes(self.readings()) or MANY_BYTES
 
 
 class Layout:

@@ -6,12 +6,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 
+from sluicegate.grammar.classification.openings import of_word
 from sluicegate.grammar.json.existentials import Claims, Ends
 from sluicegate.grammar.lexemes.base import Lexeme
 from sluicegate.grammar.lexemes.literals import plain, sorted_spellings
-from sluicegate.grammar.reading.guards import DistinctKey
-from sluicegate.grammar.reading.lookahead import of_word
-from sluicegate.grammar.reading.mask_builder import Guard
+from sluicegate.grammar.reading.guards import DistinctKey, Guard
 from sluicegate.grammar.schema import strings
 from sluicegate.grammar.schema.containers import Conjunction
 from sluicegate.grammar.schema.strings import Strings

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from sluicegate.grammar.json.layout import Then
 from sluicegate.grammar.reading.continuations import Continuation
 from sluicegate.grammar.reading.lookahead import Lookahead
-from sluicegate.grammar.reading.readings import ByteChoice, Reading, Run
+from sluicegate.grammar.reading.reading import Reading, Run
+from sluicegate.grammar.reading.readings import ByteChoice
 from sluicegate.grammar.schema import strings
 from sluicegate.grammar.schema.containers import Conjunction
 from sluicegate.grammar.vocabulary.punctuation import PunctuationNode

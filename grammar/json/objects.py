@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from sluicegate.grammar.classification.openings import of_scalar
 from sluicegate.grammar.json.layout import Between, Then, closing
 from sluicegate.grammar.json.object_plan import ObjectPlan
 from sluicegate.grammar.json.object_steps import FreeName, ListedName, MemberDone, MemberStart, NameStart
@@ -12,8 +13,9 @@ from sluicegate.grammar.lexemes.base import QUOTE, Lexeme
 from sluicegate.grammar.lexemes.literals import Literals
 from sluicegate.grammar.lexemes.scalars import string_lexemes
 from sluicegate.grammar.reading.continuations import Continuation
-from sluicegate.grammar.reading.lookahead import Lookahead, of_scalar
-from sluicegate.grammar.reading.readings import ByteChoice, InLexeme, Reading
+from sluicegate.grammar.reading.lookahead import Lookahead
+from sluicegate.grammar.reading.reading import Reading
+from sluicegate.grammar.reading.readings import ByteChoice, InLexeme
 from sluicegate.grammar.schema.containers import Conjunction
 from sluicegate.grammar.vocabulary.punctuation import HERE, PunctuationNode, PunctuationTrie
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary

@@ -16,8 +16,7 @@ from sluicegate.grammar.json.object_plan import ObjectPlan
 from sluicegate.grammar.json.object_planner import ObjectPlanner
 from sluicegate.grammar.lexemes.scalars import number_lexemes
 from sluicegate.grammar.options import GrammarOptions
-from sluicegate.grammar.reading.guards import Checked, all_of
-from sluicegate.grammar.reading.mask_builder import Guard
+from sluicegate.grammar.reading.guards import Checked, Guard, all_of
 from sluicegate.grammar.schema import strings
 from sluicegate.grammar.schema.checks import Checks
 from sluicegate.grammar.schema.constants import json_text

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
+from sluicegate.grammar.classification.openings import of_scalar
 from sluicegate.grammar.json.arrays import ArrayPlan, ArrayState, Used
 from sluicegate.grammar.json.duplicates import state_of
 from sluicegate.grammar.json.layout import Layout
@@ -15,8 +16,9 @@ from sluicegate.grammar.lexemes.base import QUOTE, Lexeme
 from sluicegate.grammar.lexemes.scalars import number_lexemes, string_lexemes, word_lexeme
 from sluicegate.grammar.options import GrammarOptions
 from sluicegate.grammar.reading.continuations import Continuation, Many
-from sluicegate.grammar.reading.lookahead import Lookahead, after_byte, joined, of_readings, of_scalar
-from sluicegate.grammar.reading.readings import ByteChoice, InLexeme, Reading
+from sluicegate.grammar.reading.lookahead import Lookahead, after_byte, joined
+from sluicegate.grammar.reading.reading import Reading, of_readings
+from sluicegate.grammar.reading.readings import ByteChoice, InLexeme
 from sluicegate.grammar.reading.value_start import Hole, ValueStart
 from sluicegate.grammar.schema.containers import Conjunction
 from sluicegate.grammar.schema.document import Document

@@ -16,7 +16,6 @@ import lark
 from sluicegate.grammar.blocked.watch import Screens
 from sluicegate.grammar.budget.interrupt import interrupted
 from sluicegate.grammar.budget.meter import within
-from sluicegate.grammar.compile import plain_grammar
 from sluicegate.grammar.lark import gbnf
 from sluicegate.grammar.lark.alternatives import check_alternatives
 from sluicegate.grammar.lark.earley import Parser
@@ -26,9 +25,10 @@ from sluicegate.grammar.lark.source import Source
 from sluicegate.grammar.lark.terminals import lexeme_of
 from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.grammar.matching.matcher import CompiledGrammar
+from sluicegate.grammar.matching.plain import plain_grammar
 from sluicegate.grammar.options import GrammarOptions
 from sluicegate.grammar.reading.continuations import Continuation
-from sluicegate.grammar.reading.readings import Reading
+from sluicegate.grammar.reading.reading import Reading
 from sluicegate.grammar.vocabulary.trailing import trailing_tokens
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar, Unsatisfiable, UnsupportedGrammar

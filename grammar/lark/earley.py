@@ -15,7 +15,8 @@ from sluicegate.grammar.lark.rules import Production, Symbol, all_useful, nullab
 from sluicegate.grammar.lark.shortest import ParseCosts
 from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.grammar.reading.continuations import Continuation
-from sluicegate.grammar.reading.readings import EndOfText, InLexeme, Reading, Run
+from sluicegate.grammar.reading.reading import Reading, Run
+from sluicegate.grammar.reading.readings import EndOfText, InLexeme
 from sluicegate.plugins.errors import GrammarLimit
 
 _KEPT = 50_000
@@ -100,6 +101,9 @@ class Scanned(Continuation):
     def least(self, words: Callable[[Any, Any], Any]) -> int:
         parser = self.items.parser
         return parser.least(words).of_items(parser.scan(self.items, self.name))
+
+    def label(self) -> str:
+        return "" if self.name.startswith("_") else self.name
 
     @property
     def is_end(self) -> bool:  # type: ignore[override]

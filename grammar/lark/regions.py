@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from sluicegate.grammar.compile import satisfiable_values
+from sluicegate.grammar.json.root import satisfiable_values
 from sluicegate.grammar.lark.source import Source
 from sluicegate.grammar.options import GrammarOptions
 from sluicegate.grammar.reading.continuations import Continuation
-from sluicegate.grammar.reading.readings import Reading
+from sluicegate.grammar.reading.reading import Reading
 from sluicegate.grammar.reading.region_tape import RegionTape
 from sluicegate.plugins.errors import GrammarError, GrammarLimit
 

@@ -1,25 +1,22 @@
 """Lexemes: the regular pieces that a text is made of. A lexeme steps over bytes and says when it may end.
 
-States are small hashable values. A lexeme that may end and may also go on (`12` of `123`) leaves the choice to what
-follows; one that cannot go on (a string after its closing quote) is over at once.
+A lexeme that may end and may also go on (`12` of `123`) leaves the choice to what follows; one that cannot go on (a
+string after its closing quote) ends at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 
 from sluicegate.grammar.automata import ByteDfa, StringTable, residual_digests
-from sluicegate.grammar.budget.meter import look
-from sluicegate.grammar.vocabulary.trie import I32
+from sluicegate.grammar.token_ids import I32
 
 QUOTE = 0x22
 BACKSLASH = 0x5C
-_LOOK_EVERY = 1_000
-"""Words of a list between two looks at the clock."""
 _NAMED = 100
 """Larger automata share by their whole language only: naming each residual language would take longer than it saves."""
 State = Any
@@ -27,7 +24,7 @@ State = Any
 
 
 class Lexeme(Protocol):
-    """What the threads of a grammar need of a lexeme. `outcome` tells which of several readings ended, if any did."""
+    """What the readings of a grammar ask of a lexeme."""
 
     start: State
     is_string: bool
@@ -36,29 +33,26 @@ class Lexeme(Protocol):
     """It is no part of JSON: what follows it may begin with any byte. Its only outcome is 0."""
     is_blank: bool
     """Whitespace; nothing that begins with a blank follows it."""
-    is_list: bool
-    """One of the strings in `words`, each with one of `outcomes`; `window` tells which of them are left."""
     branches: dict[Any, Any] | None
-    """Subtrees classified so far, see `classify.in_subtree`; None where that is cheaper than looking them up."""
-
-    @property
-    def heads(self) -> frozenset[int]:
-        """Bytes that it may begin with."""
+    """Subtrees classified so far, see `classification`; None where that is cheaper than looking them up."""
 
     def next(self, state: State, byte: int) -> State | None: ...
 
     def outcome(self, state: State) -> int | None:
-        """A number if the lexeme may end in this state, else None."""
+        """Which of several words ended, 0 where there is one; None where the lexeme may not end in this state."""
 
     def grows(self, state: State) -> bool:
         """Some byte is possible in this state."""
 
     def run(self, state: State, text: bytes) -> State | None:
-        """Steps over all of `text`, or None where a byte is refused or the lexeme ends for good before the last byte
-        or with it; a general one also where it may end before a byte, for then there are two readings."""
+        """Step over all of `text`. None where a byte is refused, or where the lexeme ends for good before the last byte
+        or with it; for a general one also where it may end before a byte, which makes two readings."""
 
     def next_bytes(self, state: State) -> set[int]:
         """Bytes that may come next."""
+
+    def usual_bytes(self, state: State) -> set[int]:
+        """`next_bytes` without escapes of what can be spelled plainly; may be empty inside an escape."""
 
     def key(self, state: State) -> Hashable | None:
         """Name of the residual language, the same in every schema; None where sharing would not pay."""
@@ -70,8 +64,6 @@ class DfaLexeme:
     With `quoted`, and for a `StringTable`, the automaton describes a JSON string's body and the lexeme takes the
     closing quote as well.
     """
-
-    is_list = False
 
     def __init__(
         self, dfa: ByteDfa | StringTable, *, quoted: bool = False, general: bool = False, is_blank: bool = False
@@ -102,8 +94,8 @@ class DfaLexeme:
         self._accepts: list[bool] = self.accepting.tolist()
         self._keys: dict[int, Hashable] = {}
         self._names: list[bytes] | None = None
-        self.told = np.zeros(size, np.int64)
-        """What walks found out about the states, see `pruning`."""
+        self.steady = np.zeros(size, np.int64)
+        """What walks found out about the states, see `pruning`; written to by them."""
         self.taken: dict[int, dict[int, bool]] = {}
         """By slice of the vocabulary and state, see `slices.taken`."""
 
@@ -126,10 +118,6 @@ class DfaLexeme:
                     found[state] = found[after] + 1
                     reached.append(state)
         return found
-
-    @cached_property
-    def heads(self) -> frozenset[int]:
-        return frozenset(self.next_bytes(self.start))
 
     def row(self, state: int) -> list[int]:
         """Next state by byte, -1 = refused."""
@@ -160,6 +148,8 @@ class DfaLexeme:
     def next_bytes(self, state: int) -> set[int]:
         return {byte for byte, after in enumerate(self.row(state)) if after >= 0}
 
+    usual_bytes = next_bytes
+
     def key(self, state: int) -> Hashable:
         known = self._keys.get(state)
         if known is None:
@@ -180,100 +170,9 @@ class DfaLexeme:
 
 
 def _closed(dfa: ByteDfa) -> I32:
-    """Its transitions, and a last state that the quote leads to from wherever it accepts."""
+    """int32[states + 1, 256]: the transitions of `dfa`, and a last state that the quote leads to where it accepts."""
     size = dfa.state_count
     table = np.full((size + 1, 256), -1, np.int32)
     table[:size] = dfa.transitions
     table[np.flatnonzero(dfa.accepting), QUOTE] = size
     return table
-
-
-class WordNode:
-    """Node of a trie of byte strings; `word` = number of the word that ends here, or None. Words `low` to `high` of
-    the sorted list begin with the `at` bytes that lead here."""
-
-    __slots__ = ("at", "below", "high", "low", "word")
-
-    def __init__(self, low: int, high: int, at: int) -> None:
-        self.low = low
-        self.high = high
-        self.at = at
-        self.below: dict[int, WordNode] = {}
-        self.word: int | None = None
-
-
-class SortedWords:
-    """Byte strings in order, as arrays for the compiled loops: word w is `data[starts[w]:ends[w]]`."""
-
-    __slots__ = ("data", "ends", "starts")
-
-    def __init__(self, words: list[bytes]) -> None:
-        sizes = np.array([len(word) for word in words], np.int64)
-        self.ends = np.cumsum(sizes)
-        self.starts = self.ends - sizes
-        self.data = np.frombuffer(b"".join(words) or b"\0", np.uint8).copy()
-
-
-class Words:
-    """One of a few byte strings, spelled exactly; states are trie nodes. `outcome` = index of the word."""
-
-    is_string = False
-    is_blank = False
-    is_list = True
-    general = False
-    branches: dict[Any, Any] | None = None
-
-    def __init__(self, words: list[tuple[bytes, int]]) -> None:
-        words = sorted(words)
-        self.words = [word for word, _ in words]
-        self.spelled = SortedWords(self.words)
-        self.outcomes = [number for _, number in words]
-        self.start = WordNode(0, len(words), 0)
-        self.heads = frozenset(word[0] for word in self.words if word)
-        for k, (word, number) in enumerate(words):
-            if not k % _LOOK_EVERY:
-                look()
-            node = self.start
-            for at, byte in enumerate(word):
-                below = node.below.get(byte)
-                if below is None:
-                    below = node.below[byte] = WordNode(k, k, at + 1)
-                below.high = k + 1
-                node = below
-            node.word = number
-
-    def next(self, state: WordNode, byte: int) -> WordNode | None:
-        return state.below.get(byte)
-
-    def outcome(self, state: WordNode) -> int | None:
-        return state.word
-
-    def grows(self, state: WordNode) -> bool:
-        return bool(state.below)
-
-    def run(self, state: WordNode, text: bytes) -> WordNode | None:
-        node: WordNode | None = state
-        for byte in text:
-            assert node is not None
-            node = node.below.get(byte)
-            if node is None:
-                return None
-        return node if node is not None and node.below else None
-
-    def key(self, state: WordNode) -> None:
-        return None
-
-    def window(self, state: WordNode) -> tuple[int, int, int]:
-        """(low, high, at): what may follow is what the sorted words `low` to `high` have from byte `at` on."""
-        return state.low, state.high, state.at
-
-    def outcome_of(self, word: int) -> int:
-        """Outcome of a sorted word."""
-        return self.outcomes[word]
-
-    def next_bytes(self, state: WordNode) -> set[int]:
-        return set(state.below)
-
-    def firsts(self, state: WordNode) -> Iterable[int]:
-        """Bytes that may come next."""
-        return state.below

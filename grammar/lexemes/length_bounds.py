@@ -1,4 +1,4 @@
-"""Which states of a pattern can still reach its end with a length that fits."""
+"""Which states of a pattern can still reach its end within bounds on the length."""
 
 from __future__ import annotations
 
@@ -12,12 +12,9 @@ import numpy.typing as npt
 from sluicegate.grammar.automata import CharDfa
 from sluicegate.grammar.automata.lengths import LengthSets
 from sluicegate.grammar.lexemes.base import DfaLexeme
-from sluicegate.grammar.vocabulary import kernels
-from sluicegate.grammar.vocabulary.trie import I32
-from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 LONGEST = 256
-"""No token of the vocabularies we know has more characters; counts beyond are told apart all the same, only slower."""
+"""More characters than a token of the usual vocabularies has; larger counts are handled too, more slowly."""
 
 
 class CountedState(NamedTuple):
@@ -30,7 +27,7 @@ class CountedState(NamedTuple):
 
 
 class LengthBounds:
-    """Of the pattern `dfa`, whose strings `inner` reads quoted; `every`: the lexeme of all strings."""
+    """Bounds of the pattern `dfa`, whose strings `inner` reads with the quote; `every`: the lexeme of all strings."""
 
     def __init__(self, dfa: CharDfa, inner: DfaLexeme, every: DfaLexeme, low: int, high: int | None) -> None:
         self.lengths = _lengths(dfa)
@@ -69,7 +66,7 @@ class LengthBounds:
         return known
 
     def free(self, size: int) -> int:
-        """So many more characters can be read without a look at which: every state is alive; -1 if not even now."""
+        """How many more characters keep every state alive, whichever they are; -1 if not even none."""
         known = self._free.get(size)
         if known is None:
             known = -1
@@ -78,24 +75,17 @@ class LengthBounds:
             self._free[size] = known
         return known
 
-    def walk(self, vocabulary: Vocabulary, state: CountedState) -> I32:
-        """Tokens that stay inside."""
+    def alive_after(self, size: int) -> npt.NDArray[np.bool_]:
+        """bool[states of `inner`, `LONGEST` + 1]: some text is alive there when n more than `size` characters were
+        read."""
         columns = LONGEST + 1
-        states = self.inner.table.shape[0]
-        alive = np.zeros((states, columns), np.bool_)
-        closable = np.zeros(columns, np.bool_)
-        sets = np.array([_members(self._fitting(state.size + n), len(self.number)) for n in range(columns + 1)])
+        alive = np.zeros((self.inner.table.shape[0], columns), np.bool_)
+        sets = np.array([_members(self._fitting(size + n), len(self.number)) for n in range(columns + 1)])
         for inner, char in self._reached:
             numbers = [self.number[inner]] if char == self.every.start else list(self.ends(inner, char))
             offset = 0 if char == self.every.start else 1
             alive[inner] = sets[offset : offset + columns, numbers].any(axis=1)
-        trie, every = vocabulary.trie, self.every
-        with vocabulary.scratch as (inside, _, closes):
-            n_inside, _ = kernels.walk_counted(
-                trie.byte, trie.depth, trie.skip, trie.first, trie.exact, trie.ids, self.inner.table, every.table,
-                state.inner, state.char, every.start, self.inner.final, alive, closable, inside, closes,
-            )  # fmt: skip
-            return inside[:n_inside].copy()
+        return alive
 
     @cached_property
     def _reached(self) -> list[tuple[int, int]]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from sluicegate.grammar.lexemes.base import BACKSLASH, QUOTE, SortedWords
+from sluicegate.grammar.lexemes.base import BACKSLASH, QUOTE
+from sluicegate.grammar.lexemes.words import WordList
 
 _SHORT = {'"': b'"', "\\": b"\\", "/": b"/", "\b": b"b", "\f": b"f", "\n": b"n", "\r": b"r", "\t": b"t"}
 _HEX = b"0123456789abcdefABCDEF"
@@ -38,33 +39,18 @@ def _is_surrogate(char: str) -> bool:
     return "\ud800" <= char <= "\udfff"
 
 
-class Literals:
+class Literals(WordList):
     """One of a few strings, from after the opening quote to the closing one.
 
     `words`: pairs (usual spelling, outcome) in ascending order, see `sorted_spellings`. Nothing is built per character.
     """
 
     is_string = True
-    is_blank = False
-    is_list = True
-    general = False
-    branches: dict[Any, Any] | None = None
+    start: Window
 
     def __init__(self, words: list[tuple[bytes, int]]) -> None:
-        self.words = [text for text, _ in words]
-        self.outcomes = [number for _, number in words]
+        super().__init__(words)
         self.start = Window(0, len(words), 0)
-        self._spelled: SortedWords | None = None
-
-    @property
-    def spelled(self) -> SortedWords:
-        if self._spelled is None:
-            self._spelled = SortedWords(self.words)
-        return self._spelled
-
-    @property
-    def heads(self) -> frozenset[int]:
-        return frozenset(self.firsts(self.start))
 
     def next(self, state: Window, byte: int) -> Window | None:
         low, high, at, begun = state
@@ -122,36 +108,19 @@ class Literals:
                 return None
         return after
 
-    def key(self, state: Window) -> None:
-        return None
-
     def window(self, state: Window) -> tuple[int, int, int] | None:
-        """(low, high, at): what may usually follow is what the sorted words `low` to `high` have from byte `at` on.
-
-        None inside a character spelled with a backslash.
-        """
         return None if state.begun else (state.low, state.high, state.at)
 
-    def usual(self, state: Window) -> set[int]:
-        """Bytes that may come next in usual spelling; none inside an escape."""
+    def usual_bytes(self, state: Window) -> set[int]:
         low, high, at, begun = state
         return set() if begun else {self.words[k][at] for k in range(low, high)}
 
-    def next_bytes(self, state: Window) -> set[int]:
-        return set(self.firsts(state))
-
     def characters(self, state: Window) -> set[str]:
-        """What may come next; nothing inside a character."""
         if not self._between(state):
             return set()
         return {_character(word, state.at) for word in self.words[state.low : state.high]} - {""}
 
-    def outcome_of(self, word: int) -> int:
-        """Outcome of a sorted word."""
-        return self.outcomes[word]
-
-    def firsts(self, state: Window) -> Iterable[int]:
-        """Bytes that may come next."""
+    def next_bytes(self, state: Window) -> set[int]:
         low, high, at, begun = state
         if not begun:
             found = {self.words[k][at] for k in range(low, high)}

@@ -7,14 +7,13 @@ from functools import lru_cache
 
 from sluicegate.grammar.automata import ByteDfa, CharDfa, byte_intersection, format_dfa, string_table, utf8
 from sluicegate.grammar.budget.meter import look
-from sluicegate.grammar.classification.classify import at_root
-from sluicegate.grammar.lexemes.base import DfaLexeme, Lexeme, Words
+from sluicegate.grammar.lexemes.base import DfaLexeme, Lexeme
 from sluicegate.grammar.lexemes.counted import Counted
 from sluicegate.grammar.lexemes.literals import literals
+from sluicegate.grammar.lexemes.words import Words
 from sluicegate.grammar.schema import numbers, strings
 from sluicegate.grammar.schema.numbers import Numbers, NumberSet
 from sluicegate.grammar.schema.strings import Strings, StringSet
-from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 from sluicegate.plugins.errors import GrammarLimit
 
 _LOOK_EVERY = 64
@@ -127,26 +126,12 @@ def _exponent_forms(value: Fraction, digits: str) -> set[str]:
 
 
 @lru_cache(maxsize=1)
-def warm() -> tuple[DfaLexeme, ...]:
+def shared_automata() -> tuple[DfaLexeme, ...]:
     """The automata that most schemas share, built once per process (a quarter of a second)."""
     shared = [every_string(), *number_lexemes(numbers.EVERY), *number_lexemes((Numbers(step=Fraction(1)),))]
     for name in ("date-time", "date", "time", "email", "uri", "hostname", "ipv4", "ipv6", "uuid"):
         string_automaton(format_dfa(name))
     return tuple(lexeme for lexeme in shared if isinstance(lexeme, DfaLexeme))
-
-
-def prepare(vocabulary: Vocabulary) -> None:
-    """Work out, once, what nearly every schema asks of `vocabulary`: its tables, and what can follow in a plain string
-    or number. Takes about a second for 128,000 tokens, a third of that from disk."""
-    vocabulary.warm()
-    lexemes = warm()
-    if vocabulary.is_prepared:
-        return
-    vocabulary.is_prepared = True
-    for lexeme in lexemes:
-        for state in range(len(lexeme.table)):
-            if lexeme.grows(state):
-                at_root(vocabulary, lexeme, state)
 
 
 @lru_cache(maxsize=32)

@@ -1,18 +1,15 @@
-"""What one call of a matcher may take, and what becomes of one that takes more."""
+"""Bound the CPU time and the depth of one call of a matcher."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from sluicegate.grammar.budget.meter import Allowance, Exhausted, allowed
-from sluicegate.grammar.reading.readings import InLexeme, Reading
+from sluicegate.grammar.reading.reading import Reading
 from sluicegate.plugins.errors import GrammarLimit, GrammarTooCostly
-
-if TYPE_CHECKING:
-    from sluicegate.grammar.reading.value_start import ValueStart
 
 _NAMED = 3
 _EXHAUSTED = Exhausted()
@@ -32,9 +29,9 @@ class CallLimits:
 def bounded(
     bounds: CallLimits, lock: threading.Lock, readings: Iterable[Reading], act: Callable[..., Found], *arguments: object
 ) -> Found:
-    """`act(*arguments)`. One thread at a time works on a grammar: what is asked of a schema while its parts are asked
-    of rests on assumptions that another thread would take for answers. Raises `GrammarTooCostly`, and what was worked
-    out until then is kept."""
+    """Call `act(*arguments)` with `lock` held: answers about a schema are tentative while its parts are being asked,
+    and another thread would take them for final. Raises `GrammarTooCostly`, and what was worked out until then is kept;
+    `GrammarLimit` where readings nest too deeply."""
     if not lock.acquire(blocking=bounds.wait):
         raise _too_costly(bounds, readings)
     try:
@@ -60,14 +57,5 @@ def _too_costly(bounds: CallLimits, readings: Iterable[Reading]) -> GrammarTooCo
 
 
 def _where(readings: Iterable[Reading]) -> str:
-    read = list(dict.fromkeys(name for reading in readings if (name := _name(reading))))
+    read = list(dict.fromkeys(name for reading in readings if (name := reading.label())))
     return f" while it reads {', '.join(read[:_NAMED])}" + " and others" * (len(read) > _NAMED) if read else ""
-
-
-def _name(reading: Reading) -> str:
-    """Of the terminal that is read, or a pointer into the schema."""
-    if isinstance(reading, InLexeme):
-        name = getattr(reading.follow, "name", "")
-        return reading.follow.pointer() or ("" if name.startswith("_") else name)
-    source: ValueStart | object = reading
-    return source.source.pointer(source.terms) if hasattr(source, "source") and hasattr(source, "terms") else ""

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import accumulate, chain
 
-from sluicegate.grammar.json.layout import Between
-from sluicegate.grammar.lexemes.literals import Literals
 from sluicegate.grammar.matching.state import ParserState, ParserStates
-from sluicegate.grammar.reading.readings import ByteChoice, InLexeme, Reading
+from sluicegate.grammar.reading.reading import usual_bytes
 from sluicegate.grammar.reading.tape import Tape
-from sluicegate.grammar.reading.value_start import ValueStart
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 _MOST_BYTES = 256
@@ -41,39 +38,11 @@ def forced_text(states: ParserStates, state: ParserState, tape: Tape | None) -> 
 
 
 def _next_byte(state: ParserState) -> int:
-    """The one byte that the text can go on with, -1 if there are several; worked out once for a place."""
+    """The one byte that the text can go on with, -1 if there are several; remembered."""
     if state.forced is None:
-        byte = _only_byte(state.readings)
-        state.forced = -1 if byte is None else byte
+        only = usual_bytes(state.readings)
+        state.forced = only.pop() if len(only) == 1 else -1
     return state.forced
-
-
-def _only_byte(readings: Iterable[Reading]) -> int | None:
-    """The one byte that all of `readings` go on with, None if there are several."""
-    only: set[int] = set()
-    for reading in readings:
-        if isinstance(reading, ValueStart | Between):
-            byte = _only_byte(reading.readings())
-            if byte is None:
-                return None
-            only.add(byte)
-        else:
-            only |= _usual_bytes(reading)
-        if len(only) > 1:
-            return None
-    return only.pop() if only else None
-
-
-def _usual_bytes(reading: Reading) -> set[int]:
-    """Bytes to go on with; several where that is not sure."""
-    many = {0, 1}
-    if isinstance(reading, ByteChoice):
-        return many if reading.guards else {byte for byte in reading.moves if reading.go(byte)}
-    if isinstance(reading, InLexeme) and reading.lexeme.outcome(reading.state) is None:
-        if isinstance(reading.lexeme, Literals):
-            return reading.lexeme.usual(reading.state) or many
-        return reading.lexeme.next_bytes(reading.state) or many
-    return many
 
 
 def canonical_tokens(vocabulary: Vocabulary, tokens: list[int], forced: bytes, following: set[int]) -> list[int]:

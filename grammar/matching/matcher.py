@@ -17,10 +17,11 @@ from sluicegate.grammar.completion.costs import Costs
 from sluicegate.grammar.matching.call_limits import CallLimits, bounded
 from sluicegate.grammar.matching.forced import canonical_tokens, forced_text
 from sluicegate.grammar.matching.state import Doubt, Mask, ParserState, ParserStates
-from sluicegate.grammar.reading.readings import Reading
+from sluicegate.grammar.reading.reading import Reading
 from sluicegate.grammar.reading.tape import Checkpoint, Tape
+from sluicegate.grammar.token_ids import I32
 from sluicegate.grammar.vocabulary import kernels
-from sluicegate.grammar.vocabulary.trie import I32, TrieNode
+from sluicegate.grammar.vocabulary.trie import TrieNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 from sluicegate.plugins.contract import Mask as Row
 from sluicegate.plugins.errors import GrammarTooCostly, TokenRejected, Unsatisfiable

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from sluicegate.grammar.json.layout import Between
-from sluicegate.grammar.lexemes.base import QUOTE
+from sluicegate.grammar.lexemes.base import QUOTE, Lexeme
 from sluicegate.grammar.reading.continuations import Continuation
-from sluicegate.grammar.reading.mask_builder import Guard, MaskBuilder, join
-from sluicegate.grammar.reading.readings import AT_END, ByteChoice, InLexeme, Reading, Run
+from sluicegate.grammar.reading.guards import Guard
+from sluicegate.grammar.reading.mask_builder import MaskBuilder
+from sluicegate.grammar.reading.reading import Reading, Run
+from sluicegate.grammar.reading.readings import InLexeme
 from sluicegate.grammar.reading.tape import Tape
 from sluicegate.grammar.reading.value_start import ValueStart
-from sluicegate.grammar.vocabulary.trie import I32, TrieNode
+from sluicegate.grammar.token_ids import I32, join
+from sluicegate.grammar.vocabulary.trie import TrieNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 from sluicegate.plugins.errors import GrammarLimit
 
+_CAN_STOP = attrgetter("can_stop")
 _KEPT = 4_000
 """Configurations per grammar before it starts afresh; each holds a mask of a few hundred words beside a shared row."""
 
@@ -46,25 +50,12 @@ class ParserState:
 
     def __init__(self, readings: tuple[Reading, ...]) -> None:
         self.readings = readings
-        self.can_stop = _may_stop(readings)
+        self.can_stop = any(map(_CAN_STOP, readings))
         self.forced: int | None = None
         """The only byte that may come next, -1 if there are several; None: nobody has asked yet."""
         self.mask: Mask | None = None
         self.steps: dict[int, ParserState | None] = {}
         self.tokens: dict[int, ParserState] = {}
-
-
-def _may_stop(readings: tuple[Reading, ...]) -> bool:
-    for reading in readings:
-        if reading is AT_END:
-            return True
-        if (
-            isinstance(reading, InLexeme)
-            and reading.follow.is_end
-            and reading.lexeme.outcome(reading.state) is not None
-        ):
-            return True
-    return False
 
 
 class ParserStates:
@@ -102,7 +93,7 @@ class ParserStates:
                 raise GrammarLimit(
                     f"one text has more than {self.reading_limit} readings at once; make the branches of anyOf and "
                     "oneOf easier to tell apart, or raise limits.readings in [stages.constrain.grammar]",
-                    pointer=next(filter(None, map(_pointer, distinct.values())), ""),
+                    pointer=next(filter(None, (reading.pointer() for reading in distinct.values())), ""),
                 )
             found = self._known[key] = ParserState(tuple(distinct.values()))
         return found
@@ -180,27 +171,20 @@ class ParserStates:
             masks.put(key, found, found.ids.nbytes + (found.base is not self.vocabulary.blank) * found.base.nbytes)
         return found
 
-    def _situation(self, state: ParserState) -> tuple[Any, int, int] | None:
-        """What the mask hangs on where only punctuation can come, the same in every grammar: the blanks that may come,
-        what can be read after them, and what without them. None where anything else may come, or a guard is asked."""
-        vocabulary = self.vocabulary
+    def _situation(self, state: ParserState) -> tuple[Lexeme | None, int, int] | None:
+        """What the mask depends on where only punctuation can come, the same in every grammar: the whitespace that may
+        come, what can be read after it, and what without it. None where anything else may come, or a guard is asked."""
         blank = None
         read = spaced = 0
         for reading in state.readings:
-            if isinstance(reading, InLexeme):
-                lexeme, follow = reading.lexeme, reading.follow
-                if blank or not lexeme.is_blank or reading.state != lexeme.start or follow.guard is not None:
-                    return None
-                found = follow.lookahead(0, vocabulary.punctuation.root, vocabulary)
-                blank, spaced = lexeme, found.read
-            elif isinstance(reading, ByteChoice | Between) or (
-                isinstance(reading, ValueStart) and not reading.source.numbers(reading.terms)
-            ):
-                found = reading.situation(vocabulary)
-                read |= found.read
-            else:
+            found = reading.situation(self.vocabulary)
+            if found is None or found[1].doubtful:
                 return None
-            if found.doubtful:
+            if found[0] is None:
+                read |= found[1].read
+            elif blank is None:
+                blank, spaced = found[0], found[1].read
+            else:
                 return None
         return blank, spaced, read
 
@@ -240,13 +224,6 @@ def _merged(starts: list[ValueStart]) -> list[ValueStart]:
         source = group[0].source
         found.append(group[0] if len(group) == 1 else source.start(group[0].terms, source.many(tuple(follows))))
     return found
-
-
-def _pointer(reading: Reading) -> str:
-    """Pointer to a schema that `reading` reads, where it knows of one."""
-    if isinstance(reading, InLexeme):
-        return reading.follow.pointer()
-    return reading.source.pointer(reading.terms) if isinstance(reading, ValueStart) else ""
 
 
 def _key(reading: Reading) -> Any:

@@ -1,19 +1,19 @@
-"""Continuations: what comes after a lexeme or a value. Through them a thread knows its whole stack."""
+"""Continuations: what comes after a lexeme or a value. Through them a reading knows its whole stack."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sluicegate.grammar.reading import lookahead
-from sluicegate.grammar.reading.lookahead import Lookahead
-from sluicegate.grammar.reading.mask_builder import Guard
-from sluicegate.grammar.vocabulary.punctuation import PunctuationNode
+from sluicegate.grammar.budget.meter import tick
+from sluicegate.grammar.classification.openings import opening_of
+from sluicegate.grammar.lexemes.base import Lexeme
+from sluicegate.grammar.reading.guards import Guard
+from sluicegate.grammar.reading.lookahead import Lookahead, behind, joined, under
+from sluicegate.grammar.reading.reading import Reading, Run, by_walk, of_readings
+from sluicegate.grammar.vocabulary.punctuation import PunctuationNode, numbers
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
-
-if TYPE_CHECKING:
-    from sluicegate.grammar.reading.readings import Reading, Run
 
 
 class Continuation:
@@ -22,11 +22,11 @@ class Continuation:
     __slots__ = ("_asked", "_lookahead", "branches", "guard")
     is_end = False
     outward = False
-    """What follows leads out of the innermost bracket, or into its next member: asking for all of it has an end."""
+    """What follows leads out of the innermost bracket, or into its next member: a search for all of it ends."""
     by_outcome = True
-    """What follows hangs on the outcome, or may do so."""
+    """What follows may depend on the outcome."""
     by_text = False
-    """What follows hangs on the text, which `finish` looks at; `after` tells of all of it."""
+    """What follows depends on the text, which `finish` looks at; `after` is what follows for any text."""
     in_frame = False
     """The way to the end of the innermost bracket or tag leads through what follows."""
 
@@ -38,28 +38,32 @@ class Continuation:
 
     @abstractmethod
     def after(self, outcome: int) -> tuple[Reading, ...]:
-        """Threads at what follows `outcome`, `guard` not asked. Held to be there by the type checker alone: `ABCMeta`
-        would slow every `isinstance`."""
+        """Readings at what follows `outcome`; `guard` is not asked."""
 
     def __call__(self) -> tuple[Reading, ...]:
         """As the move of a `ByteChoice`."""
         return self.after(0)
 
     def finish(self, outcome: int, run: Run, end_offset: int) -> tuple[Reading, ...]:
+        """`after`, if `guard` agrees; `end_offset` as in `Run.passes`."""
         if self.guard is not None and not run.passes(self.guard, end_offset):
             return ()
         return self.after(outcome)
 
     def pointer(self) -> str:
-        """Pointer to the schema of what ends here or comes next, for messages; "" where this cannot tell."""
+        """Pointer to the schema of what ends here or comes next, for messages; "" where this is unknown."""
         return ""
 
+    def label(self) -> str:
+        """`pointer`, or the name of the terminal that ends here."""
+        return self.pointer()
+
     def least(self, words: Callable[[Any, Any], Any]) -> int | None:
-        """Bytes to the end at least, where this can tell; `words`: short ends of a lexeme's state."""
+        """Least number of bytes to the end, where this is known; `words`: short ends of a lexeme's state."""
         return None
 
     def lookahead(self, outcome: int, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
-        """What can be read after `outcome`, as `Reading.lookahead` tells it; remembered for the root of all places."""
+        """What can be read after `outcome`, see `Reading.lookahead`; remembered for the root."""
         if not self.by_outcome:
             outcome = 0
         known = self._lookahead.get(outcome)
@@ -68,7 +72,7 @@ class Continuation:
         if at is not vocabulary.punctuation.root:
             return self._find(outcome, at, vocabulary)
         if self._asked == outcome:
-            return lookahead.joined([lookahead.by_walk(reading, vocabulary) for reading in self.after(outcome)])
+            return joined([by_walk(reading, vocabulary) for reading in self.after(outcome)])
         outer, self._asked = self._asked, outcome
         try:
             found = self._lookahead[outcome] = self._find(outcome, at, vocabulary)
@@ -76,8 +80,11 @@ class Continuation:
             self._asked = outer
         return found
 
+    def _find(self, outcome: int, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
+        return of_readings(self.after(outcome), at, vocabulary)
+
     def outer(self) -> Continuation | None:
-        """What surrounds the innermost bracket, if it is known to be this kind of thing."""
+        """What surrounds the innermost bracket, where this is known."""
         return None
 
     def is_known(self) -> bool:
@@ -85,13 +92,10 @@ class Continuation:
         return 0 in self._lookahead or self._asked == 0
 
     def is_asked(self, outcome: int) -> bool:
-        """`lookahead` is being answered for all places, perhaps further out on the stack of calls."""
+        """`lookahead` is being answered for the root, perhaps further out on the stack of calls."""
         if not self.by_outcome:
             outcome = 0
         return self._asked == outcome and outcome not in self._lookahead
-
-    def _find(self, outcome: int, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
-        return lookahead.of_readings(self.after(outcome), at, vocabulary)
 
 
 class Many(Continuation):
@@ -112,3 +116,69 @@ class Many(Continuation):
         for branch in self.branches:
             found += branch.finish(outcome, run, end_offset)
         return found
+
+
+def of_lexeme(lexeme: Lexeme, follow: Continuation, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
+    """What `lexeme`, not begun, can read at `at`, and what follows it."""
+    read, ended = opening_of(lexeme, vocabulary.punctuation)
+    parts = [Lookahead(read)]
+    for outcome, ends in ended:
+        parts += _following(ends, follow, outcome, at, vocabulary, lexeme.is_string)
+    return parts[0] if len(parts) == 1 else joined(parts)
+
+
+def followed(
+    value: Lookahead, follow: Continuation, outcome: int, at: PunctuationNode, vocabulary: Vocabulary
+) -> Lookahead:
+    """`value`, of a value at `at`, with what `follow` reads behind its ends."""
+    parts = [Lookahead(value.read)]
+    if value.ends:
+        parts += _following(value.ends, follow, outcome, at, vocabulary)
+    for guards, direct, read, ends in value.doubtful:
+        found = joined([Lookahead(read), *_following(ends, follow, outcome, at, vocabulary)])
+        doubtful = [((*guards, *inner), False, r, e) for inner, _, r, e in found.doubtful]
+        parts.append(Lookahead(0, 0, ((guards, direct, found.read, found.ends), *doubtful)))
+    return parts[0] if len(parts) == 1 else joined(parts)
+
+
+def _following(
+    ends: int, follow: Continuation, outcome: int, at: PunctuationNode, vocabulary: Vocabulary, direct: bool = False
+) -> list[Lookahead]:
+    """What comes behind `ends` of a value at `at`, for each continuation."""
+    tick()
+    if at is not vocabulary.punctuation.root:
+        ends &= at.domain
+    if not ends:
+        return []
+    return [under(branch.guard, _behind(ends, branch, outcome, at, vocabulary), direct) for branch in follow.branches]
+
+
+def _behind(ends: int, follow: Continuation, outcome: int, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
+    punctuation = vocabulary.punctuation
+    if at is punctuation.root or (follow.outward and not follow.is_asked(outcome)):
+        return behind(punctuation, ends, follow.lookahead(outcome, punctuation.root, vocabulary))
+    parts = []
+    for number in numbers(ends):
+        end = punctuation.by_path[at.path + punctuation.all[number].path]
+        parts.append(behind(punctuation, 1 << number, follow.lookahead(outcome, end, vocabulary)))
+    return joined(parts)
+
+
+def outside(follow: Continuation, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
+    """What can be read after a closing bracket, at `at`. Surrounding brackets are asked from the outermost inwards, so
+    that they may nest as deep as they like."""
+    root = vocabulary.punctuation.root
+    if follow.is_asked(0):
+        return follow.lookahead(0, at, vocabulary)
+    pending = [follow]
+    found: dict[Continuation, None] = {}
+    while pending:
+        each = pending.pop()
+        if not each.is_known():
+            found.pop(each, None)
+            found[each] = None
+            outer = each.outer()
+            pending += outer.branches if outer is not None else ()
+    for each in reversed(found):
+        each.lookahead(0, root, vocabulary)
+    return follow.lookahead(0, root, vocabulary)

@@ -1,20 +1,29 @@
-"""Guards: what a mask cannot know without the text, asked before the closing byte is allowed."""
+"""Guards: conditions that need the text, asked when a value ends, before its closing byte is allowed."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Any
+from typing import Any, Protocol
 
-from sluicegate.grammar.reading.mask_builder import Guard
 from sluicegate.grammar.reading.tape import Tape
+from sluicegate.grammar.schema.constants import canonical
 
 _REMEMBERED = 64
 
 
+class Guard(Protocol):
+    def allows(self, tape: Tape, end: int) -> bool:
+        """The value that ends at offset `end` passes."""
+
+    def refused(self, tape: Tape) -> frozenset[str] | None:
+        """Completions of the open string that `allows` would refuse; where none is open, strings that it would refuse
+        next. None = ask `allows` for each token."""
+
+
 class DistinctKey:
-    """A property name that is not listed in the schema: neither one of `listed` nor one the object already has."""
+    """A property name that is neither one of `listed` nor one the object already has."""
 
     def __init__(self, listed: frozenset[str]) -> None:
         self.listed = listed
@@ -41,8 +50,8 @@ class DistinctKey:
 
 
 class DistinctItem:
-    """`uniqueItems`: the item that ends differs from all before it. `tried`: what comes next hangs on the string that
-    ends too, so every token that ends it has to be tried."""
+    """`uniqueItems`: the item that ends differs from all before it. `tried`: what comes next depends on the string that
+    ends as well, so every token that ends it is tried."""
 
     def __init__(self, tried: bool = False) -> None:
         self.tried = tried
@@ -107,17 +116,6 @@ def all_of(*guards: Guard | None) -> Guard | None:
     return real[0] if real else None
 
 
-def canonical(value: Any) -> Any:
-    """Equal for equal JSON values and for these only: 1 and 1.0 are equal, 1 and true are not."""
-    if isinstance(value, bool) or value is None:
-        return (str(value),)
-    if isinstance(value, list):
-        return ("list", *map(canonical, value))
-    if isinstance(value, dict):
-        return ("dict", frozenset((key, canonical(item)) for key, item in value.items()))
-    return value
-
-
 def _rests(begun: str, names: frozenset[str]) -> frozenset[str]:
-    """What a string that begins with `begun` must not go on to spell."""
+    """Rests of those `names` that begin with `begun`."""
     return frozenset([name[len(begun) :] for name in names if name.startswith(begun)])

@@ -1,35 +1,16 @@
-"""Collecting the tokens of a mask: those that are sure, and those that hang on guards."""
+"""Collect the tokens of a mask: those that are sure, and those that depend on guards."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
-
-import numpy as np
-
-from sluicegate.grammar.vocabulary.trie import I32
-
-if TYPE_CHECKING:
-    from sluicegate.grammar.reading.lookahead import Lookahead
-    from sluicegate.grammar.reading.tape import Tape
-    from sluicegate.grammar.vocabulary.boundary import BoundaryTokens
-    from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
-
-_NONE = np.empty(0, np.int32)
-
-
-class Guard(Protocol):
-    """A condition that needs the text: asked when a value ends, before what follows is allowed."""
-
-    def allows(self, tape: Tape, end: int) -> bool:
-        """`end` = offset just after the value that ends."""
-
-    def refused(self, tape: Tape) -> frozenset[str] | None:
-        """What the open string must not go on to spell before it is closed; where none is open, what the next string
-        must not be. None = ask for each token."""
+from sluicegate.grammar.reading.guards import Guard
+from sluicegate.grammar.reading.lookahead import Lookahead
+from sluicegate.grammar.token_ids import I32
+from sluicegate.grammar.vocabulary.boundary import BoundaryTokens
+from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 
 class MaskBuilder:
-    """Collects the tokens of a mask: `sure` ones, and those that hang on guards."""
+    """Mutable; one per mask. `rows`: bitmasks of sure tokens, `sure`: further sure tokens."""
 
     __slots__ = ("direct", "doubtful", "guards", "rows", "sure", "vocabulary")
 
@@ -43,25 +24,19 @@ class MaskBuilder:
         self.direct = False
 
     def add(self, ids: I32 | None) -> None:
+        """Add `ids`, under the present `guards`."""
         if ids is not None and ids.size:
             if self.guards:
                 self.doubtful.setdefault((self.guards, self.direct), []).append(ids)
             else:
                 self.sure.append(ids)
 
-    def add_boundary(self, lookahead: Lookahead, ways: BoundaryTokens, in_string: bool) -> None:
-        """Those tokens of `ways` that lead where `lookahead` says."""
-        self.add(ways.taken(lookahead.read))
+    def add_boundary(self, ahead: Lookahead, tokens: BoundaryTokens, in_string: bool) -> None:
+        """Add those of `tokens` that `ahead` allows."""
+        self.add(tokens.taken(ahead.read))
         outer = self.guards, self.direct
-        for guards, direct, read, _ in lookahead.doubtful:
+        for guards, direct, read, _ in ahead.doubtful:
             self.guards = (*outer[0], *guards)
             self.direct = direct and not in_string
-            self.add(ways.taken(read))
+            self.add(tokens.taken(read))
         self.guards, self.direct = outer
-
-
-def join(parts: list[I32]) -> I32:
-    """All of `parts` in one array."""
-    if not parts:
-        return _NONE
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)

@@ -1,71 +1,29 @@
-"""Threads: one reading of the text so far, and where it can go on.
-
-A thread is immutable and knows its whole stack through its continuation. Several readings (`anyOf`) are several
-threads. Threads of one grammar are interned, so that equal situations are the same object and their masks are worked
-out once.
-"""
+"""Readings inside a lexeme, at punctuation and at the end of the text."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Protocol
 
-from sluicegate.grammar.budget.meter import look, tick
-from sluicegate.grammar.classification import classify
-from sluicegate.grammar.lexemes.base import QUOTE, Lexeme, State
-from sluicegate.grammar.reading import lookahead
-from sluicegate.grammar.reading.continuations import Continuation
-from sluicegate.grammar.reading.lookahead import Lookahead
-from sluicegate.grammar.reading.mask_builder import Guard, MaskBuilder
-from sluicegate.grammar.reading.tape import Tape
+from sluicegate.grammar.budget.meter import tick
+from sluicegate.grammar.classification.automata import of_general
+from sluicegate.grammar.classification.classify import at_root, in_subtree
+from sluicegate.grammar.classification.words import rests
+from sluicegate.grammar.lexemes.base import QUOTE, DfaLexeme, Lexeme, State
+from sluicegate.grammar.lexemes.words import WordList
+from sluicegate.grammar.reading.continuations import Continuation, of_lexeme, outside
+from sluicegate.grammar.reading.guards import Guard
+from sluicegate.grammar.reading.lookahead import OVER, Lookahead, after_byte, joined, under
+from sluicegate.grammar.reading.mask_builder import MaskBuilder
+from sluicegate.grammar.reading.reading import MANY_BYTES, Reading, Run, by_walk, of_readings
+from sluicegate.grammar.vocabulary.boundary import Ending
 from sluicegate.grammar.vocabulary.punctuation import PunctuationNode
 from sluicegate.grammar.vocabulary.trie import TrieNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
-
-class Run:
-    """One stepping of threads over bytes. `asked`: a guard was asked, so the outcome must not be remembered."""
-
-    __slots__ = ("asked", "tape")
-
-    def __init__(self, tape: Tape | None) -> None:
-        self.tape = tape
-        self.asked = False
-
-    def passes(self, guard: Guard, end_offset: int) -> bool:
-        """`end_offset`: 0 if the value ended with the last byte, 1 if that byte is already the next one's."""
-        self.asked = True
-        assert self.tape is not None
-        look()
-        return guard.allows(self.tape, len(self.tape.text) - end_offset)
-
-
-class Reading(Protocol):
-    def step(self, byte: int, run: Run) -> tuple[Reading, ...]:
-        """Threads after `byte`, which is already on the tape."""
-
-    def root(self, builder: MaskBuilder) -> None:
-        """Collect the tokens of the whole vocabulary."""
-
-    def walk(self, branch: TrieNode, builder: MaskBuilder) -> None:
-        """Collect the subtree of `branch`, without `branch` itself."""
-
-    def lookahead(self, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
-        """What `walk` would collect of all places. Below `at` the answer must be right; it may hold more."""
-
-    def firsts(self) -> Iterable[int]:
-        """Bytes that `step` may accept; a superset is allowed."""
-
-
 _BRACKETS = frozenset(b"{}[]")
 
 
-def _first_string(path: bytes) -> bool:
-    """A token's string that begins at the end of `path` is its first, and in the bracket that is open before it."""
-    return path.count(b'"') == 1 and not _BRACKETS.intersection(path)
-
-
-class InLexeme:
+class InLexeme(Reading):
     """Inside `lexeme`, in `state`. A lexeme of JSON ends where it cannot go on, which is all that JSON needs; a general
     one may end wherever it accepts, and is then read in both ways."""
 
@@ -75,6 +33,14 @@ class InLexeme:
         self.lexeme = lexeme
         self.state = state
         self.follow = follow
+
+    @property
+    def can_stop(self) -> bool:  # type: ignore[override]
+        return self.follow.is_end and self.lexeme.outcome(self.state) is not None
+
+    @property
+    def in_string(self) -> bool:  # type: ignore[override]
+        return self.lexeme.is_string
 
     def step(self, byte: int, run: Run) -> tuple[Reading, ...]:
         tick()
@@ -107,55 +73,40 @@ class InLexeme:
         after = self.lexeme.run(self.state, text)
         return None if after is None else InLexeme(self.lexeme, after, self.follow)
 
+    # --- masks ---
+
     def root(self, builder: MaskBuilder) -> None:
         tick()
-        if self.lexeme.general:
+        lexeme, vocabulary = self.lexeme, builder.vocabulary
+        if lexeme.general:
             self._general_root(builder)
             return
-        words = classify.rests(builder.vocabulary, self.lexeme, self.state)
-        if words is not None:
-            self._words_root(words, builder)
-            return
-        found = classify.at_root(builder.vocabulary, self.lexeme, self.state)
-        if found.row is not None:
-            builder.rows.append(found.row)
-        builder.add(found.ids)
+        words = rests(vocabulary, lexeme, self.state) if isinstance(lexeme, WordList) else None
+        if words is None:
+            found = at_root(vocabulary, lexeme, self.state)
+            if found.row is not None:
+                builder.rows.append(found.row)
+            builder.add(found.ids)
+            self._end_root([(ending.outcome, ending) for ending in found.endings], builder)
+        else:
+            for _, rest in words:
+                builder.add(rest.ids)
+            self._end_root([(outcome, rest.ending) for outcome, rest in words if rest.ending is not None], builder)
+
+    def _end_root(self, endings: list[tuple[int, Ending]], builder: MaskBuilder) -> None:
+        """Tokens that end the lexeme and what may follow it, or that follow where it has ended."""
         ended = self.lexeme.outcome(self.state)
+        in_string, vocabulary = self.lexeme.is_string, builder.vocabulary
         outer = builder.guards
         for follow in self.follow.branches:
             if follow.guard is not None:
                 builder.guards = (*outer, follow.guard)
-            for ending in found.endings:
-                builder.direct = self.lexeme.is_string
+            builder.direct = in_string
+            for outcome, ending in endings:
                 builder.add(ending.closers)
                 if ending.numbers.size:
-                    punctuation = builder.vocabulary.punctuation
-                    after = follow.lookahead(ending.outcome, punctuation.root, builder.vocabulary)
-                    builder.add_boundary(after, ending, self.lexeme.is_string)
-                builder.direct = False
-            if ended is not None:
-                for reading in follow.after(ended):
-                    reading.root(builder)
-            builder.guards = outer
-
-    def _words_root(self, words: list[tuple[int, classify.Rest]], builder: MaskBuilder) -> None:
-        """In a list of a few words, which ends with a closing quote or may end and cannot go on."""
-        ended = self.lexeme.outcome(self.state)
-        is_string = self.lexeme.is_string
-        punctuation = builder.vocabulary.punctuation
-        outer = builder.guards
-        for _, rest in words:
-            builder.add(rest.ids)
-        for follow in self.follow.branches:
-            if follow.guard is not None:
-                builder.guards = (*outer, follow.guard)
-            builder.direct = is_string
-            for outcome, (_, ending) in words:
-                if ending is not None:
-                    builder.add(ending.closers)
-                    if ending.numbers.size:
-                        after = follow.lookahead(outcome, punctuation.root, builder.vocabulary)
-                        builder.add_boundary(after, ending, is_string)
+                    after = follow.lookahead(outcome, vocabulary.punctuation.root, vocabulary)
+                    builder.add_boundary(after, ending, in_string)
             builder.direct = False
             if ended is not None:
                 for reading in follow.after(ended):
@@ -164,9 +115,10 @@ class InLexeme:
 
     def _general_root(self, builder: MaskBuilder) -> None:
         """Outside JSON, where anything may follow a lexeme."""
+        assert isinstance(self.lexeme, DfaLexeme)
         follows = self.follow.after(0)
         wanted = bytes(sorted({byte for reading in follows for byte in reading.firsts()}))
-        inside, remainders = classify.at_root_general(builder.vocabulary, self.lexeme, self.state, wanted)
+        inside, remainders = of_general(builder.vocabulary, self.lexeme, self.state, wanted)
         if inside.row is not None:
             builder.rows.append(inside.row)
         builder.add(inside.ids)
@@ -177,10 +129,10 @@ class InLexeme:
             if ended is not None:
                 reading.root(builder)
 
-    def walk(self, branch: TrieNode, builder: MaskBuilder) -> None:
+    def walk(self, node: TrieNode, builder: MaskBuilder) -> None:
         tick()
         lexeme = self.lexeme
-        found = classify.in_subtree(lexeme, self.state, branch)
+        found = in_subtree(lexeme, self.state, node)
         if found.ids.size:
             builder.add(found.ids)
         ended = lexeme.outcome(self.state)
@@ -191,7 +143,7 @@ class InLexeme:
         for follow in self.follow.branches:
             if follow.guard is not None:
                 builder.guards = (*outer, follow.guard)
-                builder.direct = lexeme.is_string and _first_string(branch.path)
+                builder.direct = lexeme.is_string and _first_string(node.path)
             for outcome, ids in found.closers:
                 if follow.after(outcome):
                     builder.add(ids)
@@ -200,25 +152,47 @@ class InLexeme:
                     reading.walk(end, builder)
             if ended is not None:
                 for reading in follow.after(ended):
-                    reading.walk(branch, builder)
+                    reading.walk(node, builder)
             builder.guards = outer
             builder.direct = before
 
     def lookahead(self, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
         if self.lexeme.general:
-            return lookahead.by_walk(self, vocabulary)
-        return lookahead.of_lexeme(self.lexeme, self.follow, at, vocabulary)
+            return by_walk(self, vocabulary)
+        return of_lexeme(self.lexeme, self.follow, at, vocabulary)
+
+    def situation(self, vocabulary: Vocabulary) -> tuple[Lexeme | None, Lookahead] | None:
+        lexeme, follow = self.lexeme, self.follow
+        if not lexeme.is_blank or self.state != lexeme.start or follow.guard is not None:
+            return None
+        return lexeme, follow.lookahead(0, vocabulary.punctuation.root, vocabulary)
 
     def firsts(self) -> Iterable[int]:
         if self.lexeme.outcome(self.state) is not None:
             return range(256)
         return self.lexeme.next_bytes(self.state)
 
+    def usual_bytes(self) -> set[int]:
+        if self.lexeme.outcome(self.state) is not None:
+            return MANY_BYTES
+        return self.lexeme.usual_bytes(self.state) or MANY_BYTES
+
+    def pointer(self) -> str:
+        return self.follow.pointer()
+
+    def label(self) -> str:
+        return self.follow.label()
+
+
+def _first_string(path: bytes) -> bool:
+    """A token's string that begins at the end of `path` is its first, and in the bracket that is open before it."""
+    return path.count(b'"') == 1 and not _BRACKETS.intersection(path)
+
 
 Move = Callable[[], tuple[Reading, ...]]
 
 
-class ByteChoice:
+class ByteChoice(Reading):
     """At punctuation: one byte out of a few, each with its own way on. `guards[byte]` is asked after that byte."""
 
     __slots__ = ("_known", "_lookahead", "guards", "moves")
@@ -230,6 +204,7 @@ class ByteChoice:
         self._lookahead: Lookahead | None = None
 
     def go(self, byte: int) -> tuple[Reading, ...]:
+        """Readings after `byte`; its guard is not asked."""
         known = self._known.get(byte)
         if known is None:
             move = self.moves.get(byte)
@@ -246,15 +221,13 @@ class ByteChoice:
         return self.go(byte) if byte in self.moves else ()
 
     def root(self, builder: MaskBuilder) -> None:
-        builder.add_boundary(self.situation(builder.vocabulary), builder.vocabulary.structural, False)
+        vocabulary = builder.vocabulary
+        ahead = self.lookahead(vocabulary.punctuation.root, vocabulary)
+        builder.add_boundary(ahead, vocabulary.structural, False)
 
-    def situation(self, vocabulary: Vocabulary) -> Lookahead:
-        """What can be read here, from anywhere."""
-        return self.lookahead(vocabulary.punctuation.root, vocabulary)
-
-    def walk(self, branch: TrieNode, builder: MaskBuilder) -> None:
+    def walk(self, node: TrieNode, builder: MaskBuilder) -> None:
         tick()
-        children, guards = branch.children, self.guards
+        children, guards = node.children, self.guards
         for byte in self.moves:
             below = children.get(byte)
             if below is None:
@@ -276,35 +249,42 @@ class ByteChoice:
         if self._lookahead is not None:
             return self._lookahead
         tick()
-        parts = [lookahead.OVER]
+        parts = [OVER]
         root = vocabulary.punctuation.root
         for byte, move in self.moves.items():
-            if byte == QUOTE:  # strings are told from before it on
+            if byte == QUOTE:  # strings count from before it
                 found = self._after(move, byte, at, vocabulary)
             else:
                 first, below = root.below(byte), at.below(byte)
                 if first is None or below is None:
                     continue
-                found = lookahead.after_byte(first, self._after(move, byte, below, vocabulary))
-            parts.append(lookahead.under(self.guards.get(byte), found) if self.guards is not None else found)
-        told = lookahead.joined(parts)
+                found = after_byte(first, self._after(move, byte, below, vocabulary))
+            parts.append(under(self.guards.get(byte), found) if self.guards is not None else found)
+        union = joined(parts)
         if at is root:
-            self._lookahead = told
-        return told
+            self._lookahead = union
+        return union
 
     def _after(self, move: Move, byte: int, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
         if not isinstance(move, Continuation):
-            return lookahead.of_readings(self.go(byte), at, vocabulary)
-        return move.lookahead(0, at, vocabulary) if move.in_frame else lookahead.outside(move, at, vocabulary)
+            return of_readings(self.go(byte), at, vocabulary)
+        return move.lookahead(0, at, vocabulary) if move.in_frame else outside(move, at, vocabulary)
+
+    def situation(self, vocabulary: Vocabulary) -> tuple[Lexeme | None, Lookahead] | None:
+        return None, self.lookahead(vocabulary.punctuation.root, vocabulary)
 
     def firsts(self) -> Iterable[int]:
         return self.moves
 
+    def usual_bytes(self) -> set[int]:
+        return MANY_BYTES if self.guards else {byte for byte in self.moves if self.go(byte)}
 
-class AtEnd:
+
+class AtEnd(Reading):
     """The whole text was read; nothing but the end may follow."""
 
     __slots__ = ()
+    can_stop = True
 
     def step(self, byte: int, run: Run) -> tuple[Reading, ...]:
         return ()
@@ -312,11 +292,11 @@ class AtEnd:
     def root(self, builder: MaskBuilder) -> None:
         pass
 
-    def walk(self, branch: TrieNode, builder: MaskBuilder) -> None:
+    def walk(self, node: TrieNode, builder: MaskBuilder) -> None:
         pass
 
     def lookahead(self, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
-        return lookahead.OVER
+        return OVER
 
     def firsts(self) -> Iterable[int]:
         return ()

@@ -1,4 +1,4 @@
-"""Before a value: threads that become others with its first byte, and what stands for whatever follows it."""
+"""Before a value: readings that become others with its first byte, and what stands for whatever follows it."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Any, Protocol
 
 from sluicegate.grammar.budget.meter import tick
 from sluicegate.grammar.lexemes.base import Lexeme
-from sluicegate.grammar.reading import lookahead
-from sluicegate.grammar.reading.continuations import Continuation, Many
-from sluicegate.grammar.reading.lookahead import Lookahead
+from sluicegate.grammar.reading.continuations import Continuation, Many, followed
+from sluicegate.grammar.reading.lookahead import HOLE, Lookahead
 from sluicegate.grammar.reading.mask_builder import MaskBuilder
-from sluicegate.grammar.reading.readings import AT_END, InLexeme, Reading, Run
+from sluicegate.grammar.reading.reading import MANY_BYTES, Reading, Run, usual_bytes
+from sluicegate.grammar.reading.readings import AT_END, InLexeme
 from sluicegate.grammar.vocabulary.punctuation import PunctuationNode
 from sluicegate.grammar.vocabulary.trie import TrieNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 
-class ValueStart:
+class ValueStart(Reading):
     """Before the first byte of a value that satisfies `terms`. Readings that differ only in `follow` are put together
-    by `Configs.intern`, so that alternatives do not multiply as values nest."""
+    by `ParserStates.intern`, so that alternatives do not multiply as values nest."""
 
     __slots__ = ("_lookahead", "_readings", "follow", "source", "terms")
 
@@ -43,34 +43,44 @@ class ValueStart:
         return found
 
     def root(self, builder: MaskBuilder) -> None:
-        builder.add_boundary(self.situation(builder.vocabulary), builder.vocabulary.structural, False)
+        vocabulary = builder.vocabulary
+        ahead = self.lookahead(vocabulary.punctuation.root, vocabulary)
+        builder.add_boundary(ahead, vocabulary.structural, False)
         for lexeme in self.source.numbers(self.terms):
             InLexeme(lexeme, lexeme.start, self.follow).root(builder)
 
-    def situation(self, vocabulary: Vocabulary) -> Lookahead:
-        """What can be read here, from anywhere, but for numbers."""
-        return self.lookahead(vocabulary.punctuation.root, vocabulary)
-
-    def walk(self, branch: TrieNode, builder: MaskBuilder) -> None:
+    def walk(self, node: TrieNode, builder: MaskBuilder) -> None:
         tick()
         for reading in self.readings():
-            reading.walk(branch, builder)
+            reading.walk(node, builder)
 
     def lookahead(self, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
+        """All that can be read but numbers."""
         if self._lookahead is not None:
             return self._lookahead
         value = self.source.value_lookahead(self.terms, at, vocabulary)
-        found = lookahead.followed(value, self.follow, 0, at, vocabulary)
+        found = followed(value, self.follow, 0, at, vocabulary)
         if at is vocabulary.punctuation.root:
             self._lookahead = found
         return found
 
+    def situation(self, vocabulary: Vocabulary) -> tuple[Lexeme | None, Lookahead] | None:
+        if self.source.numbers(self.terms):
+            return None
+        return None, self.lookahead(vocabulary.punctuation.root, vocabulary)
+
     def firsts(self) -> Iterable[int]:
         return range(256)
 
+    def usual_bytes(self) -> set[int]:
+        return usual_bytes(self.readings()) or MANY_BYTES
+
+    def pointer(self) -> str:
+        return self.source.pointer(self.terms)
+
 
 class Hole(Continuation):
-    """Stands for whatever follows a value, while the value's shape is found for all that may follow it."""
+    """Stands for whatever follows a value, while the value's lookahead is worked out for all that may follow it."""
 
     __slots__ = ()
 
@@ -78,20 +88,23 @@ class Hole(Continuation):
         return (AT_END,)
 
     def lookahead(self, outcome: int, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
-        return lookahead.HOLE
+        return HOLE
 
 
 class ValueSource(Protocol):
-    """What `ValueStart` asks for threads; `values.Values` is the one implementation."""
+    """Where readings of values come from; `terms` are a conjunction of facts about the value."""
 
     def value(self, terms: Any, follow: Continuation) -> tuple[Reading, ...]: ...
 
     def value_lookahead(self, terms: Any, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead: ...
 
-    def numbers(self, terms: Any) -> tuple[Lexeme, ...]: ...
+    def numbers(self, terms: Any) -> tuple[Lexeme, ...]:
+        """Lexemes of the numbers that satisfy `terms`."""
 
-    def start(self, terms: Any, follow: Continuation) -> ValueStart: ...
+    def start(self, terms: Any, follow: Continuation) -> ValueStart:
+        """The same object for the same arguments, as long as it is kept."""
 
     def many(self, branches: tuple[Continuation, ...]) -> Many: ...
 
-    def pointer(self, terms: Any) -> str: ...
+    def pointer(self, terms: Any) -> str:
+        """Pointer to the first schema among `terms`, for messages; "" if there is none."""

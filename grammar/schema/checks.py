@@ -11,7 +11,7 @@ from urllib.parse import quote, urljoin
 
 import jsonschema_rs
 
-from sluicegate.grammar.reading.guards import canonical
+from sluicegate.grammar.schema.constants import canonical
 from sluicegate.grammar.schema.containers import Constant, Fact, SchemaRef
 from sluicegate.grammar.schema.document import DATA, REFERENCES, AnyOf, Document, Subschema
 from sluicegate.grammar.schema.metaschemas import DIALECTS

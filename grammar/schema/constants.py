@@ -38,3 +38,14 @@ def constant_set(text: str) -> ValueSet:
         tuple((name, (Constant(json_text(item)),)) for name, item in value.items()), (), NEVER, silent=True
     )
     return only(objects=(Object(parts=(members,), required=tuple(value)),))
+
+
+def canonical(value: Any) -> Any:
+    """Equal for equal JSON values and for these only: 1 and 1.0 are equal, 1 and true are not."""
+    if isinstance(value, bool) or value is None:
+        return (str(value),)
+    if isinstance(value, list):
+        return ("list", *map(canonical, value))
+    if isinstance(value, dict):
+        return ("dict", frozenset((key, canonical(item)) for key, item in value.items()))
+    return value

@@ -17,12 +17,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sluicegate.grammar.classification import classify
-from sluicegate.grammar.classification.classify import RootClass
+from sluicegate.grammar.classification import automata
+from sluicegate.grammar.classification.automata import RootClass
 from sluicegate.grammar.store.folder import Arrays, Folder
+from sluicegate.grammar.token_ids import I32
 from sluicegate.grammar.vocabulary.boundary import Ending
 from sluicegate.grammar.vocabulary.slices import VocabularySlice, alphabets
-from sluicegate.grammar.vocabulary.trie import I32, FlatTrie
+from sluicegate.grammar.vocabulary.trie import FlatTrie
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 log = logging.getLogger("sluicegate.grammar")
@@ -65,7 +66,7 @@ def restore(vocabulary: Vocabulary, folder: Folder) -> bool:
         return False
     vocabulary.restore(trie, slices, remainders, punctuation)
     for key, found in classes:
-        classify.keep(vocabulary, key, found)
+        automata.keep(vocabulary, key, found)
     return True
 
 
@@ -142,7 +143,7 @@ def _of_classes(vocabulary: Vocabulary) -> Arrays:
     size = 0
     for key, found in reversed(vocabulary.classes.items()):
         if isinstance(found, RootClass) and _number_of(key) is not None and _plain(found):
-            size += classify.size_of(found)
+            size += automata.size_of(found)
             if size > CLASSES_BYTES:
                 break
             kept.append((key, found))

@@ -7,7 +7,7 @@ import threading
 import time
 from typing import NamedTuple
 
-from sluicegate.grammar.lexemes import scalars
+from sluicegate.grammar.classification.classify import prepare
 from sluicegate.grammar.store import snapshot
 from sluicegate.grammar.store.folder import Folder
 from sluicegate.grammar.vocabulary import kernels
@@ -67,7 +67,7 @@ class Vocabularies:
         log.info("grammar: loops ready after %.1f s; reading the vocabulary of %s", loaded - began, model.name)
         made = Vocabulary.from_tokenizer(model.tokenizer, model.vocab_size, eos_token_ids=model.eos_token_ids)
         restored = self._folder is not None and snapshot.restore(made, self._folder)
-        scalars.prepare(made)
+        prepare(made)
         if self._folder is not None and not restored:
             snapshot.keep(made, self._folder)
         origin = f"{len(made.classes)} states from disk" if restored else "made anew"

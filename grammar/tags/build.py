@@ -8,7 +8,8 @@ from typing import Any
 from sluicegate.grammar.automata import CharDfa, utf8
 from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.grammar.reading.continuations import Continuation
-from sluicegate.grammar.reading.readings import EndOfText, InLexeme, Reading
+from sluicegate.grammar.reading.reading import Reading
+from sluicegate.grammar.reading.readings import EndOfText, InLexeme
 from sluicegate.grammar.tags import formats, freetext
 from sluicegate.grammar.tags.formats import Format
 from sluicegate.grammar.tags.steps import Head, LazyContinuation, LiteralContinuation, fork, restarts, spelled

@@ -10,11 +10,11 @@ from sluicegate.grammar.automata import CharDfa
 from sluicegate.grammar.blocked.language.blocklist import Blocklist
 from sluicegate.grammar.blocked.watch import Screens
 from sluicegate.grammar.budget.meter import within
-from sluicegate.grammar.compile import satisfiable_values
+from sluicegate.grammar.json.root import satisfiable_values
 from sluicegate.grammar.lark.compile import parser_of
 from sluicegate.grammar.matching.matcher import CompiledGrammar
 from sluicegate.grammar.options import GrammarOptions
-from sluicegate.grammar.reading.readings import Reading
+from sluicegate.grammar.reading.reading import Reading
 from sluicegate.grammar.reading.region_tape import RegionTape
 from sluicegate.grammar.tags import formats
 from sluicegate.grammar.tags.build import END, Builder

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from sluicegate.grammar.reading.continuations import Continuation
-from sluicegate.grammar.reading.readings import AT_END, InLexeme, Reading, Run
+from sluicegate.grammar.reading.reading import Reading, Run
+from sluicegate.grammar.reading.readings import InLexeme
 from sluicegate.grammar.reading.region_tape import RegionTape
 from sluicegate.grammar.tags.freetext import literal
 
@@ -39,7 +40,7 @@ class LazyContinuation(Continuation):
 
     @property
     def is_end(self) -> bool:  # type: ignore[override]
-        return any(map(may_end, self.after(0)))
+        return any(reading.can_stop for reading in self.after(0))
 
 
 class LiteralContinuation(LazyContinuation):
@@ -89,9 +90,3 @@ def _shared(texts: list[str]) -> str:
     first, last = min(texts), max(texts)
     size = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
     return first[:size]
-
-
-def may_end(reading: Reading) -> bool:
-    if reading is AT_END:
-        return True
-    return isinstance(reading, InLexeme) and reading.lexeme.outcome(reading.state) is not None and reading.follow.is_end

@@ -7,8 +7,8 @@ import threading
 
 import numpy as np
 
+from sluicegate.grammar.token_ids import I32
 from sluicegate.grammar.vocabulary import kernels
-from sluicegate.grammar.vocabulary.trie import I32
 
 _STRING = rb'"(?:[^"\\\x00-\x1f]|\\.)*+'
 _LEXEMES = re.compile(

@@ -9,7 +9,8 @@ from itertools import product
 import numpy as np
 
 from sluicegate.grammar.lexemes.literals import escapes_of
-from sluicegate.grammar.vocabulary.trie import I32, TrieNode, build_trie
+from sluicegate.grammar.token_ids import I32
+from sluicegate.grammar.vocabulary.trie import TrieNode, build_trie
 
 QUOTE, BACKSLASH = b'"', b"\\"
 _NO_IDS = np.empty(0, np.int32)

@@ -74,14 +74,13 @@ def walk_lengths(  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def walk_counted(  # type: ignore[no-untyped-def]
-    byte, depth, skip, first, exact, ids, transitions, chars, start, begun, rest, final, alive, closable, inside, closes
+    byte, depth, skip, first, exact, ids, transitions, chars, start, begun, rest, final, alive, inside
 ):
-    """`pruning.walk` for a string whose length is bounded as well.
+    """Write to `inside` the tokens that stay inside a string of bounded length; returns how many.
 
-    `chars`, `begun`, `rest`: the automaton of all strings, its state, and the one between characters.
-    `alive[state, n]`: after n more characters the string can still be finished; `closable[n]`: it may be closed. Counts
-    beyond the tables are those of their last column. Returns how many inside and closing tokens there are; those that
-    close and go on are left to the caller.
+    `chars`, `begun`, `rest`: the automaton of all strings, its state, and the one between characters; `final`: the
+    state of `transitions` after the closing quote. `alive` bool[S, n]: the string can still be finished in this state
+    after n more characters; counts beyond the table are those of its last column.
     """
     states = np.empty(1024, np.int32)
     spelled = np.empty(1024, np.int32)
@@ -89,24 +88,16 @@ def walk_counted(  # type: ignore[no-untyped-def]
     states[0] = start
     spelled[0] = begun
     whole[0] = 0
-    most = closable.size - 1
+    most = alive.shape[1] - 1
     n_inside = 0
-    n_closes = 0
     i = 0
     while i < byte.size:
         d = depth[i]
         after = transitions[states[d - 1], byte[i]]
-        if after < 0:
+        if after < 0 or after == final:
             i = skip[i]
             continue
         size = whole[d - 1]
-        if after == final:
-            if closable[size]:
-                for k in range(first[i], first[i] + exact[i]):
-                    closes[n_closes] = ids[k]
-                    n_closes += 1
-            i = skip[i]
-            continue
         spelled[d] = chars[spelled[d - 1], byte[i]]
         if spelled[d] == rest:
             size = min(size + 1, most)
@@ -119,7 +110,7 @@ def walk_counted(  # type: ignore[no-untyped-def]
             inside[n_inside] = ids[k]
             n_inside += 1
         i += 1
-    return n_inside, n_closes
+    return n_inside
 
 
 @njit(cache=True, nogil=True)
@@ -300,7 +291,7 @@ def warm() -> None:
     walk_lengths(byte, empty, empty, i32, empty, empty, table, 0, 0, -1, i32)
     walk_punctuation(np.zeros(1, np.uint8), i32, i32, 0, table, flags, 0, flags, flags)
     alive = np.ones((1, 1), np.bool_)
-    walk_counted(byte, empty, empty, i32, empty, empty, table, table, 0, 0, 0, -1, alive, flags, i32, i32)
+    walk_counted(byte, empty, empty, i32, empty, empty, table, table, 0, 0, 0, -1, alive, i32)
     pairs_reached(table, 0, table, 0, i32, i32)
     set_bits(i32, empty)
     set_bits_except(i32, empty, empty)

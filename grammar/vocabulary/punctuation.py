@@ -30,6 +30,7 @@ class PunctuationNode(TrieNode):
     """Node of the trie. `number`: its bit; `ids`: this number, if some token spells exactly this text somewhere."""
 
     __slots__ = ("_lifted", "_up", "domain", "forks", "number")
+    children: dict[int, PunctuationNode]  # type: ignore[assignment]
     number: int
     domain: int
     """Places that can stand behind this one."""
@@ -51,7 +52,7 @@ class PunctuationNode(TrieNode):
                     self.forks |= 1 << own.number
 
     def below(self, byte: int) -> PunctuationNode | None:
-        return self.children.get(byte)  # type: ignore[return-value]
+        return self.children.get(byte)
 
     def lift(self, found: int) -> int:
         """The places of `found`, which can be read behind this one, as read from where this one begins."""
@@ -101,13 +102,12 @@ class PunctuationTrie:
         return place
 
     def _insert(self, word: bytes) -> None:
-        node: TrieNode = self.root
+        node = self.root
         for i, byte in enumerate(word):
             below = node.children.get(byte)
             if below is None:
                 below = node.children[byte] = self._place(word[: i + 1])
             node = below
-        assert isinstance(node, PunctuationNode)
         node.ids = np.array([node.number], np.int32)
 
     def number(self, text: bytes) -> int | None:

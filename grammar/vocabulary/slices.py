@@ -16,9 +16,10 @@ import numpy as np
 
 from sluicegate.grammar.automata import CharDfa, utf8
 from sluicegate.grammar.lexemes.base import DfaLexeme
+from sluicegate.grammar.token_ids import I32
 from sluicegate.grammar.vocabulary import kernels
 from sluicegate.grammar.vocabulary.pruning import BLANKS, NON_ASCII, kinds_of, takes_below
-from sluicegate.grammar.vocabulary.trie import I32, FlatTrie, build_flat
+from sluicegate.grammar.vocabulary.trie import FlatTrie, build_flat
 
 _MOST_PAIRS = 200
 _LONGEST = 32
@@ -98,7 +99,7 @@ def taken(lexeme: DfaLexeme, state: int, slices: tuple[VocabularySlice, ...]) ->
     if not lexeme.is_string:
         return None
     for part in slices:
-        if takes_below(lexeme.table, state, part.kinds, _LONGEST, lexeme.told) or _closed(lexeme, state, part):
+        if takes_below(lexeme.table, state, part.kinds, _LONGEST, lexeme.steady) or _closed(lexeme, state, part):
             return part
     return None
 

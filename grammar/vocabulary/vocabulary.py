@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from sluicegate.grammar.automata.byte_level import string_bodies
+from sluicegate.grammar.token_ids import I32
 from sluicegate.grammar.vocabulary import kernels, pruning
 from sluicegate.grammar.vocabulary.boundary import BoundaryTokens, Ending, Scratch, plausible
 from sluicegate.grammar.vocabulary.escapes import BACKSLASH, QUOTE, EscapeTokens
@@ -21,7 +22,7 @@ from sluicegate.grammar.vocabulary.lru import SizedLru
 from sluicegate.grammar.vocabulary.punctuation import PunctuationTrie
 from sluicegate.grammar.vocabulary.slices import VocabularySlice, make_slices
 from sluicegate.grammar.vocabulary.token_bytes import token_bytes
-from sluicegate.grammar.vocabulary.trie import I32, FlatTrie, build_flat
+from sluicegate.grammar.vocabulary.trie import FlatTrie, build_flat
 from sluicegate.plugins.errors import InvalidGrammar
 
 _SEAMS = re.compile(rb'(?:(?<=")(?=[ \t\r\n:,}\]])|(?<=[0-9el])(?=[ \t\r\n,}\]])|(?<=[ \t\r\n])(?=[^ \t\r\n]))')
@@ -67,7 +68,7 @@ class Vocabulary:
         self.row_words = (self.size + 31) // 32
         self._warm = False
         self.is_prepared = False
-        """The states that nearly every schema asks for are classified, see `scalars.prepare`."""
+        """The states that nearly every schema asks for are classified, see `classify.prepare`."""
         self.classes = SizedLru(CLASSES_BYTES)
         """Lexeme states classified so far, see `classify`; shared by all grammars of this vocabulary."""
         self.rests = SizedLru(RESTS_BYTES)

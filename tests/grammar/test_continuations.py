@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from sluicegate.grammar.reading.continuations import Continuation, Many
-from sluicegate.grammar.reading.readings import AT_END, ByteChoice, EndOfText, Reading, Run
+from sluicegate.grammar.reading.reading import Reading, Run
+from sluicegate.grammar.reading.readings import AT_END, ByteChoice, EndOfText
 from sluicegate.grammar.reading.tape import Tape
 
 

@@ -9,8 +9,9 @@ import pytest
 
 from sluicegate.grammar.automata import CharDfa
 from sluicegate.grammar.automata.lengths import LengthSets
-from sluicegate.grammar.classification.classify import RootClass, at_root
-from sluicegate.grammar.lexemes import counted
+from sluicegate.grammar.classification import counted
+from sluicegate.grammar.classification.automata import RootClass
+from sluicegate.grammar.classification.classify import at_root
 from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.grammar.lexemes.counted import Counted
 from sluicegate.grammar.lexemes.scalars import every_string, string_automaton

@@ -10,9 +10,9 @@ import jsonschema_rs
 import pytest
 
 from sluicegate.grammar import GrammarOptions, Unsatisfiable, compile_json_schema
-from sluicegate.grammar.compile import satisfiable_values
 from sluicegate.grammar.json.arrays import ArrayPlan
 from sluicegate.grammar.json.object_plan import ObjectPlan
+from sluicegate.grammar.json.root import satisfiable_values
 from sluicegate.grammar.options import PropertyOrder
 from tests.grammar.grammar_checks import accepts, allowed, byte_vocabulary, check_schema, walk
 

@@ -75,9 +75,7 @@ def test_a_restored_vocabulary_gives_the_same_masks_and_classifies_nothing_again
         assert np.array_equal(getattr(again.trie, part), getattr(anew.trie, part))
     assert again.remainder_words == anew.remainder_words
     assert len(again.classes) > 10
-    monkeypatch.setattr(
-        "sluicegate.grammar.classification.classify._of_automaton", lambda *_: pytest.fail("classified again")
-    )
+    monkeypatch.setattr("sluicegate.grammar.classification.automata._walk", lambda *_: pytest.fail("classified again"))
     assert masks(again) == expected
 
 

@@ -10,9 +10,11 @@ import pytest
 
 from sluicegate.grammar import CompiledGrammar, GrammarOptions, Vocabulary, compile_json_schema
 from sluicegate.grammar.automata import CharDfa, utf8
+from sluicegate.grammar.classification.openings import by_steps, of_automaton, opening_of
 from sluicegate.grammar.lexemes.base import QUOTE, DfaLexeme
 from sluicegate.grammar.lexemes.scalars import string_automaton, string_lexemes
-from sluicegate.grammar.reading.lookahead import Lookahead, _read, _read_automaton, _read_by, by_walk
+from sluicegate.grammar.reading.lookahead import Lookahead
+from sluicegate.grammar.reading.reading import by_walk
 from sluicegate.grammar.reading.readings import InLexeme
 from sluicegate.grammar.schema.strings import Strings
 from sluicegate.grammar.vocabulary import kernels
@@ -86,8 +88,8 @@ def test_an_automaton_reads_down_the_places_as_any_lexeme_does(pattern: str) -> 
     for lexeme in (quoted, number):
         start = punctuation.root.below(QUOTE) if lexeme.is_string else punctuation.root
         assert start is not None
-        inside, ended = _read_automaton(lexeme, start, punctuation)
-        assert (inside, dict(ended)) == (_read(lexeme, start)[0], dict(_read(lexeme, start)[1]))
+        inside, ended = of_automaton(lexeme, start, punctuation)
+        assert (inside, dict(ended)) == (by_steps(lexeme, start)[0], dict(by_steps(lexeme, start)[1]))
 
 
 @pytest.mark.parametrize(("low", "high"), [(0, None), (0, 400), (0, 1), (1, None), (2, 3), (300, None), (300, 400)])
@@ -98,8 +100,8 @@ def test_a_count_that_no_token_can_feel_changes_nothing(pattern: str | None, low
     (lexeme,) = string_lexemes((Strings(dfa=dfa, low=low, high=high),))
     start = punctuation.root.below(QUOTE)
     assert start is not None
-    inside, ended = _read_by(lexeme, punctuation)
-    assert (inside, dict(ended)) == (_read(lexeme, start)[0], dict(_read(lexeme, start)[1]))
+    inside, ended = opening_of(lexeme, punctuation)
+    assert (inside, dict(ended)) == (by_steps(lexeme, start)[0], dict(by_steps(lexeme, start)[1]))
 
 
 @pytest.mark.parametrize("schema", SCHEMAS)

@@ -11,7 +11,7 @@ import jsonschema_rs
 import pytest
 
 from sluicegate.grammar import Unsatisfiable, compile_json_schema
-from sluicegate.grammar.compile import satisfiable_values
+from sluicegate.grammar.json.root import satisfiable_values
 from sluicegate.grammar.options import GrammarOptions
 from tests.grammar.grammar_checks import accepts, byte_vocabulary, check_masks, check_schema, walk
 

@@ -95,7 +95,7 @@ def test_the_compiled_walk_equals_its_slow_twin() -> None:
         for state in range(min(12, lexeme.table.shape[0])):
             stays, exits, closes = (np.empty(trie.size + 1, np.int32) for _ in range(3))
             n_exits, n_closes, n_inside = walk(
-                *trie.nodes, trie.ids, lexeme.table, lexeme.accepting, state, lexeme.final, lexeme.told,
+                *trie.nodes, trie.ids, lexeme.table, lexeme.accepting, state, lexeme.final, lexeme.steady,
                 stays, exits, closes,
             )  # fmt: skip
             inside, closing, leaving = kernel_walk(
@@ -144,7 +144,7 @@ def test_a_state_takes_subtrees_whole_only_as_deep_as_it_counts() -> None:
 
     def takes(state: int | None, kinds: int, tall: int) -> bool:
         assert state is not None
-        return bool(takes_below(lexeme.table, state, kinds, tall, lexeme.told))
+        return bool(takes_below(lexeme.table, state, kinds, tall, lexeme.steady))
 
     assert takes(lexeme.start, letters, 3)
     assert not takes(lexeme.start, letters, 4)

@@ -1,0 +1,122 @@
+"""Tokens from a state of an explicit automaton: one compiled walk over the vocabulary, remembered under the canonical
+name of the state's residual language."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sluicegate.grammar.budget.meter import look, tick
+from sluicegate.grammar.lexemes.base import DfaLexeme
+from sluicegate.grammar.token_ids import I32, NO_IDS, join
+from sluicegate.grammar.vocabulary import kernels
+from sluicegate.grammar.vocabulary.boundary import Ending
+from sluicegate.grammar.vocabulary.pruning import walk
+from sluicegate.grammar.vocabulary.slices import VocabularySlice, taken
+from sluicegate.grammar.vocabulary.trie import TrieNode, build_trie
+from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
+
+_SPARSE = 1_500
+"""More tokens than this are kept as a bitmask."""
+
+
+class RootClass(NamedTuple):
+    """Tokens from a lexeme state: those that stay inside (`row` as a bitmask, or `ids` where they are few) and those
+    that end it."""
+
+    row: I32 | None
+    ids: I32
+    endings: tuple[Ending, ...]
+
+
+def keep(vocabulary: Vocabulary, key: Any, found: RootClass) -> RootClass:
+    """`found`, remembered under `key`."""
+    vocabulary.classes.put(key, found, size_of(found))
+    return found
+
+
+def size_of(found: RootClass) -> int:
+    """Bytes of its arrays."""
+    size = found.ids.nbytes + (0 if found.row is None else found.row.nbytes)
+    return size + sum(end.closers.nbytes + end.numbers.nbytes + end.tokens.nbytes for end in found.endings)
+
+
+def of_automaton(vocabulary: Vocabulary, lexeme: DfaLexeme, state: int) -> RootClass:
+    """Classify the whole vocabulary from `state`."""
+    key = lexeme.key(state)
+    known: RootClass | None = vocabulary.classes.get(key)
+    return keep(vocabulary, key, _walk(vocabulary, lexeme, state)) if known is None else known
+
+
+def _walk(vocabulary: Vocabulary, lexeme: DfaLexeme, state: int) -> RootClass:
+    look()
+    part = taken(lexeme, state, vocabulary.slices)
+    trie = vocabulary.trie if part is None else part.rest
+    with vocabulary.scratch as (inside, exits, closes):
+        n_exits, n_closes, n_inside = walk(
+            *trie.nodes, trie.ids, lexeme.table, lexeme.accepting, state, lexeme.final, lexeme.steady,
+                inside, exits, closes,
+        )  # fmt: skip
+        sparse = part is None and n_inside <= _SPARSE
+        row = None if sparse else np.zeros(vocabulary.row_words, np.int32) if part is None else part.row.copy()
+        if row is not None:  # from the scratch itself: a copy of a hundred thousand tokens costs as much as the walk
+            kernels.set_bits(row, inside[:n_inside])
+        ids = inside[:n_inside].copy() if sparse else NO_IDS
+        found = exits[:n_exits].tobytes()
+        closers = closes[:n_closes].copy()
+    return RootClass(row, ids, (_ending(vocabulary, part, found, closers),) if found or n_closes else ())
+
+
+def _ending(vocabulary: Vocabulary, part: VocabularySlice | None, exits: bytes, closers: I32) -> Ending:
+    """Of the tokens that close, and those that go on from the nodes `exits` (int32) of the trie that was walked: few
+    sets of nodes for all automata there are."""
+    if not exits:
+        return Ending(0, closers, NO_IDS, NO_IDS)
+    key = (0 if part is None else id(part), exits)
+    known: tuple[I32, I32] | None = vocabulary.left_at.get(key)
+    if known is None:
+        nodes = np.frombuffer(exits, np.int32).tolist()
+        if part is not None:
+            nodes = [part.node_of(node, vocabulary.words, vocabulary.trie) for node in nodes]
+        pairs = [vocabulary.pairs_at(node) for node in nodes]
+        known = join([numbers for numbers, _ in pairs]), join([tokens for _, tokens in pairs])
+        vocabulary.left_at.put(key, known, len(exits) + 2 * known[0].nbytes)
+    return Ending(0, closers, *known)
+
+
+def of_general(vocabulary: Vocabulary, lexeme: DfaLexeme, state: int, wanted: bytes) -> tuple[RootClass, TrieNode]:
+    """The same for a lexeme that anything may follow: the remainders of tokens that begin with a `wanted` byte, as a
+    small trie of their own. Such a lexeme may end wherever it accepts, also where it can go on."""
+    key = ("general", lexeme.key(state), wanted)
+    known = vocabulary.classes.get(key)
+    if known is None:
+        inside, exits = _walk_general(vocabulary, lexeme, state, wanted)
+        trie = vocabulary.trie
+        remainders: list[tuple[bytes, int]] = []
+        for node in exits:
+            tick()
+            cut = int(trie.depth[node]) - 1
+            tokens = trie.ids[trie.first[node] : trie.first[trie.skip[node]]].tolist()
+            remainders.extend((vocabulary.words[token][cut:], token) for token in tokens)
+        known = (inside, build_trie(remainders))
+        size = 0 if inside.row is None else inside.row.nbytes
+        vocabulary.classes.put(key, known, size + inside.ids.nbytes + 500 * len(remainders))
+    return known  # type: ignore[no-any-return]
+
+
+def _walk_general(vocabulary: Vocabulary, lexeme: DfaLexeme, state: int, wanted: bytes) -> tuple[RootClass, list[int]]:
+    look()
+    trie, flags = vocabulary.trie, np.zeros(256, np.bool_)
+    flags[np.frombuffer(wanted, np.uint8)] = True
+    with vocabulary.scratch as (inside, exits, _):
+        n_exits, n_inside = kernels.walk_general(
+            trie.byte, trie.depth, trie.skip, trie.first, trie.exact, trie.ids,
+            lexeme.table, lexeme.accepting, state, flags, inside, exits,
+        )  # fmt: skip
+        ids, found = inside[:n_inside].copy(), exits[:n_exits].tolist()
+    if n_inside <= _SPARSE:
+        return RootClass(None, ids, ()), found
+    row = np.zeros(vocabulary.row_words, np.int32)
+    kernels.set_bits(row, ids)
+    return RootClass(row, NO_IDS, ()), found

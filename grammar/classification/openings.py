@@ -1,0 +1,130 @@
+"""What a lexeme that has not begun reads of the trie of punctuation, as bit sets of its nodes, see `punctuation`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sluicegate.grammar.lexemes.base import BACKSLASH, QUOTE, DfaLexeme, Lexeme
+from sluicegate.grammar.lexemes.counted import Counted
+from sluicegate.grammar.lexemes.literals import Literals
+from sluicegate.grammar.vocabulary import kernels
+from sluicegate.grammar.vocabulary.punctuation import HERE, PunctuationNode, PunctuationTrie, bits_of
+
+_ALPHANUMERIC = frozenset(b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+_MOST_WORDS = 100_000
+_MOST_LEXEMES = 5_000
+Opening = tuple[int, tuple[tuple[int, int], ...]]
+"""(nodes inside the lexeme, (outcome, nodes where it may end))."""
+
+
+def of_scalar(lexeme: Lexeme, punctuation: PunctuationTrie) -> tuple[int, int]:
+    """(nodes inside the lexeme, nodes where it may end with any outcome)."""
+    read, ended = opening_of(lexeme, punctuation)
+    if len(ended) == 1:
+        return read, ended[0][1]
+    ends = 0
+    for _, some in ended:
+        ends |= some
+    return read, ends
+
+
+def opening_of(lexeme: Lexeme, punctuation: PunctuationTrie) -> Opening:
+    found: Opening | None = punctuation.lexemes.get(lexeme)
+    if found is None:
+        if type(lexeme) is Literals:
+            return _of_literals(lexeme, punctuation)
+        start = punctuation.root.below(QUOTE) if lexeme.is_string else punctuation.root
+        if start is None:
+            found = HERE, ()
+        elif type(lexeme) is DfaLexeme:
+            found = of_automaton(lexeme, start, punctuation)
+        elif type(lexeme) is Counted and (uncounted := lexeme.uncounted(punctuation.longest_string)):
+            read, ended = opening_of(uncounted[0], punctuation)
+            found = read, ended if uncounted[1] else ()
+        else:
+            found = by_steps(lexeme, start)
+        if len(punctuation.lexemes) >= _MOST_LEXEMES:
+            punctuation.lexemes.clear()
+        punctuation.lexemes[lexeme] = found
+    return found
+
+
+def of_automaton(lexeme: DfaLexeme, start: PunctuationNode, punctuation: PunctuationTrie) -> Opening:
+    flags = np.zeros((2, len(punctuation.all)), np.bool_)
+    kernels.walk_punctuation(
+        punctuation.byte, punctuation.depth, punctuation.skip, start.number,
+        lexeme.table, lexeme.accepting, lexeme.start, *flags,
+    )  # fmt: skip
+    ends = bits_of(flags[1])
+    return HERE | 1 << start.number | bits_of(flags[0]), ((0, ends),) if ends else ()
+
+
+def by_steps(lexeme: Lexeme, start: PunctuationNode) -> Opening:
+    """The same for any lexeme, byte by byte."""
+    inside = HERE | 1 << start.number
+    ended: dict[int, int] = {}
+    pending = [(lexeme.start, start)]
+    while pending:
+        at, node = pending.pop()
+        for byte, below in node.children.items():
+            after = lexeme.next(at, byte)
+            if after is None:
+                continue
+            outcome = lexeme.outcome(after)
+            if outcome is not None:
+                ended[outcome] = ended.get(outcome, 0) | 1 << below.number
+            if lexeme.grows(after):
+                inside |= 1 << below.number
+                if below.children:
+                    pending.append((after, below))
+    return inside, tuple(ended.items())
+
+
+def _of_literals(lexeme: Literals, punctuation: PunctuationTrie) -> Opening:
+    read = 0
+    ended: list[tuple[int, int]] = []
+    for word, outcome in zip(lexeme.words, lexeme.outcomes, strict=True):
+        inside, ends = of_word(word, punctuation)
+        read |= inside
+        if ends:
+            ended.append((outcome, ends))
+    return read, tuple(ended)
+
+
+def of_word(word: bytes, punctuation: PunctuationTrie) -> tuple[int, int]:
+    """(nodes inside the string spelled `word`, closing quote included, nodes where it ends)."""
+    found = punctuation.words.get(word)
+    if found is None:
+        start = punctuation.root.below(QUOTE)
+        if start is None:
+            found = (HERE, 0)
+        else:
+            found = _plainly(word, start) if word[0] in _ALPHANUMERIC and punctuation.simple else None
+            if found is None:
+                inside, ended = by_steps(Literals([(word, 0)]), start)
+                found = (inside, ended[0][1] if ended else 0)
+        if len(punctuation.words) >= _MOST_WORDS:
+            punctuation.words.clear()
+        punctuation.words[word] = found
+    return found
+
+
+def _plainly(word: bytes, start: PunctuationNode) -> tuple[int, int] | None:
+    """`of_word` without a look at escapes, of which a token spells at most the backslash. None where more escapes are
+    met on the way."""
+    inside = HERE | 1 << start.number
+    escape = start.below(BACKSLASH)
+    if escape is not None:
+        inside |= 1 << escape.number
+    node: PunctuationNode | None = start
+    for byte in word:
+        assert node is not None
+        node = node.children.get(byte)
+        if node is None:
+            return inside, 0
+        if byte == QUOTE:
+            return inside, 1 << node.number
+        if BACKSLASH in node.children:
+            return None
+        inside |= 1 << node.number
+    raise AssertionError(word)

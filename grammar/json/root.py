@@ -1,0 +1,31 @@
+"""From a JSON Schema to where readings of its values come from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sluicegate.grammar.json.values import Values
+from sluicegate.grammar.lexemes.scalars import shared_automata
+from sluicegate.grammar.options import GrammarOptions
+from sluicegate.grammar.schema.closed import closed
+from sluicegate.grammar.schema.containers import Conjunction, SchemaRef
+from sluicegate.grammar.schema.document import Document
+from sluicegate.grammar.schema.lint import SchemaLint
+from sluicegate.plugins.errors import Unsatisfiable
+
+
+def satisfiable_values(
+    schema: dict[str, Any] | bool, options: GrammarOptions, documents: Mapping[str, Any] | None = None
+) -> tuple[Values, Conjunction, tuple[str, ...]]:
+    """(source of readings, root of `schema`, notes for its author). Raises a `GrammarError`."""
+    shared_automata()
+    if options.close_objects:
+        schema = closed(schema)
+    document = Document(schema, most=options.limits.containers, given=documents)
+    lint = SchemaLint(document, options.limits)
+    values = Values(document, options)
+    root: Conjunction = (SchemaRef(document.root),)
+    if not values.satisfiable(root):
+        raise Unsatisfiable("no value satisfies this schema", pointer=values.why_not(root))
+    return values, root, tuple(lint.notes)

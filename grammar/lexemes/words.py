@@ -1,0 +1,133 @@
+"""Lists of words: what all lists have in common, and words that have one spelling each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sluicegate.grammar.budget.meter import look
+
+_LOOK_EVERY = 1_000
+"""Words of a list between two looks at the clock."""
+
+
+class SortedWords:
+    """Byte strings in order, as arrays for the compiled loops: word w is `data[starts[w]:ends[w]]`."""
+
+    __slots__ = ("data", "ends", "starts")
+
+    def __init__(self, words: list[bytes]) -> None:
+        sizes = np.array([len(word) for word in words], np.int64)
+        self.ends = np.cumsum(sizes)
+        self.starts = self.ends - sizes
+        self.data = np.frombuffer(b"".join(words) or b"\0", np.uint8).copy()
+
+
+class WordList:
+    """A lexeme that is one of a few `words`, sorted, each with one of `outcomes`."""
+
+    is_string = False
+    is_blank = False
+    general = False
+    start: Any
+    branches: dict[Any, Any] | None = None
+
+    def __init__(self, words: list[tuple[bytes, int]]) -> None:
+        self.words = [word for word, _ in words]
+        self.outcomes = [number for _, number in words]
+        self._spelled: SortedWords | None = None
+
+    @property
+    def spelled(self) -> SortedWords:
+        if self._spelled is None:
+            self._spelled = SortedWords(self.words)
+        return self._spelled
+
+    def key(self, state: Any) -> None:
+        return None
+
+    def window(self, state: Any) -> tuple[int, int, int] | None:
+        """(low, high, at): the usual continuations are those of the words `low` to `high` from byte `at` on. None
+        where the state has no usual continuation: inside a character spelled with a backslash."""
+        raise NotImplementedError
+
+    def next(self, state: Any, byte: int) -> Any: ...
+
+    def outcome(self, state: Any) -> int | None: ...
+
+    def grows(self, state: Any) -> bool:
+        raise NotImplementedError
+
+    def run(self, state: Any, text: bytes) -> Any: ...
+
+    def next_bytes(self, state: Any) -> set[int]:
+        raise NotImplementedError
+
+    def usual_bytes(self, state: Any) -> set[int]:
+        """Bytes that may come next in the usual spelling; none inside an escape."""
+        return self.next_bytes(state)
+
+    def characters(self, state: Any) -> set[str]:
+        """Characters that may come next, of strings alone; none inside a character."""
+        return set()
+
+
+class WordNode:
+    """Node of a trie of byte strings; `word` = outcome of the word that ends here, or None. Words `low` to `high` of
+    the sorted list begin with the `at` bytes that lead here."""
+
+    __slots__ = ("at", "below", "high", "low", "word")
+
+    def __init__(self, low: int, high: int, at: int) -> None:
+        self.low = low
+        self.high = high
+        self.at = at
+        self.below: dict[int, WordNode] = {}
+        self.word: int | None = None
+
+
+class Words(WordList):
+    """One of a few byte strings, spelled exactly; states are trie nodes."""
+
+    start: WordNode
+
+    def __init__(self, words: list[tuple[bytes, int]]) -> None:
+        words = sorted(words)
+        super().__init__(words)
+        self.start = WordNode(0, len(words), 0)
+        for k, (word, number) in enumerate(words):
+            if not k % _LOOK_EVERY:
+                look()
+            node = self.start
+            for at, byte in enumerate(word):
+                below = node.below.get(byte)
+                if below is None:
+                    below = node.below[byte] = WordNode(k, k, at + 1)
+                below.high = k + 1
+                node = below
+            node.word = number
+
+    def next(self, state: WordNode, byte: int) -> WordNode | None:
+        return state.below.get(byte)
+
+    def outcome(self, state: WordNode) -> int | None:
+        return state.word
+
+    def grows(self, state: WordNode) -> bool:
+        return bool(state.below)
+
+    def run(self, state: WordNode, text: bytes) -> WordNode | None:
+        node: WordNode | None = state
+        for byte in text:
+            assert node is not None
+            node = node.below.get(byte)
+            if node is None:
+                return None
+        return node if node is not None and node.below else None
+
+    def window(self, state: WordNode) -> tuple[int, int, int]:
+        return state.low, state.high, state.at
+
+    def next_bytes(self, state: WordNode) -> set[int]:
+        return set(state.below)

@@ -1,0 +1,126 @@
+"""What every reading of a text can be asked."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable
+
+from sluicegate.grammar.budget.meter import look
+from sluicegate.grammar.lexemes.base import QUOTE, Lexeme
+from sluicegate.grammar.reading.guards import Guard
+from sluicegate.grammar.reading.lookahead import OVER, Lookahead, joined
+from sluicegate.grammar.reading.mask_builder import MaskBuilder
+from sluicegate.grammar.reading.tape import Tape
+from sluicegate.grammar.token_ids import I32
+from sluicegate.grammar.vocabulary.punctuation import HERE, PunctuationNode
+from sluicegate.grammar.vocabulary.trie import TrieNode
+from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
+
+MANY_BYTES = {0, 1}
+"""Several bytes: which ones does not matter."""
+
+
+class Run:
+    """One stepping of readings over bytes. `asked`: a guard was asked, so the outcome must not be remembered."""
+
+    __slots__ = ("asked", "tape")
+
+    def __init__(self, tape: Tape | None) -> None:
+        self.tape = tape
+        self.asked = False
+
+    def passes(self, guard: Guard, end_offset: int) -> bool:
+        """`end_offset`: 0 if the value ended with the last byte, 1 if that byte is already the next one's."""
+        self.asked = True
+        assert self.tape is not None
+        look()
+        return guard.allows(self.tape, len(self.tape.text) - end_offset)
+
+
+class Reading:
+    """One way to understand the text so far, and where it can go on.
+
+    Immutable but for what it remembers; it knows its whole stack through its continuation. Several ways (`anyOf`) are
+    several readings. Those of one grammar are interned: equal situations are the same object, so that their masks are
+    worked out once. The abstract methods are checked by types alone: `ABCMeta` would slow every `isinstance`.
+    """
+
+    __slots__ = ()
+    can_stop = False
+    """The text may end here."""
+    in_string = False
+
+    @abstractmethod
+    def step(self, byte: int, run: Run) -> tuple[Reading, ...]:
+        """Readings after `byte`, which is already on the tape."""
+
+    @abstractmethod
+    def root(self, builder: MaskBuilder) -> None:
+        """Collect tokens of the whole vocabulary."""
+
+    @abstractmethod
+    def walk(self, node: TrieNode, builder: MaskBuilder) -> None:
+        """Collect tokens below `node`, without its own."""
+
+    @abstractmethod
+    def lookahead(self, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
+        """What `walk` would collect from the trie of punctuation. Below `at` the answer must be right; it may hold more
+        elsewhere."""
+
+    @abstractmethod
+    def firsts(self) -> Iterable[int]:
+        """Bytes that `step` may accept; a superset is allowed."""
+
+    def usual_bytes(self) -> set[int]:
+        """Bytes that may come next in the usual spelling; several, whichever they are, where that is not sure."""
+        return MANY_BYTES
+
+    def situation(self, vocabulary: Vocabulary) -> tuple[Lexeme | None, Lookahead] | None:
+        """What the mask depends on where only punctuation can come: whitespace that may begin here, and what can be
+        read after it, or without it where that is None. None where other tokens may come, or a guard is asked."""
+        return None
+
+    def pointer(self) -> str:
+        """Pointer to the schema of what is read, for messages; "" where this is unknown."""
+        return ""
+
+    def label(self) -> str:
+        """`pointer`, or the name of the terminal that is read."""
+        return self.pointer()
+
+
+def of_readings(readings: tuple[Reading, ...], at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
+    """What `readings`, at `at`, can read behind it; may hold more elsewhere."""
+    if len(readings) == 1:
+        return readings[0].lookahead(at, vocabulary)
+    return joined([reading.lookahead(at, vocabulary) for reading in readings])
+
+
+def by_walk(reading: Reading, vocabulary: Vocabulary) -> Lookahead:
+    """`reading.lookahead` by a walk down the trie of punctuation: works for all readings, slowly."""
+    builder = MaskBuilder(vocabulary)
+    root = vocabulary.punctuation.root
+    start = root.below(QUOTE) if reading.in_string else root
+    if start is None:
+        return OVER
+    reading.walk(start, builder)
+    doubtful = [(guards, direct, _bits(found), 0) for (guards, direct), found in builder.doubtful.items()]
+    return Lookahead(HERE | 1 << start.number | _bits(builder.sure), 0, tuple(doubtful))
+
+
+def usual_bytes(readings: Iterable[Reading]) -> set[int]:
+    """The bytes that `readings` go on with in the usual spelling; several where one of them is not sure."""
+    found: set[int] = set()
+    for reading in readings:
+        found |= reading.usual_bytes()
+        if len(found) > 1:
+            break
+    return found
+
+
+def _bits(found: Iterable[I32]) -> int:
+    bits = 0
+    for part in found:
+        for number in part.tolist():
+            bits |= 1 << number
+    return bits
