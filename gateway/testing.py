@@ -4,7 +4,7 @@
         assert gateway.ask("Which ticket?").text == "see [TICKET]"
 
 `with` serves on a port of its own, as clients meet it; `async with` stays in the caller's event loop (`httpx` then
-gives a stream only once it is whole). Reached by plug-ins through `sluicegate.plugins.testing.test_app`.
+gives a stream only once it is whole).
 """
 
 from __future__ import annotations

@@ -75,7 +75,8 @@ from __future__ import annotations
 
 from $module import $Class, register
 
-from sluicegate.plugins.testing import $contract, test_app
+from sluicegate.gateway.testing import TestApp
+from sluicegate.plugins.testing import $contract
 
 
 class Test$Class($contract):
@@ -87,7 +88,7 @@ class Test$Class($contract):
 
 def test_it_works_in_a_gateway() -> None:
     """The model says what `script` says, in these pieces."""
-    with test_app(register, pipeline={"$slot": ["$name"]}, script=["Hello from ", "the mo", "del"]) as gateway:
+    with TestApp(register, pipeline={"$slot": ["$name"]}, script=["Hello from ", "the mo", "del"]) as gateway:
         assert gateway.ask("Hello").text == "Hello from the model"
 '''
 

@@ -1,9 +1,8 @@
 """The plug-in author's kit: texts cut in every way, an obvious window, contract checks, and doubles.
 
-Needs nothing but the contract; `test_app` alone needs a whole gateway installed.
+Needs nothing but the contract. `sluicegate.gateway.testing.TestApp` puts stages into a whole gateway.
 """
 
-from sluicegate.plugins.testing.app import test_app
 from sluicegate.plugins.testing.chunking import Chunking, chunkings
 from sluicegate.plugins.testing.contracts import RailContract, ScreenContract
 from sluicegate.plugins.testing.doubles import (
@@ -44,5 +43,4 @@ __all__ = [
     "drive",
     "make_outcome",
     "make_request",
-    "test_app",
 ]

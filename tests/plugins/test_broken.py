@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from sluicegate.gateway.testing import TestApp
 from sluicegate.plugins import ConfigurationError, Job, PluginError, Registry, RegistryLike, Span, Verdict, discover
-from sluicegate.plugins.testing import test_app
 
 INSTALLED = {
     "cannot-import": "import no_such_module_anywhere\ndef register(registry): ...",
@@ -79,7 +79,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
 @pytest.mark.usefixtures("installed")
 def test_every_broken_package_is_named_and_leaves_the_others_alone(caplog: pytest.LogCaptureFixture) -> None:
     """A gateway among ten broken plug-ins starts, says what is wrong with each, and serves with the one that works."""
-    with caplog.at_level(logging.WARNING), test_app(pipeline={"moderate": ["good"]}) as gateway:
+    with caplog.at_level(logging.WARNING), TestApp(pipeline={"moderate": ["good"]}) as gateway:
         assert gateway.ask().text == "Hello back"
     told = "\n".join(record.getMessage() for record in caplog.records)
     for name, said in {
@@ -117,7 +117,7 @@ def test_of_a_plugin_that_failed_half_way_nothing_stays() -> None:
 def test_a_stage_that_is_wanted_but_cannot_be_made_stops_the_start(stage: str, said: str) -> None:
     """Serving without a rail that the operator asked for would be worse than not serving."""
     with pytest.raises((PluginError, ConfigurationError), match=said):
-        test_app(pipeline={"moderate": [stage]})
+        TestApp(pipeline={"moderate": [stage]})
 
 
 # --- a rail that breaks at work ------------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ def register(rail: Moody) -> Any:
 @pytest.mark.parametrize("fault", BROKEN)
 async def test_a_rail_that_breaks_ends_its_own_stream_and_no_other(fault: str) -> None:
     """Twelve streams at once: those that break the rail stop before what it did not judge, the others are whole."""
-    app = test_app(register(Moody(BROKEN[fault])), pipeline={"moderate": ["moody"]}, script=script, delay_s=0.002)
+    app = TestApp(register(Moody(BROKEN[fault])), pipeline={"moderate": ["moody"]}, script=script, delay_s=0.002)
     async with app as gateway:
         texts = ["a bad one", "a good one"] * 6
         replies = await asyncio.gather(*(gateway.ask_async(text) for text in texts))
@@ -205,7 +205,7 @@ async def test_a_rail_that_breaks_ends_its_own_stream_and_no_other(fault: str) -
 
 async def test_a_slow_rail_delays_others_but_breaks_none_of_them() -> None:
     """Rails run on the event loop: the delay is shared, the answers are not harmed. The kit says so before."""
-    app = test_app(register(Moody(sleeps)), pipeline={"moderate": ["moody"]}, script=script)
+    app = TestApp(register(Moody(sleeps)), pipeline={"moderate": ["moody"]}, script=script)
     async with app as gateway:
         replies = await asyncio.gather(*(gateway.ask_async(text) for text in ("a bad one", "a good one")))
     assert [reply.text for reply in replies] == ["one two bad four", "one two good four"]
@@ -216,4 +216,4 @@ def test_a_rail_under_another_name_is_refused_at_the_start() -> None:
     rail = Moody(raises)
     rail.name = "sunny"
     with pytest.raises(PluginError, match="calls itself 'sunny'"):
-        test_app(register(rail), pipeline={"moderate": ["moody"]})
+        TestApp(register(rail), pipeline={"moderate": ["moody"]})

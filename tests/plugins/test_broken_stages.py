@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from sluicegate.gateway.testing import TestApp
 from sluicegate.plugins import RegistryLike, ScreenResult
-from sluicegate.plugins.testing import Unconstrained, test_app
+from sluicegate.plugins.testing import Unconstrained
 from tests.plugins.test_broken import Moody, raises, register
 
 
@@ -59,7 +60,7 @@ def in_slot(slot: Any, stage: Any) -> Any:
 @pytest.mark.parametrize("slot", ["admit", "screen", "route", "assemble"])
 def test_a_stage_that_decides_fails_closed_by_name(slot: str, stage: Any) -> None:
     """Nothing is generated, the caller gets a typed error without the inner message, and the request is recorded."""
-    with test_app(in_slot(slot, stage), pipeline={slot: ["broken"]}) as gateway:
+    with TestApp(in_slot(slot, stage), pipeline={slot: ["broken"]}) as gateway:
         reply = gateway.ask(stream=False)
         assert (reply.status, reply.error["code"]) == (500, "stage_failed")
         assert slot in reply.error["message"]
@@ -71,7 +72,7 @@ def test_a_stage_that_decides_fails_closed_by_name(slot: str, stage: Any) -> Non
 def test_a_constrainer_without_a_grammar_never_means_unconstrained() -> None:
     """None from a broken stage must not be taken for "no constraint"."""
     form = {"structured_outputs": {"regex": "[a-z]+"}}
-    with test_app(in_slot("constrain", Empty()), pipeline={"constrain": ["broken"]}) as gateway:
+    with TestApp(in_slot("constrain", Empty()), pipeline={"constrain": ["broken"]}) as gateway:
         assert gateway.ask(stream=False, **form).error["code"] == "stage_failed"
         assert gateway.ask(stream=False).text == "Hello back"
 
@@ -80,7 +81,7 @@ def test_a_constrainer_without_a_grammar_never_means_unconstrained() -> None:
 @pytest.mark.parametrize("slot", ["recall", "record"])
 def test_a_stage_that_only_keeps_never_fails_a_request(slot: str, stage: Any) -> None:
     """A cache that is down is a miss; a recorder that is down is a line in the log."""
-    with test_app(in_slot(slot, stage), pipeline={slot: ["broken"]}) as gateway:
+    with TestApp(in_slot(slot, stage), pipeline={slot: ["broken"]}) as gateway:
         for stream in (True, False):
             reply = gateway.ask(stream=stream, temperature=0)
             assert (reply.text, reply.error) == ("Hello back", None)
@@ -109,7 +110,7 @@ async def test_a_stage_that_does_not_close_keeps_no_other_from_closing() -> None
         registry.add("moderate", "moody", lambda settings: rail)
         registry.add("constrain", "closing", lambda settings: closing)
 
-    async with test_app(door, pipeline=pipeline) as gateway:
+    async with TestApp(door, pipeline=pipeline) as gateway:
         assert (await gateway.ask_async("good")).text == "Hello back"
     assert closing.closed
 
@@ -127,7 +128,7 @@ async def test_an_input_rail_that_never_answers_holds_up_its_own_request_alone()
                     ended.append("cancelled")
             return ScreenResult()
 
-    async with test_app(in_slot("screen", Waiting()), pipeline={"screen": ["broken"]}) as gateway:
+    async with TestApp(in_slot("screen", Waiting()), pipeline={"screen": ["broken"]}) as gateway:
         stuck = asyncio.ensure_future(gateway.ask_async("a bad one"))
         replies = await asyncio.gather(*(gateway.ask_async("a good one") for _ in range(4)))
         assert [reply.text for reply in replies] == ["Hello back"] * 4
@@ -146,7 +147,7 @@ def test_a_stage_that_does_not_start_keeps_the_gateway_from_becoming_ready() -> 
         async def close(self) -> None:
             return
 
-    gateway = test_app(register(Unstartable(raises)), pipeline={"moderate": ["moody"]})
+    gateway = TestApp(register(Unstartable(raises)), pipeline={"moderate": ["moody"]})
     said = "failed while starting moderate moody: no rules on this disk"
     with pytest.raises(RuntimeError, match=said), gateway:
         pytest.fail("it must not become ready")

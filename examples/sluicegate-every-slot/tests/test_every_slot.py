@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from sluicegate_every_slot import DailyQuota, Deadline, Files, NamedPatterns, NoBidi, register
 
+from sluicegate.gateway.testing import TestApp
 from sluicegate.plugins import (
     SLOTS,
     Answer,
@@ -33,7 +34,6 @@ from sluicegate.plugins.testing import (
     Unconstrained,
     check_stage,
     make_request,
-    test_app,
 )
 
 KEY = CacheKey("tenant", "model", "0" * 64)
@@ -147,7 +147,7 @@ def test_all_nine_run_in_one_gateway(tmp_path: Path) -> None:
     pipeline |= {"route": ["by-length"], "moderate": ["no-bidi"]}
     script = ["OPS-\u202e", "204"]
     registers = (register_plain, register)
-    with test_app(*registers, pipeline=pipeline, stages=settings_of(tmp_path), script=script) as gateway:
+    with TestApp(*registers, pipeline=pipeline, stages=settings_of(tmp_path), script=script) as gateway:
         form = {"model": "auto", "temperature": 0, "structured_outputs": {"regex": "@ticket"}}
         assert gateway.ask("Which?", **form).finish_reason == "content_filter"  # a pattern's answer is never changed
         assert gateway.ask("Which?", model="auto", temperature=0).text == "OPS-204"

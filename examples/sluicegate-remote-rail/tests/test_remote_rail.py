@@ -12,8 +12,9 @@ import httpx
 import pytest
 from sluicegate_remote_rail import RemoteRail, RemoteSettings
 
+from sluicegate.gateway.testing import TestApp
 from sluicegate.plugins import Caller, ConfigurationError, Message, RailExample, RegistryLike, Request, read_settings
-from sluicegate.plugins.testing import ScreenContract, make_request, test_app
+from sluicegate.plugins.testing import ScreenContract, make_request
 
 URL = "https://rails.example.com/v1/screen"
 
@@ -154,7 +155,7 @@ def test_in_a_gateway_no_verdict_means_no_answer(answer: Any, text: str, status:
     def register(registry: RegistryLike) -> None:
         registry.add("screen", "remote", lambda settings: remote(answer))
 
-    with test_app(register, pipeline={"screen": ["remote"]}) as gateway:
+    with TestApp(register, pipeline={"screen": ["remote"]}) as gateway:
         reply = gateway.ask(text)
         assert (reply.status, (reply.error or {}).get("code")) == (status, code)
         assert len(gateway.model.jobs) == (1 if status == 200 else 0)

@@ -6,8 +6,9 @@ import pytest
 from sluicegate_ticket_rail import TicketRail, register
 from sluicegate_ticket_rail.settings import TicketSettings
 
+from sluicegate.gateway.testing import TestApp
 from sluicegate.plugins import ConfigurationError, RailExample, read_settings
-from sluicegate.plugins.testing import RailContract, drive, test_app
+from sluicegate.plugins.testing import RailContract, drive
 
 SETTINGS = {"prefixes": ["OPS", "SEC", "OPSEC"]}
 
@@ -71,5 +72,5 @@ def test_no_ticket_number_leaves_a_real_gateway(stream: bool) -> None:
     """The model says a number in three pieces; the client gets the replacement."""
     stages = {"moderate": {"tickets": SETTINGS}}
     script = ["That is OP", "S-20", "417, fixed."]
-    with test_app(register, pipeline={"moderate": ["tickets"]}, stages=stages, script=script) as gateway:
+    with TestApp(register, pipeline={"moderate": ["tickets"]}, stages=stages, script=script) as gateway:
         assert gateway.ask("Which ticket?", stream=stream).text == "That is [TICKET], fixed."
