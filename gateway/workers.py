@@ -14,14 +14,15 @@ import os
 import sys
 import threading
 import time
-from collections import deque
+from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from sluicegate.gateway.settings import WorkSettings
 from sluicegate.plugins import Overloaded, RateLimited
+from sluicegate.plugins.fair_queue import FairQueue
 
 T = TypeVar("T")
 USUAL_S = 0.05
@@ -64,28 +65,18 @@ class _Job:
     done: asyncio.Future[Any]
 
 
-@dataclass(slots=True)
-class _Line:
-    """One tenant's jobs. `nbytes`: of all that wait or run."""
-
-    waiting: deque[_Job] = field(default_factory=deque)
-    running: int = 0
-    nbytes: int = 0
-
-
 class Workers:
     """Used on the event loop; threads start with the first large job."""
 
     def __init__(self, settings: WorkSettings | None = None) -> None:
         self._settings = settings or WorkSettings()
         self._threads = self._settings.threads or min(MAX_THREADS, max(2, (os.cpu_count() or 1) // 2))
-        self._most = self._settings.per_tenant or max(1, self._threads // 2)
+        self._share = self._settings.per_tenant or max(1, self._threads // 2)
         self._pool: ThreadPoolExecutor | None = None
-        self._lines: dict[str, _Line] = {}
-        self._turns: deque[str] = deque()
-        """Tenants with jobs that wait, each once; the first is next."""
-        self._running = 0
-        self._nbytes = 0
+        self._queue: FairQueue[_Job] = FairQueue(self._threads, self._share)
+        self._nbytes: Counter[str] = Counter()
+        """Of all that waits or runs, by tenant."""
+        self._all_nbytes = 0
         self._seconds = USUAL_S
         self._done = self._inline = self._refused = 0
 
@@ -112,9 +103,9 @@ class Workers:
 
     def stats(self) -> Mapping[str, float]:
         return {
-            "work_running": float(self._running),
-            "work_waiting": float(sum(len(line.waiting) for line in self._lines.values())),
-            "work_bytes": float(self._nbytes),
+            "work_running": float(self._queue.running),
+            "work_waiting": float(len(self._queue)),
+            "work_bytes": float(self._all_nbytes),
             "work_done_total": float(self._done),
             "work_inline_total": float(self._inline),
             "work_refused_total": float(self._refused),
@@ -122,55 +113,39 @@ class Workers:
 
     def close(self) -> None:
         """Cancel what waits; threads end after their current job."""
-        for line in self._lines.values():
-            for job in line.waiting:
-                job.done.cancel()
+        for job in self._queue:
+            job.done.cancel()
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
 
-    # --- the queue ---------------------------------------------------------------------------------------------
-
     def _enter(self, tenant: str, job: _Job) -> None:
-        asked, line = self._settings, self._lines.get(tenant) or _Line()
-        if len(line.waiting) >= asked.tenant_waiting or line.nbytes + job.nbytes > asked.tenant_bytes:
+        asked, waiting, nbytes = self._settings, self._queue.waiting(tenant), self._nbytes[tenant]
+        if waiting >= asked.tenant_waiting or nbytes + job.nbytes > asked.tenant_bytes:
             self._refused += 1
-            wait_s = self._wait_s(len(line.waiting) + 1, self._most)
+            wait_s = self._wait_s(waiting + 1, self._share)
             raise RateLimited(
-                f"{len(line.waiting)} large requests of {tenant!r} ({line.nbytes} bytes) wait to be read, as much as "
-                f"may; send fewer at a time, or try again in {wait_s:.1f} s",
+                f"{waiting} large requests of {tenant!r} ({nbytes} bytes) wait to be read, as much as may; send fewer "
+                f"at a time, or try again in {wait_s:.1f} s",
                 retry_after_s=wait_s,
             )
-        if self._nbytes + job.nbytes > asked.all_bytes:
+        if self._all_nbytes + job.nbytes > asked.all_bytes:
             self._refused += 1
-            wait_s = self._wait_s(sum(len(one.waiting) for one in self._lines.values()) + 1, self._threads)
-            raise Overloaded(f"{self._nbytes} bytes of large requests wait to be read", retry_after_s=wait_s)
-        self._lines[tenant] = line
-        if not line.waiting:
-            self._turns.append(tenant)
-        line.waiting.append(job)
-        line.nbytes += job.nbytes
-        self._nbytes += job.nbytes
+            wait_s = self._wait_s(len(self._queue) + 1, self._threads)
+            raise Overloaded(f"{self._all_nbytes} bytes of large requests wait to be read", retry_after_s=wait_s)
+        self._queue.add(tenant, job)
+        self._count(tenant, job.nbytes)
 
     def _wait_s(self, pieces: int, threads: int) -> float:
         return max(1.0, self._seconds * pieces / threads)
 
     def _dispatch(self) -> None:
-        """Give free threads to the tenants whose turn it is, but none to one that has its share."""
-        for _ in range(len(self._turns)):
-            if self._running >= self._threads:
-                return
-            tenant = self._turns.popleft()
-            line = self._lines[tenant]
-            if line.running < self._most:
-                self._start(tenant, line, line.waiting.popleft())
-            if line.waiting:
-                self._turns.append(tenant)
+        """Give free threads to the tenants whose turn it is."""
+        while (turn := self._queue.next()) is not None:
+            self._start(*turn)
 
-    def _start(self, tenant: str, line: _Line, job: _Job) -> None:
-        if not self._running:
+    def _start(self, tenant: str, job: _Job) -> None:
+        if self._queue.running == 1:
             _SWITCHING.begin()
-        line.running += 1
-        self._running += 1
         self._pool = self._pool or ThreadPoolExecutor(self._threads, "offloop")
         loop, began = asyncio.get_running_loop(), time.perf_counter()
 
@@ -184,30 +159,23 @@ class Workers:
         self._pool.submit(work)
 
     def _ended(self, tenant: str, job: _Job, found: Any, error: BaseException | None, took_s: float) -> None:
-        line = self._lines[tenant]
-        line.running -= 1
-        self._running -= 1
-        if not self._running:
+        self._queue.ended(tenant)
+        if not self._queue.running:
             _SWITCHING.end()
         self._done += 1
         self._seconds += 0.1 * (took_s - self._seconds)
-        self._forget(tenant, line, job)
+        self._count(tenant, -job.nbytes)
         if not job.done.done():
             job.done.set_result(found) if error is None else job.done.set_exception(error)
         self._dispatch()
 
     def _withdraw(self, tenant: str, job: _Job) -> None:
         """Drop a job that still waits. One that runs is counted until its thread ends."""
-        line = self._lines.get(tenant)
-        if line is None or job not in line.waiting:
-            return
-        line.waiting.remove(job)
-        if not line.waiting:
-            self._turns.remove(tenant)
-        self._forget(tenant, line, job)
+        if self._queue.withdraw(tenant, job):
+            self._count(tenant, -job.nbytes)
 
-    def _forget(self, tenant: str, line: _Line, job: _Job) -> None:
-        line.nbytes -= job.nbytes
-        self._nbytes -= job.nbytes
-        if not line.waiting and not line.running:
-            del self._lines[tenant]
+    def _count(self, tenant: str, nbytes: int) -> None:
+        self._all_nbytes += nbytes
+        self._nbytes[tenant] += nbytes
+        if not self._nbytes[tenant]:
+            del self._nbytes[tenant]

@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from sluicegate.plugins.errors import RateLimited
+from sluicegate.plugins.fair_queue import FairQueue
 
 WAITING = 64
 """Pieces of one tenant that may wait; further ones are refused."""
@@ -42,7 +42,8 @@ class CompileJob:
     tenant: str
     act: Callable[[], Any]
     done: asyncio.Future[Any]
-    waiters: int = 0
+    waiters: int | None = None
+    """None until somebody waits: a thread may be quicker than whoever added the work."""
     step_aside: Callable[[], None] = lambda: None
     began: float | None = None
     rested: float = 0.0
@@ -50,7 +51,7 @@ class CompileJob:
 
     def pause(self) -> None:
         """From the working thread, every millisecond or so."""
-        if not self.waiters:
+        if self.waiters == 0:
             raise Abandoned
         now = time.perf_counter()
         if not self.aside:
@@ -62,53 +63,40 @@ class CompileJob:
             self.rested = time.perf_counter()
 
 
-@dataclass(slots=True)
-class _TenantQueue:
-    waiting: deque[CompileJob] = field(default_factory=deque)
-    running: int = 0
-
-
 class CompilePool:
     """Used on one event loop; threads start with the first piece."""
 
     def __init__(self, threads: int, name: str) -> None:
-        self._threads = threads
-        self._most = max(1, threads // 2)
+        self._share = max(1, threads // 2)
         self._pool = ThreadPoolExecutor(threads + BESIDE, thread_name_prefix=name)
-        self._lines: dict[str, _TenantQueue] = {}
-        self._turns: deque[str] = deque()
-        """Tenants with pieces that wait, each once; the first is next."""
-        self._running = 0
-        """Pieces that have a place."""
+        self._queue: FairQueue[CompileJob] = FairQueue(threads, self._share)
         self._beside: set[CompileJob] = set()
         self._usual_s = 0.05
 
     @property
     def waiting(self) -> int:
-        return sum(len(line.waiting) for line in self._lines.values())
+        return len(self._queue)
 
     def add(self, tenant: str, act: Callable[[CompileJob], Any]) -> CompileJob:
-        """A piece that nobody waits for yet; see `wait`. Raises `RateLimited`."""
-        line = self._lines.setdefault(tenant, _TenantQueue())
-        if len(line.waiting) >= WAITING:
-            wait_s = max(1.0, self._usual_s * len(line.waiting) / self._most)
+        """Queue a piece that nobody waits for yet; see `wait`. Raises `RateLimited`."""
+        waiting = self._queue.waiting(tenant)
+        if waiting >= WAITING:
+            wait_s = max(1.0, self._usual_s * waiting / self._share)
             raise RateLimited(
-                f"{len(line.waiting)} grammars of yours wait to be compiled, as many as may; send fewer new ones at a "
+                f"{waiting} grammars of yours wait to be compiled, as many as may; send fewer new ones at a "
                 f"time, or try again in {wait_s:.1f} s",
                 retry_after_s=wait_s,
             )
         job = CompileJob(tenant, lambda: None, asyncio.get_running_loop().create_future())
         job.act = lambda: act(job)
         job.done.add_done_callback(_looked_at)
-        if not line.waiting:
-            self._turns.append(tenant)
-        line.waiting.append(job)
+        self._queue.add(tenant, job)
         self._dispatch()
         return job
 
     async def wait(self, job: CompileJob) -> Any:
-        """What came of it, or what it raised. Who is cancelled here waits no more."""
-        job.waiters += 1
+        """Return what came of it, or raise what it raised. Who is cancelled here waits no more."""
+        job.waiters = (job.waiters or 0) + 1
         try:
             return await asyncio.shield(job.done)
         finally:
@@ -117,81 +105,54 @@ class CompilePool:
                 self._withdraw(job)
 
     def close(self) -> None:
-        for line in self._lines.values():
-            for job in line.waiting:
-                job.done.cancel()
+        for job in self._queue:
+            job.done.cancel()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _dispatch(self) -> None:
-        for _ in range(len(self._turns)):
-            if self._running >= self._threads:
-                return
-            tenant = self._turns.popleft()
-            line = self._lines[tenant]
-            if line.running < self._most:
-                self._start(line, line.waiting.popleft())
-            if line.waiting:
-                self._turns.append(tenant)
+        while (turn := self._queue.next()) is not None:
+            self._start(turn[1])
 
-    def _start(self, line: _TenantQueue, job: CompileJob) -> None:
-        line.running += 1
-        self._running += 1
+    def _start(self, job: CompileJob) -> None:
         began = job.began = time.perf_counter()
         loop = asyncio.get_running_loop()
-        job.step_aside = lambda: _told(loop, self._set_aside, line, job)
+        job.step_aside = lambda: _call_in(loop, self._set_aside, job)
 
         def work() -> None:
             try:
                 found, error = job.act(), None
             except BaseException as failure:
                 found, error = None, failure
-            _told(loop, self._ended, line, job, found, error, time.perf_counter() - began)
+            _call_in(loop, self._ended, job, found, error, time.perf_counter() - began)
 
         self._pool.submit(work)
 
-    def _set_aside(self, line: _TenantQueue, job: CompileJob) -> None:
+    def _set_aside(self, job: CompileJob) -> None:
         if len(self._beside) < BESIDE and not job.done.done():
             self._beside.add(job)
-            self._running -= 1
+            self._queue.give_place_up()
             self._dispatch()
 
-    def _ended(
-        self, line: _TenantQueue, job: CompileJob, found: Any, error: BaseException | None, took_s: float
-    ) -> None:
-        line.running -= 1
-        if job in self._beside:
-            self._beside.remove(job)
-        else:
-            self._running -= 1
+    def _ended(self, job: CompileJob, found: Any, error: BaseException | None, took_s: float) -> None:
+        self._queue.ended(job.tenant, had_place=job not in self._beside)
+        self._beside.discard(job)
         self._usual_s += 0.1 * (took_s - self._usual_s)
         if not job.done.done():
             job.done.set_result(found) if error is None else job.done.set_exception(error)
-        self._forget(job.tenant)
         self._dispatch()
 
     def _withdraw(self, job: CompileJob) -> None:
-        line = self._lines.get(job.tenant)
-        if line is None or job not in line.waiting:
-            return
-        line.waiting.remove(job)
-        job.done.cancel()
-        if not line.waiting:
-            self._turns.remove(job.tenant)
-        self._forget(job.tenant)
-
-    def _forget(self, tenant: str) -> None:
-        line = self._lines.get(tenant)
-        if line is not None and not line.waiting and not line.running:
-            del self._lines[tenant]
+        if self._queue.withdraw(job.tenant, job):
+            job.done.cancel()
 
 
 def _looked_at(done: asyncio.Future[Any]) -> None:
-    """An error that nobody waited for is nobody's."""
+    """Retrieve an error that nobody waits for, so that asyncio does not log it."""
     if not done.cancelled():
         done.exception()
 
 
-def _told(loop: asyncio.AbstractEventLoop, act: Callable[..., object], *arguments: object) -> None:
-    """From a thread. A loop that is closed has nobody who waits."""
+def _call_in(loop: asyncio.AbstractEventLoop, act: Callable[..., object], *arguments: object) -> None:
+    """Call `act` in `loop`, from a thread. A loop that is closed has nobody who waits."""
     with contextlib.suppress(RuntimeError):
         loop.call_soon_threadsafe(act, *arguments)

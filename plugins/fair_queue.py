@@ -1,0 +1,96 @@
+"""A queue in which tenants take turns: what one of them adds waits behind its own, and behind one piece of each other.
+
+Used by pools of threads, which start what `next` returns and report its end.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class _Line(Generic[T]):
+    """One tenant's pieces."""
+
+    waiting: deque[T] = field(default_factory=deque)
+    running: int = 0
+
+
+class FairQueue(Generic[T]):
+    """Used on one event loop. `places`: pieces that run at a time; `share`: of one tenant, at most."""
+
+    def __init__(self, places: int, share: int) -> None:
+        self.running = 0
+        """Pieces that have a place."""
+        self._places = places
+        self._share = share
+        self._lines: dict[str, _Line[T]] = {}
+        self._turns: deque[str] = deque()
+        """Tenants with pieces that wait, each once; the first is next."""
+
+    def __len__(self) -> int:
+        """Pieces that wait."""
+        return sum(len(line.waiting) for line in self._lines.values())
+
+    def __iter__(self) -> Iterator[T]:
+        """Pieces that wait, by tenant."""
+        for line in self._lines.values():
+            yield from line.waiting
+
+    def waiting(self, tenant: str) -> int:
+        line = self._lines.get(tenant)
+        return 0 if line is None else len(line.waiting)
+
+    def add(self, tenant: str, piece: T) -> None:
+        line = self._lines.setdefault(tenant, _Line())
+        if not line.waiting:
+            self._turns.append(tenant)
+        line.waiting.append(piece)
+
+    def next(self) -> tuple[str, T] | None:
+        """Take the next piece that may run, which has a place from now on; a tenant that has its share lets others
+        pass. None where nothing may run."""
+        for _ in range(len(self._turns)):
+            if self.running >= self._places:
+                return None
+            tenant = self._turns.popleft()
+            line = self._lines[tenant]
+            piece = line.waiting.popleft() if line.running < self._share else None
+            if line.waiting:
+                self._turns.append(tenant)
+            if piece is not None:
+                line.running += 1
+                self.running += 1
+                return tenant, piece
+        return None
+
+    def give_place_up(self) -> None:
+        """A piece goes on without a place; it still counts to its tenant's share."""
+        self.running -= 1
+
+    def ended(self, tenant: str, *, had_place: bool = True) -> None:
+        """A piece that `next` returned is over."""
+        self._lines[tenant].running -= 1
+        self.running -= had_place
+        self._forget(tenant)
+
+    def withdraw(self, tenant: str, piece: T) -> bool:
+        """Remove a piece that waits; False where it does not."""
+        line = self._lines.get(tenant)
+        if line is None or piece not in line.waiting:
+            return False
+        line.waiting.remove(piece)
+        if not line.waiting:
+            self._turns.remove(tenant)
+        self._forget(tenant)
+        return True
+
+    def _forget(self, tenant: str) -> None:
+        line = self._lines[tenant]
+        if not line.waiting and not line.running:
+            del self._lines[tenant]
