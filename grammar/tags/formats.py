@@ -1,4 +1,4 @@
-"""What a structural tag says, as a tree: the public shape that vLLM and XGrammar take, read strictly.
+"""Read a structural tag, in the shape that vLLM and XGrammar take, into a tree.
 
 Both shapes are read: `{"structures": [{"begin", "schema", "end"}], "triggers": [...]}` and `{"format": {"type": ...}}`.
 `min_count`, `max_count`, `text_before` and `text_after` are our additions.
@@ -6,6 +6,7 @@ Both shapes are read: `{"structures": [{"begin", "schema", "end"}], "triggers": 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ MOST_TAGS = 1_000
 MOST_CHARACTERS = 1_000
 """Of one literal: a begin, an end, a trigger, a separator."""
 _DEEPEST = 200
+Fields = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,7 +124,8 @@ def read_structural_tag(value: Any) -> Format:
     if "format" in fields:
         _only(fields, "", ("type", "format"))
         return _format(fields["format"], "/format")
-    return _triggered(fields, "", structures=True)
+    _only(fields, "", ("type", "triggers", "structures", *_TRIGGERED))
+    return _triggered(fields, "", "structures")
 
 
 def _format(value: Any, at: str) -> Format:
@@ -130,22 +133,17 @@ def _format(value: Any, at: str) -> Format:
         raise GrammarLimit(f"formats nest deeper than {_DEEPEST} steps of a pointer", pointer=at)
     fields = _object(value, at)
     kind = fields.get("type")
-    reader = _READERS.get(kind) if isinstance(kind, str) else None
-    if reader is None:
+    known = _FORMATS.get(kind) if isinstance(kind, str) else None
+    if known is None:
         raise InvalidGrammar(
-            f"unknown format {kind!r}; the formats are {', '.join(sorted(_READERS))}", pointer=f"{at}/type"
+            f"unknown format {kind!r}; the formats are {', '.join(sorted(_FORMATS))}", pointer=f"{at}/type"
         )
-    found: Format = reader(fields, at)
-    return found
+    read, names = known
+    _only(fields, at, ("type", *names))
+    return read(fields, at)
 
 
-def _const(fields: dict[str, Any], at: str) -> ConstFormat:
-    _only(fields, at, ("type", "value"))
-    return ConstFormat(_literal(fields, "value", at))
-
-
-def _json(fields: dict[str, Any], at: str) -> JsonFormat:
-    _only(fields, at, ("type", "json_schema", "style"))
+def _json(fields: Fields, at: str) -> JsonFormat:
     if fields.get("style", "json") != "json":
         raise InvalidGrammar(f"only style 'json' is enforced, not {fields['style']!r}", pointer=f"{at}/style")
     return _schema(fields.get("json_schema"), f"{at}/json_schema")
@@ -157,50 +155,30 @@ def _schema(schema: Any, at: str) -> JsonFormat:
     return JsonFormat(schema, at)
 
 
-def _regex(fields: dict[str, Any], at: str) -> RegexFormat:
-    _only(fields, at, ("type", "pattern"))
-    return RegexFormat(_text(fields, "pattern", at), f"{at}/pattern")
-
-
-def _lark(fields: dict[str, Any], at: str) -> LarkFormat:
-    _only(fields, at, ("type", "grammar"))
-    return LarkFormat(_text(fields, "grammar", at), f"{at}/grammar")
-
-
-def _any_text(fields: dict[str, Any], at: str) -> AnyTextFormat:
-    _only(fields, at, ("type", "excludes"))
-    return AnyTextFormat(_literals(fields, "excludes", at))
-
-
-def _sequence(fields: dict[str, Any], at: str) -> SequenceFormat:
-    _only(fields, at, ("type", "elements"))
-    return SequenceFormat(_elements(fields, at))
-
-
-def _either(fields: dict[str, Any], at: str) -> OrFormat:
-    _only(fields, at, ("type", "elements"))
+def _or(fields: Fields, at: str) -> OrFormat:
     found = _elements(fields, at)
     if not found:
         raise InvalidGrammar("there is nothing to choose from: the list is empty", pointer=f"{at}/elements")
     return OrFormat(found)
 
 
-def _optional(fields: dict[str, Any], at: str) -> OptionalFormat:
-    _only(fields, at, ("type", "content"))
-    return OptionalFormat(_format(fields.get("content"), f"{at}/content"))
-
-
-def _elements(fields: dict[str, Any], at: str) -> tuple[Format, ...]:
+def _elements(fields: Fields, at: str) -> tuple[Format, ...]:
     return tuple(
         _format(value, f"{at}/elements/{i}") for i, value in enumerate(_list(fields, "elements", at, MOST_TAGS))
     )
 
 
-def _tag(fields: dict[str, Any], at: str) -> TagFormat:
+def _tag(fields: Fields, at: str) -> TagFormat:
+    return TagFormat(_literal(fields, "begin", at), _format(fields.get("content"), f"{at}/content"), _ends(fields, at))
+
+
+def _among_tags(value: Any, at: str) -> TagFormat:
+    """A tag in a list of tags, where its type may be left out."""
+    fields = _object(value, at)
     if fields.get("type", "tag") != "tag":
         raise InvalidGrammar(f"only formats of the type 'tag' stand here, not {fields['type']!r}", pointer=f"{at}/type")
-    _only(fields, at, ("type", "begin", "content", "end"))
-    return TagFormat(_literal(fields, "begin", at), _format(fields.get("content"), f"{at}/content"), _ends(fields, at))
+    _only(fields, at, ("type", *_TAG))
+    return _tag(fields, at)
 
 
 def _structure(value: Any, at: str) -> TagFormat:
@@ -210,7 +188,7 @@ def _structure(value: Any, at: str) -> TagFormat:
     return TagFormat(_literal(fields, "begin", at), _schema(fields.get("schema"), f"{at}/schema"), _ends(fields, at))
 
 
-def _ends(fields: dict[str, Any], at: str) -> tuple[str, ...]:
+def _ends(fields: Fields, at: str) -> tuple[str, ...]:
     if not isinstance(fields.get("end"), list):
         return (_literal(fields, "end", at),)
     found = _literals(fields, "end", at)
@@ -219,9 +197,8 @@ def _ends(fields: dict[str, Any], at: str) -> tuple[str, ...]:
     return found
 
 
-def _tags(fields: dict[str, Any], at: str, structures: bool) -> tuple[TagFormat, ...]:
-    name = "structures" if structures else "tags"
-    read = _structure if structures else lambda value, where: _tag(_object(value, where), where)
+def _tags(fields: Fields, at: str, name: str = "tags") -> tuple[TagFormat, ...]:
+    read = _structure if name == "structures" else _among_tags
     found = tuple(read(value, f"{at}/{name}/{i}") for i, value in enumerate(_list(fields, name, at, MOST_TAGS)))
     for i, tag in enumerate(found):
         if not tag.begin:
@@ -231,18 +208,15 @@ def _tags(fields: dict[str, Any], at: str, structures: bool) -> tuple[TagFormat,
     return found
 
 
-_COUNTS = ("at_least_one", "stop_after_first", "min_count", "max_count")
-
-
-def _triggered(fields: dict[str, Any], at: str, structures: bool = False) -> TriggeredFormat:
-    names = ("type", "triggers", "structures" if structures else "tags", "excludes", "text_before", "text_after")
-    _only(fields, at, (*names, *_COUNTS))
-    tags = _tags(fields, at, structures)
+def _triggered(fields: Fields, at: str, name: str = "tags") -> TriggeredFormat:
+    """`name`: the field that holds the tags."""
+    tags = _tags(fields, at, name)
     triggers = _literals(fields, "triggers", at)
     for i, tag in enumerate(tags):
         if sum(tag.begin.startswith(trigger) for trigger in triggers) != 1:
-            where = f"{at}/{'structures' if structures else 'tags'}/{i}/begin"
-            raise InvalidGrammar(f"{tag.begin!r} must begin with exactly one of the triggers", pointer=where)
+            raise InvalidGrammar(
+                f"{tag.begin!r} must begin with exactly one of the triggers", pointer=f"{at}/{name}/{i}/begin"
+            )
     low, high = _counts(fields, at)
     first, only = _flag(fields, "at_least_one", at, False), _flag(fields, "stop_after_first", at, False)
     before = _flag(fields, "text_before", at, not first)
@@ -250,13 +224,12 @@ def _triggered(fields: dict[str, Any], at: str, structures: bool = False) -> Tri
     return TriggeredFormat(triggers, tags, low, high, _literals(fields, "excludes", at), before, after)
 
 
-def _separated(fields: dict[str, Any], at: str) -> SeparatedFormat:
-    _only(fields, at, ("type", "tags", "separator", *_COUNTS))
+def _separated(fields: Fields, at: str) -> SeparatedFormat:
     low, high = _counts(fields, at)
-    return SeparatedFormat(_tags(fields, at, False), _literal(fields, "separator", at), low, high)
+    return SeparatedFormat(_tags(fields, at), _literal(fields, "separator", at), low, high)
 
 
-def _counts(fields: dict[str, Any], at: str) -> tuple[int, int | None]:
+def _counts(fields: Fields, at: str) -> tuple[int, int | None]:
     low = _count(fields, "min_count", at) or 0
     high = _count(fields, "max_count", at)
     if _flag(fields, "at_least_one", at, False):
@@ -268,7 +241,7 @@ def _counts(fields: dict[str, Any], at: str) -> tuple[int, int | None]:
     return low, high
 
 
-def _count(fields: dict[str, Any], name: str, at: str) -> int | None:
+def _count(fields: Fields, name: str, at: str) -> int | None:
     found = fields.get(name)
     if found is None:
         return None
@@ -277,7 +250,7 @@ def _count(fields: dict[str, Any], name: str, at: str) -> int | None:
     return found
 
 
-def _flag(fields: dict[str, Any], name: str, at: str, default: bool) -> bool:
+def _flag(fields: Fields, name: str, at: str, default: bool) -> bool:
     found = fields.get(name, default)
     if not isinstance(found, bool):
         raise InvalidGrammar(f"{name} must be true or false, not {found!r}", pointer=f"{at}/{name}")
@@ -290,13 +263,13 @@ def _object(value: Any, at: str) -> dict[str, Any]:
     return value
 
 
-def _only(fields: dict[str, Any], at: str, names: tuple[str, ...]) -> None:
+def _only(fields: Fields, at: str, names: tuple[str, ...]) -> None:
     for name in fields:
         if name not in names:
             raise InvalidGrammar(f"unknown field {name!r}; known are {', '.join(names)}", pointer=f"{at}/{name}")
 
 
-def _list(fields: dict[str, Any], name: str, at: str, most: int) -> list[Any]:
+def _list(fields: Fields, name: str, at: str, most: int) -> list[Any]:
     found = fields.get(name)
     if not isinstance(found, list | tuple):
         raise InvalidGrammar(f"{name} must be a list", pointer=f"{at}/{name}")
@@ -305,14 +278,14 @@ def _list(fields: dict[str, Any], name: str, at: str, most: int) -> list[Any]:
     return list(found)
 
 
-def _text(fields: dict[str, Any], name: str, at: str) -> str:
+def _text(fields: Fields, name: str, at: str) -> str:
     found = fields.get(name)
     if not isinstance(found, str):
         raise InvalidGrammar(f"{name} must be a text", pointer=f"{at}/{name}")
     return found
 
 
-def _literal(fields: dict[str, Any], name: str, at: str) -> str:
+def _literal(fields: Fields, name: str, at: str) -> str:
     found = _text(fields, name, at)
     if len(found) > MOST_CHARACTERS:
         raise GrammarLimit(f"{name} has {len(found)} characters, at most {MOST_CHARACTERS}", pointer=f"{at}/{name}")
@@ -321,7 +294,7 @@ def _literal(fields: dict[str, Any], name: str, at: str) -> str:
     return found
 
 
-def _literals(fields: dict[str, Any], name: str, at: str) -> tuple[str, ...]:
+def _literals(fields: Fields, name: str, at: str) -> tuple[str, ...]:
     values = _list({name: fields.get(name, [])}, name, at, MOST_TAGS)
     found = tuple(_literal({str(i): value}, str(i), f"{at}/{name}") for i, value in enumerate(values))
     if name != "end" and "" in found:
@@ -329,16 +302,23 @@ def _literals(fields: dict[str, Any], name: str, at: str) -> tuple[str, ...]:
     return found
 
 
-_READERS: dict[str, Any] = {
-    "const_string": _const,
-    "json_schema": _json,
-    "regex": _regex,
-    "grammar": _lark,
-    "any_text": _any_text,
-    "sequence": _sequence,
-    "or": _either,
-    "optional": _optional,
-    "tag": _tag,
-    "triggered_tags": _triggered,
-    "tags_with_separator": _separated,
+_TAG = ("begin", "content", "end")
+_COUNTS = ("at_least_one", "stop_after_first", "min_count", "max_count")
+_TRIGGERED = ("excludes", "text_before", "text_after", *_COUNTS)
+_FORMATS: dict[str, tuple[Callable[[Fields, str], Format], tuple[str, ...]]] = {
+    "const_string": (lambda fields, at: ConstFormat(_literal(fields, "value", at)), ("value",)),
+    "json_schema": (_json, ("json_schema", "style")),
+    "regex": (lambda fields, at: RegexFormat(_text(fields, "pattern", at), f"{at}/pattern"), ("pattern",)),
+    "grammar": (lambda fields, at: LarkFormat(_text(fields, "grammar", at), f"{at}/grammar"), ("grammar",)),
+    "any_text": (lambda fields, at: AnyTextFormat(_literals(fields, "excludes", at)), ("excludes",)),
+    "sequence": (lambda fields, at: SequenceFormat(_elements(fields, at)), ("elements",)),
+    "or": (_or, ("elements",)),
+    "optional": (
+        lambda fields, at: OptionalFormat(_format(fields.get("content"), f"{at}/content")),
+        ("content",),
+    ),
+    "tag": (_tag, _TAG),
+    "triggered_tags": (_triggered, ("triggers", "tags", *_TRIGGERED)),
+    "tags_with_separator": (_separated, ("tags", "separator", *_COUNTS)),
 }
+"""What reads a format, and its fields beside `type`."""
