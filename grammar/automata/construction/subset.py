@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from sluicegate.grammar.automata.charsets import Ranges, intersect, partition
-from sluicegate.grammar.automata.construction.conditions import ConditionalPositions
 from sluicegate.grammar.automata.construction.positions import Positions
 from sluicegate.grammar.automata.patterns.syntax import Node
 from sluicegate.grammar.automata.tables.table import Row, Table, minimal
@@ -13,23 +12,14 @@ _SMALL = 4_000
 """Positions of which sets are small: a state is one bit for each."""
 
 
-def compile_tree(tree: Node, meter: Meter) -> Table:
-    """The canonical table of a tree without anchors and lookaround."""
-    return _compile(Positions(tree, meter), meter)
-
-
-def compile_conditional(tree: Node, meter: Meter) -> Table:
-    """The same for a tree with `^`, `$` and `\\b` anywhere, but without lookaround."""
-    return _compile(ConditionalPositions(tree, meter), meter)
-
-
-def _compile(nfa: Positions | ConditionalPositions, meter: Meter) -> Table:
-    table = minimal(_determinise(nfa, meter), meter)
+def compile_tree(tree: Node, meter: Meter, anchored: bool = False) -> Table:
+    """The canonical table of a tree without lookaround; `anchored`: with anchors."""
+    table = minimal(_determinise(Positions(tree, meter, anchored), meter), meter)
     meter.result(len(table.rows))
     return table
 
 
-def _determinise(nfa: Positions | ConditionalPositions, meter: Meter) -> Table:
+def _determinise(nfa: Positions, meter: Meter) -> Table:
     """A state is what may come next plus whether the text may end: fewer states than sets of positions."""
     starts, classes, members = partition(nfa.alphabet)
     by_class = _positions_by_class(nfa, members)
@@ -62,7 +52,7 @@ def _determinise(nfa: Positions | ConditionalPositions, meter: Meter) -> Table:
     return Table(starts, classes, rows, accepting)
 
 
-def _positions_by_class(nfa: Positions | ConditionalPositions, members: list[int]) -> list[tuple[int, int]]:
+def _positions_by_class(nfa: Positions, members: list[int]) -> list[tuple[int, int]]:
     by_set = [0] * len(nfa.alphabet)
     for position, number in enumerate(nfa.sets):
         by_set[number] |= 1 << position
@@ -76,7 +66,7 @@ def _positions_by_class(nfa: Positions | ConditionalPositions, members: list[int
     return out
 
 
-def _dominators(nfa: Positions | ConditionalPositions) -> list[tuple[int, int]]:
+def _dominators(nfa: Positions) -> list[tuple[int, int]]:
     """`(position, positions that add nothing beside it)`.
 
     A position that may repeat and may be last, such as the `.*` behind a search, accepts every text over its set.
@@ -93,7 +83,7 @@ def _dominators(nfa: Positions | ConditionalPositions) -> list[tuple[int, int]]:
     return out
 
 
-def _positions_within(nfa: Positions | ConditionalPositions, ranges: Ranges) -> int:
+def _positions_within(nfa: Positions, ranges: Ranges) -> int:
     """Positions from which nothing outside `ranges` can be read."""
     within = [intersect(other, ranges) == other for other in nfa.alphabet]
     good = 0

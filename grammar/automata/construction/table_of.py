@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from sluicegate.grammar.automata.construction.lookaround import search_table
-from sluicegate.grammar.automata.construction.subset import compile_conditional, compile_tree
+from sluicegate.grammar.automata.construction.subset import compile_tree
 from sluicegate.grammar.automata.patterns.anchors import search_tree
 from sluicegate.grammar.automata.patterns.parser import Dialect, parse
 from sluicegate.grammar.automata.patterns.syntax import (
@@ -37,7 +37,7 @@ def _compile(tree: Node, anchored: bool, meter: Meter) -> Table:
     if plain is not None:
         return compile_tree(plain, meter)
     if not has_anchor(tree, (Lookaround,)):
-        return compile_conditional(Seq([ANYTHING, tree, ANYTHING]), meter)
+        return compile_tree(Seq([ANYTHING, tree, ANYTHING]), meter, anchored=True)
     led = _leading_conditions(tree)
     return search_table(tree, meter) if led is None else _intersect_conditions(*led, meter)
 
