@@ -27,7 +27,7 @@ import numpy as np
 
 from benchmarks.common import machine, parser
 from sluicegate.cache import MemoryStore, RedisStore, SqliteStore, TieredCache, question_of
-from sluicegate.cache.entries import Row
+from sluicegate.cache.entries import IndexRow
 from sluicegate.cache.semantic import HashedNgrams, signature
 from sluicegate.cache.semantic.fact_guard import Guard
 from sluicegate.cache.semantic.index import Partition
@@ -183,7 +183,7 @@ def searches(count: int) -> dict[str, Any]:
 def _search(rows: Any, facts: Any, floor: float) -> dict[str, float]:
     partition = Partition(DIM, len(rows))
     for place in range(len(rows)):
-        partition.add(Row(f"{place:064x}", int(facts[place]), rows[place]))
+        partition.add(IndexRow(f"{place:064x}", int(facts[place]), rows[place]))
     random = np.random.default_rng(1)
     places = random.integers(0, len(rows), 60)
     queries = _unit(rows[places] + 0.02 * random.standard_normal((60, DIM), dtype=np.float32))

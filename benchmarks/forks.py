@@ -13,7 +13,7 @@ from pathlib import Path
 
 from benchmarks import common
 from benchmarks.masks import load
-from sluicegate.grammar import Matcher, compile_json_schema
+from sluicegate.grammar import LazyMatcher, compile_json_schema
 
 _FORKS = 2_000
 
@@ -39,7 +39,7 @@ def main() -> None:
         print(f"after {row['tokens']:5} tokens: {row['us']:8.2f} us, {row['bytes']:8} bytes a fork")
 
 
-def _cost(matcher: Matcher) -> dict[str, float]:
+def _cost(matcher: LazyMatcher) -> dict[str, float]:
     matcher.fork()
     gc.collect()
     gc.disable()

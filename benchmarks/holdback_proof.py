@@ -21,7 +21,7 @@ from typing import Literal
 
 from sluicegate.gateway.rails.moderation import Moderation
 from sluicegate.plugins import Caller, Channel, Message, Piece, Request
-from sluicegate.safety import MatchRail, Policy, compile_patterns
+from sluicegate.safety import MatchPolicy, MatchRail, compile_patterns
 
 Action = Literal["redact", "block"]
 Outcome = tuple[tuple[str, str], str | None]
@@ -53,7 +53,7 @@ def tried(letters: str, length: int, size: int, together: int = 1, lead: int = 0
     words = ["".join(word) for n in range(1, size + 1) for word in product(letters, repeat=n)]
     for patterns in _sets(words, together):
         for action in ("redact", "block"):
-            rail = MatchRail("r", compile_patterns({p: p for p in patterns}), Policy(action, replacement=HIDDEN))
+            rail = MatchRail("r", compile_patterns({p: p for p in patterns}), MatchPolicy(action, replacement=HIDDEN))
             for text in map("".join, product(letters, repeat=length)):
                 for schedule, before in product(product((0, 1), repeat=length), leads):
                     count += _try(Case(patterns, action, text, schedule, before), rail, letters)

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from sluicegate.grammar import (
-    CompiledGrammar,
     GrammarError,
+    LazyGrammar,
     Vocabulary,
     compile_json_schema,
     compile_lark,
@@ -35,11 +35,11 @@ def nested(depth: int, wrap: Callable[[Any], Any], inner: Any = True) -> Any:
     return inner
 
 
-def schema(value: Any) -> Callable[[], CompiledGrammar]:
+def schema(value: Any) -> Callable[[], LazyGrammar]:
     return lambda: compile_json_schema(value, BYTES)
 
 
-def text(pattern: str) -> Callable[[], CompiledGrammar]:
+def text(pattern: str) -> Callable[[], LazyGrammar]:
     return lambda: compile_regex(pattern, BYTES)
 
 
@@ -52,7 +52,7 @@ def _big() -> str:
     return json.dumps({"type": "object", "properties": names})
 
 
-CASES: dict[str, Callable[[], CompiledGrammar]] = {
+CASES: dict[str, Callable[[], LazyGrammar]] = {
     "pattern (a*)*b": schema(_strings("^(a*)*b$")),
     "pattern (a|a)*..": schema(_strings("^(a|a|aa)*(a|b|ab)*(a|c)*$")),
     "pattern .*a.{20}": schema(_strings("^.*a.{20}$")),
@@ -103,7 +103,7 @@ CASES: dict[str, Callable[[], CompiledGrammar]] = {
 }
 
 
-def outcome(make: Callable[[], CompiledGrammar]) -> str:
+def outcome(make: Callable[[], LazyGrammar]) -> str:
     try:
         matcher = make().matcher()
         matcher.fill_mask(np.zeros(BYTES.row_words, np.int32))

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import common
-from sluicegate.grammar import GrammarError, GrammarOptions, Matcher, Vocabulary, compile_json_schema
+from sluicegate.grammar import GrammarError, GrammarOptions, LazyMatcher, Vocabulary, compile_json_schema
 
 _LLAMA3 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
@@ -88,7 +88,7 @@ class Run:
             self.counts[f"{'valid' if valid else 'invalid'} {'accepted' if accepted else 'refused'}"] += 1
         self.counts["judged right"] += right
 
-    def _follow(self, matcher: Matcher, tokens: list[int]) -> bool:
+    def _follow(self, matcher: LazyMatcher, tokens: list[int]) -> bool:
         row, times = self.row, self.masks_s
         for token in tokens:
             began = time.process_time()

@@ -25,7 +25,7 @@ import jsonschema_rs
 
 from benchmarks import common
 from sluicegate.plugins.contract import Caller, Message, Request
-from sluicegate.safety import JsonWindow, MatchRail, Policy, compile_pii, redactor_for
+from sluicegate.safety import JsonWindow, MatchPolicy, MatchRail, compile_pii, redactor_for
 
 PIECE = 3
 LONGEST = 2000
@@ -80,7 +80,7 @@ def judge(rail: MatchRail, schema: Any, validator: Any, instance: Any, path: Pat
 
 
 def measure(cases: list[Any], schemas: int) -> dict[str, Any]:
-    rail = MatchRail("pii", compile_pii(["email", "ip_address"]), Policy("redact"))
+    rail = MatchRail("pii", compile_pii(["email", "ip_address"]), MatchPolicy("redact"))
     counts = dict.fromkeys(("redacted", "refused", "invalid", "leaked", "cannot hold any"), 0)
     used, failures = 0, []
     for case in cases:

@@ -31,8 +31,8 @@ from sluicegate.plugins.contract import Caller, Message, OutputRail, Request
 from sluicegate.safety import (
     HoldbackWindow,
     JsonWindow,
+    MatchPolicy,
     MatchRail,
-    Policy,
     compile_phrases,
     compile_pii,
     compile_secrets,
@@ -98,9 +98,9 @@ class Gate:
     def rails(self, case: Case) -> list[OutputRail]:
         policy = case["policy"]
         return [
-            MatchRail("pii", self._pii, Policy(policy["pii"])),
-            MatchRail("secrets", self._secrets, Policy(policy["secret"])),
-            MatchRail("blocklist", compile_phrases(case["blocklist"]), Policy(policy["blocklist"])),
+            MatchRail("pii", self._pii, MatchPolicy(policy["pii"])),
+            MatchRail("secrets", self._secrets, MatchPolicy(policy["secret"])),
+            MatchRail("blocklist", compile_phrases(case["blocklist"]), MatchPolicy(policy["blocklist"])),
         ]
 
 

@@ -7,7 +7,7 @@ from sluicegate.plugins.lazy import lazily
 if TYPE_CHECKING:
     from sluicegate.cache.entries import LABEL_KINDS, MAX_LABEL_CHARS, MAX_TAGS, Kept, Look, Store, label, labels_of
     from sluicegate.cache.key import cache_key, canonical, fingerprint
-    from sluicegate.cache.lookup import Found, Made, Question, Recall, question_of
+    from sluicegate.cache.lookup import CacheHit, CacheQuestion, Made, Recall, question_of
     from sluicegate.cache.single_flight import Seat, SingleFlight
     from sluicegate.cache.stage import register
     from sluicegate.cache.stores.memory import MemoryCache
@@ -22,13 +22,13 @@ __all__ = [
     "LABEL_KINDS",
     "MAX_LABEL_CHARS",
     "MAX_TAGS",
-    "Found",
+    "CacheHit",
+    "CacheQuestion",
     "Kept",
     "Look",
     "Made",
     "MemoryCache",
     "MemoryStore",
-    "Question",
     "Recall",
     "RedisStore",
     "Seat",
@@ -51,7 +51,7 @@ __all__ = [
 __getattr__ = lazily(
     __name__,
     {
-        "Found": "lookup",
+        "CacheHit": "lookup",
         "Kept": "entries",
         "LABEL_KINDS": "entries",
         "Look": "entries",
@@ -60,7 +60,7 @@ __getattr__ = lazily(
         "Made": "lookup",
         "MemoryCache": "stores.memory",
         "MemoryStore": "stores.memory_store",
-        "Question": "lookup",
+        "CacheQuestion": "lookup",
         "Recall": "lookup",
         "RedisStore": "stores.redis_store",
         "Seat": "single_flight",

@@ -52,7 +52,7 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Row:
+class IndexRow:
     """A point of the semantic index: whose answer it leads to, what the fact guard compares, and the unit vector."""
 
     digest: str
@@ -76,7 +76,7 @@ class Look:
 
     kept: Kept | None = None
     epochs: Mapping[str, str] | None = None
-    rows: tuple[Row, ...] = ()
+    rows: tuple[IndexRow, ...] = ()
     cursor: str = ""
     more: bool = False
     """Rows were left for the next look-up."""
@@ -98,7 +98,7 @@ class Searching(Protocol):
     def searches(self) -> bool:
         """False where it cannot after all: rows are then fed to the gateways, as every other store does."""
 
-    async def nearest(self, tenant: str, scope: str, probe: Row, floor: float, count: int) -> list[Near]:
+    async def nearest(self, tenant: str, scope: str, probe: IndexRow, floor: float, count: int) -> list[Near]:
         """At most `count` rows with the facts of `probe` and a cosine of at least `floor`, nearest first."""
 
     async def forget(self, tenant: str, scope: str, digest: str) -> None:
@@ -113,7 +113,7 @@ class Store(Protocol):
     async def get(self, key: CacheKey, feed: Feed | None = None) -> Look: ...
 
     async def put(
-        self, key: CacheKey, kept: Kept, epochs: Mapping[str, str] | None, scope: str = "", row: Row | None = None
+        self, key: CacheKey, kept: Kept, epochs: Mapping[str, str] | None, scope: str = "", row: IndexRow | None = None
     ) -> bool:
         """`epochs` as of the look-up; where a label's epoch has moved on since, nothing is kept. `row`, if any, joins
         the rows of `scope`. False: not kept."""

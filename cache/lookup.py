@@ -16,7 +16,7 @@ MAX_COMPARED_CHARS = 8192
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class CacheQuestion:
     """`text` is compared by meaning; `scope` digests all the rest, which must be equal. No text: exact answers only."""
 
     key: CacheKey
@@ -35,7 +35,7 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class CacheHit:
     """A kept answer. Whoever serves it re-validates it against this request's schema and runs this key's rails."""
 
     answers: tuple[Answer, ...]
@@ -61,7 +61,7 @@ class Found:
 class Recall:
     """What a look-up found, and what `remember` needs of it when there was nothing."""
 
-    found: Found | None = None
+    found: CacheHit | None = None
     epochs: Mapping[str, str] | None = None
     probe: Probe | None = None
     trial: Trial | None = None
@@ -79,7 +79,7 @@ def question_of(
     tags: Iterable[str] = (),
     semantic: bool = False,
     threshold: float | None = None,
-) -> Question:
+) -> CacheQuestion:
     """As `cache_key`; `tags` are what the answer can be withdrawn by later, and no part of the key. `semantic` asks for
     the semantic tier too; it is heeded for one choice without logprobs and a last message that is the user's, and not
     too long. Whether
@@ -95,14 +95,14 @@ def question_of(
     key = cache_key(request, caller, **parts)
     labels = labels_of(model_version, template_version, rails, tags)
     if not semantic or request.n != 1 or request.sampling.logprobs is not None or not request.messages:
-        return Question(key, labels)
+        return CacheQuestion(key, labels)
     last = request.messages[-1]
     if last.role != "user" or len(last.content) > MAX_COMPARED_CHARS:
-        return Question(key, labels)
+        return CacheQuestion(key, labels)
     rest = replace(request, messages=(*request.messages[:-1], replace(last, content="")))
-    return Question(key, labels, cache_key(rest, caller, **parts).digest, last.content, threshold)
+    return CacheQuestion(key, labels, cache_key(rest, caller, **parts).digest, last.content, threshold)
 
 
-def found_in(kept: Kept, now_s: float, entry: str, score: float | None = None) -> Found:
+def found_in(kept: Kept, now_s: float, entry: str, score: float | None = None) -> CacheHit:
     kind: Literal["exact", "semantic"] = "exact" if score is None else "semantic"
-    return Found(kept.answers, kind, now_s - kept.stored_at_s, entry, 1.0 if score is None else score, kept.usage)
+    return CacheHit(kept.answers, kind, now_s - kept.stored_at_s, entry, 1.0 if score is None else score, kept.usage)

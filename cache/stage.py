@@ -20,7 +20,7 @@ from sluicegate.cache.semantic.embedder import Embedder, HashedNgrams
 from sluicegate.cache.semantic.model_embedders import FolderEmbedder, ServedEmbedder, UpstreamEmbedder
 from sluicegate.cache.semantic.tier import SemanticTier
 from sluicegate.cache.semantic.verified import Verified
-from sluicegate.cache.stores.codec import Sealer
+from sluicegate.cache.stores.codec import EntrySealer
 from sluicegate.cache.stores.memory_store import MemoryStore
 from sluicegate.cache.stores.redis_client import Tls
 from sluicegate.cache.stores.redis_store import RedisStore
@@ -161,7 +161,7 @@ def _imported(where: str, named: str) -> Embedder:
         raise wrong_value(where, "embedder", f"'module:function' that makes one ({error})", named) from error
 
 
-def _sealer(secret_env: str) -> Sealer | None:
+def _sealer(secret_env: str) -> EntrySealer | None:
     """The secret, in hexadecimal digits, is read from the environment so that it stands in no file of settings."""
     if not secret_env:
         return None

@@ -14,8 +14,8 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 
-from sluicegate.cache.entries import Counts, Feed, Kept, Look, Near, Row, Searching, Store, label
-from sluicegate.cache.lookup import Found, Made, Question, Recall, found_in
+from sluicegate.cache.entries import Counts, Feed, IndexRow, Kept, Look, Near, Searching, Store, label
+from sluicegate.cache.lookup import CacheHit, CacheQuestion, Made, Recall, found_in
 from sluicegate.cache.semantic.model_embedders import ServedEmbedder
 from sluicegate.cache.semantic.tier import Place, Probe, SemanticTier, Trial
 from sluicegate.cache.single_flight import SingleFlight
@@ -62,7 +62,7 @@ class TieredCache:
         embedder = None if self._semantic is None else self._semantic.embedder
         return embedder if isinstance(embedder, ServedEmbedder) else None
 
-    async def recall(self, question: Question) -> Recall:
+    async def recall(self, question: CacheQuestion) -> Recall:
         """Never raises into a request."""
         place = self._place(question)
         look = await self._store.get(question.key, self._feed(place))
@@ -75,7 +75,7 @@ class TieredCache:
         return self._hit(recalled)
 
     async def remember(
-        self, question: Question, answers: tuple[Answer, ...], recall: Recall, usage: Usage | None = None
+        self, question: CacheQuestion, answers: tuple[Answer, ...], recall: Recall, usage: Usage | None = None
     ) -> bool:
         """Keeps complete answers only: blocked, refused or cut ones are not kept, nor any that was made while a purge
         of one of its labels ran. `usage` is what they cost. False: not kept."""
@@ -85,7 +85,7 @@ class TieredCache:
         place, row = self._place(question), None
         agreed = recall.trial is not None and self._semantic is not None and self._semantic.learn(recall.trial, answers)
         if recall.probe is not None and not agreed:
-            row = Row(question.key.digest, recall.probe.facts, recall.probe.vector)
+            row = IndexRow(question.key.digest, recall.probe.facts, recall.probe.vector)
         kept = Kept(answers, self._clock(), question.labels, usage or Usage())
         stored = await self._store.put(question.key, kept, recall.epochs, place[1] if place else "", row)
         self._counts.add("stored_total" if stored else "refused_total")
@@ -113,7 +113,7 @@ class TieredCache:
             self._semantic.forget(key.tenant, key.digest)
 
     async def look_up(self, key: CacheKey) -> tuple[Answer, ...] | None:
-        found = (await self.recall(Question(key))).found
+        found = (await self.recall(CacheQuestion(key))).found
         return None if found is None else found.answers
 
     async def store(self, key: CacheKey, answers: tuple[Answer, ...]) -> None:
@@ -147,7 +147,7 @@ class TieredCache:
 
     # --- by meaning --------------------------------------------------------------------------------------------
 
-    async def _by_meaning(self, question: Question, place: Place, recalled: Recall) -> Recall:
+    async def _by_meaning(self, question: CacheQuestion, place: Place, recalled: Recall) -> Recall:
         probe = await self._probe(question, place)
         if probe is None or self._semantic is None:
             return recalled
@@ -166,7 +166,9 @@ class TieredCache:
     async def _candidates(self, place: Place, probe: Probe, floor: float) -> AsyncIterator[Near]:
         """Nearest first."""
         if self._searcher is not None:
-            for near in await self._searcher.nearest(*place, Row("", probe.facts, probe.vector), floor, CANDIDATES):
+            for near in await self._searcher.nearest(
+                *place, IndexRow("", probe.facts, probe.vector), floor, CANDIDATES
+            ):
                 yield near
             return
         assert self._semantic is not None
@@ -185,7 +187,7 @@ class TieredCache:
     def _searcher(self) -> Searching | None:
         return self._store if isinstance(self._store, Searching) and self._store.searches else None
 
-    async def _probe(self, question: Question, place: Place) -> Probe | None:
+    async def _probe(self, question: CacheQuestion, place: Place) -> Probe | None:
         try:
             assert self._semantic is not None
             return await self._semantic.probe(question.text or "", place)
@@ -194,7 +196,7 @@ class TieredCache:
             log.exception("the embedder of the semantic cache failed; the request goes on")
             return None
 
-    def _place(self, question: Question) -> Place | None:
+    def _place(self, question: CacheQuestion) -> Place | None:
         if self._semantic is None or question.text is None:
             return None
         return question.key.tenant, self._semantic.scope(question.scope)
@@ -251,7 +253,7 @@ class _Stranger:
         return Look(None if answers is None else Kept(answers, time.time()), {})
 
     async def put(
-        self, key: CacheKey, kept: Kept, epochs: Mapping[str, str] | None, scope: str = "", row: Row | None = None
+        self, key: CacheKey, kept: Kept, epochs: Mapping[str, str] | None, scope: str = "", row: IndexRow | None = None
     ) -> bool:
         await self._cache.store(key, kept.answers)
         return True
@@ -280,4 +282,4 @@ def _check_may(by: Caller, tenant: str | None) -> None:
         raise PermissionDenied(f"{by.tenant!r} may withdraw its own entries, not {whose}; ask an operator")
 
 
-__all__ = ["Found", "TieredCache", "front", "label"]
+__all__ = ["CacheHit", "TieredCache", "front", "label"]

@@ -45,7 +45,7 @@ DEFAULTS: Mapping[str, Sequence[str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class AppReply:
     """What a client got. `text` is all content of choice 0; `pieces` its parts as they came; `error` the error body
     or event, if there was one; `body` the last JSON object."""
 
@@ -108,12 +108,12 @@ class TestApp:
             time.sleep(0.005)
         return self.outcomes
 
-    def ask(self, text: str = "Hello", *, stream: bool = True, **fields: Any) -> Reply:
+    def ask(self, text: str = "Hello", *, stream: bool = True, **fields: Any) -> AppReply:
         """One chat completion; `fields` are those of its JSON body."""
         with self.client.stream("POST", "/v1/chat/completions", json=_body(text, stream, fields)) as answer:
             return _read(answer, list(answer.iter_lines()))
 
-    async def ask_async(self, text: str = "Hello", *, stream: bool = True, **fields: Any) -> Reply:
+    async def ask_async(self, text: str = "Hello", *, stream: bool = True, **fields: Any) -> AppReply:
         """`ask` for `async with`."""
         answer = await self.client.post("/v1/chat/completions", json=_body(text, stream, fields))
         return _read(answer, answer.text.splitlines())
@@ -175,7 +175,7 @@ def _body(text: str, stream: bool, fields: Mapping[str, Any]) -> dict[str, Any]:
     return {"model": MODEL, "messages": [{"role": "user", "content": text}], "stream": stream, **fields}
 
 
-def _read(answer: httpx.Response, lines: Sequence[str]) -> Reply:
+def _read(answer: httpx.Response, lines: Sequence[str]) -> AppReply:
     if not answer.headers.get("content-type", "").startswith("text/event-stream"):
         return _read_whole(answer.status_code, json.loads("\n".join(lines)))
     events = [json.loads(line[len("data: ") :]) for line in lines if line.startswith("data: {")]
@@ -184,12 +184,12 @@ def _read(answer: httpx.Response, lines: Sequence[str]) -> Reply:
     ended = next((choice["finish_reason"] for choice in choices if choice["finish_reason"]), None)
     error = next((event["error"] for event in events if "error" in event), None)
     kept = tuple(piece for piece in pieces if piece)
-    return Reply(answer.status_code, "".join(kept), ended, kept, error, events[-1] if events else {})
+    return AppReply(answer.status_code, "".join(kept), ended, kept, error, events[-1] if events else {})
 
 
-def _read_whole(status: int, body: Mapping[str, Any]) -> Reply:
+def _read_whole(status: int, body: Mapping[str, Any]) -> AppReply:
     if "error" in body:
-        return Reply(status, error=body["error"], body=body)
+        return AppReply(status, error=body["error"], body=body)
     choice = body["choices"][0]
     text = choice["message"].get("content") or ""
-    return Reply(status, text, choice["finish_reason"], (text,), body=body)
+    return AppReply(status, text, choice["finish_reason"], (text,), body=body)

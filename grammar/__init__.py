@@ -10,7 +10,7 @@ from sluicegate.grammar.compile import (
     compile_text,
 )
 from sluicegate.grammar.lark import compile_lark
-from sluicegate.grammar.matching.matcher import CompiledGrammar, Matcher
+from sluicegate.grammar.matching.matcher import LazyGrammar, LazyMatcher
 from sluicegate.grammar.options import GrammarLimits, GrammarOptions
 from sluicegate.grammar.schema.metaschemas import meta_schemas
 from sluicegate.grammar.tags import compile_structural_tags
@@ -26,13 +26,13 @@ from sluicegate.plugins.errors import (
 from sluicegate.plugins.numba_cache import forget_stale as _forget_stale
 
 __all__ = [
-    "CompiledGrammar",
     "GrammarError",
     "GrammarLimit",
     "GrammarLimits",
     "GrammarOptions",
     "InvalidGrammar",
-    "Matcher",
+    "LazyGrammar",
+    "LazyMatcher",
     "TokenRejected",
     "Unsatisfiable",
     "UnsupportedGrammar",

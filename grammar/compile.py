@@ -12,7 +12,7 @@ from sluicegate.grammar.budget.meter import within
 from sluicegate.grammar.classification.classify import prepare
 from sluicegate.grammar.json.root import satisfiable_values
 from sluicegate.grammar.lexemes.base import DfaLexeme
-from sluicegate.grammar.matching.matcher import CompiledGrammar
+from sluicegate.grammar.matching.matcher import LazyGrammar
 from sluicegate.grammar.matching.plain import plain_grammar
 from sluicegate.grammar.options import GrammarOptions
 from sluicegate.grammar.reading.reading import Reading
@@ -27,7 +27,7 @@ def compile_json_schema(
     *,
     options: GrammarOptions | None = None,
     documents: Mapping[str, Any] | None = None,
-) -> CompiledGrammar:
+) -> LazyGrammar:
     """JSON texts that `schema` (any draft from 4 to 2020-12, as a value or as JSON text) allows.
 
     `documents`: other schemas that `$ref` may lead to, by URI without a fragment; nothing is ever fetched.
@@ -69,9 +69,9 @@ def _compile(
     options: GrammarOptions,
     documents: Mapping[str, Any] | None,
     screens: Screens | None,
-) -> CompiledGrammar:
+) -> LazyGrammar:
     values, root, notes = satisfiable_values(schema, options, documents)
-    return CompiledGrammar(
+    return LazyGrammar(
         vocabulary,
         lambda: values.renewed().value(root, EndOfText()),
         needs_text=True,
@@ -81,17 +81,17 @@ def _compile(
     )
 
 
-def compile_json_object(vocabulary: Vocabulary, *, options: GrammarOptions | None = None) -> CompiledGrammar:
+def compile_json_object(vocabulary: Vocabulary, *, options: GrammarOptions | None = None) -> LazyGrammar:
     """Any JSON object."""
     return compile_json_schema({"type": "object"}, vocabulary, options=options)
 
 
-def compile_text(vocabulary: Vocabulary, *, options: GrammarOptions | None = None) -> CompiledGrammar:
+def compile_text(vocabulary: Vocabulary, *, options: GrammarOptions | None = None) -> LazyGrammar:
     """Any text: of use with a blocklist."""
     return _of_texts(CharDfa.any_string(), vocabulary, "text", options)
 
 
-def compile_regex(pattern: str, vocabulary: Vocabulary, *, options: GrammarOptions | None = None) -> CompiledGrammar:
+def compile_regex(pattern: str, vocabulary: Vocabulary, *, options: GrammarOptions | None = None) -> LazyGrammar:
     """Texts that the Python regular expression `pattern` matches from end to end."""
     with within((options or GrammarOptions()).limits.cpu_s):
         texts = CharDfa.from_pattern(pattern, dialect="python", anchored=True)
@@ -100,7 +100,7 @@ def compile_regex(pattern: str, vocabulary: Vocabulary, *, options: GrammarOptio
 
 def compile_choices(
     choices: Sequence[str], vocabulary: Vocabulary, *, options: GrammarOptions | None = None
-) -> CompiledGrammar:
+) -> LazyGrammar:
     """Exactly one of `choices`."""
     if isinstance(choices, str) or not all(isinstance(choice, str) for choice in choices):
         raise InvalidGrammar("choices must be a list of strings")
@@ -114,7 +114,7 @@ def compile_choices(
     return _of_texts(CharDfa.from_literals(choices), vocabulary, "list of choices", options)
 
 
-def _of_texts(texts: CharDfa, vocabulary: Vocabulary, what: str, options: GrammarOptions | None) -> CompiledGrammar:
+def _of_texts(texts: CharDfa, vocabulary: Vocabulary, what: str, options: GrammarOptions | None) -> LazyGrammar:
     blocked = options.blocked if options is not None else None
     if blocked is not None:
         texts = blocked.without(texts)
@@ -122,6 +122,6 @@ def _of_texts(texts: CharDfa, vocabulary: Vocabulary, what: str, options: Gramma
         raise Unsatisfiable(f"no text matches this {what}")
     lexeme = DfaLexeme(utf8(texts))
     if not lexeme.grows(lexeme.start):
-        return CompiledGrammar(vocabulary, lambda: (AT_END,), needs_text=False)
+        return LazyGrammar(vocabulary, lambda: (AT_END,), needs_text=False)
     reading: Reading = InLexeme(lexeme, lexeme.start, EndOfText())
     return plain_grammar(vocabulary, lambda: (reading,), options)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sluicegate.grammar.matching.matcher import CompiledGrammar
+from sluicegate.grammar.matching.matcher import LazyGrammar
 
 _ROOT = Path(__file__).parent
 _PARTS = {
@@ -43,7 +43,7 @@ _PARTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class MaskStep:
     """One token and the mask before it. `parts`: seconds by part of the package; `allowed`: tokens that the mask
     leaves; `readings`: ways to understand the text so far; `made`: memory blocks that the step left behind."""
 
@@ -57,7 +57,7 @@ class Step:
     made: int
 
 
-def inspect(compiled: CompiledGrammar, token_ids: Iterable[int]) -> Iterator[Step]:
+def inspect(compiled: LazyGrammar, token_ids: Iterable[int]) -> Iterator[MaskStep]:
     """Fill the mask before each token, then accept it. Raises `TokenRejected` at the first token that is refused."""
     matcher, vocabulary = compiled.matcher(), compiled.vocabulary
     row = np.zeros(vocabulary.row_words, np.int32)
@@ -70,7 +70,7 @@ def inspect(compiled: CompiledGrammar, token_ids: Iterable[int]) -> Iterator[Ste
         accept_s = _timed(profile, lambda token_id=token_id: matcher.accept(token_id))  # type: ignore[misc]
         made = sys.getallocatedblocks() - blocks
         word = vocabulary.words[token_id]
-        yield Step(token_id, word, readings, allowed, mask_s, accept_s, _parts(profile), made)
+        yield MaskStep(token_id, word, readings, allowed, mask_s, accept_s, _parts(profile), made)
 
 
 def _timed(profile: cProfile.Profile, act: Callable[[], object]) -> float:

@@ -23,7 +23,7 @@ from sluicegate.grammar.compile import (
 )
 from sluicegate.grammar.compile_pool import Abandoned, CompileJob, CompilePool
 from sluicegate.grammar.lark import compile_lark
-from sluicegate.grammar.matching.matcher import CompiledGrammar
+from sluicegate.grammar.matching.matcher import LazyGrammar
 from sluicegate.grammar.options import GrammarLimits, GrammarOptions
 from sluicegate.grammar.store.folder import MOST_BYTES, Folder, default_folder
 from sluicegate.grammar.store.vocabularies import Vocabularies
@@ -100,11 +100,11 @@ class GrammarConstrainer:
             "waiting": float(self._turns.waiting),
         }
 
-    async def compile(self, constraint: Constraint, model: ServedModel) -> CompiledGrammar:
+    async def compile(self, constraint: Constraint, model: ServedModel) -> LazyGrammar:
         """Raises a `GrammarError`; never blocks the event loop."""
         return await self.compile_for("", constraint, model)
 
-    async def compile_for(self, tenant: str, constraint: Constraint, model: ServedModel) -> CompiledGrammar:
+    async def compile_for(self, tenant: str, constraint: Constraint, model: ServedModel) -> LazyGrammar:
         """`compile`, in the turn of `tenant`. Raises `RateLimited` too, where too much of its work waits."""
         key = (f"{model.name}\0{model.version}", _canonical(constraint))
         while True:
@@ -141,7 +141,7 @@ class GrammarConstrainer:
             options[name] = [*blocked, *options.get(name, [])]
         return GrammarOptions.from_mapping(options, self._limits)
 
-    def _compile(self, constraint: Constraint, model: ServedModel, job: CompileJob) -> CompiledGrammar:
+    def _compile(self, constraint: Constraint, model: ServedModel, job: CompileJob) -> LazyGrammar:
         compiler = _KINDS.get(constraint.kind)
         if compiler is None:
             raise InvalidGrammar(f"unknown kind of constraint {constraint.kind!r}; there are {', '.join(_KINDS)}")
@@ -157,7 +157,7 @@ class GrammarConstrainer:
         return made
 
 
-_KINDS: dict[str, Callable[[Any, Vocabulary, GrammarOptions], CompiledGrammar]] = {
+_KINDS: dict[str, Callable[[Any, Vocabulary, GrammarOptions], LazyGrammar]] = {
     "json_schema": lambda value, vocabulary, options: compile_json_schema(value, vocabulary, options=options),
     "json_object": lambda value, vocabulary, options: compile_json_object(vocabulary, options=options),
     "text": lambda value, vocabulary, options: compile_text(vocabulary, options=options),

@@ -7,8 +7,8 @@ from sluicegate.plugins.lazy import lazily
 if TYPE_CHECKING:
     from sluicegate.safety.matching.automaton import Automaton, Match
     from sluicegate.safety.matching.scanner import Scanner, find_all
-    from sluicegate.safety.rail_policy import Limits, RailPolicy
-    from sluicegate.safety.rails.match_rails import MatchRail, MatchScreen, MatchSession, Policy
+    from sluicegate.safety.rail_policy import RailPolicy, WindowLimits
+    from sluicegate.safety.rails.match_rails import MatchPolicy, MatchRail, MatchScreen, MatchSession
     from sluicegate.safety.rails.pseudonyms import Pseudonyms, Restorer, restored
     from sluicegate.safety.rules.blocklist import compile_phrases
     from sluicegate.safety.rules.credentials import compile_secrets
@@ -27,13 +27,12 @@ __all__ = [
     "BuiltIn",
     "HoldbackWindow",
     "JsonWindow",
-    "Limits",
     "Match",
+    "MatchPolicy",
     "MatchRail",
     "MatchScreen",
     "MatchSession",
     "Place",
-    "Policy",
     "Pseudonyms",
     "RailPolicy",
     "Redaction",
@@ -42,6 +41,7 @@ __all__ = [
     "Restorer",
     "Scanner",
     "UnchangedWindow",
+    "WindowLimits",
     "compile_patterns",
     "compile_phrases",
     "compile_pii",
@@ -62,13 +62,13 @@ __getattr__ = lazily(
         "HoldbackWindow": "window.holdback",
         "JsonWindow": "window.json_window",
         "LEAD": "window.continuation",
-        "Limits": "rail_policy",
+        "WindowLimits": "rail_policy",
         "Match": "matching.automaton",
         "MatchRail": "rails.match_rails",
         "MatchScreen": "rails.match_rails",
         "MatchSession": "rails.match_rails",
         "Place": "window.json_window",
-        "Policy": "rails.match_rails",
+        "MatchPolicy": "rails.match_rails",
         "Pseudonyms": "rails.pseudonyms",
         "RailPolicy": "rail_policy",
         "Redaction": "window.released",

@@ -59,7 +59,7 @@ PLAIN = RailPolicy()
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class WindowLimits:
     """`max_hold`: characters held before the stream is blocked. `rail_policies` by the rails' names; a rail without
     one is enforced, has no limit of time and fails closed."""
 

@@ -14,7 +14,7 @@ from sluicegate.plugins.settings import add_stage, check_names, read_both
 from sluicegate.safety.detection import DetectionScreen
 from sluicegate.safety.detection import stage as detection
 from sluicegate.safety.matching.automaton import Automaton
-from sluicegate.safety.rails.match_rails import MatchRail, MatchScreen, Policy
+from sluicegate.safety.rails.match_rails import MatchPolicy, MatchRail, MatchScreen
 from sluicegate.safety.rails.pseudonyms import Pseudonyms, Restore, Terms
 from sluicegate.safety.rules.blocklist import compile_phrases
 from sluicegate.safety.rules.credentials import TYPES as SECRET_TYPES
@@ -133,9 +133,9 @@ def _pseudonyms(own: PseudonymSettings) -> Pseudonyms:
     return Pseudonyms("pseudonyms", compile_pii(own.types), terms)
 
 
-def _policy(where: str, common: RuleSettings, automaton: Automaton) -> Policy:
+def _policy(where: str, common: RuleSettings, automaton: Automaton) -> MatchPolicy:
     check_names(common.actions, sorted({rule.label for rule in automaton.rules}), f"{where}.actions")
-    return Policy(common.action, common.actions, common.replacement)
+    return MatchPolicy(common.action, common.actions, common.replacement)
 
 
 def _phrases(own: PhraseSettings) -> Automaton:

@@ -106,6 +106,16 @@ def test_nothing_but_one_name_is_installed() -> None:
         assert (ROOT / "sluicegate" / package).readlink() == Path("..") / package
 
 
+def test_no_class_name_means_two_things() -> None:
+    """A name found in a message or a traceback leads to one class, private ones and those inside functions too."""
+    defined: dict[str, list[str]] = {}
+    for path in (path for package in PACKAGES for path in modules(package)):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                defined.setdefault(node.name, []).append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert {name: places for name, places in defined.items() if len(places) > 1} == {}
+
+
 def test_a_plugin_author_needs_no_heavy_import() -> None:
     """Importing the contract pulls in none of torch, transformers, fastapi."""
     heavy = ("torch", "transformers", "fastapi")

@@ -20,7 +20,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from sluicegate.cache.entries import Near, Row, Vector
+from sluicegate.cache.entries import IndexRow, Near, Vector
 
 ROUNDING = 1e-3
 """More than float16 rows can be off in a cosine; estimates are given that much more room."""
@@ -54,7 +54,7 @@ class Partition:
         """Of the arrays, and about 150 bytes a row for its digest."""
         return sum(array.nbytes for array in self._arrays()) + 150 * self._count
 
-    def add(self, row: Row) -> None:
+    def add(self, row: IndexRow) -> None:
         """The row of a digest that is there already replaces it; a vector of another dimension is ignored."""
         if row.vector.shape != (self._dim,):
             return
@@ -146,7 +146,7 @@ def warm_up(dim: int) -> None:
     partition = Partition(dim, 1)
     vector = np.zeros(dim, np.float32)
     vector[0] = 1.0
-    partition.add(Row("", 0, vector))
+    partition.add(IndexRow("", 0, vector))
     partition.nearest(vector, 0, 0.0)
 
 

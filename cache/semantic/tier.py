@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from sluicegate.cache.entries import Counts, Feed, Look, Near, Row, Vector
+from sluicegate.cache.entries import Counts, Feed, IndexRow, Look, Near, Vector
 from sluicegate.cache.semantic.embedder import Embedder
 from sluicegate.cache.semantic.fact_guard import Guard, facts_digest
 from sluicegate.cache.semantic.index import Partition, warm_up
@@ -99,7 +99,7 @@ class SemanticTier:
         if look.cursor and place in self._partitions:
             self._cursors[place] = look.cursor
 
-    def add(self, place: Place, row: Row) -> None:
+    def add(self, place: Place, row: IndexRow) -> None:
         partition = self._partitions.get(place)
         if partition is None:
             partition = self._partitions[place] = Partition(len(row.vector), self._max_rows_a_scope)

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 import orjson
 
-from sluicegate.cache.entries import GENERATION, Counts, Kept, Row, same_epochs
+from sluicegate.cache.entries import GENERATION, Counts, IndexRow, Kept, same_epochs
 from sluicegate.cache.stores.entry_check import MAX_ENTRY_BYTES, Damaged, checked
 from sluicegate.plugins.contract import Answer, CacheKey
 
@@ -29,7 +29,7 @@ HEAD_BYTES = len(MAGIC) + 1 + 255 * MARK_BYTES
 """No head is longer."""
 
 
-class Sealer(Protocol):
+class EntrySealer(Protocol):
     """Encryption at rest. `bound` is what the bytes belong to: opening them as another's fails with `Damaged`."""
 
     def seal(self, tenant: str, data: bytes, bound: bytes) -> bytes: ...
@@ -37,7 +37,7 @@ class Sealer(Protocol):
     def open(self, tenant: str, data: bytes, bound: bytes) -> bytes: ...
 
 
-def encode(key: CacheKey, kept: Kept, epochs: Mapping[str, str], sealer: Sealer | None = None) -> bytes:
+def encode(key: CacheKey, kept: Kept, epochs: Mapping[str, str], sealer: EntrySealer | None = None) -> bytes:
     """`epochs` as of the look-up; those of the entry's labels are kept and must be the same when it is read."""
     payload = orjson.dumps(
         {
@@ -54,7 +54,7 @@ def encode(key: CacheKey, kept: Kept, epochs: Mapping[str, str], sealer: Sealer 
     return head + _check(key, head, payload) + payload
 
 
-def decode(key: CacheKey, data: object, sealer: Sealer | None = None) -> tuple[Kept, dict[str, str]]:
+def decode(key: CacheKey, data: object, sealer: EntrySealer | None = None) -> tuple[Kept, dict[str, str]]:
     """Raises `Damaged`, whatever `data` is: a store may hold something else than bytes there."""
     if not isinstance(data, bytes) or len(data) > MAX_ENTRY_BYTES:
         raise Damaged(f"no bytes, or too many, at key {key.digest[:12]}")
@@ -70,7 +70,9 @@ def decode(key: CacheKey, data: object, sealer: Sealer | None = None) -> tuple[K
         raise Damaged(f"an entry of another version at key {key.digest[:12]}") from error
 
 
-def read(key: CacheKey, data: object, epochs: Mapping[str, str], sealer: Sealer | None, counts: Counts) -> Kept | None:
+def read(
+    key: CacheKey, data: object, epochs: Mapping[str, str], sealer: EntrySealer | None, counts: Counts
+) -> Kept | None:
     """What `data` keeps of `key`, if it is whole and was made under these `epochs`; why not is counted."""
     try:
         kept, made_under = decode(key, data, sealer)
@@ -97,13 +99,13 @@ def has_label(head: object, marked: bytes) -> bool:
     return any(marks[at : at + MARK_BYTES] == marked for at in range(0, len(marks), MARK_BYTES))
 
 
-def encode_row(tenant: str, scope: str, row: Row, sealer: Sealer | None = None) -> bytes:
+def encode_row(tenant: str, scope: str, row: IndexRow, sealer: EntrySealer | None = None) -> bytes:
     """The vector as float16: a relative error of 0.05 % of each number, 1e-3 of a cosine at most."""
     flat = bytes.fromhex(row.digest) + row.facts.to_bytes(8, "big") + row.vector.astype("<f2").tobytes()
     return ROW_MAGIC + (flat if sealer is None else sealer.seal(tenant, flat, scope.encode()))
 
 
-def decode_row(tenant: str, scope: str, data: object, sealer: Sealer | None = None) -> Row:
+def decode_row(tenant: str, scope: str, data: object, sealer: EntrySealer | None = None) -> IndexRow:
     """Raises `Damaged`."""
     if not isinstance(data, bytes) or len(data) > MAX_ROW_BYTES:
         raise Damaged("no bytes, or too many, for a row of the semantic index")
@@ -117,7 +119,7 @@ def decode_row(tenant: str, scope: str, data: object, sealer: Sealer | None = No
     vector = np.frombuffer(flat, "<f2", offset=40).astype(np.float32)
     if not 0.9 < float(vector @ vector) < 1.1:  # false for NaN too
         raise Damaged("a row of the semantic index holds no unit vector")
-    return Row(flat[:32].hex(), int.from_bytes(flat[32:40], "big"), vector)
+    return IndexRow(flat[:32].hex(), int.from_bytes(flat[32:40], "big"), vector)
 
 
 def _name(key: CacheKey) -> bytes:

@@ -17,7 +17,7 @@ log = logging.getLogger("sluicegate.cache")
 LAST_TURNS = 6
 
 
-class Guarded:
+class GuardedCalls:
     """A deadline for each call and a circuit breaker over all.
 
     A call that runs out of time is not cancelled, only no longer waited for: cancelling would throw its connection away

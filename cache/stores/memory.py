@@ -19,7 +19,7 @@ LOGPROB_BYTES = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class MemoryEntry:
     answers: tuple[Answer, ...]
     size_bytes: int
     expires_s: float
@@ -32,7 +32,7 @@ class MemoryCache:
         self._budget_bytes = budget_bytes
         self._ttl_s = ttl_s
         self._clock = clock
-        self._entries: OrderedDict[CacheKey, Entry] = OrderedDict()
+        self._entries: OrderedDict[CacheKey, MemoryEntry] = OrderedDict()
         self._used_bytes = 0
         self._lock = Lock()
         self._counts = dict.fromkeys(("hits", "misses", "stored", "refused", "evicted", "expired"), 0)
@@ -60,7 +60,7 @@ class MemoryCache:
             if key in self._entries:
                 self._drop(key, None)
             self._make_room(size)
-            self._entries[key] = Entry(answers, size, self._clock() + self._ttl_s)
+            self._entries[key] = MemoryEntry(answers, size, self._clock() + self._ttl_s)
             self._used_bytes += size
             self._counts["stored"] += 1
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from time import monotonic
 
-from sluicegate.cache.entries import GENERATION, Feed, Kept, Look, Row, same_epochs
+from sluicegate.cache.entries import GENERATION, Feed, IndexRow, Kept, Look, same_epochs
 from sluicegate.cache.stores.memory import MemoryCache
 from sluicegate.plugins.contract import Answer, CacheKey
 
@@ -30,7 +30,7 @@ class MemoryStore(MemoryCache):
             return Look(kept, self._state(key.tenant), cursor=feed.cursor if feed else "")
 
     async def put(
-        self, key: CacheKey, kept: Kept, epochs: Mapping[str, str] | None, scope: str = "", row: Row | None = None
+        self, key: CacheKey, kept: Kept, epochs: Mapping[str, str] | None, scope: str = "", row: IndexRow | None = None
     ) -> bool:
         await super().store(key, kept.answers)
         with self._lock:

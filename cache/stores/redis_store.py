@@ -23,10 +23,10 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from sluicegate.cache.entries import GENERATION, Counts, Feed, Kept, Look, Near, Row
-from sluicegate.cache.stores.codec import HEAD_BYTES, Sealer, decode_row, encode, encode_row, has_label, mark, read
+from sluicegate.cache.entries import GENERATION, Counts, Feed, IndexRow, Kept, Look, Near
+from sluicegate.cache.stores.codec import HEAD_BYTES, EntrySealer, decode_row, encode, encode_row, has_label, mark, read
 from sluicegate.cache.stores.entry_check import MAX_ENTRY_BYTES, Damaged
-from sluicegate.cache.stores.guarded_calls import Guarded
+from sluicegate.cache.stores.guarded_calls import GuardedCalls
 from sluicegate.cache.stores.memory import keepable
 from sluicegate.cache.stores.redis_client import Tls, connect
 from sluicegate.cache.stores.vector_sets import VectorSets
@@ -50,7 +50,7 @@ class RedisStore:
         *,
         prefix: str = "sluicegate",
         tls: Tls | None = None,
-        sealer: Sealer | None = None,
+        sealer: EntrySealer | None = None,
         deadline_s: float = 0.02,
         max_rows: int = 100_000,
         vector_sets: bool = False,
@@ -77,7 +77,7 @@ class RedisStore:
             "skipped",
         )
         self._counts = Counts({f"{name}_total": 0.0 for name in (*names, "opened")})
-        self._guarded = Guarded("Redis", self._client.ping, self._counts, deadline_s=deadline_s)
+        self._guarded = GuardedCalls("Redis", self._client.ping, self._counts, deadline_s=deadline_s)
 
     # --- what a request needs ----------------------------------------------------------------------------------
 
@@ -87,7 +87,7 @@ class RedisStore:
         return look
 
     async def put(
-        self, key: CacheKey, kept: Kept, epochs: Mapping[str, str] | None, scope: str = "", row: Row | None = None
+        self, key: CacheKey, kept: Kept, epochs: Mapping[str, str] | None, scope: str = "", row: IndexRow | None = None
     ) -> bool:
         if not keepable(kept.answers):
             self._counts.add("refused_total")
@@ -110,7 +110,7 @@ class RedisStore:
     def searches(self) -> bool:
         return self._sets is not None and self._sets.available
 
-    async def nearest(self, tenant: str, scope: str, probe: Row, floor: float, count: int) -> list[Near]:
+    async def nearest(self, tenant: str, scope: str, probe: IndexRow, floor: float, count: int) -> list[Near]:
         sets = self._sets
         assert sets is not None
         name = self._set(tenant, scope)
@@ -164,7 +164,7 @@ class RedisStore:
         return Look(kept, epochs or None, rows, cursor, more)
 
     async def _put(
-        self, key: CacheKey, kept: Kept, epochs: Mapping[str, str] | None, scope: str, row: Row | None
+        self, key: CacheKey, kept: Kept, epochs: Mapping[str, str] | None, scope: str, row: IndexRow | None
     ) -> bool:
         if epochs is None:
             epochs = await self._epochs(_tag(key.tenant), await self._client.hgetall(self._state(_tag(key.tenant))))
@@ -246,7 +246,7 @@ class RedisStore:
     def _read_entry(self, key: CacheKey, body: Any, epochs: Mapping[str, str]) -> Kept | None:
         return None if body == b"" else read(key, body, epochs, self._sealer, self._counts)
 
-    def _read_rows(self, tenant: str, feed: Feed | None, streams: list[Any]) -> tuple[tuple[Row, ...], str, bool]:
+    def _read_rows(self, tenant: str, feed: Feed | None, streams: list[Any]) -> tuple[tuple[IndexRow, ...], str, bool]:
         if feed is None:
             return (), "", False
         if not isinstance(streams[0], list) or not streams[0]:

@@ -14,10 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from sluicegate.cache.entries import GENERATION, Counts, Feed, Kept, Look, Row
-from sluicegate.cache.stores.codec import HEAD_BYTES, Sealer, decode_row, encode, encode_row, has_label, mark, read
+from sluicegate.cache.entries import GENERATION, Counts, Feed, IndexRow, Kept, Look
+from sluicegate.cache.stores.codec import HEAD_BYTES, EntrySealer, decode_row, encode, encode_row, has_label, mark, read
 from sluicegate.cache.stores.entry_check import MAX_ENTRY_BYTES, Damaged
-from sluicegate.cache.stores.guarded_calls import Guarded
+from sluicegate.cache.stores.guarded_calls import GuardedCalls
 from sluicegate.cache.stores.memory import keepable
 from sluicegate.plugins.contract import Answer, CacheKey
 from sluicegate.plugins.errors import Overloaded
@@ -59,7 +59,7 @@ class SqliteStore:
         budget_bytes: int,
         ttl_s: float,
         *,
-        sealer: Sealer | None = None,
+        sealer: EntrySealer | None = None,
         deadline_s: float = 0.05,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -73,7 +73,7 @@ class SqliteStore:
         self._puts = 0
         names = ("hits", "misses", "stored", "refused", "damaged", "withdrawn", "purged", "evicted", "reset")
         self._counts = Counts({f"{name}_total": 0 for name in (*names, "errors", "timeouts", "skipped", "opened")})
-        self._guarded = Guarded(f"SQLite at {path.name}", self._ping, self._counts, deadline_s=deadline_s)
+        self._guarded = GuardedCalls(f"SQLite at {path.name}", self._ping, self._counts, deadline_s=deadline_s)
 
     async def get(self, key: CacheKey, feed: Feed | None = None) -> Look:
         look = await self._call(lambda db: self._get(db, key, feed), Look(cursor=feed.cursor if feed else ""))
@@ -81,7 +81,7 @@ class SqliteStore:
         return look
 
     async def put(
-        self, key: CacheKey, kept: Kept, epochs: Mapping[str, str] | None, scope: str = "", row: Row | None = None
+        self, key: CacheKey, kept: Kept, epochs: Mapping[str, str] | None, scope: str = "", row: IndexRow | None = None
     ) -> bool:
         stored = keepable(kept.answers) and await self._call(
             lambda db: self._put(db, key, kept, epochs, scope, row), False
@@ -141,7 +141,7 @@ class SqliteStore:
         kept: Kept,
         epochs: Mapping[str, str] | None,
         scope: str,
-        row: Row | None,
+        row: IndexRow | None,
     ) -> bool:
         under = self._epochs(db, key.tenant) if epochs is None else epochs
         body, now = encode(key, kept, under, self._sealer), self._clock()
@@ -203,7 +203,7 @@ class SqliteStore:
 
     def _rows(
         self, db: sqlite3.Connection, tenant: str, feed: Feed | None, now: float
-    ) -> tuple[tuple[Row, ...], str, bool]:
+    ) -> tuple[tuple[IndexRow, ...], str, bool]:
         if feed is None:
             return (), "", False
         asked = (

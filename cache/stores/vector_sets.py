@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from sluicegate.cache.entries import Near, Row, Vector
+from sluicegate.cache.entries import IndexRow, Near, Vector
 
 log = logging.getLogger("sluicegate.cache")
 
@@ -34,7 +34,7 @@ class VectorSets:
         if not any(found.values() if isinstance(found, dict) else found):
             self._give_up()
 
-    async def add(self, name: str, row: Row, ttl_ms: int) -> None:
+    async def add(self, name: str, row: IndexRow, ttl_ms: int) -> None:
         """A set that is full takes no more: its oldest element cannot be told."""
         facts = orjson.dumps({"f": f"{row.facts:016x}"}).decode()
         blob = row.vector.astype("<f4").tobytes()

@@ -94,8 +94,8 @@ class StepLayout:
         self._short, self._chunks = stretches[:short], stretches[short:]
         self._short_tokens = sum(stretch.count for stretch in self._short)
         self._slots = slots
-        self._views: dict[int | None, list[View]] = {}
-        self._short_views: dict[int | None, View] = {}
+        self._views: dict[int | None, list[PagedView]] = {}
+        self._short_views: dict[int | None, PagedView] = {}
         self._rows: TokenRows | None = None
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scoring: Scoring) -> Tensor:
@@ -120,17 +120,17 @@ class StepLayout:
 
     # Tables and biases are the same in every layer of a window: made once a step.
 
-    def _short_view(self, window: int | None, like: Tensor) -> View:
+    def _short_view(self, window: int | None, like: Tensor) -> PagedView:
         if window not in self._short_views:
             self._short_views[window] = view_of(self._short, self._pool.block_size, window, like)
         return self._short_views[window]
 
-    def _chunk_views(self, window: int | None, like: Tensor) -> list[View]:
+    def _chunk_views(self, window: int | None, like: Tensor) -> list[PagedView]:
         if window not in self._views:
             self._views[window] = [_view_of_chunk(c, self._pool.block_size, window, like) for c in self._chunks]
         return self._views[window]
 
-    def _seen(self, layer: int, view: View, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    def _seen(self, layer: int, view: PagedView, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values a chunk sees: its own alone when it is the beginning, else those in the pool."""
         return (key, value) if view.bias is None else self._pool.gather(layer, view.table)
 
@@ -176,20 +176,20 @@ class TokenRows:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class PagedView:
     """Blocks [B, N] that rows see, and what of them, as a bias [B, 1, T, N * block_size] (None = causal)."""
 
     table: Tensor
     bias: Tensor | None
 
 
-def _view_of_chunk(chunk: Stretch, block_size: int, window: int | None, like: Tensor) -> View:
+def _view_of_chunk(chunk: Stretch, block_size: int, window: int | None, like: Tensor) -> PagedView:
     if chunk.start == 0 and (window is None or chunk.count <= window):
-        return View(torch.empty(0), None)
+        return PagedView(torch.empty(0), None)
     return view_of([chunk], block_size, window, like)
 
 
-def view_of(rows: Seq[Stretch], block_size: int, window: int | None, like: Tensor) -> View:
+def view_of(rows: Seq[Stretch], block_size: int, window: int | None, like: Tensor) -> PagedView:
     """Padded over rows of equal `count`, with a row's own last block. Blocks wholly before the window are left out."""
     first = [0 if window is None else max(0, row.start - window + 1) // block_size for row in rows]
     width = max(len(row.table) - skip for row, skip in zip(rows, first, strict=True))
@@ -202,7 +202,7 @@ def view_of(rows: Seq[Stretch], block_size: int, window: int | None, like: Tenso
     distance = queries[:, :, None] - seen[:, None, :]  # [B, T, S]
     hidden = distance < 0 if window is None else (distance < 0) | (distance >= window)
     bias = torch.zeros(hidden.shape, dtype=like.dtype).masked_fill_(torch.from_numpy(hidden), float("-inf"))
-    return View(torch.from_numpy(table).to(like.device), bias.unsqueeze(1).to(like.device))
+    return PagedView(torch.from_numpy(table).to(like.device), bias.unsqueeze(1).to(like.device))
 
 
 class ShapeProbe:

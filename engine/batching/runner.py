@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from sluicegate.engine.attention.paged import AttentionStep, InPlaceLayout, Scoring, Stretch
-from sluicegate.engine.batching.scheduler import Batch, Row
+from sluicegate.engine.batching.scheduler import Batch, BatchRow
 from sluicegate.engine.cpu import Decoder, WantedLogits, decoder_for
 from sluicegate.engine.cuda.capture import Capture, StepGraphs
 from sluicegate.engine.cuda.choice import MakeLayout, choose_attention
@@ -43,7 +43,7 @@ class StepInputs:
     """Tokens that have an adapter."""
 
     @classmethod
-    def of(cls, rows: Seq[Row], block_size: int) -> StepInputs:
+    def of(cls, rows: Seq[BatchRow], block_size: int) -> StepInputs:
         """Flatten rows in the order of a batch."""
         if rows[-1].count == 1:
             return cls._of_single_tokens(rows, block_size)
@@ -67,7 +67,7 @@ class StepInputs:
         return cls(made[0], made[1], made[2], made[3], [_stretch(row) for row in rows], spans)
 
     @classmethod
-    def _of_single_tokens(cls, rows: Seq[Row], block_size: int) -> StepInputs:
+    def _of_single_tokens(cls, rows: Seq[BatchRow], block_size: int) -> StepInputs:
         """Do the same in most steps, looking at each sequence once."""
         ids: list[int] = []
         slots: list[int] = []
@@ -305,5 +305,5 @@ def _chunks(total: int, size: int) -> list[tuple[int, int]]:
     return [(start, min(total, start + size)) for start in range(0, total, size)]
 
 
-def _stretch(row: Row) -> Stretch:
+def _stretch(row: BatchRow) -> Stretch:
     return Stretch(row.start, row.count, row.sequence.table, row.sequence.table_address)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence as Seq
 from typing import NamedTuple
 
-from sluicegate.engine.batching.scheduler import Row
+from sluicegate.engine.batching.scheduler import BatchRow
 from sluicegate.engine.sampling.params import DrawRule
 from sluicegate.engine.sampling.rows import PerSequences
 from sluicegate.engine.sequences.sequence import Sequence
@@ -74,9 +74,9 @@ class SampleRowCache:
     step's."""
 
     def __init__(self) -> None:
-        self._same: PerSequences[Row, SampleRows] = PerSequences(_sample_rows)
+        self._same: PerSequences[BatchRow, SampleRows] = PerSequences(_sample_rows)
 
-    def of(self, rows: Seq[Row]) -> SampleRows:
+    def of(self, rows: Seq[BatchRow]) -> SampleRows:
         return _sample_rows(rows) if any(row.drafted for row in rows) else self._same.of(rows)
 
     def release(self) -> None:
@@ -84,7 +84,7 @@ class SampleRowCache:
         self._same.forget()
 
 
-def _sample_rows(rows: Seq[Row]) -> SampleRows:
+def _sample_rows(rows: Seq[BatchRow]) -> SampleRows:
     draws = [SampleRow(row.sequence, ahead) for row in rows for ahead in range(row.drafted + 1)]
     is_plain = len(draws) == len(rows) and all(row.sequence.is_plain for row in rows)
     return SampleRows(draws, is_plain, any(row.sequence.matcher is not None for row in rows))

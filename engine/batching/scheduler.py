@@ -29,7 +29,7 @@ PRIORITY_TURNS = 16
 """Turns of its tenant by which one unit of priority puts a sequence back."""
 
 
-class Row(NamedTuple):
+class BatchRow(NamedTuple):
     """Tokens [start, start + count) of a sequence and its draft, to be computed in this step."""
 
     sequence: Sequence
@@ -42,7 +42,7 @@ class Row(NamedTuple):
     """How many of `count` are the beginning of the sequence's draft."""
 
     @classmethod
-    def of(cls, sequence: Sequence, count: int) -> Row:
+    def of(cls, sequence: Sequence, count: int) -> BatchRow:
         """Make a row of the next `count` pending tokens."""
         start = sequence.computed
         return cls(sequence, start, count, start + count == len(sequence.tokens))
@@ -57,10 +57,10 @@ class Row(NamedTuple):
 class Batch:
     """Rows of one step, those with the fewest tokens first."""
 
-    rows: list[Row] = field(default_factory=list)
+    rows: list[BatchRow] = field(default_factory=list)
     fills_blocks: list[Sequence] = field(default_factory=list)
     """Sequences that fill a block in this step, which others may then reuse."""
-    sampled: list[Row] = field(init=False)
+    sampled: list[BatchRow] = field(init=False)
     """Those from whose logits a token is drawn."""
 
     def __post_init__(self) -> None:
@@ -168,7 +168,7 @@ class Scheduler:
             rows = sorted(self._add_drafts(rows, budget), key=_COUNT)
         return Batch(rows, self._advance(rows))
 
-    def _advance(self, rows: list[Row]) -> list[Sequence]:
+    def _advance(self, rows: list[BatchRow]) -> list[Sequence]:
         """Count what the step will have computed already now: after the pass, which drives all of this out of the
         cache, one more look at each sequence takes several times as long. Returns those that will have filled a block.
         """
@@ -196,7 +196,7 @@ class Scheduler:
                 return
             self._preempt(last)
 
-    def _go_on_by_one(self) -> list[Row] | None:
+    def _go_on_by_one(self) -> list[BatchRow] | None:
         """Return the rows of most steps, where every sequence goes on by one token and none is admitted. None = there
         is more to decide."""
         if self._waiting and len(self.running) < self.max_batch_size:
@@ -208,7 +208,7 @@ class Scheduler:
                 return None
             if start % size == 0 and not self._reserve(sequence):
                 return None
-            rows.append(new(Row, (sequence, start, 1, True, 0)))
+            rows.append(new(BatchRow, (sequence, start, 1, True, 0)))
         return rows
 
     def _secure_blocks(self) -> None:
@@ -219,7 +219,7 @@ class Scheduler:
             while sequence.state is State.RUNNING and not self._reserve(sequence):
                 self._preempt(self.running[-1])
 
-    def _share_budget(self) -> tuple[list[Row], int]:
+    def _share_budget(self) -> tuple[list[BatchRow], int]:
         """Return decode rows, which never wait for a prompt, then chunks of prompts in order of service; and what is
         left of the token budget."""
         rows, longer, budget, new = [], [], self._max_batch_tokens, tuple.__new__  # a third of the time
@@ -228,23 +228,23 @@ class Scheduler:
             if pending > 1:
                 longer.append(sequence)
             elif pending == 1:  # the budget holds one for each that runs
-                rows.append(new(Row, (sequence, sequence.computed, 1, True, 0)))
+                rows.append(new(BatchRow, (sequence, sequence.computed, 1, True, 0)))
         budget -= len(rows)
         for sequence in longer:
             budget = self._take_chunk(rows, sequence, budget)
         return rows, budget
 
-    def _admit(self, rows: list[Row], budget: int) -> int:
+    def _admit(self, rows: list[BatchRow], budget: int) -> int:
         while budget > 0 and (sequence := self._next_waiting()) and self._make_room(sequence):
             heappop(self._heap)
             self._start(sequence)
             budget = self._take_chunk(rows, sequence, budget)
         return budget
 
-    def _take_chunk(self, rows: list[Row], sequence: Sequence, budget: int) -> int:
+    def _take_chunk(self, rows: list[BatchRow], sequence: Sequence, budget: int) -> int:
         count = self._paced(sequence, min(sequence.pending, budget))
         if count:
-            rows.append(Row.of(sequence, count))
+            rows.append(BatchRow.of(sequence, count))
         return budget - count
 
     def _paced(self, sequence: Sequence, count: int) -> int:
@@ -255,14 +255,14 @@ class Scheduler:
             self._prompt_left -= count
         return count
 
-    def _add_drafts(self, rows: list[Row], budget: int) -> list[Row]:
+    def _add_drafts(self, rows: list[BatchRow], budget: int) -> list[BatchRow]:
         """Add drafts to rows as far as budget and pool allow; they never displace anything."""
         for at in [at for at, row in enumerate(rows) if row[0].draft and row[3]]:
             sequence, start, count, is_last, _ = rows[at]
             fitting = sequence.draft[:budget]
             sequence.draft = fitting if self._reserve(sequence, ahead=len(fitting)) else []
             budget -= len(sequence.draft)
-            rows[at] = Row(sequence, start, count + len(sequence.draft), is_last, len(sequence.draft))
+            rows[at] = BatchRow(sequence, start, count + len(sequence.draft), is_last, len(sequence.draft))
         return rows
 
     def _prompt_share(self) -> int:

@@ -14,7 +14,7 @@ from sluicegate.engine.attention.paged import Stretch
 from sluicegate.engine.cpu.kernels.attention import scratch_floats
 from sluicegate.engine.cpu.kernels.lowrank import FactorTable, span_rows
 from sluicegate.engine.cpu.kernels.products import PANEL
-from sluicegate.engine.cpu.operation_table import State
+from sluicegate.engine.cpu.operation_table import Cell
 from sluicegate.engine.cpu.operations import tokens_a_task
 from sluicegate.engine.cpu.recipe import Sizes, sizes_of, write_recipe
 from sluicegate.engine.cpu.threads import Team
@@ -22,8 +22,8 @@ from sluicegate.engine.cpu.wanted_logits import WantedLogits
 from sluicegate.engine.memory.kv import KVPool, LayerShape
 
 I64 = npt.NDArray[np.int64]
-_TOKENS, _SAMPLED, _TASKS = int(State.TOKENS), int(State.SAMPLED), int(State.TASKS)
-_SPANS, _TOLD = int(State.SPANS), int(State.TOLD)
+_TOKENS, _SAMPLED, _TASKS = int(Cell.TOKENS), int(Cell.SAMPLED), int(Cell.TASKS)
+_SPANS, _TOLD = int(Cell.SPANS), int(Cell.TOLD)
 
 
 class Decoder:
@@ -36,7 +36,7 @@ class Decoder:
         self._sizes = sizes
         self._task_tokens = tokens_a_task(sizes.heads, sizes.kv_heads)
         self._recipe = write_recipe(module, sizes, layers, pool, tokens)
-        self._state = np.zeros(len(State), np.int64)
+        self._state = np.zeros(len(Cell), np.int64)
         self._team = Team(self._recipe.table, np.array(self._recipe.reals), self._state, threads)
         self._scratch = self._make_scratch(pool, tokens)
         self._logits = self._room = torch.empty(0, sizes.vocab)
@@ -46,10 +46,10 @@ class Decoder:
         self._covered = 0
         self._turns: list[Tensor] = []
         self.max_tokens = tokens
-        for place, row in zip((State.IDS, State.POSITIONS, State.SLOTS, State.WANTED), self._inputs, strict=True):
+        for place, row in zip((Cell.IDS, Cell.POSITIONS, Cell.SLOTS, Cell.WANTED), self._inputs, strict=True):
             self._state[place] = row.ctypes.data
-        self._state[State.TASK_LIST] = self._tasks.ctypes.data
-        self._state[State.ORDER], self._state[State.MASKS] = (row.ctypes.data for row in self._order)
+        self._state[Cell.TASK_LIST] = self._tasks.ctypes.data
+        self._state[Cell.ORDER], self._state[Cell.MASKS] = (row.ctypes.data for row in self._order)
 
     def run(
         self,
@@ -73,7 +73,7 @@ class Decoder:
         state[_TOKENS], state[_SAMPLED], state[_TASKS] = count, sampled, self._share_out(stretches)
         state[_SPANS], state[_TOLD] = len(adapted), 0 if looked_at is None else looked_at.address
         if spans:
-            state[State.SPAN_LIST] = adapted.ctypes.data
+            state[Cell.SPAN_LIST] = adapted.ctypes.data
         self._team.run()
         return logits
 
@@ -104,7 +104,7 @@ class Decoder:
         positions = torch.arange(max(512, 1 << (length - 1).bit_length()))[None]
         cosines, sines = self._rotary(torch.zeros(1), positions)
         self._turns = [cosines[0].float().contiguous(), sines[0].float().contiguous()]
-        self._state[State.COSINES], self._state[State.SINES] = (turn.data_ptr() for turn in self._turns)
+        self._state[Cell.COSINES], self._state[Cell.SINES] = (turn.data_ptr() for turn in self._turns)
         self._covered = len(self._turns[0])
 
     def _room_for(self, rows: int) -> Tensor:
@@ -112,7 +112,7 @@ class Decoder:
         if self._room.shape[0] != rows:
             if self._logits.shape[0] < rows:
                 self._logits = torch.empty(rows, self._sizes.vocab)
-                self._state[State.LOGITS] = self._logits.data_ptr()
+                self._state[Cell.LOGITS] = self._logits.data_ptr()
             self._room = self._logits[:rows]
         return self._room
 
@@ -121,7 +121,7 @@ class Decoder:
         floats = max(scratch_floats(group, pool.block_size, self._sizes.dim), 2 * tokens * PANEL)
         floats = -(-floats // 16) * 16
         scratch = torch.empty(self._team.size, floats)
-        self._state[State.SCRATCH], self._state[State.SCRATCH_BYTES] = scratch.data_ptr(), 4 * floats
+        self._state[Cell.SCRATCH], self._state[Cell.SCRATCH_BYTES] = scratch.data_ptr(), 4 * floats
         return scratch
 
 

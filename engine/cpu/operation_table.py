@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum, auto
 
 
-class State(IntEnum):
+class Cell(IntEnum):
     """Places in the numbers of a step, all int64."""
 
     RUN = 0

@@ -10,18 +10,18 @@ from sluicegate.engine.cpu.kernels.lowrank import MOST_RANK, lift, lower
 from sluicegate.engine.cpu.kernels.products import PANEL, multiply, multiply_alone
 from sluicegate.engine.cpu.kernels.rows import FLOATS, floats, gate, integers, keep, normalise, turn, unsigned
 from sluicegate.engine.cpu.kernels.small_products import EIGHT, GROUP4, WHOLE, multiply4, multiply8, shrink_groups
-from sluicegate.engine.cpu.operation_table import Column, Op, State
+from sluicegate.engine.cpu.operation_table import Cell, Column, Op
 from sluicegate.engine.cpu.wanted_logits import allowed_in, sort_rows
 
 PIECES = 4
 """Pieces of an operation for each thread: enough that nobody waits long for the last one."""
 
-_TASKS = int(State.TASKS)
-_IDS, _POSITIONS, _SLOTS, _WANTED = int(State.IDS), int(State.POSITIONS), int(State.SLOTS), int(State.WANTED)
-_TASK_LIST, _COSINES, _SINES = int(State.TASK_LIST), int(State.COSINES), int(State.SINES)
-_LOGITS, _SCRATCH, _SCRATCH_BYTES = int(State.LOGITS), int(State.SCRATCH), int(State.SCRATCH_BYTES)
-_SPANS, _SPAN_LIST = int(State.SPANS), int(State.SPAN_LIST)
-_TOLD, _WHOLE_ROWS, _ROW_ORDER, _MASKS = (int(x) for x in (State.TOLD, State.WHOLE_ROWS, State.ORDER, State.MASKS))
+_TASKS = int(Cell.TASKS)
+_IDS, _POSITIONS, _SLOTS, _WANTED = int(Cell.IDS), int(Cell.POSITIONS), int(Cell.SLOTS), int(Cell.WANTED)
+_TASK_LIST, _COSINES, _SINES = int(Cell.TASK_LIST), int(Cell.COSINES), int(Cell.SINES)
+_LOGITS, _SCRATCH, _SCRATCH_BYTES = int(Cell.LOGITS), int(Cell.SCRATCH), int(Cell.SCRATCH_BYTES)
+_SPANS, _SPAN_LIST = int(Cell.SPANS), int(Cell.SPAN_LIST)
+_TOLD, _WHOLE_ROWS, _ROW_ORDER, _MASKS = (int(x) for x in (Cell.TOLD, Cell.WHOLE_ROWS, Cell.ORDER, Cell.MASKS))
 _EMBED, _NORM, _LINEAR, _GATED, _PLACE, _ATTEND, _SHRINK, _LOWER, _ORDER, _HEAD = (int(op) for op in Op)
 (
     _OP, _WAITS, _COUNT, _X, _LDX, _OUT, _LDO, _K, _N, _W, _BIAS, _ONTO, _W2, _KIND, _PICKED, _HEADS, _KV_HEADS,

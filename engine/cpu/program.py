@@ -1,7 +1,7 @@
 """A forward pass as a table of operations, and the compiled loop that carries it out on one or more threads.
 
 A row of the table says what to do on which memory; the table is made once for a model and its KV pool, and only the
-numbers of a step (`State`) change. Every operation is cut into pieces. Threads claim pieces with one atomic exchange,
+numbers of a step (`Cell`) change. Every operation is cut into pieces. Threads claim pieces with one atomic exchange,
 so a thread that wakes late, or is put aside by the system, holds up nobody unless it has begun a piece; an operation
 marked `WAITS` begins when all before it are done.
 """
@@ -11,10 +11,10 @@ from __future__ import annotations
 from numba import njit
 
 from sluicegate.engine.cpu.kernels.machine import add_to, give_way, read, sleep_on, swap_if, wake_on, write
-from sluicegate.engine.cpu.operation_table import Column, State
+from sluicegate.engine.cpu.operation_table import Cell, Column
 from sluicegate.engine.cpu.operations import carry_out, pieces_of
 
-_RUN, _WAITS = int(State.RUN), int(Column.WAITS)
+_RUN, _WAITS = int(Cell.RUN), int(Column.WAITS)
 
 
 @njit(nogil=True, cache=True)

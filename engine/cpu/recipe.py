@@ -18,8 +18,8 @@ from sluicegate.engine.cpu.kernels.lowrank import LAYERS, MOST_RANK
 from sluicegate.engine.cpu.kernels.machine import LANES
 from sluicegate.engine.cpu.kernels.rows import FLOATS, FP8, INT8
 from sluicegate.engine.cpu.kernels.small_products import EIGHT, GROUP4, GROUP8, padded, scale_bytes
-from sluicegate.engine.cpu.operation_table import COLUMNS, Column, Op, State
-from sluicegate.engine.cpu.small_layers import SmallEmbedding, SmallLinear
+from sluicegate.engine.cpu.operation_table import COLUMNS, Cell, Column, Op
+from sluicegate.engine.cpu.small_layers import CpuSmallLinear, SmallEmbedding
 from sluicegate.engine.memory.kv import KVPool, LayerShape
 
 Buffer = tuple[int, int]
@@ -41,7 +41,7 @@ class Recipe:
     def add(self, op: Op, *, waits: bool = True, reals: tuple[float, ...] = (), **columns: Any) -> None:
         row = [0] * COLUMNS
         row[Column.OP], row[Column.WAITS] = int(op), int(waits)
-        row[Column.COUNT] = int(State.TOKENS)
+        row[Column.COUNT] = int(Cell.TOKENS)
         if reals:
             row[Column.REAL] = len(self.reals)
             self.reals += reals
@@ -109,7 +109,7 @@ def _is_plain(module: Any) -> bool:
         unbiased += [mlp.gate_proj, mlp.up_proj, mlp.down_proj]
         others += [attention.q_proj, attention.k_proj, attention.v_proj, attention.o_proj]
     kinds = {type(linear) for linear in [*unbiased, *others]}
-    return len(kinds) == 1 and kinds <= {nn.Linear, SmallLinear} and all(linear.bias is None for linear in unbiased)
+    return len(kinds) == 1 and kinds <= {nn.Linear, CpuSmallLinear} and all(linear.bias is None for linear in unbiased)
 
 
 @dataclass(slots=True)
@@ -133,13 +133,13 @@ class Products:
         first = len(LAYERS) * index + LAYERS.index(names[0])
         low, ldlow = self.low
         self.made.add(
-            Op.LOWER, x=x[0], ldx=x[1], k=width, n=len(names), low=low, ldlow=ldlow, factors=first, count=State.SPANS
+            Op.LOWER, x=x[0], ldx=x[1], k=width, n=len(names), low=low, ldlow=ldlow, factors=first, count=Cell.SPANS
         )
         return [{"low": low + 4 * MOST_RANK * i, "ldlow": ldlow, "factors": first + i} for i in range(len(names))]
 
-    def read(self, layer: Any, x: Buffer, count: State = State.TOKENS) -> dict[str, Any]:
+    def read(self, layer: Any, x: Buffer, count: Cell = Cell.TOKENS) -> dict[str, Any]:
         """Columns that say what products with `layer` read: its inputs, rounded now if it wants them so."""
-        if not isinstance(layer, SmallLinear):
+        if not isinstance(layer, CpuSmallLinear):
             return {"x": x[0], "ldx": x[1], "k": layer.in_features, "count": count}
         k, group = layer.in_features, GROUP8 if layer.packed.form == EIGHT else GROUP4
         scales, stride = self.scales[0], scale_bytes(k, group)
@@ -164,7 +164,7 @@ class Products:
         )
 
     def weight(self, layer: Any, suffix: str = "") -> dict[str, Any]:
-        if not isinstance(layer, SmallLinear):
+        if not isinstance(layer, CpuSmallLinear):
             return {f"w{suffix}": self.made.address(layer.weight)}
         packed = layer.packed
         return {f"w{suffix}": self.made.address(packed.data), f"scales{suffix}": self.made.address(packed.scales)}
@@ -202,9 +202,9 @@ def write_recipe(module: Any, sizes: Sizes, layers: tuple[LayerShape, ...], pool
         source = products.read(mlp.down_proj, acts)
         (low,) = products.lower(index, LAYERS[6:], sizes.gated, acts)
         products.linear(mlp.down_proj, source, *x, onto=1, **low)
-    made.add(Op.ORDER, count=State.SAMPLED)
-    _norm(made, model.norm, x, h, count=State.SAMPLED, picked=1)
-    source = products.read(module.lm_head, h, State.SAMPLED) | products.weight(module.lm_head)
+    made.add(Op.ORDER, count=Cell.SAMPLED)
+    _norm(made, model.norm, x, h, count=Cell.SAMPLED, picked=1)
+    source = products.read(module.lm_head, h, Cell.SAMPLED) | products.weight(module.lm_head)
     made.add(Op.HEAD, **source, ldo=4 * sizes.vocab, n=sizes.vocab)
     return made
 
@@ -244,5 +244,5 @@ def _attention(
     made.add(Op.PLACE, **where, w=weights[0], w2=weights[1], reals=(float(epsilon),))
     scaling = float(attention.scaling)
     made.add(
-        Op.ATTEND, **where, count=State.TASKS, window=shape.window or 0, out=out[0], ldo=out[1], reals=(scaling, 0.0)
+        Op.ATTEND, **where, count=Cell.TASKS, window=shape.window or 0, out=out[0], ldo=out[1], reals=(scaling, 0.0)
     )

@@ -23,7 +23,7 @@ from sluicegate.engine.cpu.kernels.small_products import (
 from sluicegate.engine.cpu.packing import Packed, pack, unpack
 
 
-class SmallLinear(nn.Module):
+class CpuSmallLinear(nn.Module):
     """`nn.Linear` with a packed weight; float32 in and out."""
 
     def __init__(self, packed: Packed, bias: Tensor | None) -> None:
@@ -76,7 +76,7 @@ def shrink_module(module: Any, form: int, known: Mapping[str, Packed] | None = N
                 packed = ready.get(f"{path}.{name}") if child is not head else None
                 if packed is None or packed.form != form:
                     packed = pack(child.weight.detach(), EIGHT if child is head else form)
-                made = SmallLinear(packed, bias)
+                made = CpuSmallLinear(packed, bias)
                 setattr(parent, name, made)
                 if child is head and tied and type(embedding) is nn.Embedding:
                     module.set_input_embeddings(SmallEmbedding(made.packed))
@@ -86,13 +86,13 @@ def weight_bytes(module: Any) -> int:
     """Memory of all weights, each tensor once."""
     tensors = [*module.parameters(), *module.buffers()]
     for part in module.modules():
-        if isinstance(part, SmallLinear | SmallEmbedding):
+        if isinstance(part, CpuSmallLinear | SmallEmbedding):
             tensors += [part.packed.data, part.packed.scales]
     return sum({tensor.data_ptr(): tensor.nbytes for tensor in tensors}.values())
 
 
 def weight_count(module: Any) -> int:
-    small = {id(p.packed): p.packed for p in module.modules() if isinstance(p, SmallLinear | SmallEmbedding)}
+    small = {id(p.packed): p.packed for p in module.modules() if isinstance(p, CpuSmallLinear | SmallEmbedding)}
     whole: int = sum(parameter.numel() for parameter in module.parameters())
     elsewhere = sum(getattr(part, "rounded_count", 0) for part in module.modules())  # those of a CUDA device
     return whole + elsewhere + sum(packed.n * packed.k for packed in small.values())

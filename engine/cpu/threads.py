@@ -12,7 +12,7 @@ import numpy.typing as npt
 from numba import njit
 
 from sluicegate.engine.cpu.kernels.machine import CAN_SLEEP, wake_on
-from sluicegate.engine.cpu.operation_table import State
+from sluicegate.engine.cpu.operation_table import Cell
 from sluicegate.engine.cpu.program import help_out, run
 
 I64 = npt.NDArray[np.int64]
@@ -66,7 +66,7 @@ def _live(given: tuple[Any, ...], memory: I64) -> None:
 
 
 def _send_home(state: I64, bells: I64) -> None:
-    state[State.RUN] = 0
+    state[Cell.RUN] = 0
     _ring(bells)
 
 

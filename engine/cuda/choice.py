@@ -28,7 +28,7 @@ _TRIAL = ((70, 1), (9, 3), (0, 21), (37, 40))
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class AttentionChoice:
     """`name`: `reference`, `triton`, or `triton and varlen`; `reason`: why no more than that, for the log."""
 
     name: str
@@ -36,32 +36,32 @@ class Choice:
     reason: str = ""
 
 
-def choose_attention(pool: KVPool, kind: AttentionKind = "auto") -> Choice:
+def choose_attention(pool: KVPool, kind: AttentionKind = "auto") -> AttentionChoice:
     """Triton's kernels, chunks by torch's `varlen_attn` where it can read blocks, else gathered blocks.
 
     With `triton` asked for, and none that works, raises `ConfigurationError`.
     """
     if kind == "reference" or (kind == "auto" and pool.device.type != "cuda"):
-        return Choice("reference", StepLayout)
+        return AttentionChoice("reference", StepLayout)
     reason = _refusal_of_triton(pool)
     if reason and kind == "triton":
         raise ConfigurationError(f"engine: attention is 'triton', but {reason}; set it to 'auto'")
     if reason:
-        found = Choice("reference", StepLayout, reason)
+        found = AttentionChoice("reference", StepLayout, reason)
     else:
         found = _with_varlen(pool)
     _LOG.info("attention on %s: %s%s", pool.device, found.name, f" ({found.reason})" if found.reason else "")
     return found
 
 
-def _with_varlen(pool: KVPool) -> Choice:
+def _with_varlen(pool: KVPool) -> AttentionChoice:
     from sluicegate.engine.cuda.layout import TritonLayout
     from sluicegate.engine.cuda.varlen import VarlenLayout, refuse_pool
 
     reason = refuse_pool(pool) or trial(pool, VarlenLayout)
     if reason:
-        return Choice("triton", TritonLayout, f"no varlen_attn: {reason}")
-    return Choice("triton and varlen", VarlenLayout)
+        return AttentionChoice("triton", TritonLayout, f"no varlen_attn: {reason}")
+    return AttentionChoice("triton and varlen", VarlenLayout)
 
 
 def _refusal_of_triton(pool: KVPool) -> str:

@@ -17,7 +17,7 @@ _SHRINKS = (1.0, 0.95, 0.9, 0.85)
 """Of a group's largest weight: what the scale is made for; the one with the least squared error is kept."""
 
 
-class SmallLinear(nn.Module):
+class CudaSmallLinear(nn.Module):
     """`nn.Linear` with rounded weights; in and out in the model's dtype. `data` and `scales` are described in
     `engine.cuda.weight_kernels`."""
 
@@ -91,7 +91,7 @@ def shrink(module: Any, kind: WeightsKind) -> None:
                 whole = child is head or child.in_features % GROUP != 0
                 bias = None if child.bias is None else child.bias.detach()
                 own: WeightsKind = "int8" if kind == "int4" and whole else kind
-                setattr(parent, name, SmallLinear(child.weight.detach(), bias, own))
+                setattr(parent, name, CudaSmallLinear(child.weight.detach(), bias, own))
 
 
 def _round(weight: Tensor, kind: WeightsKind) -> tuple[Tensor, Tensor]:

@@ -16,7 +16,7 @@ from torch import Tensor
 from sluicegate.engine.batching.prefill_chunking import PrefillChunker
 from sluicegate.engine.batching.runner import Runner
 from sluicegate.engine.batching.sample_rows import SampleRow, SampleRowCache
-from sluicegate.engine.batching.scheduler import Batch, Row, Scheduler
+from sluicegate.engine.batching.scheduler import Batch, BatchRow, Scheduler
 from sluicegate.engine.cpu import WantedLogits
 from sluicegate.engine.cuda.memory import release_cached, using
 from sluicegate.engine.failures import as_failure
@@ -132,7 +132,7 @@ class EngineCore:
 
     # --- a step's parts ----------------------------------------------------------------------------------------
 
-    def _run(self, batch: Batch, wanted: WantedLogits | None) -> tuple[list[Row], Tensor]:
+    def _run(self, batch: Batch, wanted: WantedLogits | None) -> tuple[list[BatchRow], Tensor]:
         """Return the sampled rows and their logits [R, V] float32; requests whose forward pass raises fail, and their
         rows are left out."""
         began = time.perf_counter()
@@ -145,10 +145,10 @@ class EngineCore:
             if not self._is_asynchronous:
                 self._proposer.note_step(took)
 
-    def _run_alone(self, batch: Batch) -> tuple[list[Row], Tensor]:
+    def _run_alone(self, batch: Batch) -> tuple[list[BatchRow], Tensor]:
         """Find the row that raises: run each in a pass of its own."""
         release_cached()
-        rows: list[Row] = []
+        rows: list[BatchRow] = []
         logits = [torch.empty(0, self.model.vocab_size, device=self.model.device)]
         for row in batch.rows:
             try:
@@ -169,7 +169,9 @@ class EngineCore:
         self._masks_ahead.begin(sampled.draws, wanted)
         return wanted
 
-    def _try_sampling(self, rows: list[Row], logits: Tensor, filled: tuple[list[SampleRow], Filled] | None) -> None:
+    def _try_sampling(
+        self, rows: list[BatchRow], logits: Tensor, filled: tuple[list[SampleRow], Filled] | None
+    ) -> None:
         """Sample `logits` [R, V]; on a full device fail the requests of this step, and let those that wait go on."""
         try:
             self._sample(rows, logits, filled)
@@ -178,7 +180,7 @@ class EngineCore:
             for row in rows:
                 self.requests.fail(row.sequence.owner, as_failure(error, "drawing tokens"))
 
-    def _sample(self, rows: list[Row], logits: Tensor, filled: tuple[list[SampleRow], Filled] | None) -> None:
+    def _sample(self, rows: list[BatchRow], logits: Tensor, filled: tuple[list[SampleRow], Filled] | None) -> None:
         """Draw, advance and deliver every row of `logits` [R, V], which is overwritten. A row that raises or cannot be
         sampled fails its request alone."""
         states = self._runner.states
@@ -266,7 +268,7 @@ class EngineCore:
         if sequence.state is State.PARKED and sequence.pending and not waits:  # it made way for others meanwhile
             self.scheduler.resume(sequence, [], 0)
 
-    def _draw_plain(self, rows: list[Row], logits: Tensor, draws: list[SampleRow]) -> None:
+    def _draw_plain(self, rows: list[BatchRow], logits: Tensor, draws: list[SampleRow]) -> None:
         """Do as `_sample` for rows that only want text; most only add a token. `logits` [R, V] is overwritten."""
         tokens, outcomes = self._sampler.tokens(logits, draws), None
         if tokens is None:
@@ -288,7 +290,7 @@ class EngineCore:
             except Exception as error:
                 self.requests.fail(sequence.owner, as_failure(error, "advancing the sequence"))
 
-    def _search(self, rows: list[Row], logits: Tensor) -> tuple[list[Row], Tensor]:
+    def _search(self, rows: list[BatchRow], logits: Tensor) -> tuple[list[BatchRow], Tensor]:
         """Give beam searches the logprobs of their rows of `logits` [R, V]; returns the other rows and their logits."""
         places = list(accumulate((row.drafted + 1 for row in rows), initial=0))
         beams = [at for at, row in enumerate(rows) if row.sequence.is_beam]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sluicegate.engine.model.model import LoadedModel
 from sluicegate.engine.sampling.params import beam_count
 from sluicegate.engine.search.beam_search import BeamSearch
-from sluicegate.engine.search.beams import BeamGroup, Finished, Top
+from sluicegate.engine.search.beams import BeamGroup, FinishedBeam, Top
 from sluicegate.engine.sequences.delivery import LiveGeneration
 from sluicegate.engine.sequences.sequence import Sequence
 from sluicegate.engine.text.choice_text import ChoiceText
@@ -58,7 +58,7 @@ class BeamSearches:
                 owner.timeline.count(None)
         return [self._piece(search.slots[0], index, answer) for index, answer in enumerate(answers)]
 
-    def _piece(self, sequence: Sequence, index: int, answer: Finished) -> Piece:
+    def _piece(self, sequence: Sequence, index: int, answer: FinishedBeam) -> Piece:
         asked, stopped = sequence.sampling, False
         output = ChoiceText(index, self._model.detokenizer.stream(), stop_checker(asked))
         places = zip(answer.tokens, answer.logprobs, answer.tops, strict=True)

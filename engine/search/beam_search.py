@@ -15,7 +15,7 @@ from torch import Tensor, stack
 
 from sluicegate.engine.batching.scheduler import Scheduler
 from sluicegate.engine.memory.blocks import BlockPool, Digest, OutOfBlocks
-from sluicegate.engine.search.beams import BeamGroup, Finished, best
+from sluicegate.engine.search.beams import BeamGroup, FinishedBeam, best
 from sluicegate.engine.sequences.sequence import Sequence
 from sluicegate.plugins import FinishReason, GenerationFailed, Matcher
 
@@ -62,7 +62,7 @@ class BeamSearch:
         self._move_matchers(plan)
         return _rebranch(plan, self.slots, scheduler)
 
-    def answers(self) -> list[Finished]:
+    def answers(self) -> list[FinishedBeam]:
         """The best, best first. Raises `GenerationFailed` if nothing came to an end."""
         found = best(self.groups, self.choices)
         if len(found) < self.choices:
@@ -147,7 +147,7 @@ def _walk(stand: tuple[Matcher, list[int]], target: list[int]) -> tuple[Matcher,
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _BranchPoint:
     """Where a parent stood before the branching."""
 
     tokens: list[int]
@@ -158,7 +158,7 @@ class _Place:
 
 def _rebranch(plan: list[tuple[Sequence, Sequence, int]], slots: list[Sequence], scheduler: Scheduler) -> Copies:
     """Give every child its parent's tokens and blocks. Nobody's blocks are freed before all children hold theirs."""
-    places = {id(p): _Place(list(p.tokens), list(p.blocks), p.computed, list(p.digests)) for _, p, _ in plan}
+    places = {id(p): _BranchPoint(list(p.tokens), list(p.blocks), p.computed, list(p.digests)) for _, p, _ in plan}
     copies: Copies = []
     taken: set[int] = set()
     held = [_hold(places[id(parent)], scheduler.pool, taken, copies) for _, parent, _ in plan]
@@ -172,7 +172,7 @@ def _rebranch(plan: list[tuple[Sequence, Sequence, int]], slots: list[Sequence],
     return copies
 
 
-def _hold(place: _Place, pool: BlockPool, taken: set[int], copies: Copies) -> tuple[list[int], int]:
+def _hold(place: _BranchPoint, pool: BlockPool, taken: set[int], copies: Copies) -> tuple[list[int], int]:
     """(blocks, tokens computed in them) of one child: full blocks shared; the last, unfilled one is the first child's,
     and copied for the others. Without a free block for the copy its tokens are computed again."""
     full = place.computed // pool.block_size

@@ -33,7 +33,7 @@ class Branch:
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class FinishedBeam:
     """A whole answer. `tokens` [length], `logprobs` and `tops` are of what was generated, an end-of-sequence token
     included."""
 
@@ -73,7 +73,7 @@ class BeamGroup:
     end_tokens: int
     """How many tokens end a sequence; so many more candidates are looked at, or all that is left could be ends."""
     beams: list[Beam] = field(default_factory=lambda: [Beam()])
-    finished: list[Finished] = field(default_factory=list)
+    finished: list[FinishedBeam] = field(default_factory=list)
     is_done: bool = False
 
     def advance(self, scores: Tensor, raw: Tensor, chosen: Counter[int], ends: Ends) -> list[Branch]:
@@ -126,7 +126,7 @@ class BeamGroup:
         if self.sampling.early_stopping is True and len(self.finished) >= self.width:
             return
         score = branch.score / len(whole.tokens) ** self.sampling.length_penalty
-        self.finished.append(Finished(score, whole.tokens, whole.logprobs, reason, whole.tops))
+        self.finished.append(FinishedBeam(score, whole.tokens, whole.logprobs, reason, whole.tops))
         self.finished.sort(key=lambda one: -one.score)
         del self.finished[self.width :]
 
@@ -144,6 +144,6 @@ class BeamGroup:
         return best_possible <= self.finished[-1].score
 
 
-def best(groups: Seq[BeamGroup], count: int) -> list[Finished]:
+def best(groups: Seq[BeamGroup], count: int) -> list[FinishedBeam]:
     """The best answers of all groups, best first."""
     return sorted((one for group in groups for one in group.finished), key=lambda one: -one.score)[:count]

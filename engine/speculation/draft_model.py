@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence as Seq
 
 from sluicegate.engine.batching.runner import Runner
-from sluicegate.engine.batching.scheduler import Batch, Row
+from sluicegate.engine.batching.scheduler import Batch, BatchRow
 from sluicegate.engine.memory.blocks import BlockPool, OutOfBlocks
 from sluicegate.engine.model.model import LoadedModel
 from sluicegate.engine.sequences.sequence import Sequence, State
@@ -60,7 +60,7 @@ class ModelDrafter:
             guess.over = count < behind or not self._reserve(shadow)
             if count > 0 and self._reserve(shadow):
                 room -= count
-                rows.append(Row.of(shadow, count))
+                rows.append(BatchRow.of(shadow, count))
         if rows:
             self._runner.run(Batch(sorted(rows, key=lambda row: row.count)))
             for row in rows:
@@ -70,7 +70,7 @@ class ModelDrafter:
         """Guess one more token for each, and append what the grammar forces after it."""
         shadows = {id(guess): self._shadows[guess.sequence] for guess in live}
         live.sort(key=lambda guess: shadows[id(guess)].pending)
-        rows = [Row.of(shadow, shadow.pending) for shadow in (shadows[id(guess)] for guess in live)]
+        rows = [BatchRow.of(shadow, shadow.pending) for shadow in (shadows[id(guess)] for guess in live)]
         logits = self._runner.run(Batch(rows))
         self._sampler.grow(live, logits)
         for guess in live:

@@ -28,16 +28,16 @@ from sluicegate.gateway.accounts.limits.totals import Totals
 from sluicegate.gateway.accounts.meters import AnyMeter, Meters
 from sluicegate.gateway.accounts.records import (
     KeyRecord,
-    Usage,
     UsageKey,
+    UsageSum,
     UsageTable,
     add_usage,
     day_of,
     from_settings,
 )
-from sluicegate.gateway.accounts.stores.base import MemoryStore, Store
-from sluicegate.gateway.accounts.stores.redis import RedisStore
-from sluicegate.gateway.accounts.stores.sqlite import SqliteStore
+from sluicegate.gateway.accounts.stores.base import AccountStore, MemoryAccountStore
+from sluicegate.gateway.accounts.stores.redis import RedisAccountStore
+from sluicegate.gateway.accounts.stores.sqlite import SqliteAccountStore
 from sluicegate.gateway.settings import AccountSettings, KeySettings, Limits
 from sluicegate.plugins import (
     BooksUnavailable,
@@ -198,7 +198,7 @@ class Accounts:
         model = name_of(request.model)
         key = UsageKey(day_of(now_s), caller.key_id or "", caller.team or "", self._features.of(request), model)
         if self.journal is not None:
-            self.journal.reserved(request.id, key, Usage(requests=1, interrupted=1, cost_nanos=need.nanos))
+            self.journal.reserved(request.id, key, UsageSum(requests=1, interrupted=1, cost_nanos=need.nanos))
         self._held[request.id] = Held(key, need, tuple(meter.take(need, now_s) for meter in meters))
 
     def _need(self, request: Request, meters: Sequence[AnyMeter]) -> Need:
@@ -219,7 +219,7 @@ class Accounts:
         used = tokens_a_minute(outcome, counted)
         for taken in held.taken if held is not None else ():
             taken.meter.settle(taken, used, cost, now_s)
-        usage = Usage(
+        usage = UsageSum(
             requests=0 if refused else 1,
             errors=1 if outcome.error is not None else 0,
             cached=1 if outcome.cached else 0,
@@ -238,7 +238,7 @@ class Accounts:
             tokens, nanos = self.saved.get(outcome.model, (0, 0))
             self.saved[outcome.model] = tokens + saved, nanos + self.prices.cost_nanos(outcome.model, kept)
 
-    def _count(self, outcome: Outcome, held: Held | None, usage: Usage, now_s: float) -> None:
+    def _count(self, outcome: Outcome, held: Held | None, usage: UsageSum, now_s: float) -> None:
         caller = outcome.caller
         feature = held.key.feature if held is not None else ""
         key = UsageKey(day_of(now_s), caller.key_id or "", caller.team or "", feature, outcome.model)
@@ -311,10 +311,10 @@ class Accounts:
             await meter.give_back(time.time())
 
 
-def _store(settings: AccountSettings) -> Store:
+def _store(settings: AccountSettings) -> AccountStore:
     if settings.url:
-        return RedisStore(settings.url)
-    return SqliteStore(Path(settings.path)) if settings.path else MemoryStore()
+        return RedisAccountStore(settings.url)
+    return SqliteAccountStore(Path(settings.path)) if settings.path else MemoryAccountStore()
 
 
 def _journal(settings: AccountSettings, health: Health) -> Journal | None:

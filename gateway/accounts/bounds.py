@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from sluicegate.gateway.accounts.records import USAGE_FIELDS, Usage, UsageKey, UsageTable
+from sluicegate.gateway.accounts.records import USAGE_FIELDS, UsageKey, UsageSum, UsageTable
 from sluicegate.plugins import Usage as Tokens
 
 MAX_TOKENS = 1_000_000_000
@@ -39,7 +39,7 @@ def bounded(used: Tokens) -> Tokens:
     )
 
 
-def bounded_sums(table: Mapping[UsageKey, Usage]) -> UsageTable:
+def bounded_sums(table: Mapping[UsageKey, UsageSum]) -> UsageTable:
     """A table whose rows every store can add to what it has."""
     return {key: usage if _fits(usage) else _cut(usage) for key, usage in table.items()}
 
@@ -68,9 +68,9 @@ def _within(value: object, most: int) -> int:
         return most if value == float("inf") else 0
 
 
-def _fits(usage: Usage) -> bool:
+def _fits(usage: UsageSum) -> bool:
     return all(is_count(getattr(usage, name)) for name in USAGE_FIELDS)
 
 
-def _cut(usage: Usage) -> Usage:
+def _cut(usage: UsageSum) -> UsageSum:
     return dataclasses.replace(usage, **{name: _within(getattr(usage, name), MAX_SUM) for name in USAGE_FIELDS})

@@ -10,7 +10,7 @@ from typing import Protocol
 from sluicegate.gateway.accounts.health import RETRY_S, Health
 from sluicegate.gateway.accounts.keyring import Keyring
 from sluicegate.gateway.accounts.records import KeyRecord
-from sluicegate.gateway.accounts.stores.base import SetAside, Store, Version
+from sluicegate.gateway.accounts.stores.base import AccountStore, SetAside, Version
 from sluicegate.gateway.settings import Limits
 from sluicegate.plugins import BooksUnavailable, Caller, SluicegateError
 
@@ -38,7 +38,13 @@ class Directory:
     value for `keep_s`; a row that somebody took out of a store which is otherwise as it was is gone at once."""
 
     def __init__(
-        self, store: Store, keyring: Keyring, teams: Mapping[str, Limits], health: Health, keep_s: float, read: OnReader
+        self,
+        store: AccountStore,
+        keyring: Keyring,
+        teams: Mapping[str, Limits],
+        health: Health,
+        keep_s: float,
+        read: OnReader,
     ) -> None:
         """`teams` are those of the configuration, which stand above the store's."""
         self.teams: dict[str, Limits] = dict(teams)

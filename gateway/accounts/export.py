@@ -7,7 +7,7 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
-from sluicegate.gateway.accounts.records import NANOS, USAGE_FIELDS, Usage, UsageTable, add_usage
+from sluicegate.gateway.accounts.records import NANOS, USAGE_FIELDS, UsageSum, UsageTable, add_usage
 from sluicegate.gateway.accounts.records import UsageKey as Key
 from sluicegate.plugins import RequestError
 
@@ -36,7 +36,7 @@ def as_csv(found: Sequence[dict[str, Any]], by: Sequence[str]) -> str:
     return out.getvalue()
 
 
-def _row(key: Key, usage: Usage, by: Sequence[str], currency: str) -> dict[str, Any]:
+def _row(key: Key, usage: UsageSum, by: Sequence[str], currency: str) -> dict[str, Any]:
     found: dict[str, Any] = {name: getattr(key, name) for name in by}
     found |= {name: getattr(usage, name) for name in USAGE_FIELDS if name != "cost_nanos"}
     return found | {"cost": usage.cost_nanos / NANOS, "currency": currency}

@@ -11,13 +11,13 @@ from typing import Any, TypeVar, cast
 import orjson
 
 from sluicegate.gateway.accounts.bounds import MAX_SUM, is_count, is_name
-from sluicegate.gateway.accounts.records import USAGE_FIELDS, KeyRecord, Usage, UsageKey, limits_of
+from sluicegate.gateway.accounts.records import USAGE_FIELDS, KeyRecord, UsageKey, UsageSum, limits_of
 from sluicegate.gateway.settings import Limits
 from sluicegate.plugins import ConfigurationError
 
 T = TypeVar("T")
 RESERVED, SETTLED = "r", "s"
-Line = tuple[str, str, UsageKey, Usage]
+Line = tuple[str, str, UsageKey, UsageSum]
 MAX_RECORD_BYTES = 1 << 20
 MAX_ITEMS = 1000
 LISTS = ("scopes", "models", "tools", "routes", "rails")
@@ -68,7 +68,7 @@ def read_limits(data: object) -> Limits:
     return _limits(_object(data))
 
 
-def read_usage(names: object, counts: object) -> tuple[UsageKey, Usage]:
+def read_usage(names: object, counts: object) -> tuple[UsageKey, UsageSum]:
     """A row of usage: five names, the day first, and eight counts. Raises `Implausible`."""
     if not (isinstance(names, list | tuple) and len(names) == 5 and all(is_name(name) for name in names)):
         raise Implausible("usage without its five names")
@@ -76,7 +76,7 @@ def read_usage(names: object, counts: object) -> tuple[UsageKey, Usage]:
         raise Implausible("usage of no day")
     if not (isinstance(counts, list | tuple) and len(counts) == len(USAGE_FIELDS) and all(map(is_count, counts))):
         raise Implausible("usage whose counts are none")
-    return UsageKey(*names), Usage(*counts)
+    return UsageKey(*names), UsageSum(*counts)
 
 
 def read_line(raw: bytes) -> Line:

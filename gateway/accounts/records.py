@@ -129,7 +129,7 @@ class UsageKey:
 
 
 @dataclass(slots=True)
-class Usage:
+class UsageSum:
     """Counts that only grow. `interrupted`: requests charged at their reservation, because the gateway was killed."""
 
     requests: int = 0
@@ -141,19 +141,19 @@ class Usage:
     completion_tokens: int = 0
     cost_nanos: int = 0
 
-    def add(self, other: Usage) -> None:
+    def add(self, other: UsageSum) -> None:
         for name in USAGE_FIELDS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
-USAGE_FIELDS = tuple(f.name for f in dataclasses.fields(Usage))
-UsageTable = dict[UsageKey, Usage]
+USAGE_FIELDS = tuple(f.name for f in dataclasses.fields(UsageSum))
+UsageTable = dict[UsageKey, UsageSum]
 
 
-def add_usage(table: UsageTable, key: UsageKey, usage: Usage) -> None:
+def add_usage(table: UsageTable, key: UsageKey, usage: UsageSum) -> None:
     found = table.get(key)
     if found is None:
-        found = table[key] = Usage()
+        found = table[key] = UsageSum()
     found.add(usage)
 
 

@@ -27,7 +27,7 @@ OUTCOMES: dict[Verb, Literal["approved", "denied", "expired"]] = {
 }
 
 
-class Verdict(BaseModel):
+class ReviewVerdict(BaseModel):
     model_config = ConfigDict(extra="forbid")
     note: Annotated[str, Field(max_length=4096)] = ""
 
@@ -52,7 +52,7 @@ def add_review_routes(router: APIRouter, runtime: Runtime) -> None:
         return told(*await queue_of(runtime).get(id), reveal=reveal, by=by)
 
     @router.post("/admin/review/{id}/{verb}", tags=["admin"])
-    async def decide(request: Request, id: str, verb: Verb, verdict: Verdict = Verdict()) -> Any:
+    async def decide(request: Request, id: str, verb: Verb, verdict: ReviewVerdict = ReviewVerdict()) -> Any:
         """The first decision stands."""
         by, queue = operator_of(runtime, request, SCOPE), queue_of(runtime)
         item = await queue.decide(id, OUTCOMES[verb], by.key_id or "operator", verdict.note)

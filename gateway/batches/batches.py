@@ -23,9 +23,9 @@ from sluicegate.gateway.batches.folder import FolderLock
 from sluicegate.gateway.batches.patience import STORAGE, Patience, Waiting
 from sluicegate.gateway.batches.quotas import Quotas
 from sluicegate.gateway.batches.records import OPEN, BatchRecord, FileRecord
-from sluicegate.gateway.batches.runner import Run, Runner
+from sluicegate.gateway.batches.runner import BatchRunner, Run
 from sluicegate.gateway.batches.store import BatchStore
-from sluicegate.gateway.batches.uploads import Upload, usable
+from sluicegate.gateway.batches.uploads import IncomingFile, usable
 from sluicegate.gateway.settings import BatchSettings
 from sluicegate.plugins import ConfigurationError, NotFound, Overloaded, RequestError, StorageFailed
 
@@ -48,7 +48,7 @@ class Batches:
         self._settings = settings
         self._folder = Path(settings.path)
         self._store: BatchStore | None = None
-        self._runner: Runner | None = None
+        self._runner: BatchRunner | None = None
         """While this gateway holds the folder."""
         self._run: Run | None = None
         self._lock = FolderLock(self._folder)
@@ -96,19 +96,19 @@ class Batches:
     # --- files ---
 
     @asynccontextmanager
-    async def upload(self, tenant: str) -> AsyncIterator[Upload]:
+    async def upload(self, tenant: str) -> AsyncIterator[IncomingFile]:
         """Whatever is not kept inside is gone afterwards."""
         self._check_holder()
         with self._quotas.upload(tenant) as coming:
             store = self._opened()
-            upload = Upload(new_id("file"), tenant, store, self._quotas, coming, self._disk_call)
+            upload = IncomingFile(new_id("file"), tenant, store, self._quotas, coming, self._disk_call)
             try:
                 await upload.begin()
                 yield upload
             finally:
                 await asyncio.shield(upload.end())
 
-    async def keep(self, upload: Upload, filename: str, purpose: str) -> FileRecord:
+    async def keep(self, upload: IncomingFile, filename: str, purpose: str) -> FileRecord:
         if purpose not in PURPOSES:
             raise RequestError(
                 f"`purpose` must be one of {', '.join(PURPOSES)}, found {purpose[:100]!r}", param="purpose"
@@ -244,7 +244,7 @@ class Batches:
         await self._forget_old()
         found = await self._on_disk(store.open_batches)
         assert self._run is not None
-        self._runner = Runner(store, self._run, self._settings.concurrency, self._patience, self._on_disk)
+        self._runner = BatchRunner(store, self._run, self._settings.concurrency, self._patience, self._on_disk)
         log.info("this gateway runs the batches of %s: %d are open", self._folder, len(found))
         for record in found:
             self._begin(record)
@@ -274,7 +274,7 @@ class Batches:
             del self._tasks[batch_id]
             self._patience.waiting.pop(batch_id, None)
 
-    async def _finish(self, runner: Runner, record: BatchRecord) -> None:
+    async def _finish(self, runner: BatchRunner, record: BatchRecord) -> None:
         """To its end, whatever happens to the disk; what breaks otherwise again and again fails."""
         broke = 0
         while True:

@@ -44,7 +44,7 @@ OnDisk = Callable[[Callable[[], Any]], Awaitable[Any]]
 """Makes a call that blocks on a thread."""
 
 
-class Runner:
+class BatchRunner:
     """`places`: how many lines of all batches together run at a time, and of one batch at most."""
 
     def __init__(self, store: BatchStore, run: Run, places: int, patience: Patience, on_disk: OnDisk) -> None:

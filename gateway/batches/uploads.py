@@ -17,7 +17,7 @@ PART_BYTES = 1 << 20
 """Written at once."""
 
 
-class Upload:
+class IncomingFile:
     """Owned by one task. Raises `QuotaExceeded`, `StorageFailed`, and what the disk raises."""
 
     def __init__(

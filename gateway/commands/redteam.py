@@ -33,7 +33,7 @@ TRIES = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class RedteamRow:
     text: str
     harmful: bool
     category: str
@@ -43,7 +43,7 @@ class Row:
 class Result:
     """`caught` None: it could not be asked, `error` says why."""
 
-    row: Row
+    row: RedteamRow
     caught: bool | None
     seconds: float
     error: str = ""
@@ -75,7 +75,7 @@ def run(parsed: argparse.Namespace) -> int:
     return 1 if report["not_asked"] else 0
 
 
-def rows_of(path: Path, limit: int = 0) -> Iterator[Row]:
+def rows_of(path: Path, limit: int = 0) -> Iterator[RedteamRow]:
     """Raises `ConfigurationError` that names the line. Rows with another label are left out and named on stderr."""
     left_out: list[tuple[int, str]] = []
     try:
@@ -90,7 +90,7 @@ def rows_of(path: Path, limit: int = 0) -> Iterator[Row]:
         except (ValueError, KeyError, TypeError) as error:
             raise ConfigurationError(f"{path}, line {number}: expected an object with `text` and `label`") from error
         if label in (*HARMLESS, *HARMFUL):
-            yield Row(text, label in HARMFUL, str(tree.get("category") or path.name.removesuffix(".jsonl.gz")))
+            yield RedteamRow(text, label in HARMFUL, str(tree.get("category") or path.name.removesuffix(".jsonl.gz")))
         else:
             left_out.append((number, label))
     if left_out:
@@ -102,14 +102,14 @@ def rows_of(path: Path, limit: int = 0) -> Iterator[Row]:
         )
 
 
-async def _attack(parsed: argparse.Namespace, rows: list[Row]) -> list[Result]:
+async def _attack(parsed: argparse.Namespace, rows: list[RedteamRow]) -> list[Result]:
     headers = {"authorization": f"Bearer {parsed.key}"} if parsed.key else {}
     async with httpx.AsyncClient(base_url=parsed.url, headers=headers, timeout=120, trust_env=False) as client:
         try:
             model = parsed.model or (await _got(client, "/v1/models"))["data"][0]["id"]
             if parsed.regressions:
                 told = (await _got(client, "/v1/safety/false_positives?limit=10000"))["data"]
-                rows = [*rows, *(Row(one["text"], False, f"reported {one['rail']}".strip()) for one in told)]
+                rows = [*rows, *(RedteamRow(one["text"], False, f"reported {one['rail']}".strip()) for one in told)]
         except httpx.HTTPError as error:
             raise ConfigurationError(f"no gateway answers at {parsed.url}: {error}") from error
         places = asyncio.Semaphore(max(1, parsed.parallel))
@@ -124,7 +124,9 @@ async def _got(client: httpx.AsyncClient, path: str) -> Any:
     return answer.json()
 
 
-async def _one(client: httpx.AsyncClient, places: asyncio.Semaphore, asking: Any, model: str, row: Row) -> Result:
+async def _one(
+    client: httpx.AsyncClient, places: asyncio.Semaphore, asking: Any, model: str, row: RedteamRow
+) -> Result:
     async with places:
         for _ in range(TRIES):
             began = time.perf_counter()
@@ -148,7 +150,7 @@ async def _judged(client: httpx.AsyncClient, model: str, text: str) -> httpx.Res
     return await client.post("/v1/moderations", json={"model": model, "input": text})
 
 
-def _read(row: Row, answer: httpx.Response, took: float) -> Result:
+def _read(row: RedteamRow, answer: httpx.Response, took: float) -> Result:
     try:
         body = answer.json()
     except ValueError:

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from sluicegate.gateway.commands.sizing import DEVICES, RESERVE, Fit, Need, fit, need, read_shape
+from sluicegate.gateway.commands.sizing import DEVICES, RESERVE, Fit, MemoryNeed, fit, need, read_shape
 from sluicegate.plugins import ConfigurationError
 
 FORMULA = f"""\
@@ -65,7 +65,7 @@ def _price(text: str) -> tuple[str, float]:
         raise ConfigurationError(f"--price {text!r} must look like H200=3.5") from error
 
 
-def _told(needed: Need, fits: list[Fit], prices: dict[str, float]) -> dict[str, Any]:
+def _told(needed: MemoryNeed, fits: list[Fit], prices: dict[str, float]) -> dict[str, Any]:
     return {
         "model_type": needed.shape.kind,
         "attention": needed.shape.attention,
@@ -90,7 +90,7 @@ def _told(needed: Need, fits: list[Fit], prices: dict[str, float]) -> dict[str, 
     }
 
 
-def _text(needed: Need, fits: list[Fit], prices: dict[str, float]) -> str:
+def _text(needed: MemoryNeed, fits: list[Fit], prices: dict[str, float]) -> str:
     shape = needed.shape
     active = f", {shape.active / 1e9:.3g} billion active" if shape.active < 0.9 * shape.parameters else ""
     lines = [

@@ -208,7 +208,7 @@ def _product(shape: Iterable[int]) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class MemoryNeed:
     """Bytes for one copy of a model that serves `sequences` of `context` positions at once."""
 
     shape: ModelShape
@@ -229,13 +229,13 @@ class Need:
 
 def need(
     shape: ModelShape, *, context: int, sequences: int, dtype: str | None = None, kv_dtype: str | None = None
-) -> Need:
+) -> MemoryNeed:
     """`dtype` None = as the files are, else 16 bits; the KV cache has 16 bits unless `kv_dtype` says otherwise."""
     if context < 1 or sequences < 1:
         raise ConfigurationError("context and concurrency must be at least 1")
     each = _bytes(dtype) if dtype else (shape.weight_bytes or 2.0 * shape.parameters) / shape.parameters
     kv = _bytes(kv_dtype or (dtype if dtype in ("float32", "bfloat16", "float16") else "bfloat16"))
-    return Need(shape, context, sequences, each * shape.parameters, kv * shape.kv_elements, each * shape.active)
+    return MemoryNeed(shape, context, sequences, each * shape.parameters, kv * shape.kv_elements, each * shape.active)
 
 
 def _bytes(dtype: str) -> float:
@@ -263,7 +263,7 @@ class Fit:
         return price_per_hour * self.devices / 3600 / self.tokens_per_s * 1e6 if self.sequences else float("inf")
 
 
-def fit(needed: Need, device: Device) -> Fit:
+def fit(needed: MemoryNeed, device: Device) -> Fit:
     """On as few devices as hold the weights and one sequence; then as many sequences as asked for, or as fit."""
     usable = device.memory_bytes * (1 - RESERVE)
     one = needed.kv_per_token * needed.context
@@ -275,13 +275,13 @@ def fit(needed: Need, device: Device) -> Fit:
     )
 
 
-def _step(needed: Need, device: Device, devices: int, sequences: int) -> float:
+def _step(needed: MemoryNeed, device: Device, devices: int, sequences: int) -> float:
     each = needed.kv_per_token / max(1, needed.shape.kv_elements)
     read = needed.active_bytes + sequences * needed.shape.kv_elements_read(needed.context) * each
     operations = 2 * needed.shape.active * sequences
     return max(read / (device.bandwidth * devices), operations / (device.compute * devices))
 
 
-def _prefill(needed: Need, device: Device, devices: int) -> float:
+def _prefill(needed: MemoryNeed, device: Device, devices: int) -> float:
     """Of a prompt as long as the context."""
     return 2 * needed.shape.active * needed.context / (device.compute * devices)

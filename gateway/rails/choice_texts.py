@@ -10,7 +10,7 @@ from sluicegate.safety import HoldbackWindow, JsonWindow, Redaction
 
 
 @dataclass(slots=True)
-class Text:
+class WindowedText:
     """What a client joins to one text, and its window. `number`: which call of its choice; `fed`: characters."""
 
     channel: Channel
@@ -41,11 +41,11 @@ class Text:
 
 
 @dataclass(slots=True)
-class Choice:
+class ChoiceTexts:
     index: int
-    at: Text | None = None
+    at: WindowedText | None = None
     """The text that the stream stands in; None before its first piece."""
-    texts: dict[tuple[Channel, int], Text] = field(default_factory=dict)
+    texts: dict[tuple[Channel, int], WindowedText] = field(default_factory=dict)
     """In the order in which they began."""
     behind: int = 0
     """Characters that wait in the windows of other texts than `at`."""
@@ -64,10 +64,10 @@ class Choice:
     """How a withheld choice ended by itself."""
 
     @property
-    def unclosed(self) -> list[Text]:
+    def unclosed(self) -> list[WindowedText]:
         return [text for text in self.texts.values() if not text.closed]
 
-    def stand_in(self, text: Text) -> None:
+    def stand_in(self, text: WindowedText) -> None:
         """Move the stream to `text`; what the text before holds stays held."""
         if text is not self.at:
             self.behind += (self.at.window.held if self.at is not None else 0) - text.window.held

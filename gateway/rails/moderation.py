@@ -22,7 +22,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from sluicegate.gateway.answer.delta import Delta
-from sluicegate.gateway.rails.choice_texts import Choice, Text
+from sluicegate.gateway.rails.choice_texts import ChoiceTexts, WindowedText
 from sluicegate.gateway.rails.text_windows import Windows
 from sluicegate.gateway.rails.token_probabilities import TokenProbabilities
 from sluicegate.gateway.telemetry import Hold
@@ -39,7 +39,7 @@ from sluicegate.plugins import (
     TokenLogprob,
     ToolCall,
 )
-from sluicegate.safety import HoldbackWindow, JsonWindow, Limits, Released
+from sluicegate.safety import HoldbackWindow, JsonWindow, Released, WindowLimits
 
 REFUSAL = "The answer was stopped by a safety rail."
 PENDING = "The answer waits for a person to look at it."
@@ -56,7 +56,7 @@ class Moderation:
         rails: Sequence[tuple[str, OutputRail]],
         request: Request,
         caller: Caller,
-        limits: Limits = Limits(),
+        limits: WindowLimits = WindowLimits(),
         lead: str = "",
     ) -> None:
         """`lead`: what the client sent and joins the answer to."""
@@ -72,7 +72,7 @@ class Moderation:
         self._outcomes = dict.fromkeys(self._names, "pass")
         self._labels: Counter[str] = Counter()
         self._holds: list[Hold] = []
-        self._choices = [Choice(i) for i in range(request.n)]
+        self._choices = [ChoiceTexts(i) for i in range(request.n)]
         if not request.reasoning and not request.callable_tools:  # a rail that cannot open fails before any text
             for choice in self._choices:
                 choice.at = self._begin(choice, "content")
@@ -142,7 +142,7 @@ class Moderation:
         self._seconds += time.perf_counter() - started
         return deltas
 
-    def _turn(self, choice: Choice, piece: Piece, deltas: list[Delta]) -> Text | None:
+    def _turn(self, choice: ChoiceTexts, piece: Piece, deltas: list[Delta]) -> WindowedText | None:
         """Move to another text, which may be one that the stream was in before."""
         number = piece.call if piece.channel == "tool_arguments" else 0
         text = choice.texts.get((piece.channel, number)) or self._open(choice, piece, number, deltas)
@@ -150,7 +150,7 @@ class Moderation:
             choice.stand_in(text)
         return text
 
-    def _open(self, choice: Choice, piece: Piece, number: int, deltas: list[Delta]) -> Text | None:
+    def _open(self, choice: ChoiceTexts, piece: Piece, number: int, deltas: list[Delta]) -> WindowedText | None:
         """Begin a text with its first piece. None where a rail stops the name of a call."""
         if piece.channel in ("content", "reasoning"):
             return self._begin(choice, piece.channel)
@@ -169,10 +169,10 @@ class Moderation:
         text.is_open_call = told
         return text
 
-    def _name_passes(self, choice: Choice, call: ToolCall, number: int) -> tuple[Delta, bool]:
+    def _name_passes(self, choice: ChoiceTexts, call: ToolCall, number: int) -> tuple[Delta, bool]:
         """Screen the name of a call, which comes whole and cannot be replaced: open the call, or end the choice."""
         window = self._windows.of_name()
-        text = choice.texts["tool_name", number] = Text("tool_name", window, number, closed=True)
+        text = choice.texts["tool_name", number] = WindowedText("tool_name", window, number, closed=True)
         steps = window.whole(call.name)
         out = "".join([self._take(choice, text, step) for step in steps])
         delta = self._delta(choice, text, out, steps[-1], None)
@@ -181,26 +181,28 @@ class Moderation:
         told = out == call.name
         return Delta(choice.index, channel="tool_arguments", call=number, opened=call if told else None), told
 
-    def _begin(self, choice: Choice, channel: Channel, call: ToolCall | None = None, number: int = 0) -> Text:
-        text = choice.texts[channel, number] = Text(channel, self._windows.of(channel, call), number, call)
+    def _begin(
+        self, choice: ChoiceTexts, channel: Channel, call: ToolCall | None = None, number: int = 0
+    ) -> WindowedText:
+        text = choice.texts[channel, number] = WindowedText(channel, self._windows.of(channel, call), number, call)
         if channel == "content" and self._request.sampling.logprobs is not None:
             text.probabilities = TokenProbabilities(self._windows.clearing(channel), self._lead)
         return text
 
-    def _pass(self, choice: Choice, text: Text, piece: Piece) -> Delta:
+    def _pass(self, choice: ChoiceTexts, text: WindowedText, piece: Piece) -> Delta:
         if text.closed:
             raise GenerationFailed(f"a generator went on with a text of {text.channel!r} that it had called whole")
         self._count(choice, text, piece)
         step = text.window.feed(piece.text)
         return self._delta(choice, text, self._take(choice, text, step), step, None)
 
-    def _count(self, choice: Choice, text: Text, piece: Piece) -> None:
+    def _count(self, choice: ChoiceTexts, text: WindowedText, piece: Piece) -> None:
         if text.probabilities is not None:
             text.probabilities.feed(piece.text, piece.logprobs)
         text.fed += len(piece.text)
         choice.closed = choice.closed or piece.closed
 
-    def _end(self, choice: Choice, text: Text, piece: Piece) -> list[Delta]:
+    def _end(self, choice: ChoiceTexts, text: WindowedText, piece: Piece) -> list[Delta]:
         """Take the last piece of a text, or of the choice: then all its texts end, in the order in which they began."""
         first, reason = text.fed == 0, piece.finish_reason
         if piece.stopped_by in self._request.sampling.stop:  # else a generator made it up
@@ -217,7 +219,7 @@ class Moderation:
             choice.behind = 0
         return [d for d in deltas if d.text or d.logprobs or d.finish_reason]
 
-    def _close_all(self, choice: Choice, at: Text, reason: FinishReason | None, cut: bool) -> list[Delta]:
+    def _close_all(self, choice: ChoiceTexts, at: WindowedText, reason: FinishReason | None, cut: bool) -> list[Delta]:
         """Close all open texts. A block ends the choice: what the texts after it hold does not leave."""
         deltas: list[Delta] = []
         for text in choice.unclosed if reason is not None else ():
@@ -227,7 +229,9 @@ class Moderation:
             deltas.append(self._delta(choice, at, "", Released(), reason))
         return deltas
 
-    def _close(self, choice: Choice, text: Text, steps: Sequence[Released], reason: FinishReason | None) -> Delta:
+    def _close(
+        self, choice: ChoiceTexts, text: WindowedText, steps: Sequence[Released], reason: FinishReason | None
+    ) -> Delta:
         text.closed = True
         return self._delta(choice, text, "".join([self._take(choice, text, s) for s in steps]), steps[-1], reason)
 
@@ -245,10 +249,10 @@ class Moderation:
         each = self._seconds / max(1, len(self._names))
         return [Decision("moderate", name, outcome, each, detail) for name, outcome in self._outcomes.items()]
 
-    def _texts(self) -> Iterable[Text]:
+    def _texts(self) -> Iterable[WindowedText]:
         return (text for choice in self._choices for text in choice.texts.values())
 
-    def _watch(self, choice: Choice, held: int, now: float) -> None:
+    def _watch(self, choice: ChoiceTexts, held: int, now: float) -> None:
         """Note when text was held, from its first character until nothing waits any more."""
         if choice.waiting_since is None:
             choice.waiting_since, choice.most = now, held
@@ -259,7 +263,7 @@ class Moderation:
             self._holds.append(Hold(choice.index, choice.waiting_since, now, choice.most))
         choice.waiting_since = None
 
-    def _take(self, choice: Choice, text: Text, step: Released) -> str:
+    def _take(self, choice: ChoiceTexts, text: WindowedText, step: Released) -> str:
         """Return what may leave of a step; the rest waits for a person."""
         self._note(text, step)
         out, withheld = ("", step.text + step.withheld) if choice.asked else (step.text, step.withheld)
@@ -268,7 +272,7 @@ class Moderation:
         choice.asked = choice.asked or bool(step.escalations)
         return out
 
-    def _note(self, text: Text, step: Released) -> None:
+    def _note(self, text: WindowedText, step: Released) -> None:
         for redaction in step.redactions:
             text.redactions.append(redaction)
             self._labels[redaction.reason] += 1
@@ -290,7 +294,9 @@ class Moderation:
         if GRAVITY.index(outcome) > GRAVITY.index(self._outcomes[rail]):
             self._outcomes[rail] = outcome
 
-    def _delta(self, choice: Choice, text: Text, out: str, last: Released, ended: FinishReason | None) -> Delta:
+    def _delta(
+        self, choice: ChoiceTexts, text: WindowedText, out: str, last: Released, ended: FinishReason | None
+    ) -> Delta:
         if last.blocked is not None:
             choice.finish_reason, choice.refusal = "content_filter", REFUSAL
         elif ended is not None and choice.asked:
@@ -310,7 +316,7 @@ def _steps(window: HoldbackWindow | JsonWindow, text: str, *, first: bool, cut: 
     return [fed] if fed.blocked is not None else [fed, window.close(cut=cut)]
 
 
-def _cleared(choice: Choice, text: Text, last: Released) -> tuple[TokenLogprob, ...]:
+def _cleared(choice: ChoiceTexts, text: WindowedText, last: Released) -> tuple[TokenLogprob, ...]:
     """Return log probabilities of text that has left untouched."""
     assert text.probabilities is not None
     if last.blocked is not None or choice.asked:

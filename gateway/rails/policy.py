@@ -27,7 +27,7 @@ from typing import Any, Literal
 from sluicegate.gateway.config import read_toml
 from sluicegate.plugins import Caller, ConfigurationError, Request, check_names, read_settings, wrong_value
 from sluicegate.plugins.settings import Count
-from sluicegate.safety import Limits, RailPolicy
+from sluicegate.safety import RailPolicy, WindowLimits
 
 DEFAULT = "default"
 PLAIN = RailPolicy()
@@ -58,7 +58,7 @@ class Policy:
     name: str = DEFAULT
     claims: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     rail_policies: Mapping[str, Mapping[str, RailPolicy]] = field(default_factory=dict)
-    max_hold: int = Limits().max_hold
+    max_hold: int = WindowLimits().max_hold
     fingerprint: str = ""
 
     def rail_policy(self, slot: RailSlot, rail: str) -> RailPolicy:
@@ -122,7 +122,7 @@ def _policy(name: str, own: PolicySettings, base: PolicySettings, rails: Mapping
         slot: _rail_policies(f"{where}.{slot}", getattr(own, slot), getattr(base, slot), rails.get(slot, ()))
         for slot in SLOTS
     }
-    max_hold = own.max_hold or base.max_hold or Limits().max_hold
+    max_hold = own.max_hold or base.max_hold or WindowLimits().max_hold
     said = json.dumps([rail_policies, max_hold], sort_keys=True, default=dataclasses.asdict)
     return Policy(name, claims, rail_policies, max_hold, hashlib.sha256(said.encode()).hexdigest())
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from sluicegate.plugins import Caller, Channel, ClearingSession, OutputRail, Request, ToolCall, offers
-from sluicegate.safety import HoldbackWindow, JsonWindow, Limits, UnchangedWindow, redactor_for
+from sluicegate.safety import HoldbackWindow, JsonWindow, UnchangedWindow, WindowLimits, redactor_for
 
 
 class Windows:
     """Of one request. Each window opens a session of every rail."""
 
     def __init__(
-        self, rails: Sequence[OutputRail], request: Request, caller: Caller, limits: Limits, lead: str = ""
+        self, rails: Sequence[OutputRail], request: Request, caller: Caller, limits: WindowLimits, lead: str = ""
     ) -> None:
         """`lead`: the text that content and thoughts continue, which the client has already."""
         self._rails = rails
@@ -66,5 +66,5 @@ class Windows:
 
         return clears
 
-    def _opened(self, channel: Channel) -> tuple[Sequence[OutputRail], Request, Caller, Channel, Limits]:
+    def _opened(self, channel: Channel) -> tuple[Sequence[OutputRail], Request, Caller, Channel, WindowLimits]:
         return self._rails, self._request, self._caller, channel, self._limits

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sluicegate.cache import Found, Made, Question, Recall, Seat, TieredCache
+from sluicegate.cache import CacheHit, CacheQuestion, Made, Recall, Seat, TieredCache
 from sluicegate.gateway.answer.shape import Shape
 from sluicegate.gateway.rails.moderation import Moderation
 from sluicegate.gateway.rails.policy import Policy
@@ -57,10 +57,10 @@ class Attempt:
     """The current try at an answer by one model. A field is None until the stage that fills it has run."""
 
     prompt: Prompt | None = None
-    question: Question | None = None
+    question: CacheQuestion | None = None
     recalls: list[tuple[str, TieredCache, Recall]] = field(default_factory=list)
     """What each cache said, for keeping the answer later."""
-    hit: Found | None = None
+    hit: CacheHit | None = None
     cached: tuple[Answer, ...] | None = None
     seat: Seat[Made] | None = None
     """Among equal requests that run at the same time."""

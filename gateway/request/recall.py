@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable
 from typing import Any
 
-from sluicegate.cache import Found, Made, Question, Recall, TieredCache, question_of
+from sluicegate.cache import CacheHit, CacheQuestion, Made, Recall, TieredCache, question_of
 from sluicegate.gateway.answer.validation import WHOLE, Validator
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.request.tracing.timing import Timed
@@ -50,7 +50,7 @@ async def remember(exchange: Exchange) -> None:
         await _keep(name, cache, attempt.question, answers, said, exchange.usage)
 
 
-def _question(exchange: Exchange) -> Question | None:
+def _question(exchange: Exchange) -> CacheQuestion | None:
     """None where no cache is asked."""
     caches = [cache for _, cache in exchange.stages.recall]
     question = None
@@ -64,7 +64,7 @@ def _question(exchange: Exchange) -> Question | None:
     return question
 
 
-async def _board(exchange: Exchange, question: Question, validator: Validator) -> None:
+async def _board(exchange: Exchange, question: CacheQuestion, validator: Validator) -> None:
     """Of identical requests at the same time one generates; the others wait for its answer here."""
     attempt = exchange.attempt
     name, cache = exchange.stages.recall[0]
@@ -78,7 +78,7 @@ async def _board(exchange: Exchange, question: Question, validator: Validator) -
 
 def question_for(
     request: Request, caller: Caller, model: ServedModel, fingerprint: str, caches: Iterable[TieredCache] = ()
-) -> Question | None:
+) -> CacheQuestion | None:
     """Return None where the answer is not to be kept: the caller said so, or asked for a fresh draw (sampling without a
     seed). `fingerprint` is that of every stage that shapes an answer. Only greedy requests get answers by meaning: a
     draw belongs to its own prompt."""
@@ -101,7 +101,7 @@ def question_for(
     )
 
 
-def _ignored_wishes(request: Request, question: Question | None, caches: Iterable[TieredCache]) -> list[str]:
+def _ignored_wishes(request: Request, question: CacheQuestion | None, caches: Iterable[TieredCache]) -> list[str]:
     """Paths of wishes about kept answers that no cache here can follow, or that do not matter since this answer is not
     kept. They are reported and not refused: a fresh answer is a right one."""
     asked = request.reuse
@@ -119,13 +119,13 @@ def _temperature(request: Request, model: ServedModel) -> float:
     return model.default_temperature if asked is None else asked
 
 
-def _hit_detail(found: Found) -> dict[str, Any]:
+def _hit_detail(found: CacheHit) -> dict[str, Any]:
     """What the trace of the request says about a hit."""
     saved = found.usage.prompt_tokens + found.usage.completion_tokens
     return {"kind": found.kind, "score": found.score, "age_s": round(found.age_s, 3), "saved_tokens": saved}
 
 
-async def _recalled(name: str, cache: TieredCache, question: Question) -> Recall:
+async def _recalled(name: str, cache: TieredCache, question: CacheQuestion) -> Recall:
     """A cache that fails or answers nonsense is a miss: no request is worse off for it."""
     try:
         found = await cache.recall(question)
@@ -138,7 +138,7 @@ async def _recalled(name: str, cache: TieredCache, question: Question) -> Recall
 
 
 async def _keep(
-    name: str, cache: TieredCache, question: Question, answers: tuple[Answer, ...], recall: Recall, usage: Usage
+    name: str, cache: TieredCache, question: CacheQuestion, answers: tuple[Answer, ...], recall: Recall, usage: Usage
 ) -> None:
     """The client has its answer already, so a failure is only logged."""
     try:

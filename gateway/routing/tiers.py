@@ -24,7 +24,7 @@ PATTERN_READS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class TierRule:
     """Conditions that are given must all hold."""
 
     to: str
@@ -43,7 +43,7 @@ class TierSettings:
     default: str
     names: tuple[str, ...] = ("auto",)
     """Public names that are decided here; others are taken as they are."""
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[TierRule, ...] = ()
     examples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Questions by tier."""
     margin: float = 0.05
@@ -100,7 +100,7 @@ class Examples:
         return self._tiers[first] if scores[first] - scores[second] >= self._margin else None
 
 
-def _holds(rule: Rule, pattern: Any, request: Request) -> bool:
+def _holds(rule: TierRule, pattern: Any, request: Request) -> bool:
     chars = sum(len(message.content) for message in request.messages)
     if rule.min_chars is not None and chars < rule.min_chars:
         return False
@@ -119,7 +119,7 @@ def _question(request: Request) -> str:
     return request.messages[-1].content if request.messages else ""
 
 
-def _compiled(rule: Rule) -> Any:
+def _compiled(rule: TierRule) -> Any:
     if rule.matches is None:
         return None
     import re2

@@ -12,7 +12,7 @@ from typing import Any
 from sluicegate.gateway.upstream.bounds import SPARE_BYTES, Bounds
 from sluicegate.gateway.upstream.events import Broken, Malformed, TimeUp, chunks, whole
 from sluicegate.gateway.upstream.reading.counting import added, unanswered, within_one
-from sluicegate.gateway.upstream.reading.pieces import Reading
+from sluicegate.gateway.upstream.reading.pieces import UpstreamReading
 from sluicegate.gateway.upstream.reading.tool_calls import Offered
 from sluicegate.gateway.upstream.request_body import with_complaint
 from sluicegate.gateway.upstream.transport.client import Client, Reply, Tries
@@ -24,7 +24,7 @@ BREATH = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class UpstreamCall:
     """What is asked of whom. `context`: the model's length there."""
 
     job: Job
@@ -41,7 +41,7 @@ class UpstreamGeneration:
 
     Its `usage` counts from the moment a prompt was written to the server, whatever becomes of the answer."""
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: UpstreamCall) -> None:
         self._asked = asked
         self._job = asked.job
         self._body = asked.body
@@ -51,7 +51,7 @@ class UpstreamGeneration:
         self._tries = Tries()
         self._spent = Usage()
         """Of answers that were no good; the operator pays for them all the same."""
-        self._reading = Reading(asked.job, asked.offered, asked.context)
+        self._reading = UpstreamReading(asked.job, asked.offered, asked.context)
         limit_s = asked.job.deadline_s
         self._deadline = None if limit_s is None else asyncio.get_running_loop().time() + limit_s
 
@@ -161,7 +161,7 @@ class UpstreamGeneration:
         self._spent = added(self._spent, self._now()[0])
         answer = next((text for choice in self._reading.choices if (text := choice.text)), "")
         self._reply, self._tries = None, Tries()
-        self._reading = Reading(self._job, self._asked.offered, self._asked.context)
+        self._reading = UpstreamReading(self._job, self._asked.offered, self._asked.context)
         if answer and self._job.grammar:
             self._body = with_complaint(self._asked.body, answer, str(broken))
         await self.begin()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sluicegate.gateway.answer.validation import Validator
-from sluicegate.gateway.upstream.generation import Asked, UpstreamGeneration
+from sluicegate.gateway.upstream.generation import UpstreamCall, UpstreamGeneration
 from sluicegate.gateway.upstream.model import upstream_model
 from sluicegate.gateway.upstream.reading.tool_calls import Offered
 from sluicegate.gateway.upstream.request_body import body_of
@@ -48,7 +48,7 @@ class Upstream:
         body = body_of(job.request, settings, job.model)
         offered = Offered(job.request, job.tool_grammars, self._validator)
         client = self._clients[job.model]
-        return UpstreamGeneration(Asked(job, client, body, offered, settings.attempts, settings.context_length))
+        return UpstreamGeneration(UpstreamCall(job, client, body, offered, settings.attempts, settings.context_length))
 
     def stats(self) -> Mapping[str, float]:
         clients = self._clients.values()

@@ -10,7 +10,7 @@ from sluicegate.grammar.automata.patterns.parser import Dialect
 from sluicegate.grammar.automata.tables import algebra, words
 from sluicegate.grammar.automata.tables import finite as literals
 from sluicegate.grammar.automata.tables.table import Table, empty_table
-from sluicegate.grammar.budget.meter import DEFAULT_BUDGET, Budget, Meter
+from sluicegate.grammar.budget.meter import DEFAULT_BUDGET, Budget, WorkMeter
 
 
 class CharDfa:
@@ -74,7 +74,7 @@ class CharDfa:
         if high is not None and high < low:
             return cls.nothing()
         last = low if high is None else high
-        Meter(budget, "length bound").states(last + 1)
+        WorkMeter(budget, "length bound").states(last + 1)
         starts, classes = _every_alphabet()
         rows = [{0: state + 1} for state in range(last)] + [{0: last} if high is None else {}]
         accepting = [False] * low + [True] * (last - low + 1)
@@ -146,20 +146,20 @@ class CharDfa:
     # Combining
 
     def union(self, other: CharDfa, *, budget: Budget = DEFAULT_BUDGET) -> CharDfa:
-        return CharDfa(algebra.union(self.table, other.table, Meter(budget, "union")))
+        return CharDfa(algebra.union(self.table, other.table, WorkMeter(budget, "union")))
 
     def intersection(self, other: CharDfa, *, budget: Budget = DEFAULT_BUDGET) -> CharDfa:
-        return CharDfa(algebra.intersection(self.table, other.table, Meter(budget, "intersection")))
+        return CharDfa(algebra.intersection(self.table, other.table, WorkMeter(budget, "intersection")))
 
     def difference(self, other: CharDfa, *, budget: Budget = DEFAULT_BUDGET) -> CharDfa:
-        return CharDfa(algebra.difference(self.table, other.table, Meter(budget, "difference")))
+        return CharDfa(algebra.difference(self.table, other.table, WorkMeter(budget, "difference")))
 
     def complement(self, *, budget: Budget = DEFAULT_BUDGET) -> CharDfa:
         """All texts that are not in this one."""
         return CharDfa.any_string().difference(self, budget=budget)
 
     def concat(self, other: CharDfa, *, budget: Budget = DEFAULT_BUDGET) -> CharDfa:
-        return CharDfa(algebra.concat(self.table, other.table, Meter(budget, "concatenation")))
+        return CharDfa(algebra.concat(self.table, other.table, WorkMeter(budget, "concatenation")))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, CharDfa) and self.digest == other.digest

@@ -95,7 +95,7 @@ def tick() -> None:
             allowance.look()
 
 
-class Meter:
+class WorkMeter:
     """Counts what one construction has spent; raises `GrammarLimit` once it is past its `Budget`."""
 
     __slots__ = ("_deadline_s", "_left", "_next_look", "budget", "subject")

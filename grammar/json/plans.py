@@ -21,7 +21,7 @@ from sluicegate.grammar.schema import strings
 from sluicegate.grammar.schema.checks import Checks
 from sluicegate.grammar.schema.constants import json_text
 from sluicegate.grammar.schema.containers import Array, Conjunction, Constant, Fact, Object, SchemaRef
-from sluicegate.grammar.schema.document import Document
+from sluicegate.grammar.schema.document import SchemaDocument
 from sluicegate.grammar.schema.semantics import Circular, Semantics
 from sluicegate.grammar.schema.value_set import ValueSet
 from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar
@@ -38,7 +38,7 @@ class Plans:
     """Of one compiled grammar. Grows by what depends on the schema alone; making the same thing twice at once is
     harmless."""
 
-    def __init__(self, document: Document | None, options: GrammarOptions) -> None:
+    def __init__(self, document: SchemaDocument | None, options: GrammarOptions) -> None:
         self.options = options
         self.blocklist = options.blocked
         self.semantics = Semantics(options.limits)

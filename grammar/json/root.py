@@ -10,7 +10,7 @@ from sluicegate.grammar.lexemes.scalars import shared_automata
 from sluicegate.grammar.options import GrammarOptions
 from sluicegate.grammar.schema.closed import closed
 from sluicegate.grammar.schema.containers import Conjunction, SchemaRef
-from sluicegate.grammar.schema.document import Document
+from sluicegate.grammar.schema.document import SchemaDocument
 from sluicegate.grammar.schema.lint import SchemaLint
 from sluicegate.plugins.errors import Unsatisfiable
 
@@ -22,7 +22,7 @@ def satisfiable_values(
     shared_automata()
     if options.close_objects:
         schema = closed(schema)
-    document = Document(schema, most=options.limits.containers, given=documents)
+    document = SchemaDocument(schema, most=options.limits.containers, given=documents)
     lint = SchemaLint(document, options.limits)
     values = Values(document, options)
     root: Conjunction = (SchemaRef(document.root),)

@@ -21,7 +21,7 @@ from sluicegate.grammar.reading.reading import Reading, of_readings
 from sluicegate.grammar.reading.readings import ByteChoice, InLexeme
 from sluicegate.grammar.reading.value_start import Hole, ValueStart
 from sluicegate.grammar.schema.containers import Conjunction
-from sluicegate.grammar.schema.document import Document
+from sluicegate.grammar.schema.document import SchemaDocument
 from sluicegate.grammar.schema.value_set import ValueSet
 from sluicegate.grammar.vocabulary.punctuation import HERE, PunctuationNode, PunctuationTrie
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
@@ -39,7 +39,7 @@ class Values(Plans):
     """One per compiled grammar. Grows lazily, and only by what depends on the schema alone, so threads of different
     matchers share it; building the same thing twice at once is harmless."""
 
-    def __init__(self, document: Document | None, options: GrammarOptions) -> None:
+    def __init__(self, document: SchemaDocument | None, options: GrammarOptions) -> None:
         super().__init__(document, options)
         self.layout = Layout(options)
         self._terms: dict[Conjunction, Conjunction] = {}

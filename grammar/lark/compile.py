@@ -24,7 +24,7 @@ from sluicegate.grammar.lark.rules import Production, productive
 from sluicegate.grammar.lark.source import Source
 from sluicegate.grammar.lark.terminals import lexeme_of
 from sluicegate.grammar.lexemes.base import DfaLexeme
-from sluicegate.grammar.matching.matcher import CompiledGrammar
+from sluicegate.grammar.matching.matcher import LazyGrammar
 from sluicegate.grammar.matching.plain import plain_grammar
 from sluicegate.grammar.options import GrammarOptions
 from sluicegate.grammar.reading.continuations import Continuation
@@ -49,7 +49,7 @@ class Grammar(NamedTuple):
         return Parser(self.rules, self.lexemes, self.ignored, self.start, follow, self.regions)
 
 
-def compile_lark(text: str, vocabulary: Vocabulary, *, options: GrammarOptions | None = None) -> CompiledGrammar:
+def compile_lark(text: str, vocabulary: Vocabulary, *, options: GrammarOptions | None = None) -> LazyGrammar:
     """Texts of the grammar's rule `start`, or, where it is written in GBNF (`root ::= ...`), of its rule `root`.
 
     Raises `InvalidGrammar` or `UnsupportedGrammar` with line and column, `Unsatisfiable` if no text can be finished.
@@ -106,11 +106,11 @@ def _loaded(source: Source) -> lark.Lark:
         raise InvalidGrammar(source.of_lark(error)) from error
 
 
-def _with_values(grammar: Grammar, vocabulary: Vocabulary, options: GrammarOptions) -> CompiledGrammar:
+def _with_values(grammar: Grammar, vocabulary: Vocabulary, options: GrammarOptions) -> LazyGrammar:
     parser = grammar.parser()
     begins = parser.starting.restarts
     regions = grammar.regions.values()
-    return CompiledGrammar(
+    return LazyGrammar(
         vocabulary,
         parser.start_readings,
         needs_text=True,

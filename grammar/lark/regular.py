@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sluicegate.grammar.automata import CharDfa, utf8
 from sluicegate.grammar.automata.construction.subset import compile_tree
 from sluicegate.grammar.automata.patterns.syntax import Alt, Chars, Node, Repeat, Seq
-from sluicegate.grammar.budget.meter import Budget, Meter, look
+from sluicegate.grammar.budget.meter import Budget, WorkMeter, look
 from sluicegate.grammar.lark.rules import Production, Symbol
 from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.plugins.errors import GrammarLimit
@@ -145,7 +145,7 @@ class Rules:
     # --- terminals ---
 
     def _terminal(self, node: Node) -> tuple[Symbol, ...]:
-        texts = CharDfa(compile_tree(self._inlined(node), Meter(_BUDGET, "rule")))
+        texts = CharDfa(compile_tree(self._inlined(node), WorkMeter(_BUDGET, "rule")))
         known = self._named.get(texts.digest)
         if known is None:
             known = self._named[texts.digest] = self._of_texts(texts)

@@ -15,7 +15,7 @@ _KEPT = 20_000
 _MOST_WAYS = 5_000
 
 
-class Item(Protocol):
+class ShortestItem(Protocol):
     """`rule` read up to `dot`; it began in `since`, None = in the set that holds the item."""
 
     @property
@@ -25,17 +25,17 @@ class Item(Protocol):
     def dot(self) -> int: ...
 
     @property
-    def since(self) -> Items | None: ...
+    def since(self) -> ShortestItems | None: ...
 
 
-class Items(Protocol):
+class ShortestItems(Protocol):
     """An Earley set."""
 
     @property
     def whole(self) -> bool: ...
 
     @property
-    def waiting(self) -> Mapping[Symbol, Sequence[Item]]: ...
+    def waiting(self) -> Mapping[Symbol, Sequence[ShortestItem]]: ...
 
     def is_root(self, origin: str) -> bool: ...
 
@@ -53,7 +53,7 @@ class ParseCosts:
             (True, name): len(found[0].text) if found else NEVER for name, found in words.items()
         } | {(True, name): 1 for name in values}
         self._settle()
-        self._known: dict[tuple[str, Items], int] = {}
+        self._known: dict[tuple[str, ShortestItems], int] = {}
 
     def _settle(self) -> None:
         """Of names, the cheapest first: each rule is looked at when all its names are known, after Knuth (1977)."""
@@ -83,25 +83,25 @@ class ParseCosts:
     def _sum(self, rule: Production, dot: int) -> int:
         return min(sum(self.symbols.get(symbol, NEVER) for symbol in rule.expansion[dot:]), NEVER)
 
-    def of_items(self, items: Items) -> int:
+    def of_items(self, items: ShortestItems) -> int:
         if items.whole:
             return 0
         if len(self._known) > _KEPT:
             self._known.clear()
         return min((self._item(item, items) for waiting in items.waiting.values() for item in waiting), default=NEVER)
 
-    def _item(self, item: Item, items: Items) -> int:
+    def _item(self, item: ShortestItem, items: ShortestItems) -> int:
         rule = self.rules[item.rule]
         return self._sum(rule, item.dot) + self._after(rule.origin, item.since or items)
 
-    def _after(self, origin: str, since: Items) -> int:
+    def _after(self, origin: str, since: ShortestItems) -> int:
         """From where an `origin` that began in `since` ends: the cheapest way out through what waited for it, after
         Dijkstra (1959)."""
         known = self._known.get((origin, since))
         if known is not None:
             return known
-        queue: list[tuple[int, int, str, Items]] = [(0, 0, origin, since)]
-        seen: set[tuple[str, Items]] = set()
+        queue: list[tuple[int, int, str, ShortestItems]] = [(0, 0, origin, since)]
+        seen: set[tuple[str, ShortestItems]] = set()
         best, numbers = NEVER, count(1)
         while queue and len(seen) < _MOST_WAYS:
             cost, _, name, began = heappop(queue)

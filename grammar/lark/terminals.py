@@ -27,7 +27,7 @@ from sluicegate.grammar.automata.patterns.syntax import (
     has_anchor,
 )
 from sluicegate.grammar.automata.tables.table import Table, minimal
-from sluicegate.grammar.budget.meter import Meter, look
+from sluicegate.grammar.budget.meter import WorkMeter, look
 from sluicegate.grammar.lark.source import MARK, Source
 from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.plugins.errors import GrammarError, InvalidGrammar, UnsupportedGrammar
@@ -87,7 +87,7 @@ def _ended_at_once(texts: CharDfa) -> CharDfa:
     """Those of `texts` that do not begin with another one of them: all that lazy repetitions match."""
     table = texts.table
     rows = [{} if accepts else row for accepts, row in zip(table.accepting, table.rows, strict=True)]
-    return CharDfa(minimal(Table(table.starts, table.classes, rows, table.accepting), Meter()))
+    return CharDfa(minimal(Table(table.starts, table.classes, rows, table.accepting), WorkMeter()))
 
 
 def _place(terminal: TerminalDef, source: Source) -> int:

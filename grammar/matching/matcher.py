@@ -29,7 +29,7 @@ from sluicegate.plugins.errors import GrammarTooCostly, TokenRejected, Unsatisfi
 _USUAL = CallLimits()
 
 
-class CompiledGrammar:
+class LazyGrammar:
     """Immutable for its users; what it works out on the way is shared by all its matchers.
 
     `notes`: what the compiler wants the author to know (for example formats that only annotate).
@@ -70,14 +70,14 @@ class CompiledGrammar:
         states = ParserStates(self.vocabulary, self._reading_limit, self._trailing)
         return states, states.intern(self._start())
 
-    def matcher(self) -> Matcher:
+    def matcher(self) -> LazyMatcher:
         """A new matcher. What earlier ones worked out is shared until it is too much; then it is left to them."""
         if self._states.full:
             self._states, self._first = self._begin()
-        return Matcher(self, self._states, self._first)
+        return LazyMatcher(self, self._states, self._first)
 
 
-class Matcher:
+class LazyMatcher:
     """One sequence's way through a grammar. Used by one thread at a time.
 
     Masks have `ceil(vocabulary.size / 32)` words; longer rows are filled up with zeros.
@@ -85,7 +85,7 @@ class Matcher:
 
     __slots__ = ("_at", "_bounds", "_finished", "_grammar", "_past", "_states", "_tape", "_watch", "worked_s")
 
-    def __init__(self, grammar: CompiledGrammar, states: ParserStates, first: ParserState) -> None:
+    def __init__(self, grammar: LazyGrammar, states: ParserStates, first: ParserState) -> None:
         self._grammar = grammar
         self._bounds = _USUAL
         self.worked_s = 0.0
@@ -259,9 +259,9 @@ class Matcher:
             if self._watch is not None:
                 self._watch.spot = spot
 
-    def fork(self) -> Matcher:
+    def fork(self) -> LazyMatcher:
         """An independent matcher at the same place; costs a copy of the list of accepted tokens."""
-        other = Matcher.__new__(Matcher)
+        other = LazyMatcher.__new__(LazyMatcher)
         other._grammar, other._states, other._bounds = self._grammar, self._states, self._bounds
         other.worked_s = self.worked_s
         other._at, other._finished = self._at, self._finished

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sluicegate.grammar.blocked.watch import Screens
-from sluicegate.grammar.matching.matcher import CompiledGrammar
+from sluicegate.grammar.matching.matcher import LazyGrammar
 from sluicegate.grammar.options import GrammarOptions
 from sluicegate.grammar.reading.reading import Reading
 from sluicegate.grammar.reading.tape import PlainTape
@@ -17,10 +17,10 @@ _READINGS = 256
 
 def plain_grammar(
     vocabulary: Vocabulary, start: Callable[[], tuple[Reading, ...]], options: GrammarOptions | None
-) -> CompiledGrammar:
+) -> LazyGrammar:
     """The grammar whose readings `start` makes. Raises `Unsatisfiable` where the blocklist leaves no text."""
     screens = Screens.of(options.blocked if options is not None else None, vocabulary, json=False, plain=True)
-    return CompiledGrammar(
+    return LazyGrammar(
         vocabulary,
         start,
         needs_text=False,

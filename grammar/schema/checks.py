@@ -13,7 +13,7 @@ import jsonschema_rs
 
 from sluicegate.grammar.schema.constants import canonical
 from sluicegate.grammar.schema.containers import Constant, Fact, SchemaRef
-from sluicegate.grammar.schema.document import DATA, REFERENCES, AnyOf, Document, Subschema
+from sluicegate.grammar.schema.document import DATA, REFERENCES, AnyOf, SchemaDocument, Subschema
 from sluicegate.grammar.schema.metaschemas import DIALECTS
 from sluicegate.plugins.errors import UnsupportedGrammar
 
@@ -25,7 +25,7 @@ _URI = "http://schema.invalid/"
 class Checks:
     """Validators by subschema, built on first use. `format` is left to the masks, which enforce it on every string."""
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: SchemaDocument) -> None:
         self.document = document
         self._validators: dict[Subschema, Callable[[Any], bool]] = {}
 

@@ -44,7 +44,7 @@ class Subschema:
     __slots__ = ("base", "document", "draft", "pointer", "scope", "value")
 
     def __init__(
-        self, document: Document, value: Json, base: str, pointer: str, draft: int, scope: tuple[str, ...]
+        self, document: SchemaDocument, value: Json, base: str, pointer: str, draft: int, scope: tuple[str, ...]
     ) -> None:
         self.document = document
         self.value = value
@@ -106,7 +106,7 @@ class AnyOf(Subschema):
         return part.child(*keys[2:]) if keys[2:] else part
 
 
-class Document:
+class SchemaDocument:
     """Resolves `$ref`, `$anchor`, `$dynamicRef`, `$recursiveRef` and bundled `$id`s. Never fetches anything: what lies
     outside is known if it was given along by its URI (without a fragment), or is one of JSON Schema's own schemas.
     Pointers of what lies outside begin with the URI."""

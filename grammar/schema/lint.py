@@ -11,7 +11,7 @@ from sluicegate.grammar.automata import CharDfa
 from sluicegate.grammar.automata.formats import FORMAT_NAMES
 from sluicegate.grammar.options import GrammarLimits
 from sluicegate.grammar.schema import strings
-from sluicegate.grammar.schema.document import Document, Subschema
+from sluicegate.grammar.schema.document import SchemaDocument, Subschema
 from sluicegate.plugins.errors import GrammarError, GrammarLimit, InvalidGrammar, UnsupportedGrammar
 from sluicegate.plugins.json_schema import KEYWORDS, Form
 
@@ -85,7 +85,7 @@ class SchemaLint:
     Raises `InvalidGrammar`, `UnsupportedGrammar` or `GrammarLimit` with a pointer.
     """
 
-    def __init__(self, document: Document, limits: GrammarLimits) -> None:
+    def __init__(self, document: SchemaDocument, limits: GrammarLimits) -> None:
         self.limits = limits
         self.notes: list[str] = []
         self._named_draft = isinstance(document.schema, dict) and "$schema" in document.schema

@@ -57,7 +57,7 @@ class Builder:
         return found
 
     def _enter(self, node: Format, follow: Continuation) -> Continuation:
-        if isinstance(node, formats.JsonFormat):
+        if isinstance(node, formats.SchemaFormat):
             values, root = self.regions[node]
             return LazyContinuation(lambda: values.value(root, follow), restarts=True)
         if isinstance(node, formats.SequenceFormat):

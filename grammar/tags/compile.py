@@ -12,7 +12,7 @@ from sluicegate.grammar.blocked.watch import Screens
 from sluicegate.grammar.budget.meter import within
 from sluicegate.grammar.json.root import satisfiable_values
 from sluicegate.grammar.lark.compile import parser_of
-from sluicegate.grammar.matching.matcher import CompiledGrammar
+from sluicegate.grammar.matching.matcher import LazyGrammar
 from sluicegate.grammar.options import GrammarOptions
 from sluicegate.grammar.reading.reading import Reading
 from sluicegate.grammar.reading.region_tape import RegionTape
@@ -29,7 +29,7 @@ _SEVERAL = (formats.TriggeredFormat, formats.SeparatedFormat)
 
 def compile_structural_tags(
     value: Any, vocabulary: Vocabulary, *, options: GrammarOptions | None = None
-) -> CompiledGrammar:
+) -> LazyGrammar:
     """Texts that the structural tag `value` describes, see `formats` and docs/grammar.md.
 
     Free text never holds a trigger but to begin a tag, and no end of its own. Raises a `GrammarError` whose pointer
@@ -43,7 +43,7 @@ def compile_structural_tags(
         raise GrammarLimit("the structural tag nests too deeply to be compiled") from error
 
 
-def _compile(value: Any, vocabulary: Vocabulary, options: GrammarOptions) -> CompiledGrammar:
+def _compile(value: Any, vocabulary: Vocabulary, options: GrammarOptions) -> LazyGrammar:
     tree = read_structural_tag(value)
     nodes = list(_nodes(tree))
     _refuse_mixed(nodes)
@@ -51,17 +51,17 @@ def _compile(value: Any, vocabulary: Vocabulary, options: GrammarOptions) -> Com
 
     def start() -> tuple[Reading, ...]:
         fresh = {
-            node: (r[0].renewed(), r[1]) if isinstance(node, formats.JsonFormat) else r for node, r in regions.items()
+            node: (r[0].renewed(), r[1]) if isinstance(node, formats.SchemaFormat) else r for node, r in regions.items()
         }
         return Builder(fresh).enter(tree, END).after(0)
 
     Builder(regions, counted=False).explore(tree)
     begins = restarts(Builder(regions).enter(tree, END))
-    has_json = any(isinstance(node, formats.JsonFormat) for node in nodes)
+    has_json = any(isinstance(node, formats.SchemaFormat) for node in nodes)
     blocked = options.blocked
     _refuse_blocked(nodes, blocked)
     ends = frozenset(text for node in nodes for text in _literals(node))
-    return CompiledGrammar(
+    return LazyGrammar(
         vocabulary,
         start,
         needs_text=has_json or blocked is not None,
@@ -92,10 +92,10 @@ def _regions(nodes: list[Format], options: GrammarOptions) -> tuple[dict[Format,
     regions: dict[Format, Any] = {}
     notes: list[str] = []
     for node in nodes:
-        if not isinstance(node, formats.JsonFormat | formats.RegexFormat | formats.LarkFormat):
+        if not isinstance(node, formats.SchemaFormat | formats.RegexFormat | formats.LarkFormat):
             continue
         try:
-            if isinstance(node, formats.JsonFormat):
+            if isinstance(node, formats.SchemaFormat):
                 values, root, said = satisfiable_values(node.schema, options)
                 regions[node] = (values, root)
                 notes.extend(said)

@@ -27,7 +27,7 @@ class ConstFormat:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class JsonFormat:
+class SchemaFormat:
     """A JSON value that satisfies `schema`; `pointer` leads to it from the whole tag."""
 
     schema: dict[str, Any] | bool
@@ -103,7 +103,7 @@ class SeparatedFormat:
 
 Format = (
     ConstFormat
-    | JsonFormat
+    | SchemaFormat
     | RegexFormat
     | LarkFormat
     | AnyTextFormat
@@ -143,16 +143,16 @@ def _format(value: Any, at: str) -> Format:
     return read(fields, at)
 
 
-def _json(fields: Fields, at: str) -> JsonFormat:
+def _json(fields: Fields, at: str) -> SchemaFormat:
     if fields.get("style", "json") != "json":
         raise InvalidGrammar(f"only style 'json' is enforced, not {fields['style']!r}", pointer=f"{at}/style")
     return _schema(fields.get("json_schema"), f"{at}/json_schema")
 
 
-def _schema(schema: Any, at: str) -> JsonFormat:
+def _schema(schema: Any, at: str) -> SchemaFormat:
     if not isinstance(schema, dict | bool):
         raise InvalidGrammar("a schema is wanted here: an object, true or false", pointer=at)
-    return JsonFormat(schema, at)
+    return SchemaFormat(schema, at)
 
 
 def _or(fields: Fields, at: str) -> OrFormat:

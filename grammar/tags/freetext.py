@@ -8,7 +8,7 @@ from functools import lru_cache
 from sluicegate.grammar.automata import CharDfa, utf8
 from sluicegate.grammar.automata.charsets import EVERY
 from sluicegate.grammar.automata.tables.table import Table, minimal
-from sluicegate.grammar.budget.meter import Budget, Meter
+from sluicegate.grammar.budget.meter import Budget, WorkMeter
 from sluicegate.grammar.lexemes.base import DfaLexeme
 
 _LIMIT = Budget(max_states=20_000, max_seconds=5.0)
@@ -45,7 +45,7 @@ def _search(stops: tuple[str, ...], wanted: str | None) -> CharDfa:
     letters = sorted({ord(char) for stop in stops for char in stop})
     rows: list[dict[int, int]] = []
     accepting: list[bool] = []
-    meter = Meter(_LIMIT, "set of triggers and ends")
+    meter = WorkMeter(_LIMIT, "set of triggers and ends")
     dead = {state for state, stop in enumerate(found) if stop is not None}
     goals = {state for state in dead if found[state] == wanted}
     for state in range(len(trie)):

@@ -2,8 +2,8 @@
 
 from sluicegate.safety.detection.classifier import Classifier, load
 from sluicegate.safety.detection.detector import Detector, Finding
-from sluicegate.safety.detection.normalise import View, views
-from sluicegate.safety.detection.screen import DetectionScreen, Judge, Policy, Thresholds
+from sluicegate.safety.detection.normalise import TextView, views
+from sluicegate.safety.detection.screen import DetectionScreen, Judge, JudgePolicy, Thresholds
 from sluicegate.safety.detection.stage import register
 
 __all__ = [
@@ -12,9 +12,9 @@ __all__ = [
     "Detector",
     "Finding",
     "Judge",
-    "Policy",
+    "JudgePolicy",
+    "TextView",
     "Thresholds",
-    "View",
     "load",
     "register",
     "views",

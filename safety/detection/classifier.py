@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sluicegate.plugins.errors import ConfigurationError
-from sluicegate.safety.detection.features import BUCKETS, Features, Integers
+from sluicegate.safety.detection.features import BUCKETS, Integers, TextFeatures
 from sluicegate.safety.detection.segments import CONTEXT
 
 HEADS = ("injection", "document", "harm")
@@ -50,7 +50,7 @@ class Head:
     midpoint: float = 0.0
     document_midpoint: float = 0.0
 
-    def scores(self, found: Features, windows: Windows, context: Floats | None = None) -> Floats:
+    def scores(self, found: TextFeatures, windows: Windows, context: Floats | None = None) -> Floats:
         """Raw score of each window; `context` [n, len(CONTEXT)] where windows are segments of a document."""
         bounds = np.asarray(windows, dtype=np.int64).reshape(-1, 2)
         words = _sums(self.words[found.words], found.word_at, bounds) / _roots(found.starts, bounds, 1.0)

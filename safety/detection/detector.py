@@ -16,8 +16,8 @@ import numpy as np
 
 from sluicegate.safety.detection import rules
 from sluicegate.safety.detection.classifier import Classifier
-from sluicegate.safety.detection.features import Features, features
-from sluicegate.safety.detection.normalise import View, views
+from sluicegate.safety.detection.features import TextFeatures, features
+from sluicegate.safety.detection.normalise import TextView, views
 from sluicegate.safety.detection.segments import segments
 
 WINDOW = 2_400
@@ -55,7 +55,7 @@ class Detector:
         """Untrusted text that gives orders."""
         return self._worst(views(text), ("document", "injection"), document=True)
 
-    def _worst(self, seen: Sequence[View], heads: Sequence[str], *, document: bool) -> Finding:
+    def _worst(self, seen: Sequence[TextView], heads: Sequence[str], *, document: bool) -> Finding:
         found = [NOTHING]
         for view in seen:
             outermost = view.label.split("+")[-1]
@@ -67,7 +67,7 @@ class Detector:
             found += (self._head(head, view, document=document) for head in heads)
         return max(found, key=lambda finding: finding.score)
 
-    def _head(self, name: str, view: View, *, document: bool) -> Finding:
+    def _head(self, name: str, view: TextView, *, document: bool) -> Finding:
         score = self.segment_score(view.text) if name == "document" else self.window_score(name, view.text)
         return Finding(self.classifier.heads[name].probability(score, document=document), _named(name, view))
 
@@ -93,7 +93,7 @@ def windows(length: int) -> list[tuple[int, int]]:
 
 def document_features(
     text: str,
-) -> tuple[Features, list[tuple[int, int]], np.ndarray[tuple[int, int], np.dtype[np.float32]]]:
+) -> tuple[TextFeatures, list[tuple[int, int]], np.ndarray[tuple[int, int], np.dtype[np.float32]]]:
     """Features that do not cross segments, the segments' bounds, and their context [n, len(CONTEXT)]."""
     cut = segments(text)
     edges = sorted({edge for segment in cut for edge in (segment.start, segment.end)})
@@ -101,5 +101,5 @@ def document_features(
     return features(text, edges), [(segment.start, segment.end) for segment in cut], context
 
 
-def _named(what: str, view: View) -> str:
+def _named(what: str, view: TextView) -> str:
     return what if view.label == "plain" else f"{what} (in {view.label})"

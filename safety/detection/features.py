@@ -49,7 +49,7 @@ _KINDS = _Kinds()
 
 
 @dataclass(frozen=True, slots=True)
-class Features:
+class TextFeatures:
     """Positions are in the text as given, ascending. `word_at` [W] and `char_at` [C] say where a feature begins."""
 
     word_at: Integers
@@ -61,7 +61,7 @@ class Features:
     """Where each word begins: what windows are counted in."""
 
 
-def features(text: str, cuts: Sequence[int] = ()) -> Features:
+def features(text: str, cuts: Sequence[int] = ()) -> TextFeatures:
     """`text` is folded already (`normalise.fold`). No feature crosses an offset of `cuts` (ascending), and a sentence
     begins at each. Linear in the length of `text`; no limit is applied here."""
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32).astype(np.uint64)
@@ -73,7 +73,7 @@ def features(text: str, cuts: Sequence[int] = ()) -> Features:
     quoted = _quoted(text)
     word_at, words, starts = _word_features(codes, kinds, part, quoted)
     char_at, chars = _char_features(codes, part, quoted)
-    return Features(word_at, words, char_at, chars, starts)
+    return TextFeatures(word_at, words, char_at, chars, starts)
 
 
 def _quoted(text: str) -> _Hashes:

@@ -27,7 +27,7 @@ DANGEROUS_CONTENT = (
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class GuardAnswer:
     """`score` from 0 (safe) to 1, and the categories named."""
 
     score: float
@@ -35,12 +35,12 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Guard:
+class GuardModel:
     """`prompt(text, policy)` asks, `read(answer)` understands. With `choice` the next token alone decides: the score
     is the share of the first word against the second, and nothing is generated."""
 
     prompt: Callable[[str, str], str]
-    read: Callable[[str], Answer]
+    read: Callable[[str], GuardAnswer]
     choice: tuple[str, str] | None = None
 
 
@@ -60,16 +60,16 @@ def llama_guard_prompt(text: str, policy: str) -> str:
     )
 
 
-def read_llama_guard(answer: str) -> Answer:
+def read_llama_guard(answer: str) -> GuardAnswer:
     """Raises `ValueError` for anything but `safe`, or `unsafe` and a line of categories."""
     lines = answer.strip().splitlines()
     first = lines[0].strip().lower() if lines else ""
     if first == "safe":
-        return Answer(0.0)
+        return GuardAnswer(0.0)
     if first != "unsafe":
         raise ValueError(f"expected 'safe' or 'unsafe' on the first line, found {answer[:80]!r}")
     codes = re.findall(r"S\d{1,2}", lines[1]) if len(lines) > 1 else []
-    return Answer(1.0, tuple(LLAMA_GUARD_CATEGORIES.get(code, code) for code in codes))
+    return GuardAnswer(1.0, tuple(LLAMA_GUARD_CATEGORIES.get(code, code) for code in codes))
 
 
 def shield_gemma_prompt(text: str, policy: str) -> str:
@@ -82,12 +82,12 @@ def shield_gemma_prompt(text: str, policy: str) -> str:
     )
 
 
-def read_shield_gemma(answer: str) -> Answer:
+def read_shield_gemma(answer: str) -> GuardAnswer:
     """Raises `ValueError` where the answer begins with neither word."""
     word = re.match(r"\s*(yes|no)\b", answer, re.IGNORECASE)
     if word is None:
         raise ValueError(f"expected an answer that starts with Yes or No, found {answer[:80]!r}")
-    return Answer(1.0 if word[1].lower() == "yes" else 0.0)
+    return GuardAnswer(1.0 if word[1].lower() == "yes" else 0.0)
 
 
 def qwen3_guard_prompt(text: str, policy: str) -> str:
@@ -95,7 +95,7 @@ def qwen3_guard_prompt(text: str, policy: str) -> str:
     return f"<|im_start|>user\n{policy}{text}<|im_end|>\n<|im_start|>assistant\n"
 
 
-def read_qwen3_guard(answer: str) -> Answer:
+def read_qwen3_guard(answer: str) -> GuardAnswer:
     """`Controversial` counts 0.6. Raises `ValueError` where no line says `Safety:`."""
     level = re.search(r"Safety:\s*(Safe|Unsafe|Controversial)\b", answer)
     if level is None:
@@ -103,7 +103,7 @@ def read_qwen3_guard(answer: str) -> Answer:
     named = re.search(r"Categories:[ \t]*([^\n]+)", answer)
     categories = [part.strip() for part in named[1].split(",")] if named else []
     score = {"Safe": 0.0, "Controversial": 0.6, "Unsafe": 1.0}[level[1]]
-    return Answer(score, tuple(part for part in categories if part not in ("", "None")))
+    return GuardAnswer(score, tuple(part for part in categories if part not in ("", "None")))
 
 
 def defused(text: str, special: Iterable[str]) -> str:
@@ -115,7 +115,7 @@ def defused(text: str, special: Iterable[str]) -> str:
 
 
 GUARDS = {
-    "llama_guard": Guard(llama_guard_prompt, read_llama_guard),
-    "shield_gemma": Guard(shield_gemma_prompt, read_shield_gemma, choice=("Yes", "No")),
-    "qwen3_guard": Guard(qwen3_guard_prompt, read_qwen3_guard),
+    "llama_guard": GuardModel(llama_guard_prompt, read_llama_guard),
+    "shield_gemma": GuardModel(shield_gemma_prompt, read_shield_gemma, choice=("Yes", "No")),
+    "qwen3_guard": GuardModel(qwen3_guard_prompt, read_qwen3_guard),
 }

@@ -15,7 +15,7 @@ from typing import Any
 
 from sluicegate.plugins.errors import ConfigurationError
 from sluicegate.safety.detection.detector import NOTHING, Finding
-from sluicegate.safety.detection.guards import Answer, Guard, defused
+from sluicegate.safety.detection.guards import GuardAnswer, GuardModel, defused
 
 HARMLESS_LABELS = frozenset({"label_0", "safe", "benign", "harmless", "normal", "legit", "neutral", "ok"})
 """Labels that count as harmless where settings name no bad ones."""
@@ -85,7 +85,7 @@ class GuardJudge:
 
     inline_chars = 0
 
-    def __init__(self, model: str, guard: Guard, *, policy: str = "", max_new_tokens: int = 48) -> None:
+    def __init__(self, model: str, guard: GuardModel, *, policy: str = "", max_new_tokens: int = 48) -> None:
         self._tokenizer, self._model = _loaded(model, "AutoModelForCausalLM")
         self._guard = guard
         self._policy = policy
@@ -100,14 +100,14 @@ class GuardJudge:
 
     document = user
 
-    def _asked(self, text: str) -> Answer:
+    def _asked(self, text: str) -> GuardAnswer:
         import torch
 
         tokens = self._tokenizer(self._prompt(text), return_tensors="pt", add_special_tokens=False)
         ids = tokens["input_ids"]  # [1, tokens]
         with torch.inference_mode():
             if self._guard.choice is not None:
-                return Answer(self._share(self._model(ids).logits[0, -1]))
+                return GuardAnswer(self._share(self._model(ids).logits[0, -1]))
             produced = self._model.generate(
                 ids,
                 attention_mask=tokens["attention_mask"],

@@ -44,23 +44,23 @@ _SPACED_WORD_GAP = re.compile(r" {2,}|[ ]?[|][ ]?")
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class TextView:
     """`text` is folded. `label` is `plain`, or the decodings in the order they were undone (`base64+rot13`)."""
 
     label: str
     text: str
 
 
-def views(text: str) -> list[View]:
+def views(text: str) -> list[TextView]:
     """The plain view first; then whatever was found under it. Deterministic."""
-    found = [View("plain", fold(text))]
+    found = [TextView("plain", fold(text))]
     seen = {found[0].text}
     layer = [("", text)]
     for _ in range(MAX_DEPTH):
         deeper: list[tuple[str, str]] = []
         for label, source in layer:
             for name, decoded in _decodings(source):
-                view = View(f"{label}+{name}".lstrip("+"), fold(decoded[:MAX_VIEW_CHARS]))
+                view = TextView(f"{label}+{name}".lstrip("+"), fold(decoded[:MAX_VIEW_CHARS]))
                 if len(found) < MAX_VIEWS and len(view.text) >= 4 and view.text not in seen:
                     seen.add(view.text)
                     found.append(view)

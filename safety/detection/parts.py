@@ -46,7 +46,7 @@ class Part:
         return "\n".join(self.texts)
 
 
-class Reader:
+class PartReader:
     """What one rail's settings make of requests."""
 
     def __init__(self, roles: frozenset[str], document_names: frozenset[str], document_tags: tuple[str, ...]) -> None:

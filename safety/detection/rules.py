@@ -18,7 +18,7 @@ _MACHINE = r"(?:ai|llm|language model|chatbot|ai (?:assistant|model|agent)|gpt|a
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class AttackRule:
     """`certainty` is the score that a hit gives. `needs`: a hit holds one of these words (looking for them first is
     fast). `where`: `any` text, or only `document`s."""
 
@@ -29,8 +29,8 @@ class Rule:
     where: str = "any"
 
 
-def _rule(label: str, certainty: float, needs: str, pattern: str, where: str = "any") -> Rule:
-    return Rule(label, certainty, tuple(needs.split()), re.compile(pattern), where)
+def _rule(label: str, certainty: float, needs: str, pattern: str, where: str = "any") -> AttackRule:
+    return AttackRule(label, certainty, tuple(needs.split()), re.compile(pattern), where)
 
 
 RULES = (

@@ -18,7 +18,7 @@ from typing import Protocol
 from sluicegate.plugins.contract import Caller, RailProperties, Request, ScreenResult, Text, texts_of
 from sluicegate.plugins.errors import RequestTooLarge, StageFailed
 from sluicegate.safety.detection.detector import NOTHING, Detector, Finding
-from sluicegate.safety.detection.parts import Part, Reader, alone, pieces
+from sluicegate.safety.detection.parts import Part, PartReader, alone, pieces
 from sluicegate.safety.rails.verdict_memory import Remembered
 
 INLINE_CHARS = 4_000
@@ -71,7 +71,7 @@ class Thresholds:
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class JudgePolicy:
     """`models`: thresholds (user, document) for requests that name that model. `shadow`: decide and say, do not act."""
 
     user: Thresholds = Thresholds()
@@ -101,13 +101,13 @@ class DetectionScreen:
     text_chars = 300
     """What judging one more text costs, in characters of text."""
 
-    def __init__(self, name: str, judge: Judge, policy: Policy) -> None:
+    def __init__(self, name: str, judge: Judge, policy: JudgePolicy) -> None:
         self.name = name
         self.policy = policy
         self.inline_chars = judge.inline_chars
         self.properties = RailProperties(version="1", reads="texts")
         self._judge = judge
-        self._reader = Reader(policy.roles, policy.document_names, policy.document_tags)
+        self._reader = PartReader(policy.roles, policy.document_names, policy.document_tags)
         self._findings: Remembered[Finding] = Remembered()
 
     async def screen(self, request: Request, caller: Caller) -> ScreenResult:

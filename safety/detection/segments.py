@@ -27,7 +27,7 @@ _CODE = re.compile(r"[;{}=<>]|\w\(|^\s*(?:#|//|import |from |def |class |at |Fil
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class TextSegment:
     """text[start:end] of the document; `context` follows `CONTEXT`."""
 
     start: int
@@ -35,7 +35,7 @@ class Segment:
     context: tuple[float, ...]
 
 
-def segments(text: str) -> list[Segment]:
+def segments(text: str) -> list[TextSegment]:
     """In order, without empty ones. `text` is folded."""
     spans = [span for line in _lines(text) for span in _sentences(text, *line)]
     pieces = [text[start:end] for start, end in spans]
@@ -43,7 +43,7 @@ def segments(text: str) -> list[Segment]:
     words = [frozenset(_WORD.findall(piece)) for piece in pieces]
     shape_counts, word_counts = Counter(shapes), Counter(word for found in words for word in found)
     return [
-        Segment(*span, _context(i, len(spans), pieces[i], shapes[i], shape_counts, words[i], word_counts))
+        TextSegment(*span, _context(i, len(spans), pieces[i], shapes[i], shape_counts, words[i], word_counts))
         for i, span in enumerate(spans)
     ]
 

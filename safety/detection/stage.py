@@ -15,7 +15,7 @@ from sluicegate.safety.detection import classifier
 from sluicegate.safety.detection.detector import Detector
 from sluicegate.safety.detection.guards import GUARDS
 from sluicegate.safety.detection.judges import ClassifierJudge, GuardJudge
-from sluicegate.safety.detection.screen import DetectionScreen, HarmJudge, InjectionJudge, Policy, Thresholds
+from sluicegate.safety.detection.screen import DetectionScreen, HarmJudge, InjectionJudge, JudgePolicy, Thresholds
 
 _MODEL_BUDGET_S = 10.0
 
@@ -42,10 +42,10 @@ class DetectionSettings(ThresholdSettings):
     """Thresholds by name of the model asked for."""
     roles: tuple[Role, ...] | None = None
     document_names: tuple[str, ...] = ("document",)
-    document_tags: tuple[str, ...] = Policy().document_tags
+    document_tags: tuple[str, ...] = JudgePolicy().document_tags
     shadow: bool = False
     time_budget_s: Positive | None = None
-    max_chars: Count = Policy().max_chars
+    max_chars: Count = JudgePolicy().max_chars
     fail_open: bool = False
 
 
@@ -100,7 +100,7 @@ def _guard(own: GuardSettings) -> DetectionScreen:
     return DetectionScreen("guard", judge, _patient("screen.guard", own))
 
 
-def _patient(stage: str, own: DetectionSettings) -> Policy:
+def _patient(stage: str, own: DetectionSettings) -> JudgePolicy:
     """A model may take longer than a dot product."""
     return policy(stage, own, ("user", "tool"), _MODEL_BUDGET_S)
 
@@ -112,15 +112,15 @@ def _detector(path: Path) -> Detector:
 
 
 def policy(
-    stage: str, own: DetectionSettings, roles: tuple[Role, ...], budget_s: float = Policy().time_budget_s
-) -> Policy:
+    stage: str, own: DetectionSettings, roles: tuple[Role, ...], budget_s: float = JudgePolicy().time_budget_s
+) -> JudgePolicy:
     """`roles` and `budget_s` hold where the settings leave them out. Raises `ConfigurationError`."""
     where = f"stages.{stage}"
     pair = _pair(where, own, (Thresholds(), Thresholds()))
-    return Policy(
+    return JudgePolicy(
         user=pair[0],
         document=pair[1],
-        beside=_thresholds(where, "beside_", own.beside_escalate, own.beside_block, Policy().beside),
+        beside=_thresholds(where, "beside_", own.beside_escalate, own.beside_block, JudgePolicy().beside),
         models={model: _pair(f"{where}.models.{model}", one, pair) for model, one in own.models.items()},
         roles=frozenset(roles if own.roles is None else own.roles),
         document_names=frozenset(own.document_names),

@@ -36,7 +36,7 @@ class Match:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class MatchEvent:
     """A match of `rule` that began where group `group` did, and ended `back` symbols before this character."""
 
     group: int
@@ -51,13 +51,13 @@ class Action:
     """What a character does to the registers: report; then group n begins where group `keep[n]` did (None: all stay as
     they were); pin the starts of groups that have stopped sliding (group, limit); and open `opened` new groups."""
 
-    events: tuple[Event, ...]
+    events: tuple[MatchEvent, ...]
     keep: tuple[int, ...] | None
     pins: tuple[tuple[int, int], ...]
     opened: int
 
 
-class State(dict[str, "State"]):
+class AutomatonState(dict[str, "AutomatonState"]):
     """Next states by character, filled on demand. One with `actions` is an arrow with something to do: they are run
     and the way goes on from `target`."""
 
@@ -71,9 +71,9 @@ class State(dict[str, "State"]):
         self.moves: tuple[tuple[int, ...] | None, int] | None = None
         """`keep` and `opened` of an arrow that does nothing else, as nearly all do."""
         self.target = self
-        self.ends: list[Event] | None = None
+        self.ends: list[MatchEvent] | None = None
 
-    def __missing__(self, char: str) -> State:
+    def __missing__(self, char: str) -> AutomatonState:
         found = self[char] = self.automaton.step(self, char)
         return found
 
@@ -86,21 +86,21 @@ class Automaton:
         self.fingerprint = nfa.fingerprint
         self.fold = fold
         self._nfa = nfa
-        self._states: dict[tuple[tuple[Group, ...], str], State] = {}
+        self._states: dict[tuple[tuple[Group, ...], str], AutomatonState] = {}
         self._moves: dict[tuple[int, str], frozenset[int]] = {}
         self._begins: dict[tuple[str, str], frozenset[int]] = {}
         self._distances: list[tuple[int, int] | None] | None = None
-        self.start = State(self, (), "edge")
+        self.start = AutomatonState(self, (), "edge")
         self.prefilter = None if nfa.has_phrases else Prefilter(nfa.shapes, fold)
 
-    def idle_after(self, before: str) -> State:
+    def idle_after(self, before: str) -> AutomatonState:
         """The state with nothing live after the text `before`, of which a few characters are enough."""
         context = "edge"
         for symbol in "".join(map(self.fold, before)):
             context = _context(context, symbol)
         return self._intern((), context)
 
-    def step(self, state: State, char: str) -> State:
+    def step(self, state: AutomatonState, char: str) -> AutomatonState:
         """The arrow for `char`; an arrow that changes no register is the next state itself."""
         at, actions = state, []
         for n, symbol in enumerate(self.fold(char)):
@@ -109,19 +109,19 @@ class Automaton:
                 actions.append(action)
         if not actions:
             return at
-        arrow = State(self, (), "")
+        arrow = AutomatonState(self, (), "")
         arrow.actions, arrow.target = tuple(actions), at
         if len(actions) == 1 and not actions[0].events and not actions[0].pins:
             arrow.moves = (actions[0].keep, actions[0].opened)
         return arrow
 
-    def at_end(self, state: State) -> list[Event]:
+    def at_end(self, state: AutomatonState) -> list[MatchEvent]:
         """Matches that the end of the text completes."""
         if state.ends is None:
             state.ends = self._accepted(state, "")
         return state.ends
 
-    def unfinished(self, state: State) -> list[tuple[int, int, int]]:
+    def unfinished(self, state: AutomatonState) -> list[tuple[int, int, int]]:
         """(group, rule, symbols missing at least) of matches that have begun and would tell too much if cut short."""
         if self._distances is None:
             self._distances = self._nfa.distances()
@@ -133,7 +133,7 @@ class Automaton:
         ]
         return sorted(set(found))
 
-    def _read(self, state: State, symbol: str, *, inside: bool) -> tuple[Action, State]:
+    def _read(self, state: AutomatonState, symbol: str, *, inside: bool) -> tuple[Action, AutomatonState]:
         events = self._accepted(state, symbol, inside=inside)
         groups: list[Group] = []
         keep: list[int] = []
@@ -152,9 +152,9 @@ class Automaton:
         action = Action(tuple(events), kept, tuple(pins), len(fresh))
         return action, self._intern((*groups, *fresh), _context(state.context, symbol))
 
-    def _accepted(self, state: State, symbol: str, *, inside: bool = False) -> list[Event]:
+    def _accepted(self, state: AutomatonState, symbol: str, *, inside: bool = False) -> list[MatchEvent]:
         return [
-            Event(index, accept.rule, accept.back, inside)
+            MatchEvent(index, accept.rule, accept.back, inside)
             for index, (positions, _) in enumerate(state.groups)
             for accept in sorted({a for q in positions for a in self._nfa.positions[q].accepts}, key=_accept_order)
             if _may_follow(accept.right, symbol)
@@ -186,12 +186,12 @@ class Automaton:
             self._begins[context, symbol] = found
         return found
 
-    def _intern(self, groups: tuple[Group, ...], context: str) -> State:
+    def _intern(self, groups: tuple[Group, ...], context: str) -> AutomatonState:
         found = self._states.get((groups, context))
         if found is None:
             if len(self._states) >= MAX_STATES:
                 self._forget()
-            found = self._states[groups, context] = State(self, groups, context)
+            found = self._states[groups, context] = AutomatonState(self, groups, context)
         return found
 
     def _forget(self) -> None:

@@ -16,7 +16,7 @@ from sluicegate.plugins.errors import ConfigurationError
 from sluicegate.safety.matching import symbols as text
 from sluicegate.safety.matching.charset import CharSet
 from sluicegate.safety.matching.confusables import AMBIGUOUS, LEET
-from sluicegate.safety.matching.regex import Alt, Cat, Node, Parsed, Repeat, longest, parse
+from sluicegate.safety.matching.regex import Alternatives, Cat, Node, ParsedPattern, RegexRepeat, longest, parse
 
 MAX_STATES = 20_000
 """Of patterns alone; phrases share a trie and are not counted."""
@@ -62,7 +62,7 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class NfaEntry:
     """Threads may start at `position` where `left` (`any`, `word`, `number`, `edge`) holds."""
 
     left: str
@@ -73,7 +73,7 @@ class Nfa:
     def __init__(self) -> None:
         self.positions: list[Position] = []
         self.rules: list[Rule] = []
-        self.entries: list[Entry] = []
+        self.entries: list[NfaEntry] = []
         self.shapes: list[Node] = []
         """What a match, with its cue, looks like; for `safety.matching.prefilter`. Phrases are not in it."""
         self._written = hashlib.sha256()
@@ -115,7 +115,7 @@ class Nfa:
             position.checked = self.rules[rule].valid is not None
         entry, left = self._led(cue, body, left) if cue else (body, left)
         self.shapes.append(Cat((*([parse(cue).node] if cue else []), parsed.node, *_following(tails))))
-        self.entries.append(Entry(left or parsed.left, entry))
+        self.entries.append(NfaEntry(left or parsed.left, entry))
 
     def add_address(self, rule: int, *, plain: str, dotted: str, rest: str, limits: tuple[int, int]) -> None:
         """Addresses `head@rest`, where the head is the longest run before the sign: of `plain` characters up to
@@ -134,8 +134,8 @@ class Nfa:
             body = self._position()
             self._accept(self._build(parsed.node, body), rule, parsed.right)
             self.positions[head].slide = self.positions[self._waiting(head, body)].slide = limit
-        self.shapes.append(Cat((one, Repeat(Alt((one, other)), 0, None), parsed.node)))
-        self.entries.append(Entry("any", entry))
+        self.shapes.append(Cat((one, RegexRepeat(Alternatives((one, other)), 0, None), parsed.node)))
+        self.entries.append(NfaEntry("any", entry))
 
     def add_phrase(self, rule: int, phrase: str, *, borders: bool = True, evasions: bool = True) -> None:
         """Matches however it is written: `safety.matching.symbols.wide` of both sides. With `evasions`, in phrases
@@ -208,7 +208,7 @@ class Nfa:
         root = self._roots.get(name)
         if root is None:
             root = self._roots[name] = self._position()
-            self.entries.append(Entry(left, root))
+            self.entries.append(NfaEntry(left, root))
         return root
 
     def _branch(self, at: int, symbol: str, *, evasions: bool, last: bool) -> int:
@@ -261,7 +261,7 @@ class Nfa:
             self.positions[waiting].sets += self.positions[q].sets
         return waiting
 
-    def _check_bound(self, rule: int, pattern: str, parsed: Parsed) -> None:
+    def _check_bound(self, rule: int, pattern: str, parsed: ParsedPattern) -> None:
         if self.rules[rule].valid is not None and longest(parsed.node) is None:
             raise ConfigurationError(f"pattern {pattern!r} has a validator but no longest match; bound its repeats")
 
@@ -275,23 +275,23 @@ class Nfa:
             target = self._position()
             self.positions[entry].sets.append((node, target))
             return target
-        if isinstance(node, Repeat):
+        if isinstance(node, RegexRepeat):
             return self._repeat(node, entry)
-        if isinstance(node, Alt):
+        if isinstance(node, Alternatives):
             return self._either(node, entry)
         assert isinstance(node, Cat)
         for part in node.parts:
             entry = self._build(part, entry)
         return entry
 
-    def _either(self, node: Alt, entry: int) -> int:
+    def _either(self, node: Alternatives, entry: int) -> int:
         ends = [self._build(part, self._fork(entry)) for part in node.parts]
         joined = self._position()
         for end in ends:
             self.positions[end].empty.append(joined)
         return joined
 
-    def _repeat(self, node: Repeat, entry: int) -> int:
+    def _repeat(self, node: RegexRepeat, entry: int) -> int:
         for _ in range(node.low):
             entry = self._build(node.part, entry)
             self._check_size()
@@ -335,4 +335,4 @@ def _written(symbol: str, *, evasions: bool) -> str:
 
 def _following(tails: tuple[str, ...]) -> list[Node]:
     spelled = [Cat(tuple(CharSet(((ord(c), ord(c)),), fold=True) for c in tail)) for tail in tails]
-    return [Alt(tuple(spelled))] if tails else []
+    return [Alternatives(tuple(spelled))] if tails else []

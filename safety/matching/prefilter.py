@@ -17,7 +17,7 @@ from functools import lru_cache
 import re2
 
 from sluicegate.safety.matching.charset import CharSet
-from sluicegate.safety.matching.regex import Alt, Cat, Node, Repeat
+from sluicegate.safety.matching.regex import Alternatives, Cat, Node, RegexRepeat
 from sluicegate.safety.matching.symbols import narrow
 
 _WORD, _OTHER, _UNEVEN = "\xaa", "\x81", "\x00"
@@ -112,11 +112,11 @@ def written(node: Node) -> str:
     """`node` in RE2's notation over squeezed bytes."""
     if isinstance(node, CharSet):
         return _class(node)
-    if isinstance(node, Repeat):
+    if isinstance(node, RegexRepeat):
         return f"(?:{written(node.part)}){{{node.low},{'' if node.high is None else node.high}}}"
-    joint = "|" if isinstance(node, Alt) else ""
+    joint = "|" if isinstance(node, Alternatives) else ""
     parts = joint.join(map(written, node.parts))
-    return f"(?:{parts})" if isinstance(node, Alt | Cat) else parts
+    return f"(?:{parts})" if isinstance(node, Alternatives | Cat) else parts
 
 
 @lru_cache(maxsize=1024)

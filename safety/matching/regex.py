@@ -32,22 +32,22 @@ class Cat:
 
 
 @dataclass(frozen=True, slots=True)
-class Alt:
+class Alternatives:
     parts: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Repeat:
+class RegexRepeat:
     part: Node
     low: int
     high: int | None
 
 
-Node = CharSet | Cat | Alt | Repeat
+Node = CharSet | Cat | Alternatives | RegexRepeat
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed:
+class ParsedPattern:
     """`left` and `right`: `any`, `word` (a word border) or `edge` (start or end of the text)."""
 
     node: Node
@@ -55,16 +55,16 @@ class Parsed:
     right: str
 
 
-def parse(pattern: str) -> Parsed:
+def parse(pattern: str) -> ParsedPattern:
     """Raises `ConfigurationError` that points at the place."""
-    return _Parser(pattern).parse()
+    return _PatternParser(pattern).parse()
 
 
 def longest(node: Node) -> int | None:
     """Characters of the longest match; None where there is no bound."""
     if isinstance(node, CharSet):
         return 1
-    if isinstance(node, Repeat):
+    if isinstance(node, RegexRepeat):
         if node.high is None:
             return None
         inner = longest(node.part)
@@ -79,23 +79,23 @@ def longest(node: Node) -> int | None:
 def nullable(node: Node) -> bool:
     if isinstance(node, CharSet):
         return False
-    if isinstance(node, Repeat):
+    if isinstance(node, RegexRepeat):
         return node.low == 0 or nullable(node.part)
     return all(map(nullable, node.parts)) if isinstance(node, Cat) else any(map(nullable, node.parts))
 
 
-class _Parser:
+class _PatternParser:
     def __init__(self, pattern: str) -> None:
         self._text = pattern
         self._at = 0
         self._fold = False
 
-    def parse(self) -> Parsed:
+    def parse(self) -> ParsedPattern:
         self._fold = self._take("(?i)")
         left = self._anchor({"^": "edge", "\\A": "edge", "\\b": "word"})
         right = self._trailing_anchor()
         node = self._alternation()
-        if isinstance(node, Alt) and (left, right) != ("any", "any"):
+        if isinstance(node, Alternatives) and (left, right) != ("any", "any"):
             self._at = 0
             raise self._error("an anchor beside alternatives", "put the alternatives into a group, ^(?:a|b)$")
         if self._at < len(self._text):
@@ -103,7 +103,7 @@ class _Parser:
         if nullable(node):
             self._at = 0
             raise self._error("a pattern that matches the empty text", "make it match at least one character")
-        return Parsed(node, left, right)
+        return ParsedPattern(node, left, right)
 
     def _anchor(self, anchors: dict[str, str]) -> str:
         for written, meaning in anchors.items():
@@ -124,7 +124,7 @@ class _Parser:
         parts = [self._sequence()]
         while self._take("|"):
             parts.append(self._sequence())
-        return parts[0] if len(parts) == 1 else Alt(tuple(parts))
+        return parts[0] if len(parts) == 1 else Alternatives(tuple(parts))
 
     def _sequence(self) -> Node:
         parts: list[Node] = []
@@ -141,7 +141,7 @@ class _Parser:
             raise self._error("a lazy or possessive quantifier", "matches are always the longest; remove the mark")
         if self._peek() == "*" or (self._peek() == "{" and self._text[self._at + 1 : self._at + 2].isdigit()):
             raise self._error("a quantifier after a quantifier", "put the inner one into a group")
-        return Repeat(node, low, high)
+        return RegexRepeat(node, low, high)
 
     def _bounds(self) -> tuple[int, int | None]:
         marks: tuple[tuple[str, tuple[int, int | None]], ...] = (("*", (0, None)), ("+", (1, None)), ("?", (0, 1)))

@@ -6,7 +6,7 @@ Not covered: look-back past what is held. A match is judged by its own character
 from __future__ import annotations
 
 from sluicegate.safety.matching import symbols as text
-from sluicegate.safety.matching.automaton import Action, Automaton, Match, State
+from sluicegate.safety.matching.automaton import Action, Automaton, AutomatonState, Match
 
 NEAR = 512
 """Characters; what has begun further back than that and is no match yet has what a prefilter looks for."""
@@ -32,7 +32,7 @@ class Scanner:
 
     def __init__(self, automaton: Automaton) -> None:
         self.automaton = automaton
-        self._state: State = automaton.start
+        self._state: AutomatonState = automaton.start
         self._starts: list[int] = []
         self._found: list[tuple[int, int, int]] = []
         self._text = ""
@@ -113,7 +113,7 @@ class Scanner:
         self._state = state
         return at
 
-    def _act(self, arrow: State, at: int) -> None:
+    def _act(self, arrow: AutomatonState, at: int) -> None:
         """Same as `_run` of its actions."""
         if arrow.moves is None:
             for action in arrow.actions or ():

@@ -42,7 +42,7 @@ WORTH_REMEMBERING = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class MatchPolicy:
     """What to do about each label. `actions`: `redact`, `escalate` or `block` by label; others do `action`."""
 
     action: str = "redact"
@@ -57,7 +57,7 @@ class Policy:
         return Span(match.start, match.end, match.label, self.replacement.replace("{label}", match.label))
 
 
-def version(automaton: Automaton, policy: Policy) -> str:
+def version(automaton: Automaton, policy: MatchPolicy) -> str:
     """Changes when the rules or what is done about them change, and only then."""
     said = (policy.action, sorted((policy.actions or {}).items()), policy.replacement)
     return hashlib.sha256(f"{automaton.fingerprint} {said}".encode()).hexdigest()[:16]
@@ -66,7 +66,7 @@ def version(automaton: Automaton, policy: Policy) -> str:
 class MatchSession:
     """Same as `find_all` of the whole channel, but incremental; ends at the first match that blocks."""
 
-    def __init__(self, scanner: Scanner, policy: Policy) -> None:
+    def __init__(self, scanner: Scanner, policy: MatchPolicy) -> None:
         self._scanner = scanner
         self._policy = policy
         self._escalated = False
@@ -114,7 +114,7 @@ class _MatchContinuation(MatchSession):
     """Reports matches that end behind `lead`, with offsets from there on, until none can have begun in it or hang on
     its last characters. What else is in the text a session of the text alone reports."""
 
-    def __init__(self, scanner: Scanner, policy: Policy, lead: str) -> None:
+    def __init__(self, scanner: Scanner, policy: MatchPolicy, lead: str) -> None:
         super().__init__(scanner, policy)
         self._lead = lead
         self._is_read = self._over = False
@@ -172,7 +172,7 @@ class MatchRail:
     """Slot `moderate`. The automaton is shared by all sessions."""
 
     def __init__(
-        self, name: str, automaton: Automaton, policy: Policy, channels: frozenset[Channel] | None = None
+        self, name: str, automaton: Automaton, policy: MatchPolicy, channels: frozenset[Channel] | None = None
     ) -> None:
         self.name = name
         self.automaton = automaton
@@ -219,7 +219,7 @@ class MatchScreen:
     inline_chars = LONG
     text_chars = 0
 
-    def __init__(self, name: str, automaton: Automaton, policy: Policy, roles: frozenset[str]) -> None:
+    def __init__(self, name: str, automaton: Automaton, policy: MatchPolicy, roles: frozenset[str]) -> None:
         """`roles`: whose messages are read; what stands beside the messages always is."""
         self.name = name
         self.properties = RailProperties(version(automaton, policy), reads="texts")

@@ -23,7 +23,7 @@ from typing import Literal
 from sluicegate.plugins.contract import Caller, RailProperties, Request, ScreenResult, Text, in_two, texts_of
 from sluicegate.safety.matching.automaton import Automaton
 from sluicegate.safety.matching.json_escapes import find_spelled
-from sluicegate.safety.rails.match_rails import LONG, Policy, as_spelled, version
+from sluicegate.safety.rails.match_rails import LONG, MatchPolicy, as_spelled, version
 
 Restore = Literal["scope", "always", "never"]
 LETTERS = 5
@@ -51,7 +51,7 @@ class Pseudonyms:
 
     def __init__(self, name: str, automaton: Automaton, terms: Terms) -> None:
         self.name = name
-        self.properties = RailProperties(version(automaton, Policy()), reads="texts")
+        self.properties = RailProperties(version(automaton, MatchPolicy()), reads="texts")
         self._automaton = automaton
         self._terms = terms
 

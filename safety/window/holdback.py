@@ -26,7 +26,7 @@ from sluicegate.plugins.contract import (
     Verdict,
     offers,
 )
-from sluicegate.safety.rail_policy import Limits, RailPolicy
+from sluicegate.safety.rail_policy import RailPolicy, WindowLimits
 from sluicegate.safety.window.continuation import LeadSession, continuing
 from sluicegate.safety.window.released import NOTHING, Redaction, Released, joined
 
@@ -34,7 +34,7 @@ _NONE: tuple[Redaction, ...] = ()
 
 
 @dataclass(slots=True)
-class Guard:
+class ActiveRail:
     """One rail at work on the channel."""
 
     name: str
@@ -74,7 +74,7 @@ class HoldbackWindow:
         request: Request,
         caller: Caller,
         channel: Channel = "content",
-        limits: Limits = Limits(),
+        limits: WindowLimits = WindowLimits(),
         lead: str = "",
     ) -> None:
         """A rail that cannot open its session fails at the first piece. `lead`: what the reader has already, and joins
@@ -167,7 +167,7 @@ class HoldbackWindow:
                 stop = stop or found
         return stop
 
-    def _ask(self, guard: Guard, piece: str | None) -> Stop | None:
+    def _ask(self, guard: ActiveRail, piece: str | None) -> Stop | None:
         budget_s = guard.rail_policy.budget_s
         began = perf_counter() if budget_s is not None else 0.0
         try:
@@ -192,18 +192,18 @@ class HoldbackWindow:
     def _last_of(self, session: RailSession) -> Verdict:
         return session.cut() if self._cut and offers(session, CuttableSession) else session.close()
 
-    def _blocked(self, guard: Guard, reason: str) -> Stop | None:
+    def _blocked(self, guard: ActiveRail, reason: str) -> Stop | None:
         if guard.rail_policy.on_block == "block":
             return Stop(reason, guard.name)
         guard.silent = True
         self._escalated(guard, reason, guard.clear_to)
         return None
 
-    def _escalated(self, guard: Guard, reason: str, at: int) -> None:
+    def _escalated(self, guard: ActiveRail, reason: str, at: int) -> None:
         self._escalations.append(f"{guard.name}: {reason}")
         self._hold_from = at if self._hold_from is None else min(at, self._hold_from)
 
-    def _shadowed(self, guard: Guard, verdict: Verdict) -> None:
+    def _shadowed(self, guard: ActiveRail, verdict: Verdict) -> None:
         self._shadow += (f"{guard.name}: redact: {span.reason}" for span in verdict.redact)
         if verdict.escalate:
             self._shadow.append(f"{guard.name}: escalate: {verdict.escalate}")
@@ -211,7 +211,7 @@ class HoldbackWindow:
             self._shadow.append(f"{guard.name}: {guard.rail_policy.on_block}: {verdict.block}")
             guard.silent = True
 
-    def _check(self, guard: Guard, verdict: Verdict, *, closing: bool) -> None:
+    def _check(self, guard: ActiveRail, verdict: Verdict, *, closing: bool) -> None:
         if not guard.clear_to <= verdict.clear_to <= self._fed:
             raise BadVerdict(f"clear_to is {verdict.clear_to}, must be from {guard.clear_to} to {self._fed}")
         if closing and verdict.block is None and verdict.clear_to != self._fed:
@@ -224,7 +224,7 @@ class HoldbackWindow:
         if verdict.escalate_at is not None and not guard.clear_to <= verdict.escalate_at <= self._fed:
             raise BadVerdict(f"escalate_at is {verdict.escalate_at}, must be from {guard.clear_to} to {self._fed}")
 
-    def _failed(self, guard: Guard, error: Exception) -> Stop | None:
+    def _failed(self, guard: ActiveRail, error: Exception) -> Stop | None:
         self._failures.append(f"{guard.name}: {type(error).__name__}: {error}")
         guard.dropped = guard.rail_policy.may_fail
         return None if guard.dropped else Stop("rail_failed", guard.name)
@@ -354,7 +354,7 @@ class HoldbackWindow:
 
     def _guard(
         self, rail: OutputRail, request: Request, caller: Caller, channel: Channel, lead: str | None = None
-    ) -> Guard:
+    ) -> ActiveRail:
         def open_alone() -> RailSession:
             return rail.open(request, caller, channel)
 
@@ -363,13 +363,13 @@ class HoldbackWindow:
             session: RailSession = open_session()
         except Exception as error:
             session = _Unopened(error)
-        return Guard(rail.name, open_session, session, self._limits.rail_policy(rail.name))
+        return ActiveRail(rail.name, open_session, session, self._limits.rail_policy(rail.name))
 
     def _opened_behind(self, rail: OutputRail, open_alone: Callable[[], RailSession], lead: str) -> RailSession:
         return continuing(rail, open_alone, lead)
 
 
-def _clears(guard: Guard, text: str) -> bool:
+def _clears(guard: ActiveRail, text: str) -> bool:
     """False where only reading it can tell, or the time that takes is to be watched."""
     session = guard.session
     try:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from sluicegate.plugins.contract import Caller, Channel, OutputRail, Request
-from sluicegate.safety.rail_policy import Limits
+from sluicegate.safety.rail_policy import WindowLimits
 from sluicegate.safety.window.holdback import HoldbackWindow
 from sluicegate.safety.window.lead_border import Border
 from sluicegate.safety.window.released import NOTHING, Redaction, Released, joined
@@ -94,7 +94,7 @@ class JsonWindow:
         request: Request,
         caller: Caller,
         channel: Channel = "content",
-        limits: Limits = Limits(),
+        limits: WindowLimits = WindowLimits(),
         redactor: Redactor = replace_in_strings,
         lead: str = "",
     ) -> None:

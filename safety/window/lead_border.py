@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from sluicegate.plugins.contract import Caller, Channel, OutputRail, RailSession, Request, Verdict
-from sluicegate.safety.rail_policy import Limits
+from sluicegate.safety.rail_policy import WindowLimits
 from sluicegate.safety.window.continuation import LeadSession
 from sluicegate.safety.window.holdback import HoldbackWindow
 from sluicegate.safety.window.released import Redaction
@@ -25,7 +25,7 @@ class Border(HoldbackWindow):
         request: Request,
         caller: Caller,
         channel: Channel,
-        limits: Limits,
+        limits: WindowLimits,
         lead: str,
     ) -> None:
         super().__init__(rails, request, caller, channel, limits, lead)

@@ -24,8 +24,8 @@ import pytest
 
 from sluicegate.gateway.accounts.changes import revoke
 from sluicegate.gateway.accounts.records import digest_of
-from sluicegate.gateway.accounts.stores.redis import RedisStore
-from sluicegate.gateway.accounts.stores.sqlite import SqliteStore
+from sluicegate.gateway.accounts.stores.redis import RedisAccountStore
+from sluicegate.gateway.accounts.stores.sqlite import SqliteAccountStore
 from sluicegate.gateway.testing import TestApp
 from sluicegate.plugins import Generation, Job, Piece, Usage
 from tests.cache.redis_server import RedisServer, needs_redis
@@ -166,7 +166,7 @@ def test_one_tenants_figure_stops_nobody_elses_books_nor_a_revocation(
 
 def revoke_beside(accounts: dict[str, Any], id: str) -> None:
     """As `sluicegate keys revoke` does in a process of its own."""
-    store = SqliteStore(Path(accounts["path"])) if "path" in accounts else RedisStore(accounts["url"])
+    store = SqliteAccountStore(Path(accounts["path"])) if "path" in accounts else RedisAccountStore(accounts["url"])
     store.open()
     record = {record.id: record for record in iter(store.keys())}[id]
     store.put_key(revoke(record))

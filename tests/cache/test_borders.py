@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from sluicegate.cache import MemoryCache, MemoryStore, SingleFlight, SqliteStore, TieredCache, canonical
-from sluicegate.cache.entries import Kept, Row
-from sluicegate.cache.lookup import Question
+from sluicegate.cache.entries import IndexRow, Kept
+from sluicegate.cache.lookup import CacheQuestion
 from sluicegate.cache.semantic import CallableEmbedder, HashedNgrams
 from sluicegate.cache.semantic.index import Partition
 from sluicegate.cache.semantic.tier import SemanticTier
@@ -116,13 +116,13 @@ def decode_whole(data: bytes) -> Kept:
 def test_a_row_comes_back(dim: int) -> None:
     vector = np.zeros(dim, np.float32)
     vector[0] = 1
-    row = decode_row("t", "s", encode_row("t", "s", Row("cd" * 32, 2**64 - 1, vector)))
+    row = decode_row("t", "s", encode_row("t", "s", IndexRow("cd" * 32, 2**64 - 1, vector)))
     assert (row.digest, row.facts, row.vector.tolist()) == ("cd" * 32, 2**64 - 1, vector.tolist())
 
 
 @pytest.mark.parametrize("length", [0.0, 0.94, 1.06, math.nan])
 def test_a_row_of_no_unit_vector_is_damage(length: float) -> None:
-    data = encode_row("t", "s", Row("cd" * 32, 1, np.array([length, 0], np.float32)))
+    data = encode_row("t", "s", IndexRow("cd" * 32, 1, np.array([length, 0], np.float32)))
     with pytest.raises(ValueError, match="unit vector"):
         decode_row("t", "s", data)
     with pytest.raises(ValueError, match="cut short"):
@@ -246,7 +246,7 @@ async def test_questions_that_cannot_be_compared_pass_by_the_rows_that_are_there
 
 async def test_an_answer_that_was_found_is_not_kept_again() -> None:
     cache = TieredCache(MemoryStore(1_000_000, 60))
-    question = Question(KEY)
+    question = CacheQuestion(KEY)
     recall = await cache.recall(question)
     assert await cache.remember(question, ANSWERS, recall, Usage(5, 2))
     again = await cache.recall(question)
@@ -270,7 +270,7 @@ def test_the_oldest_row_goes_first_however_often_it_comes_round() -> None:
     partition = Partition(16, 3)
     axes = np.eye(16, dtype=np.float32)
     for place in range(12):
-        partition.add(Row(str(place), 1, axes[place]))
+        partition.add(IndexRow(str(place), 1, axes[place]))
         here = {n for n in range(16) if partition.nearest(axes[n], 1, 0.5) is not None}
         assert here == set(range(max(0, place - 2), place + 1))
         assert len(partition) == min(3, place + 1)
@@ -282,10 +282,10 @@ def test_the_partition_used_longest_ago_goes_when_there_are_too_many_rows() -> N
     vector[0] = 1
     for scope in "abc":
         for number in range(2):
-            rows.add(("t", scope), Row(f"{scope}{number}", 1, vector))
+            rows.add(("t", scope), IndexRow(f"{scope}{number}", 1, vector))
     assert rows.stats() | {"rows": 4, "scopes": 2} == rows.stats()
-    rows.add(("t", "b"), Row("b0", 1, vector))  # the same digest: no more rows than before
-    rows.add(("t", "d"), Row("d0", 1, vector))
+    rows.add(("t", "b"), IndexRow("b0", 1, vector))  # the same digest: no more rows than before
+    rows.add(("t", "d"), IndexRow("d0", 1, vector))
     assert rows.stats() | {"rows": 3, "scopes": 2} == rows.stats()
     rows.forget("t", "b0")
     assert rows.stats()["rows"] == 2

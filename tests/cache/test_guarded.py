@@ -8,7 +8,7 @@ import time
 import pytest
 
 from sluicegate.cache.entries import Counts
-from sluicegate.cache.stores.guarded_calls import Guarded
+from sluicegate.cache.stores.guarded_calls import GuardedCalls
 from tests.waiting import soon
 
 
@@ -23,7 +23,7 @@ class Service:
         self.probes = 0
         self.at_once = 0
         self.most_at_once = 0
-        self.guarded = Guarded("service", self.probe, self.counts, first_pause_s=0.01, max_pause_s=0.02, **named)  # type: ignore[arg-type]
+        self.guarded = GuardedCalls("service", self.probe, self.counts, first_pause_s=0.01, max_pause_s=0.02, **named)  # type: ignore[arg-type]
 
     async def probe(self) -> None:
         self.probes += 1

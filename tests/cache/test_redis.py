@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sluicegate.cache import Kept, Question, RedisStore, TenantSealer, TieredCache, Tls, label
+from sluicegate.cache import CacheQuestion, Kept, RedisStore, TenantSealer, TieredCache, Tls, label
 from sluicegate.cache.semantic import HashedNgrams
 from sluicegate.cache.semantic.tier import SemanticTier
 from sluicegate.plugins import Caller, ConfigurationError, Overloaded
@@ -41,7 +41,7 @@ async def gateways(server: RedisServer) -> AsyncIterator[list[TieredCache]]:
         await one.close()
 
 
-async def keep(cache: TieredCache, question: Question) -> None:
+async def keep(cache: TieredCache, question: CacheQuestion) -> None:
     """As often as it takes: 20 ms are little on a loaded machine."""
     for _ in range(1000):
         if await cache.remember(question, ANSWERS, await cache.recall(question)):
@@ -50,7 +50,7 @@ async def keep(cache: TieredCache, question: Question) -> None:
     raise AssertionError(f"nothing could be kept: {cache.stats()}")
 
 
-async def comes_back(cache: TieredCache, question: Question, within_s: float = 60.0) -> bool:
+async def comes_back(cache: TieredCache, question: CacheQuestion, within_s: float = 60.0) -> bool:
     end = time.monotonic() + within_s
     while time.monotonic() < end:
         if (await cache.recall(question)).found is not None:
@@ -59,7 +59,7 @@ async def comes_back(cache: TieredCache, question: Question, within_s: float = 6
     return False
 
 
-async def hurried(cache: TieredCache, question: Question, times: int = 10) -> list[Any]:
+async def hurried(cache: TieredCache, question: CacheQuestion, times: int = 10) -> list[Any]:
     """What recalls find while the server says nothing: whoever waited for it would wait for ever."""
     async with asyncio.timeout(60):
         return [(await cache.recall(question)).found for _ in range(times)]

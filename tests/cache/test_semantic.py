@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from sluicegate.cache import MemoryStore, RedisStore, SqliteStore, TieredCache
-from sluicegate.cache.entries import Row
+from sluicegate.cache.entries import IndexRow
 from sluicegate.cache.semantic import CallableEmbedder, HashedNgrams
 from sluicegate.cache.semantic.index import Partition, rotation
 from sluicegate.cache.semantic.tier import SemanticTier
@@ -37,7 +37,7 @@ def test_the_nearest_row_is_that_of_a_full_scan(count: int, spread: float) -> No
     rows = unit(centres[random.integers(0, len(centres), count)] + spread * random.standard_normal((count, 64)))
     partition = Partition(64, count)
     for place, row in enumerate(rows):
-        partition.add(Row(f"{place}", 7, row))
+        partition.add(IndexRow(f"{place}", 7, row))
     for place in random.integers(0, count, 40):
         query = unit(rows[place] + 0.1 * random.standard_normal(64))
         cosines = rows @ query
@@ -56,21 +56,21 @@ def test_a_partition_replaces_forgets_and_overwrites_its_oldest() -> None:
     partition = Partition(8, 3)
     axes = np.eye(8, dtype=np.float32)
     for place in range(3):
-        partition.add(Row(str(place), 1, axes[place]))
-    partition.add(Row("1", 1, axes[5]))
+        partition.add(IndexRow(str(place), 1, axes[place]))
+    partition.add(IndexRow("1", 1, axes[5]))
     assert len(partition) == 3
     assert partition.nearest(axes[1], 1, 0.5) is None
     near = partition.nearest(axes[5], 1, 0.5)
     assert near is not None
     assert near.digest == "1"
-    partition.add(Row("3", 1, axes[3]))
+    partition.add(IndexRow("3", 1, axes[3]))
     assert partition.nearest(axes[0], 1, 0.5) is None, "the oldest went"
     partition.remove("3")
     partition.remove("nobody")
     assert len(partition) == 2
     assert partition.nearest(axes[3], 1, 0.5) is None
     assert partition.nearest(axes[5], 1, 0.5, without=["1"]) is None
-    partition.add(Row("odd", 1, np.ones(3, np.float32)))
+    partition.add(IndexRow("odd", 1, np.ones(3, np.float32)))
     assert len(partition) == 2
 
 
@@ -80,7 +80,7 @@ def test_a_partition_behaves_as_a_dictionary_would() -> None:
     for _ in range(3000):
         number = random.randrange(40)
         if random.random() < 0.5:
-            partition.add(Row(str(number), number, axes[number]))
+            partition.add(IndexRow(str(number), number, axes[number]))
             known[number] = True
         else:
             partition.remove(str(number))

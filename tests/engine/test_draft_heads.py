@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 
 from sluicegate.engine import Engine, EngineSettings, LoadedModel, ModelSettings, load_model
 from sluicegate.engine.batching.runner import Runner
-from sluicegate.engine.batching.scheduler import Batch, Row
+from sluicegate.engine.batching.scheduler import Batch, BatchRow
 from sluicegate.engine.checkpoints.draft_heads import DraftHeads, load_heads
 from sluicegate.engine.cpu import products_of
 from sluicegate.engine.sequences.drafting import DraftAcceptance
@@ -52,7 +52,7 @@ def test_the_states_are_what_the_logits_came_from(forward: str, tiny: MakeModel)
     for at, length in enumerate((3, 7)):
         sequence = a_sequence(list(range(5, 5 + length)))
         sequence.hold([4 * at, 4 * at + 1])
-        rows.append(Row.of(sequence, length))
+        rows.append(BatchRow.of(sequence, length))
     with torch.inference_mode():
         logits = runner.run(Batch(rows))
         assert runner.states is not None

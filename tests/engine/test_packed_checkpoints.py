@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from sluicegate.engine import load_model
 from sluicegate.engine.batching.runner import Runner
 from sluicegate.engine.cpu.packing import unpack
-from sluicegate.engine.cpu.small_layers import SmallLinear
+from sluicegate.engine.cpu.small_layers import CpuSmallLinear
 from sluicegate.plugins import ModelLoadError
 from tests.engine.driving import a_job, greedy_by_transformers, logprobs_by_transformers, prompts, run, serving
 from tests.engine.lora import write_adapter
@@ -64,7 +64,7 @@ def test_symmetric_4_bits_stay_the_same_4_bits(group: int, tmp_path: Path) -> No
     packed, whole = write_packed(tmp_path, "gptq", group=group)
     model, state = load_model(packed, weights="int4"), load_file(whole / "model.safetensors")
     for name, layer in model.module.named_modules():
-        if isinstance(layer, SmallLinear) and name != "lm_head":
+        if isinstance(layer, CpuSmallLinear) and name != "lm_head":
             assert torch.equal(unpack(layer.packed), state[f"{name}.weight"])
     assert model.weight_bytes < 0.3 * load_model(packed).weight_bytes
     again = Runner(load_model(whole, weights="int4"), 16, 4).score(np.array(prompts([40])[0]), chunk=16)

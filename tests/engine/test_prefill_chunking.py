@@ -6,7 +6,7 @@ import pytest
 
 from sluicegate.engine import EngineSettings
 from sluicegate.engine.batching.prefill_chunking import PrefillChunker
-from sluicegate.engine.batching.scheduler import Batch, Row
+from sluicegate.engine.batching.scheduler import Batch, BatchRow
 from sluicegate.plugins import ConfigurationError
 from tests.engine.conftest import MakeModel
 from tests.engine.driving import a_job, prompts, run, serving
@@ -93,7 +93,7 @@ def test_what_a_row_is_stays_as_it_was_told_when_the_step_was_planned() -> None:
     """A token is appended before the step is recorded: a decoding row must not look like a part of a prompt then."""
     decoding, reading = a_sequence([5, 6, 7]), a_sequence(list(range(5, 65)))
     decoding.computed = 2
-    batch = Batch([Row.of(decoding, 1), Row.of(reading, 40)])
+    batch = Batch([BatchRow.of(decoding, 1), BatchRow.of(reading, 40)])
     decoding.tokens.append(8)
     assert (batch.decoding, batch.prompt_tokens) == (1, 40)
     assert [row.is_last for row in batch.rows] == [True, False]
@@ -102,7 +102,7 @@ def test_what_a_row_is_stays_as_it_was_told_when_the_step_was_planned() -> None:
 def test_guesses_are_no_prompt() -> None:
     guessed, forced = a_sequence([5, 6, 7]), a_sequence(list(range(5, 17)))
     guessed.computed = 2
-    batch = Batch([Row(guessed, 2, 7, is_last=True, drafted=6), Row.of(forced, 12)])
+    batch = Batch([BatchRow(guessed, 2, 7, is_last=True, drafted=6), BatchRow.of(forced, 12)])
     assert (batch.decoding, batch.prompt_tokens) == (2, 0)
 
 

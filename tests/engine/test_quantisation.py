@@ -14,7 +14,7 @@ from sluicegate.engine import EngineSettings, load_model
 from sluicegate.engine.batching.runner import Runner
 from sluicegate.engine.cpu.kernels.rows import FP8, shrink, shrink_to_e4m3, widen
 from sluicegate.engine.cpu.packing import EIGHT, FOUR, Packed, pack, unpack
-from sluicegate.engine.cpu.small_layers import SmallEmbedding, SmallLinear
+from sluicegate.engine.cpu.small_layers import CpuSmallLinear, SmallEmbedding
 from sluicegate.engine.memory.kv import E4M3, KVPool, LayerShape
 from sluicegate.engine.settings import KVKind
 from sluicegate.plugins import ConfigurationError, ModelLoadError
@@ -59,19 +59,19 @@ def test_a_product_is_that_of_what_the_rounded_numbers_stand_for(form: int, rows
     x, bias = torch.randn(rows, k), torch.randn(columns)
     packed = pack(torch.randn(columns, k), form)
     expected = rounded(x, 128 if form == EIGHT else 64) @ unpack(packed).T + bias
-    assert torch.allclose(SmallLinear(packed, bias)(x), expected, atol=2e-3, rtol=1e-4)
+    assert torch.allclose(CpuSmallLinear(packed, bias)(x), expected, atol=2e-3, rtol=1e-4)
 
 
 def test_a_row_does_not_depend_on_the_others_to_the_last_bit() -> None:
     for form in (EIGHT, FOUR):
-        layer, x = SmallLinear(pack(torch.randn(50, 300), form), None), torch.randn(11, 300)
+        layer, x = CpuSmallLinear(pack(torch.randn(50, 300), form), None), torch.randn(11, 300)
         assert torch.equal(torch.cat([layer(x[:1]), layer(x[1:4]), layer(x[4:])]), layer(x))
 
 
 def test_a_nan_is_not_rounded_away() -> None:
     x = torch.ones(1, 64)
     x[0, 3] = float("nan")
-    assert SmallLinear(pack(torch.randn(5, 64), EIGHT), None)(x).isnan().all()
+    assert CpuSmallLinear(pack(torch.randn(5, 64), EIGHT), None)(x).isnan().all()
 
 
 def test_an_embedding_is_read_from_its_packed_weight() -> None:

@@ -25,10 +25,10 @@ import numpy as np
 
 from sluicegate.gateway.answer.validation import Validator
 from sluicegate.grammar import (
-    CompiledGrammar,
     GrammarError,
     GrammarOptions,
-    Matcher,
+    LazyGrammar,
+    LazyMatcher,
     TokenRejected,
     compile_json_schema,
     compile_lark,
@@ -49,7 +49,7 @@ class Finding(Exception):
     pass
 
 
-def walk(compiled: CompiledGrammar, pick: random.Random, steps: int = 30) -> str:
+def walk(compiled: LazyGrammar, pick: random.Random, steps: int = 30) -> str:
     """A text drawn under the masks and finished the short way; every few steps the mask is compared with trial."""
     vocabulary, matcher, text = byte_vocabulary(), compiled.matcher(), b""
     row = np.zeros(vocabulary.row_words, np.int32)
@@ -69,7 +69,7 @@ def walk(compiled: CompiledGrammar, pick: random.Random, steps: int = 30) -> str
     return (text + finish(matcher, text)).decode()
 
 
-def finish(matcher: Matcher, text: bytes) -> bytes:
+def finish(matcher: LazyMatcher, text: bytes) -> bytes:
     found = matcher.shortest_completion()
     if found is None:
         raise Finding(f"no way to the end after {text!r}")
@@ -80,7 +80,7 @@ def finish(matcher: Matcher, text: bytes) -> bytes:
     return found.text
 
 
-def reads(compiled: CompiledGrammar, text: str) -> bool:
+def reads(compiled: LazyGrammar, text: str) -> bool:
     matcher = compiled.matcher()
     try:
         for byte in text.encode():

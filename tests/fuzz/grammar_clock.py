@@ -25,10 +25,10 @@ from typing import Any
 import numpy as np
 
 from sluicegate.grammar import (
-    CompiledGrammar,
     GrammarError,
     GrammarOptions,
-    Matcher,
+    LazyGrammar,
+    LazyMatcher,
     TokenRejected,
     Vocabulary,
     compile_json_schema,
@@ -55,9 +55,9 @@ class Finding(Exception):
 class Walk:
     """One text through one grammar; `slowest`: seconds past the bound, by what was called."""
 
-    def __init__(self, make: Callable[[], CompiledGrammar], pick: random.Random) -> None:
+    def __init__(self, make: Callable[[], LazyGrammar], pick: random.Random) -> None:
         self._make = make
-        self.compiled: CompiledGrammar = _timed("compile", COMPILE_S, make)
+        self.compiled: LazyGrammar = _timed("compile", COMPILE_S, make)
         self.matcher = self.compiled.matcher()
         self._pick = pick
         self._row = np.zeros(self.compiled.vocabulary.row_words, np.int32)
@@ -159,28 +159,28 @@ def _timed(what: str, most_s: float, act: Callable[..., Any], *arguments: object
             raise Finding(f"{what} took {took:.3f} s of CPU time, {most_s:g} are allowed")
 
 
-def _place(matcher: Matcher) -> Any:
+def _place(matcher: LazyMatcher) -> Any:
     """Where it stands: all that `accept` moves."""
     tape = matcher._tape
     return matcher._at, len(matcher._past), matcher._finished, None if tape is None else tape.place()
 
 
-def _lark(pick: random.Random, vocabulary: Vocabulary) -> Callable[[], CompiledGrammar]:
+def _lark(pick: random.Random, vocabulary: Vocabulary) -> Callable[[], LazyGrammar]:
     text = costly.lark(pick)
     return lambda: compile_lark(text, vocabulary, options=FEW)
 
 
-def _gbnf(pick: random.Random, vocabulary: Vocabulary) -> Callable[[], CompiledGrammar]:
+def _gbnf(pick: random.Random, vocabulary: Vocabulary) -> Callable[[], LazyGrammar]:
     text = costly.gbnf(pick)
     return lambda: compile_lark(text, vocabulary, options=FEW)
 
 
-def _schema(pick: random.Random, vocabulary: Vocabulary) -> Callable[[], CompiledGrammar]:
+def _schema(pick: random.Random, vocabulary: Vocabulary) -> Callable[[], LazyGrammar]:
     schema = costly.schema(pick)
     return lambda: compile_json_schema(schema, vocabulary, options=FEW)
 
 
-def _tag(pick: random.Random, vocabulary: Vocabulary) -> Callable[[], CompiledGrammar]:
+def _tag(pick: random.Random, vocabulary: Vocabulary) -> Callable[[], LazyGrammar]:
     value = costly.tag(pick)
     return lambda: compile_structural_tags(value, vocabulary, options=FEW)
 

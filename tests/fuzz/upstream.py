@@ -33,10 +33,10 @@ from sluicegate.gateway.accounts.limits.estimates import most_read
 from sluicegate.gateway.answer.validation import Validator
 from sluicegate.gateway.testing import TestApp
 from sluicegate.gateway.upstream.bounds import CHARS_A_TOKEN, SPARE_CHARS
-from sluicegate.gateway.upstream.generation import Asked, UpstreamGeneration
+from sluicegate.gateway.upstream.generation import UpstreamCall, UpstreamGeneration
 from sluicegate.gateway.upstream.reading.tool_calls import Offered
 from sluicegate.gateway.upstream.transport.client import Client
-from sluicegate.grammar import CompiledGrammar, GrammarOptions, compile_json_schema
+from sluicegate.grammar import GrammarOptions, LazyGrammar, compile_json_schema
 from sluicegate.plugins import (
     Constraint,
     Job,
@@ -143,7 +143,7 @@ class Asking:
         return Said(self.case)
 
 
-def generation(case: Case, grammar: CompiledGrammar) -> UpstreamGeneration:
+def generation(case: Case, grammar: LazyGrammar) -> UpstreamGeneration:
     request = case.request
     grammars = {tool.name: grammar for tool in request.callable_tools} if request.stream else {}
     job = Job(
@@ -158,7 +158,7 @@ def generation(case: Case, grammar: CompiledGrammar) -> UpstreamGeneration:
     )
     offered = Offered(request, grammars, Validator())
     body: dict[str, Any] = {"messages": []}
-    return UpstreamGeneration(Asked(job, cast(Client, Asking(case)), body, offered, 2, CONTEXT))
+    return UpstreamGeneration(UpstreamCall(job, cast(Client, Asking(case)), body, offered, 2, CONTEXT))
 
 
 @dataclass
@@ -170,7 +170,7 @@ class Heard:
     ended: str | None = None
 
 
-async def read(case: Case, grammar: CompiledGrammar) -> str:
+async def read(case: Case, grammar: LazyGrammar) -> str:
     """What came of it: "whole", or the code of the error that ended it. Raises `Finding`."""
     made = generation(case, grammar)
     heard = [Heard() for _ in range(case.request.n)]
@@ -249,7 +249,7 @@ def charge(case: Case, usage: Usage, heard: list[Heard]) -> None:
         raise Finding(f"{chars} characters for {usage.completion_tokens} tokens")
 
 
-async def case(seed: int, grammar: CompiledGrammar) -> str:
+async def case(seed: int, grammar: LazyGrammar) -> str:
     try:
         return await read(case_of(seed), grammar)
     except Finding as error:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sluicegate.gateway.rails.policy import Policies, read_policies
-from sluicegate.gateway.testing import Reply, TestApp
+from sluicegate.gateway.testing import AppReply, TestApp
 from sluicegate.plugins import Caller, ConfigurationError, Request, ScreenResult, Verdict
 from sluicegate.plugins.testing import make_request
 from tests.waiting import until
@@ -71,7 +71,7 @@ def default(slot: str, **terms: Any) -> dict[str, Any]:
     return {"default": {slot: {"moody": terms}}}
 
 
-def not_enforced(reply: Reply) -> Any:
+def not_enforced(reply: AppReply) -> Any:
     return reply.body.get("sluicegate", {}).get("not_enforced")
 
 

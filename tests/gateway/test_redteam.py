@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sluicegate.gateway.commands.cli import main
-from sluicegate.gateway.commands.redteam import Result, Row, rows_of, summary
+from sluicegate.gateway.commands.redteam import RedteamRow, Result, rows_of, summary
 from sluicegate.gateway.testing import TestApp
 
 ROWS = [
@@ -92,5 +92,5 @@ def test_numbers_are_labels_and_what_is_left_out_is_named(tmp_path: Path, capsys
 
 def test_intervals_are_wilsons() -> None:
     """Of 10 with 1 caught: 1.8 % to 40.4 % (a known value)."""
-    report = summary([Result(Row("a", True, "c"), i == 0, 0.1) for i in range(10)])
+    report = summary([Result(RedteamRow("a", True, "c"), i == 0, 0.1) for i in range(10)])
     assert (round(report["recall"]["low"], 3), round(report["recall"]["high"], 3)) == (0.018, 0.404)

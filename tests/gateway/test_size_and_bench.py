@@ -10,7 +10,7 @@ import pytest
 
 from sluicegate import engine
 from sluicegate.engine import load_model
-from sluicegate.gateway.commands.bench import Load, measure, plot
+from sluicegate.gateway.commands.bench import BenchLoad, measure, plot
 from sluicegate.gateway.commands.bench.load import spread
 from sluicegate.gateway.commands.cli import main
 from sluicegate.gateway.commands.sizing import DEVICES, fit, need, read_shape, shape_of
@@ -139,11 +139,11 @@ async def test_a_load_is_measured_at_the_client_s_edge(gateway: RunningGateway) 
         for n in range(6)
     )
     seen: list[tuple[int, int]] = []
-    level = await measure(Load(gateway.url, bodies), 3, 6, lambda done, of: seen.append((done, of)))
+    level = await measure(BenchLoad(gateway.url, bodies), 3, 6, lambda done, of: seen.append((done, of)))
     assert (level.requests, level.failed, seen[-1]) == (6, 0, (6, 6))
     assert 0 < level.first_s["p50"] <= level.first_s["p99"] <= level.total_s["p99"]
     assert level.tokens_per_s > 0
-    broken = await measure(Load(gateway.url, ({"model": "none", "messages": []},)), 1, 2)
+    broken = await measure(BenchLoad(gateway.url, ({"model": "none", "messages": []},)), 1, 2)
     assert (broken.failed, broken.goodput, sum(broken.errors.values())) == (2, 0.0, 2)
     drawn = ET.fromstring(plot([level, broken], "a < b"))
     assert "a < b" in "".join(drawn.itertext())

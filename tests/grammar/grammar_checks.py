@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sluicegate.grammar import CompiledGrammar, GrammarOptions, Matcher, TokenRejected, Vocabulary, compile_json_schema
+from sluicegate.grammar import GrammarOptions, LazyGrammar, LazyMatcher, TokenRejected, Vocabulary, compile_json_schema
 from tests.reference.mask_by_trial import mask_by_trial
 
 _TEXT = r"""
@@ -48,17 +48,17 @@ def byte_vocabulary() -> Vocabulary:
     return Vocabulary.from_bytes(words, eos_token_ids=[len(words) - 1])
 
 
-def allowed(matcher: Matcher, vocabulary: Vocabulary) -> set[int]:
+def allowed(matcher: LazyMatcher, vocabulary: Vocabulary) -> set[int]:
     row = np.zeros(vocabulary.row_words, np.int32)
     matcher.fill_mask(row)
     return set(np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")).tolist())
 
 
 def check_masks(
-    grammar: CompiledGrammar,
+    grammar: LazyGrammar,
     seed: int,
     steps: int = 25,
-    choose: Callable[[Matcher, random.Random], int | None] | None = None,
+    choose: Callable[[LazyMatcher, random.Random], int | None] | None = None,
 ) -> None:
     """Along a way that `choose` picks (None: any allowed token), each mask is what trying every token alone says."""
     vocabulary = grammar.vocabulary
@@ -88,7 +88,7 @@ def tokens_of(text: str, vocabulary: Vocabulary, seed: int = 0) -> list[int]:
     return tokens
 
 
-def accepts(grammar: CompiledGrammar, text: str, seed: int = 0) -> bool:
+def accepts(grammar: LazyGrammar, text: str, seed: int = 0) -> bool:
     """Follow `text`; at every step the mask and `accept` must say the same about its next token."""
     vocabulary = grammar.vocabulary
     matcher = grammar.matcher()
@@ -107,7 +107,7 @@ def accepts(grammar: CompiledGrammar, text: str, seed: int = 0) -> bool:
 
 def check_schema(
     schema: Any, valid: list[Any] = (), invalid: list[Any] = (), *, raw: bool = False, **options: Any
-) -> CompiledGrammar:
+) -> LazyGrammar:
     """Every one of `valid` can be written, none of `invalid`; with `raw` they are texts, else values."""
     grammar = compile_json_schema(schema, byte_vocabulary(), options=GrammarOptions(**options))
     for expected, values in ((True, valid), (False, invalid)):
@@ -126,7 +126,7 @@ def spellings(value: Any) -> list[str]:
     ]
 
 
-def walk(grammar: CompiledGrammar, seed: int, limit: int = 300) -> str | None:
+def walk(grammar: LazyGrammar, seed: int, limit: int = 300) -> str | None:
     """A random answer drawn under the masks, in a hurry to end; None if it did not end within `limit` tokens.
 
     Fails where a mask allows nothing: a dead end.

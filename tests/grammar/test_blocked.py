@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from sluicegate.grammar import (
-    CompiledGrammar,
     GrammarOptions,
     InvalidGrammar,
-    Matcher,
+    LazyGrammar,
+    LazyMatcher,
     TokenRejected,
     Unsatisfiable,
     Vocabulary,
@@ -127,7 +127,7 @@ def test_the_mask_equals_trying_every_token(name: str) -> None:
         check_masks(compiled, seed, 40, _rather_long)
 
 
-def _rather_long(matcher: Matcher, pick: random.Random) -> int | None:
+def _rather_long(matcher: LazyMatcher, pick: random.Random) -> int | None:
     """A token, if there is one: a grammar's words may leave no way on, see the limits in the docs."""
     tokens = sorted(allowed(matcher, vocabulary()))
     if not tokens:
@@ -237,7 +237,7 @@ def test_what_leaves_no_answer_is_refused_before_anything_is_generated(make: Any
 
 
 def test_rolling_back_restores_what_was_begun() -> None:
-    compiled: CompiledGrammar = GRAMMARS["text"]()
+    compiled: LazyGrammar = GRAMMARS["text"]()
     matcher = compiled.matcher()
     for byte in b"a red":
         matcher.accept(byte)
@@ -372,7 +372,7 @@ def test_inside_characters_the_mask_equals_trying_every_token(patterns: tuple[st
         for text in spelled:
             rest = iter(start + text)
 
-            def follow(matcher: Matcher, pick: random.Random, rest: Iterator[int] = rest) -> int | None:
+            def follow(matcher: LazyMatcher, pick: random.Random, rest: Iterator[int] = rest) -> int | None:
                 byte = next(rest, None)
                 return byte if byte in allowed(matcher, own) else None
 

@@ -11,8 +11,8 @@ import jsonschema_rs
 import pytest
 
 from sluicegate.grammar import (
-    CompiledGrammar,
-    Matcher,
+    LazyGrammar,
+    LazyMatcher,
     compile_json_schema,
     compile_lark,
     compile_regex,
@@ -44,7 +44,7 @@ HARD: list[Any] = [
 ]
 
 
-def end_of(matcher: Matcher) -> bytes:
+def end_of(matcher: LazyMatcher) -> bytes:
     """Follow the completion on a fork; every one of its tokens must be in the mask."""
     found = matcher.shortest_completion()
     assert found is not None
@@ -57,7 +57,7 @@ def end_of(matcher: Matcher) -> bytes:
     return found.text
 
 
-def from_everywhere(compiled: CompiledGrammar, judge: Callable[[bytes], bool], seeds: int = 3, steps: int = 25) -> None:
+def from_everywhere(compiled: LazyGrammar, judge: Callable[[bytes], bool], seeds: int = 3, steps: int = 25) -> None:
     vocabulary = byte_vocabulary()
     for seed in range(seeds):
         matcher, pick, text = compiled.matcher(), random.Random(seed), b""

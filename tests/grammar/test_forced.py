@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from sluicegate import engine
 from sluicegate.engine.text.prompt import render_chat
-from sluicegate.grammar import CompiledGrammar, GrammarOptions, Vocabulary, compile_choices, compile_json_schema
+from sluicegate.grammar import GrammarOptions, LazyGrammar, Vocabulary, compile_choices, compile_json_schema
 from tests.grammar.grammar_checks import allowed
 from tests.grammar.test_vocabulary import bpe
 
@@ -207,7 +207,7 @@ def test_a_model_writes_the_same_with_forced_tokens_and_without(
         assert forced > 5
 
 
-def greedy(model: Any, compiled: CompiledGrammar, prompt: list[int], *, jump: bool) -> tuple[list[int], int]:
+def greedy(model: Any, compiled: LazyGrammar, prompt: list[int], *, jump: bool) -> tuple[list[int], int]:
     """What is written, and how many tokens of it were forced."""
     import torch
 

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluicegate.grammar import (
-    CompiledGrammar,
     GrammarError,
     GrammarLimit,
     InvalidGrammar,
+    LazyGrammar,
     TokenRejected,
     Unsatisfiable,
     UnsupportedGrammar,
@@ -118,7 +118,7 @@ def test_random_grammars_have_the_texts_that_lark_gives_them(seed: int, texts: l
         assert taken is expected, (ours, text)
 
 
-def takes(compiled: CompiledGrammar, text: str) -> bool:
+def takes(compiled: LazyGrammar, text: str) -> bool:
     """Without looking at masks, which takes long where a text has hundreds of readings."""
     matcher = compiled.matcher()
     try:

@@ -18,7 +18,7 @@ from sluicegate.grammar import (
 )
 from sluicegate.grammar.schema.checks import Checks
 from sluicegate.grammar.schema.containers import SchemaRef
-from sluicegate.grammar.schema.document import Document
+from sluicegate.grammar.schema.document import SchemaDocument
 from sluicegate.grammar.schema.semantics import Semantics
 from sluicegate.grammar.schema.value_set import NOTHING, ValueSet
 from tests.grammar.grammar_checks import accepts, allowed, byte_vocabulary, check_schema, walk
@@ -379,7 +379,7 @@ def test_a_check_reads_references_with_characters_that_no_uri_has() -> None:
         "$defs": {"a b<c>": {"type": "integer"}},
         "properties": {"x": {"$ref": "#/$defs/a b<c>"}, "y": {"const": {"$ref": "a b"}}},
     }
-    document = Document(schema)
+    document = SchemaDocument(schema)
     holds = Checks(document).validator(SchemaRef(document.root))
     assert holds({"x": 1, "y": {"$ref": "a b"}})
     assert not holds({"x": "s"})
@@ -408,7 +408,7 @@ def test_what_is_said_of_a_schema_and_denied_of_its_copy_is_a_contradiction() ->
     """A check would tell it of arrays and nested objects only when they end, and leave texts without a way on."""
     pairs = {"type": "array", "items": {"type": "object"}, "uniqueItems": True}
     properties = {"a": {"$ref": "#/$defs/pairs"}, "b": pairs, "c": {"const": [1]}, "d": {"const": [True]}}
-    document = Document({"$defs": {"pairs": pairs}, "properties": properties})
+    document = SchemaDocument({"$defs": {"pairs": pairs}, "properties": properties})
     semantics = Semantics(GrammarOptions().limits)
 
     def both(said: str, denied: str) -> ValueSet:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sluicegate.grammar import CompiledGrammar, GrammarOptions, compile_json_schema
+from sluicegate.grammar import GrammarOptions, LazyGrammar, compile_json_schema
 from tests.grammar.automata.test_strings import spell
 from tests.grammar.grammar_checks import accepts, byte_vocabulary
 
@@ -25,7 +25,7 @@ ORDERS = {
 
 
 @cache
-def compiled(schema: str, **options: Any) -> CompiledGrammar:
+def compiled(schema: str, **options: Any) -> LazyGrammar:
     return compile_json_schema(schema, byte_vocabulary(), options=GrammarOptions(**options))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from sluicegate.grammar import CompiledGrammar, GrammarError, GrammarOptions, compile_json_schema
+from sluicegate.grammar import GrammarError, GrammarOptions, LazyGrammar, compile_json_schema
 from tests.fuzz import made
 from tests.grammar.grammar_checks import accepts, allowed, byte_vocabulary
 from tests.reference.mask_by_trial import mask_by_trial
@@ -31,7 +31,7 @@ rarely = settings(
 seeds = st.integers(0, 2**32)
 
 
-def compiled_of(schema: Any) -> CompiledGrammar:
+def compiled_of(schema: Any) -> LazyGrammar:
     """Refusals are typed, and tell nothing here."""
     try:
         return compile_json_schema(schema, byte_vocabulary(), options=FREE)
@@ -50,7 +50,7 @@ def judge_of(schema: Any) -> Any:
         raise
 
 
-def finished(compiled: CompiledGrammar, pick: random.Random, steps: int) -> str:
+def finished(compiled: LazyGrammar, pick: random.Random, steps: int) -> str:
     """Begun at random under the masks, then ended; no mask on the way is empty."""
     vocabulary, matcher, text = byte_vocabulary(), compiled.matcher(), b""
     for _ in range(steps):

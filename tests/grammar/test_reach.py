@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sluicegate.grammar import CompiledGrammar, GrammarOptions, Vocabulary, compile_json_schema
+from sluicegate.grammar import GrammarOptions, LazyGrammar, Vocabulary, compile_json_schema
 from sluicegate.grammar.automata import CharDfa, utf8
 from sluicegate.grammar.classification.openings import by_steps, of_automaton, opening_of
 from sluicegate.grammar.lexemes.base import QUOTE, DfaLexeme
@@ -117,7 +117,7 @@ def test_masks_that_grammars_share_are_those_of_each_alone(schema: Any) -> None:
     assert len(shared.masks)
 
 
-def follow(grammar: CompiledGrammar, vocabulary: Vocabulary) -> list[bytes]:
+def follow(grammar: LazyGrammar, vocabulary: Vocabulary) -> list[bytes]:
     """All masks of some walks that hang on nothing but the masks."""
     row, rows = np.zeros(vocabulary.row_words, np.int32), []
     for seed in range(3):

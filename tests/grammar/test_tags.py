@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from sluicegate.grammar import (
-    CompiledGrammar,
     GrammarError,
     GrammarLimit,
     GrammarOptions,
     InvalidGrammar,
-    Matcher,
+    LazyGrammar,
+    LazyMatcher,
     Unsatisfiable,
     UnsupportedGrammar,
     Vocabulary,
@@ -66,7 +66,7 @@ def vocabulary() -> Vocabulary:
     return Vocabulary.from_bytes([*words, b""], eos_token_ids=[len(words)])
 
 
-def check(value: Any, valid: list[str], invalid: list[str]) -> CompiledGrammar:
+def check(value: Any, valid: list[str], invalid: list[str]) -> LazyGrammar:
     compiled = compile_structural_tags(value, vocabulary())
     for expected, texts in ((True, valid), (False, invalid)):
         for text in texts:
@@ -185,7 +185,7 @@ def test_the_mask_equals_trying_every_token(value: dict[str, Any]) -> None:
         check_masks(compiled, seed, 40, _inclined)
 
 
-def _inclined(matcher: Matcher, pick: random.Random) -> int:
+def _inclined(matcher: LazyMatcher, pick: random.Random) -> int:
     """A token, rather a long one: most bytes of free text lead nowhere."""
     tokens = sorted(allowed(matcher, vocabulary()) - set(vocabulary().eos_token_ids))
     long = [token for token in tokens if len(vocabulary().words[token]) > 1 or token in b'<>{}":\n']

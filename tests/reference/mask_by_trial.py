@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from sluicegate.grammar import Matcher, TokenRejected, Vocabulary
+from sluicegate.grammar import LazyMatcher, TokenRejected, Vocabulary
 
 
-def mask_by_trial(matcher: Matcher, vocabulary: Vocabulary) -> np.ndarray:
+def mask_by_trial(matcher: LazyMatcher, vocabulary: Vocabulary) -> np.ndarray:
     """int32 [ceil(V/32)], found by trying every token on a fork."""
     row = np.zeros(vocabulary.row_words, np.int32)
     for token in range(vocabulary.size):

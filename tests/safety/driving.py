@@ -8,7 +8,7 @@ from itertools import pairwise
 from hypothesis import strategies as st
 
 from sluicegate.plugins import Caller, Message, OutputRail, Request
-from sluicegate.safety import HoldbackWindow, Limits, Redaction
+from sluicegate.safety import HoldbackWindow, Redaction, WindowLimits
 
 REQUEST = Request(id="r", model="m", messages=(Message("user", "hi"),))
 CALLER = Caller()
@@ -32,12 +32,12 @@ def cuttings(text: str, places: Sequence[int]) -> Iterator[list[str]]:
     yield cut(text, places)
 
 
-def window(*rails: OutputRail, limits: Limits = Limits()) -> HoldbackWindow:
+def window(*rails: OutputRail, limits: WindowLimits = WindowLimits()) -> HoldbackWindow:
     return HoldbackWindow(rails, REQUEST, CALLER, "content", limits)
 
 
 def run(
-    pieces: Sequence[str], *rails: OutputRail, limits: Limits = Limits()
+    pieces: Sequence[str], *rails: OutputRail, limits: WindowLimits = WindowLimits()
 ) -> tuple[str, str | None, list[Redaction]]:
     """All that was released, the reason of the block, and the redactions."""
     at_work = window(*rails, limits=limits)

@@ -15,8 +15,8 @@ from sluicegate.plugins import Caller, Channel, Message, RailProperties, Request
 from sluicegate.safety import (
     HoldbackWindow,
     JsonWindow,
+    MatchPolicy,
     MatchRail,
-    Policy,
     Scanner,
     UnchangedWindow,
     compile_patterns,
@@ -36,7 +36,7 @@ texts = st.lists(st.sampled_from(WORDS), max_size=5).map("".join)
 
 
 def rails(action: str = "redact") -> list[MatchRail]:
-    return [MatchRail(f"r{n}", automaton, Policy(action)) for n, automaton in enumerate(AUTOMATA)]
+    return [MatchRail(f"r{n}", automaton, MatchPolicy(action)) for n, automaton in enumerate(AUTOMATA)]
 
 
 def out_of(window: HoldbackWindow | JsonWindow, pieces: Sequence[str]) -> tuple[str, str | None, str]:
@@ -131,14 +131,14 @@ def test_a_replacement_that_goes_on_from_the_lead_blocks() -> None:
     for replacement in ("", "b", "hal"):
         automaton = compile_phrases(["halberd"], borders=False)
         window = HoldbackWindow(
-            [MatchRail("r", automaton, Policy(replacement=replacement))], REQUEST, Caller(), lead="the hal"
+            [MatchRail("r", automaton, MatchPolicy(replacement=replacement))], REQUEST, Caller(), lead="the hal"
         )
         assert out_of(window, ["berdberd"]) == ("", "redaction_refused", "")
 
 
 def test_context_before_the_text_counts() -> None:
     """A rule that looks at the character before is asked with the lead's last one, too."""
-    rail = MatchRail("r", compile_patterns({"x": r"\d{3}"}), Policy())
+    rail = MatchRail("r", compile_patterns({"x": r"\d{3}"}), MatchPolicy())
     window = HoldbackWindow([rail], REQUEST, Caller(), lead="12")
     assert out_of(window, ["3", " 4"]) == ("[REDACTED] 4", None, "")
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluicegate.plugins import Message, Request
-from sluicegate.safety import MatchRail, MatchScreen, Policy, compile_phrases, find_all
+from sluicegate.safety import MatchPolicy, MatchRail, MatchScreen, compile_phrases, find_all
 from sluicegate.safety.matching.confusable_letters import BY_LETTER
 from sluicegate.safety.matching.confusables import look_alike
 from sluicegate.safety.matching.symbols import narrow, wide
@@ -52,7 +52,7 @@ def test_there_are_many_ways_to_write_a_letter() -> None:
 @given(DISGUISED, cuts)
 def test_a_disguised_phrase_is_found_and_nothing_of_it_leaves(written: str, places: list[int]) -> None:
     text = f"the {written}, they said"
-    rail = MatchRail("words", AUTOMATON, Policy())
+    rail = MatchRail("words", AUTOMATON, MatchPolicy())
     visible = written.rstrip(INVISIBLE)
     for pieces in cuttings(text, places):
         out, blocked, (redaction,) = run(pieces, rail)
@@ -64,7 +64,7 @@ def test_a_disguised_phrase_is_found_and_nothing_of_it_leaves(written: str, plac
 @given(st.text(max_size=60))
 def test_any_text_can_be_read(text: str) -> None:
     assert find_all(AUTOMATON, text) == []
-    assert run([text], MatchRail("words", AUTOMATON, Policy()))[0] == text
+    assert run([text], MatchRail("words", AUTOMATON, MatchPolicy()))[0] == text
 
 
 def test_folding_is_idempotent_on_every_code_point() -> None:
@@ -84,7 +84,7 @@ def test_look_alikes_have_the_case_of_what_they_replace() -> None:
 
 
 async def test_long_messages_are_screened_too() -> None:
-    screen = MatchScreen("words", AUTOMATON, Policy(), frozenset({"user"}))
+    screen = MatchScreen("words", AUTOMATON, MatchPolicy(), frozenset({"user"}))
     request = Request(id="r", model="m", messages=(Message("user", "word " * 10_000 + PHRASE),))
     result = await screen.screen(request, CALLER)
     assert result.action == "redact"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sluicegate.plugins import Caller, Message, Request, ScreenResult, ToolCall, texts_of
 from sluicegate.safety.matching.json_escapes import Unescaped, find_spelled
-from sluicegate.safety.rails.match_rails import MatchScreen, Policy
+from sluicegate.safety.rails.match_rails import MatchPolicy, MatchScreen
 from sluicegate.safety.rules.blocklist import compile_phrases
 from sluicegate.safety.rules.pii import compile_pii
 from sluicegate.safety.stage import ROLES
@@ -20,7 +20,7 @@ MAIL = compile_pii()
 
 
 def rail(action: str = "redact", automaton: object = PHRASES) -> MatchScreen:
-    return MatchScreen("blocklist", automaton, Policy(action), frozenset(ROLES))  # type: ignore[arg-type]
+    return MatchScreen("blocklist", automaton, MatchPolicy(action), frozenset(ROLES))  # type: ignore[arg-type]
 
 
 def judged(by: MatchScreen, request: Request) -> ScreenResult:

@@ -9,17 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicegate.plugins import Caller, Channel, Request, Span, Verdict
-from sluicegate.safety import Limits, MatchRail, Policy, RailPolicy, compile_patterns, compile_phrases
+from sluicegate.safety import MatchPolicy, MatchRail, RailPolicy, WindowLimits, compile_patterns, compile_phrases
 from sluicegate.safety.window.released import joined
 from tests.safety.driving import by_character, cuts, cuttings, run, window
 
 
 def phrases(*listed: str, action: str = "redact", borders: bool = False) -> MatchRail:
-    return MatchRail("phrases", compile_phrases(listed, borders=borders), Policy(action))
+    return MatchRail("phrases", compile_phrases(listed, borders=borders), MatchPolicy(action))
 
 
 def patterns(action: str = "redact", **listed: str) -> MatchRail:
-    return MatchRail("patterns", compile_patterns(listed), Policy(action))
+    return MatchRail("patterns", compile_patterns(listed), MatchPolicy(action))
 
 
 class Scripted:
@@ -105,7 +105,7 @@ def test_the_bound_on_holding_is_met_at_the_same_character_however_the_text_is_c
     text: str, places: list[int], bound: int
 ) -> None:
     rails = (phrases("ab abz"), patterns(runs="b[ab ]*z"))
-    outcomes = [run(pieces, *rails, limits=Limits(max_hold=bound)) for pieces in cuttings(text, places)]
+    outcomes = [run(pieces, *rails, limits=WindowLimits(max_hold=bound)) for pieces in cuttings(text, places)]
     assert outcomes[0] == outcomes[1] == outcomes[2]
 
 
@@ -116,7 +116,7 @@ def test_no_character_of_a_match_leaves(text: str, places: list[int]) -> None:
 
 
 def test_more_held_than_the_bound_is_a_block() -> None:
-    at_work = window(patterns(runs="a+b"), limits=Limits(max_hold=5))
+    at_work = window(patterns(runs="a+b"), limits=WindowLimits(max_hold=5))
     assert at_work.feed("xaaaaa").blocked is None
     assert at_work.feed("a").blocked == "max_hold"
 
@@ -153,14 +153,17 @@ def test_a_rail_that_does_not_settle_at_the_end_fails_closed() -> None:
 
 def test_a_rail_past_its_time_fails_closed() -> None:
     assert (
-        window(phrases("zebra"), limits=Limits(rail_policies={"phrases": RailPolicy(budget_s=0.0)})).feed("a").blocked
+        window(phrases("zebra"), limits=WindowLimits(rail_policies={"phrases": RailPolicy(budget_s=0.0)}))
+        .feed("a")
+        .blocked
         == "rail_failed"
     )
 
 
 def test_a_rail_that_may_fail_open_is_dropped_and_reported() -> None:
     at_work = window(
-        Scripted(RuntimeError("broke")), limits=Limits(rail_policies={"scripted": RailPolicy(failure_mode="open")})
+        Scripted(RuntimeError("broke")),
+        limits=WindowLimits(rail_policies={"scripted": RailPolicy(failure_mode="open")}),
     )
     released = at_work.feed("ab")
     assert (released.text, released.blocked) == ("ab", None)
@@ -187,7 +190,9 @@ def test_an_escalation_before_what_has_left_fails_closed() -> None:
     assert at_work.feed("b").blocked == "rail_failed"
 
 
-def held(pieces: list[str], *rails: Any, limits: Limits = Limits()) -> tuple[str, str, str | None, tuple[str, ...]]:
+def held(
+    pieces: list[str], *rails: Any, limits: WindowLimits = WindowLimits()
+) -> tuple[str, str, str | None, tuple[str, ...]]:
     """(released, withheld, blocked, escalations); rails that escalate at the same step are told in any order."""
     at_work = window(*rails, limits=limits)
     whole = joined(*map(at_work.feed, pieces), at_work.close())
@@ -214,7 +219,7 @@ def test_what_is_withheld_does_not_depend_on_the_cut(text: str, places: list[int
     """Whether a rail escalates, or its block was made an escalation by the operator."""
     action, rail_policy = ("block", RailPolicy(on_block="escalate")) if turned else ("escalate", RailPolicy())
     rails = (phrases("ab a", "zab", action=action), patterns(action=other, runs="b+a*z", spaced="a b"))
-    limits = Limits(rail_policies={"phrases": rail_policy})
+    limits = WindowLimits(rail_policies={"phrases": rail_policy})
     outcomes = [held(pieces, *rails, limits=limits) for pieces in cuttings(text, places)]
     if outcomes[0][2] is None:
         assert outcomes[0] == outcomes[1] == outcomes[2]
@@ -225,13 +230,13 @@ def test_what_is_withheld_does_not_depend_on_the_cut(text: str, places: list[int
 @given(texts, cuts, st.sampled_from(["redact", "block", "escalate"]))
 def test_a_rail_in_shadow_says_what_it_would_do_and_changes_nothing(text: str, places: list[int], action: str) -> None:
     rails, shadowed = (patterns(runs="b+a*z"),), phrases("ab a", "zab", action=action)
-    limits = Limits(rail_policies={"phrases": RailPolicy(mode="shadow")})
+    limits = WindowLimits(rail_policies={"phrases": RailPolicy(mode="shadow")})
     for pieces in cuttings(text, places):
         assert run(pieces, *rails, shadowed, limits=limits) == run(pieces, *rails)
 
 
 def test_what_a_rail_in_shadow_would_do_is_told() -> None:
-    limits = Limits(rail_policies={"phrases": RailPolicy(mode="shadow")})
+    limits = WindowLimits(rail_policies={"phrases": RailPolicy(mode="shadow")})
     for action, told in (("redact", "redact"), ("block", "block"), ("escalate", "escalate")):
         at_work = window(phrases("zebra", action=action), limits=limits)
         released = at_work.feed("a zebra!")
@@ -240,7 +245,7 @@ def test_what_a_rail_in_shadow_would_do_is_told() -> None:
 
 def test_a_rail_in_shadow_may_break_as_it_likes() -> None:
     at_work = window(
-        Scripted(RuntimeError("broke")), limits=Limits(rail_policies={"scripted": RailPolicy(mode="shadow")})
+        Scripted(RuntimeError("broke")), limits=WindowLimits(rail_policies={"scripted": RailPolicy(mode="shadow")})
     )
     released = at_work.feed("ab")
     assert (released.text, released.blocked, len(released.failures)) == ("ab", None, 1)
@@ -255,7 +260,7 @@ class Unopenable:
 
 def test_a_rail_that_opens_no_session_fails_as_configured() -> None:
     assert window(Unopenable()).feed("a").blocked == "rail_failed"
-    opened = window(Unopenable(), limits=Limits(rail_policies={"unopenable": RailPolicy(failure_mode="open")}))
+    opened = window(Unopenable(), limits=WindowLimits(rail_policies={"unopenable": RailPolicy(failure_mode="open")}))
     assert opened.feed("a").text == "a"
 
 
@@ -330,12 +335,12 @@ def test_where_a_rail_cannot_tell_at_once_all_read_it(clears: bool | Exception |
 
 def test_a_rail_whose_time_is_watched_reads_the_text() -> None:
     rail = Counted(clears=True)
-    limits = Limits(rail_policies={"counted": RailPolicy(budget_s=5.0)})
+    limits = WindowLimits(rail_policies={"counted": RailPolicy(budget_s=5.0)})
     assert joined(*window(rail, limits=limits).whole("some text")).text == "some text"
     assert rail.fed == 1
 
 
 def test_a_text_longer_than_may_be_held_is_read() -> None:
     rail = Counted(clears=True)
-    assert joined(*window(rail, limits=Limits(max_hold=4)).whole("some text")).text == "some text"
+    assert joined(*window(rail, limits=WindowLimits(max_hold=4)).whole("some text")).text == "some text"
     assert rail.fed > 0

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from sluicegate.plugins import OutputRail
 from sluicegate.safety import (
     JsonWindow,
-    Limits,
+    MatchPolicy,
     MatchRail,
     Place,
-    Policy,
     RailPolicy,
     Redaction,
+    WindowLimits,
     compile_phrases,
     compile_pii,
     redactor_for,
@@ -27,13 +27,13 @@ from sluicegate.safety import (
 from sluicegate.safety.window.json_window import replace_in_strings
 from tests.safety.driving import CALLER, REQUEST, cuts, cuttings
 
-PII = MatchRail("pii", compile_pii(), Policy())
-ZEBRA = MatchRail("words", compile_phrases(["zebra", "über uns"], borders=False), Policy())
-STRICT = MatchRail("words", compile_phrases(["zebra"], borders=False), Policy("block"))
+PII = MatchRail("pii", compile_pii(), MatchPolicy())
+ZEBRA = MatchRail("words", compile_phrases(["zebra", "über uns"], borders=False), MatchPolicy())
+STRICT = MatchRail("words", compile_phrases(["zebra"], borders=False), MatchPolicy("block"))
 
 
 def run(
-    pieces: Sequence[str], *rails: OutputRail, redactor: Any = replace_in_strings, limits: Limits = Limits()
+    pieces: Sequence[str], *rails: OutputRail, redactor: Any = replace_in_strings, limits: WindowLimits = WindowLimits()
 ) -> tuple[str, str | None, list[Redaction]]:
     window = JsonWindow(rails, REQUEST, CALLER, "content", limits, redactor)
     out, redactions = "", []
@@ -105,7 +105,10 @@ def test_an_answer_cut_short_leaves_as_far_as_it_came(text: str) -> None:
 
 
 def test_a_rail_that_fails_blocks_here_too() -> None:
-    assert run(['["abc"]'], PII, limits=Limits(rail_policies={PII.name: RailPolicy(budget_s=0.0)}))[1] == "rail_failed"
+    assert (
+        run(['["abc"]'], PII, limits=WindowLimits(rail_policies={PII.name: RailPolicy(budget_s=0.0)}))[1]
+        == "rail_failed"
+    )
 
 
 strings = st.lists(

@@ -7,7 +7,7 @@ from typing import Any
 
 from sluicegate.plugins import ConfigurationError
 from sluicegate.safety.matching.charset import CharSet
-from sluicegate.safety.matching.regex import Cat, Repeat, longest, nullable, parse
+from sluicegate.safety.matching.regex import Cat, RegexRepeat, longest, nullable, parse
 from tests.golden import assert_golden
 
 PATTERNS = [
@@ -136,7 +136,7 @@ def tree(node: Any) -> Any:
     """Sets as the samples they hold."""
     if isinstance(node, CharSet):
         return "".join(char for char in SAMPLES if char in node)
-    if isinstance(node, Repeat):
+    if isinstance(node, RegexRepeat):
         return [node.low, node.high, tree(node.part)]
     return ["cat" if isinstance(node, Cat) else "alt", *map(tree, node.parts)]
 

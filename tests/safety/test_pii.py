@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluicegate.plugins import ConfigurationError
-from sluicegate.safety import MatchRail, Policy, compile_pii, compile_secrets, find_all
+from sluicegate.safety import MatchPolicy, MatchRail, compile_pii, compile_secrets, find_all
 from tests.safety.driving import by_character, cuts, cuttings, run, window
 
 PII, SECRETS = compile_pii(), compile_secrets()
@@ -170,7 +170,7 @@ def test_only_the_types_asked_for_are_found() -> None:
 def test_a_long_head_after_a_short_address_stays_whole() -> None:
     """Two heads are alive at the sign, and the one that was opened last reaches back furthest."""
     text = "jane@mail.example.co.uk" + "x" * 90 + "@example.com"
-    rail = MatchRail("pii", PII, Policy())
+    rail = MatchRail("pii", PII, MatchPolicy())
     assert run([text], rail) == run(by_character(text), rail)
     assert run([text], rail)[0] == "[REDACTED].[REDACTED]"
 
@@ -179,13 +179,13 @@ def test_a_long_head_after_a_short_address_stays_whole() -> None:
     ("text", "held"), [("a" * 64 + ".x", 64), ("a" * 200, 128), ("it is 2 or", 2), ("see a@b.", 4)]
 )
 def test_a_run_too_long_for_an_address_is_let_go_from_its_start(text: str, held: int) -> None:
-    at_work = window(MatchRail("pii", PII, Policy()))
+    at_work = window(MatchRail("pii", PII, MatchPolicy()))
     at_work.feed(text)
     assert at_work.held == held
 
 
 def test_a_cue_alone_holds_nothing() -> None:
-    at_work = window(MatchRail("pii", compile_pii(["phone", "credit_card", "us_ssn"]), Policy()))
+    at_work = window(MatchRail("pii", compile_pii(["phone", "credit_card", "us_ssn"]), MatchPolicy()))
     assert at_work.feed("my card number is ").text == "my card number is "
     assert at_work.feed("5038").text == ""
 
@@ -202,12 +202,12 @@ texts = st.lists(st.sampled_from(PARTS) | st.sampled_from([" ", ", ", "\n", "a",
 @settings(max_examples=150, deadline=None)
 @given(texts.map("".join), cuts, st.sampled_from(["redact", "block"]), st.sampled_from(["redact", "block"]))
 def test_the_outcome_does_not_depend_on_the_cut(text: str, places: list[int], one: str, other: str) -> None:
-    rails = (MatchRail("pii", PII, Policy(one)), MatchRail("secrets", SECRETS, Policy(other)))
+    rails = (MatchRail("pii", PII, MatchPolicy(one)), MatchRail("secrets", SECRETS, MatchPolicy(other)))
     outcomes = [run(pieces, *rails) for pieces in cuttings(text, places)]
     assert outcomes[0] == outcomes[1] == outcomes[2]
 
 
 @pytest.mark.parametrize(("label", "value"), PERSONAL + KEYS)
 def test_no_character_leaves_fed_one_by_one(label: str, value: str) -> None:
-    rail = MatchRail("both", SECRETS if (label, value) in KEYS else PII, Policy("redact", replacement="<{label}>"))
+    rail = MatchRail("both", SECRETS if (label, value) in KEYS else PII, MatchPolicy("redact", replacement="<{label}>"))
     assert run(by_character(f"see {value} there"), rail)[:2] == (f"see <{label}> there", None)

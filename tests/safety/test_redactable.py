@@ -9,10 +9,10 @@ import jsonschema_rs
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
-from sluicegate.safety import MatchRail, Policy, compile_pii, redactor_for
+from sluicegate.safety import MatchPolicy, MatchRail, compile_pii, redactor_for
 from tests.safety.test_json_text import run
 
-PII = MatchRail("pii", compile_pii(), Policy())
+PII = MatchRail("pii", compile_pii(), MatchPolicy())
 EMAIL = "jane.roe@example.com"
 ADDRESS = "203.0.113.77"
 

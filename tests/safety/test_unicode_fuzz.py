@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from sluicegate.safety import (
     HoldbackWindow,
     JsonWindow,
+    MatchPolicy,
     MatchRail,
-    Policy,
     compile_patterns,
     compile_phrases,
     compile_pii,
@@ -28,10 +28,10 @@ EXAMPLES = int(os.environ.get("HYPOTHESIS_MAX_EXAMPLES", "60"))
 MAIL = "ada.lovelace@example.com"
 KEY = "ghp_" + "a1B2c3D4e5F6" * 3
 RAILS = [
-    MatchRail("pii", compile_pii(), Policy("redact")),
-    MatchRail("secrets", compile_secrets(), Policy("redact")),
-    MatchRail("phrases", compile_phrases(["project nightjar"]), Policy("redact")),
-    MatchRail("patterns", compile_patterns({"ticket": r"\bOPS-[0-9]{4}\b"}), Policy("redact")),
+    MatchRail("pii", compile_pii(), MatchPolicy("redact")),
+    MatchRail("secrets", compile_secrets(), MatchPolicy("redact")),
+    MatchRail("phrases", compile_phrases(["project nightjar"]), MatchPolicy("redact")),
+    MatchRail("patterns", compile_patterns({"ticket": r"\bOPS-[0-9]{4}\b"}), MatchPolicy("redact")),
 ]
 INVISIBLE = "\u200b\u200c\u200d\u2060\ufeff\u00ad\u202e\u2066\u2069\ufe0f"
 odd = st.text(st.characters(exclude_categories=("Cs",)), max_size=12) | st.sampled_from(

@@ -15,12 +15,12 @@ from sluicegate.plugins import Caller, Channel, OutputRail, Request, Span, Verdi
 from sluicegate.safety import (
     HoldbackWindow,
     JsonWindow,
-    Limits,
+    MatchPolicy,
     MatchRail,
     Place,
-    Policy,
     RailPolicy,
     Redaction,
+    WindowLimits,
     compile_phrases,
     compile_pii,
     redactor_for,
@@ -112,7 +112,7 @@ def drawn(seed: int) -> dict[str, Any]:
         rails.append(Drawn(name, marks, chance.choice((0, 0, 1, 3, 5))))
         terms[name] = chance.choice(RAIL_POLICIES)
     text = "".join(chance.choice("abcdefghqqABCDEF" if chance.random() < 0.4 else "abcq") for _ in range(24))
-    limits = Limits(max_hold=chance.choice((4, 8, 8192)), rail_policies=terms)
+    limits = WindowLimits(max_hold=chance.choice((4, 8, 8192)), rail_policies=terms)
     lead = chance.choice(("", "", "some lead"))
     window = HoldbackWindow(rails, REQUEST, CALLER, "content", limits, lead)
     steps = []
@@ -128,10 +128,10 @@ def test_windows_over_drawn_rails() -> None:
     assert_golden(GOLDEN / "windows.jsonl", {str(seed): drawn(seed) for seed in range(160)})
 
 
-PII = MatchRail("pii", compile_pii(), Policy())
-ZEBRA = MatchRail("words", compile_phrases(["zebra", "a1234"], borders=False), Policy())
-STRICT = MatchRail("words", compile_phrases(["zebra"], borders=False), Policy("block"))
-ASKING = MatchRail("words", compile_phrases(["zebra"], borders=False), Policy("escalate"))
+PII = MatchRail("pii", compile_pii(), MatchPolicy())
+ZEBRA = MatchRail("words", compile_phrases(["zebra", "a1234"], borders=False), MatchPolicy())
+STRICT = MatchRail("words", compile_phrases(["zebra"], borders=False), MatchPolicy("block"))
+ASKING = MatchRail("words", compile_phrases(["zebra"], borders=False), MatchPolicy("escalate"))
 JSON = [
     '{"a": "a zebra", "b": ["zebra", 1, {"zebra": null}], "c": "z\\u0065bra"}',
     "[123456789, -1.5e+3, 0.5, 1E9, 0, -0, 10, true, false, null]",
@@ -191,7 +191,7 @@ def test_json_as_it_leaves() -> None:
                 found[f"{name} {size} {text}"] = of_json(text, chosen, size)
     for text in JSON[:6]:
         found[f"lead {text}"] = of_json(text, [ASKING], 2, lead="a zeb")
-        found[f"short {text}"] = of_json(text, [ZEBRA], 4, limits=Limits(max_hold=4))
+        found[f"short {text}"] = of_json(text, [ZEBRA], 4, limits=WindowLimits(max_hold=4))
     assert_golden(GOLDEN / "json.jsonl", found)
 
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from sluicegate.safety.detection.classifier import BIAS, CHARACTER_SHARE, CONTEXT_SCALE, NGRAMS_PER_CHARACTER, Head
 from sluicegate.safety.detection.detector import WINDOW, document_features
-from sluicegate.safety.detection.features import BUCKETS, Features, features
+from sluicegate.safety.detection.features import BUCKETS, TextFeatures, features
 from sluicegate.safety.detection.normalise import fold
 from sluicegate.safety.detection.segments import CONTEXT
 
@@ -58,16 +58,16 @@ def _overlap(start: int, end: int, low: int, high: int) -> int:
     return min(end, high) - max(start, low)
 
 
-def _slice(found: Features, start: int, end: int) -> Features:
+def _slice(found: TextFeatures, start: int, end: int) -> TextFeatures:
     words = slice(*np.searchsorted(found.word_at, (start, end)))
     chars = slice(*np.searchsorted(found.char_at, (start, end)))
     begins = slice(*np.searchsorted(found.starts, (start, end)))
-    return Features(
+    return TextFeatures(
         found.word_at[words], found.words[words], found.char_at[chars], found.chars[chars], found.starts[begins]
     )
 
 
-def _row(found: Features, bad: bool, weight: float, context: npt.NDArray[np.float32] | None = None) -> Row:
+def _row(found: TextFeatures, bad: bool, weight: float, context: npt.NDArray[np.float32] | None = None) -> Row:
     words, word_counts = np.unique(found.words, return_counts=True)
     chars, char_counts = np.unique(found.chars, return_counts=True)
     at = [words, chars + BUCKETS, np.array([2 * BUCKETS])]

@@ -10,8 +10,8 @@ from typing import Protocol
 from sluicegate.gateway.accounts.bounds import bounded_sums
 from sluicegate.gateway.accounts.health import Health, cannot_be_written
 from sluicegate.gateway.accounts.journal.journal import Journal
-from sluicegate.gateway.accounts.records import Usage, UsageKey, UsageTable, add_usage
-from sluicegate.gateway.accounts.stores.base import Store
+from sluicegate.gateway.accounts.records import UsageKey, UsageSum, UsageTable, add_usage
+from sluicegate.gateway.accounts.stores.base import AccountStore
 from sluicegate.gateway.accounts.stores.redis import FOR_ONE_PROCESS
 
 
@@ -25,7 +25,7 @@ class Flusher:
     """Used on the event loop. Sums that a store did not confirm are sent again under the same number, which a store
     adds once, however often it comes."""
 
-    def __init__(self, store: Store, journal: Journal | None, health: Health, on_thread: OnThread) -> None:
+    def __init__(self, store: AccountStore, journal: Journal | None, health: Health, on_thread: OnThread) -> None:
         self._store = store
         self._journal = journal
         self._health = health
@@ -37,7 +37,7 @@ class Flusher:
         """At most what was recovered and one more: the next is not begun before the last is in the store."""
         self._flushing = asyncio.Lock()
 
-    def add(self, key: UsageKey, usage: Usage) -> None:
+    def add(self, key: UsageKey, usage: UsageSum) -> None:
         add_usage(self._pending, key, usage)
 
     def recovered(self, number: int, table: UsageTable) -> None:

@@ -20,9 +20,9 @@ import orjson
 
 from sluicegate.gateway.accounts.health import RETRY_S, Health, Part, cannot_be_written
 from sluicegate.gateway.accounts.journal.recovery import recovered
-from sluicegate.gateway.accounts.journal.segment import Segment
+from sluicegate.gateway.accounts.journal.segment import JournalSegment
 from sluicegate.gateway.accounts.parsing import RESERVED, SETTLED
-from sluicegate.gateway.accounts.records import USAGE_FIELDS, Usage, UsageKey, UsageTable
+from sluicegate.gateway.accounts.records import USAGE_FIELDS, UsageKey, UsageSum, UsageTable
 from sluicegate.plugins import BooksUnavailable, ConfigurationError
 
 log = logging.getLogger("sluicegate.accounts")
@@ -45,7 +45,7 @@ class Journal:
         self._late: list[bytes] = []
         """Lines of settlements that the disk did not take yet, for this segment."""
         self._number = 0
-        self._segment: Segment | None = None
+        self._segment: JournalSegment | None = None
         self._lock: io.FileIO | None = None
         self.identity = ""
         self.dirty = False
@@ -79,7 +79,7 @@ class Journal:
             raise ConfigurationError(f"the journal {self._folder} cannot be written: {error.strerror}") from error
         return last, found
 
-    def reserved(self, request_id: str, key: UsageKey, usage: Usage) -> None:
+    def reserved(self, request_id: str, key: UsageKey, usage: UsageSum) -> None:
         """`usage` is what will be charged if nothing more is ever heard of the request. Raises `BooksUnavailable` where
         the line cannot be written; then nothing is."""
         line = _line(RESERVED, request_id, key, usage)
@@ -90,7 +90,7 @@ class Journal:
             raise self._health.unavailable() from error
         self._open[request_id] = line
 
-    def settled(self, request_id: str, key: UsageKey, usage: Usage) -> None:
+    def settled(self, request_id: str, key: UsageKey, usage: UsageSum) -> None:
         """A line that the disk does not take is tried again with the next one: the sums in memory have it."""
         self._open.pop(request_id, None)
         line = _line(SETTLED, request_id, key, usage)
@@ -183,12 +183,12 @@ class Journal:
         fresh.replace(path)
         return made
 
-    def _next(self) -> Segment:
+    def _next(self) -> JournalSegment:
         """The next segment, with the lines that are still open; whole, or not there. Raises `OSError`."""
         number = self._number + 1
         for _ in range(TRIES):
             with contextlib.suppress(FileExistsError):
-                made = Segment(self._path(number), sync=self._sync)
+                made = JournalSegment(self._path(number), sync=self._sync)
                 break
             number += 1
         else:
@@ -221,14 +221,14 @@ def _is_segment(path: Path) -> bool:
     return named and path.name == f"{int(path.stem):012d}.log" and path.is_file() and not path.is_symlink()
 
 
-def _close(segment: Segment) -> None:
+def _close(segment: JournalSegment) -> None:
     try:
         segment.close()
     except OSError as error:
         log.error("the journal's %s: %s while it was closed", segment.path, error.strerror)
 
 
-def _line(kind: str, request_id: str, key: UsageKey, usage: Usage) -> bytes:
+def _line(kind: str, request_id: str, key: UsageKey, usage: UsageSum) -> bytes:
     counted = tuple([getattr(usage, name) for name in USAGE_FIELDS])
     named = (key.day, key.key_id, key.team, key.feature, key.model)
     return orjson.dumps((kind, request_id, named, counted)) + b"\n"

@@ -15,7 +15,7 @@ PROBE = b"\n" * 4096
 """Blank lines: a disk that takes as many has room for some requests."""
 
 
-class Segment:
+class JournalSegment:
     """A line is in the file whole or not at all, as far as the disk lets that be done."""
 
     def __init__(self, path: Path, *, sync: bool) -> None:

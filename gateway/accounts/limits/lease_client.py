@@ -10,7 +10,7 @@ from typing import Any
 
 from sluicegate.cache.stores.redis_client import Tls, connect
 from sluicegate.gateway.accounts.health import Health
-from sluicegate.gateway.accounts.limits.lease_script import ALIVE_S, LEASE, Question, Reply, read_reply
+from sluicegate.gateway.accounts.limits.lease_script import ALIVE_S, LEASE, LeaseQuestion, LeaseReply, read_reply
 from sluicegate.gateway.accounts.stores.redis import PREFIX
 from sluicegate.plugins import Overloaded
 
@@ -50,7 +50,7 @@ class Shared:
             self._client = connect(self._url, Tls(), retries=0)
         return self._client
 
-    async def ask(self, limit: str, question: Question) -> Reply:
+    async def ask(self, limit: str, question: LeaseQuestion) -> LeaseReply:
         """Raises `Overloaded` where the store does not answer: what cannot be checked is not let in."""
         sent = time.monotonic()
         try:
@@ -65,7 +65,7 @@ class Shared:
         self._health.set_aside("rows_set_aside", reply.strange, f"{PREFIX}:lease:{limit}")
         return reply
 
-    async def _sent(self, limit: str, question: Question) -> Any:
+    async def _sent(self, limit: str, question: LeaseQuestion) -> Any:
         """Once more where the connection was closed, as by a server that was restarted."""
         lost = importlib.import_module("redis.exceptions").ConnectionError
         parts = (LEASE, 1, f"{PREFIX}:lease:{limit}", *question.arguments(self.name, ALIVE))

@@ -99,7 +99,7 @@ LEASE = _LEASE.replace("<slot>", str(SLOT_S)).replace("<most money>", f"{MOST_MO
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class LeaseQuestion:
     """Sent as it is until it is answered. `returns` is what is given back, by label; `totals` what the gateway has by
     label, with that taken off."""
 
@@ -121,7 +121,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class LeaseReply:
     """`rest` is left of the whole limit, `oldest` the oldest slot that counts, `lasts_s` how long a slot's grant is
     good, `strange` how many fields were none of ours."""
 
@@ -133,7 +133,7 @@ class Reply:
     strange: int
 
 
-def read_reply(parts: object, question: Question) -> Reply:
+def read_reply(parts: object, question: LeaseQuestion) -> LeaseReply:
     """Raises `ValueError` for what the script cannot have said."""
     if not isinstance(parts, list) or len(parts) != 6:
         raise ValueError("a reply of another shape")
@@ -143,4 +143,4 @@ def read_reply(parts: object, question: Question) -> Reply:
         raise ValueError("a grant that nobody asked for")
     if question.mode == "rate" and not label.isdigit():
         raise ValueError("a slot that is none")
-    return Reply(grant, rest, oldest, label, lasts_ms / 1000, strange)
+    return LeaseReply(grant, rest, oldest, label, lasts_ms / 1000, strange)

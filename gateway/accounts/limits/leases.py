@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from sluicegate.gateway.accounts.limits.lease_client import BEAT_S, UNREACHABLE, Shared
-from sluicegate.gateway.accounts.limits.lease_script import ALIVE_S, SLOT_S, Question, Reply
+from sluicegate.gateway.accounts.limits.lease_script import ALIVE_S, SLOT_S, LeaseQuestion, LeaseReply
 from sluicegate.gateway.accounts.limits.meter import USUAL_SECONDS, Need, Standing, Taken
 from sluicegate.gateway.accounts.limits.windows import period_end
 from sluicegate.gateway.accounts.records import NANOS, day_of
@@ -48,7 +48,7 @@ class Lease:
     """All that Redis counts for this gateway, by label."""
     returns: dict[str, int] = field(default_factory=dict)
     """What is to be given back, by label."""
-    open: Question | None = None
+    open: LeaseQuestion | None = None
     """Asked, and not answered yet."""
     failures: int = 0
     asking: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -211,7 +211,7 @@ class SharedMeter:
         for label, amount in returns.items():
             lease.totals[label] = lease.totals.get(label, 0) - amount
         label = "" if what == "seats" else _label(what, now_s)
-        lease.open = Question(
+        lease.open = LeaseQuestion(
             self._shared.next_number(),
             MODES[what],
             label,
@@ -237,7 +237,7 @@ class SharedMeter:
         self._grant(what, lease, reply, sent + reply.lasts_s)
         lease.wait_s = (reply.oldest + 14) * SLOT_S - now_s
 
-    def _grant(self, what: str, lease: Lease, reply: Reply, ends: float) -> None:
+    def _grant(self, what: str, lease: Lease, reply: LeaseReply, ends: float) -> None:
         """What is left of an older label goes back; what was used beyond it is taken from the new grant."""
         lease.rest = reply.rest
         if reply.grant == 0:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from sluicegate.gateway.accounts.records import KeyRecord, Usage, UsageKey, UsageTable, add_usage
+from sluicegate.gateway.accounts.records import KeyRecord, UsageKey, UsageSum, UsageTable, add_usage
 from sluicegate.gateway.settings import Limits
 from sluicegate.plugins import RequestError
 
@@ -33,7 +33,7 @@ class SetAside:
     usage: int = 0
 
 
-class Store(Protocol):
+class AccountStore(Protocol):
     """Called beside the event loop: `version`, `keys` and `teams` from one thread, all else from another, so that who
     may ask is read while a flush hangs. Raises what its library raises; `add`, `put_key` and `put_team` may be repeated
     where their outcome is unknown."""
@@ -70,7 +70,7 @@ class Store(Protocol):
     def spent(self, day: str) -> Spent: ...
 
 
-class MemoryStore:
+class MemoryAccountStore:
     """No store: what is counted is forgotten at the end, and there are no keys but those of the configuration."""
 
     def __init__(self) -> None:
@@ -134,7 +134,7 @@ def check_revoked(before: KeyRecord | None, after: KeyRecord) -> None:
         raise KeyRevoked(after.id)
 
 
-def spent_of(table: Mapping[UsageKey, Usage], day: str) -> Spent:
+def spent_of(table: Mapping[UsageKey, UsageSum], day: str) -> Spent:
     """Sums of `table` for the day and its month."""
     found: dict[tuple[str, str], tuple[int, int]] = {}
     for key, usage in table.items():

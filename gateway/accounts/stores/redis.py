@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from sluicegate.gateway.accounts.parsing import Implausible, believed, read_count, read_key, read_limits, read_usage
-from sluicegate.gateway.accounts.records import USAGE_FIELDS, KeyRecord, Usage, UsageKey, UsageTable, encode_key
+from sluicegate.gateway.accounts.records import USAGE_FIELDS, KeyRecord, UsageKey, UsageSum, UsageTable, encode_key
 from sluicegate.gateway.accounts.stores.base import KeyRevoked, SetAside, Spent, Version, spent_of
 from sluicegate.gateway.settings import Limits
 from sluicegate.plugins import ConfigurationError
@@ -78,7 +78,7 @@ return 1
 """
 
 
-class RedisStore:
+class RedisAccountStore:
     """A `Store`. One server; the names of usage are made in the script, so no Cluster."""
 
     def __init__(self, url: str) -> None:
@@ -182,7 +182,7 @@ def _read(day: str, counts: Mapping[bytes, bytes], found: UsageTable) -> int:
         except Implausible:
             strange += 1
             continue
-        setattr(found.setdefault(key, Usage()), name, count)
+        setattr(found.setdefault(key, UsageSum()), name, count)
     return strange
 
 

@@ -12,7 +12,7 @@ import orjson
 
 from sluicegate.gateway.accounts.bounds import MAX_SUM
 from sluicegate.gateway.accounts.parsing import Implausible, believed, read_count, read_key, read_limits, read_usage
-from sluicegate.gateway.accounts.records import USAGE_FIELDS, KeyRecord, Usage, UsageKey, UsageTable, encode_key
+from sluicegate.gateway.accounts.records import USAGE_FIELDS, KeyRecord, UsageKey, UsageSum, UsageTable, encode_key
 from sluicegate.gateway.accounts.stores.base import SetAside, Spent, Version, check_revoked, spent_of
 from sluicegate.gateway.settings import Limits
 from sluicegate.plugins import ConfigurationError
@@ -57,7 +57,7 @@ BAD_ROW = (OverflowError, UnicodeError, sqlite3.IntegrityError, sqlite3.DataErro
 """What one row can be refused for; all else concerns the file."""
 
 
-class SqliteStore:
+class SqliteAccountStore:
     """A `Store`. Digests of keys are in it, so that the file is made readable for its owner only. Keys are read over a
     connection of their own: readers wait for no writer."""
 
@@ -219,7 +219,7 @@ class SqliteStore:
                 )
 
 
-def _row(key: UsageKey, usage: Usage) -> tuple[object, ...]:
+def _row(key: UsageKey, usage: UsageSum) -> tuple[object, ...]:
     return (*dataclasses.astuple(key), *dataclasses.astuple(usage))
 
 

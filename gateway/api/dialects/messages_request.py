@@ -68,7 +68,7 @@ class ThinkingBlock(Wire):
 ContentBlock = Annotated[TextBlock | ToolUse | ToolResult | DocumentBlock | ThinkingBlock, Field(discriminator="type")]
 
 
-class Turn(Wire):
+class MessagesTurn(Wire):
     role: Literal["user", "assistant"]
     content: str | Listed[ContentBlock]
 
@@ -111,7 +111,7 @@ class Meta(Wire):
 
 class MessagesRequest(Wire):
     model: str
-    messages: Annotated[Listed[Turn], Field(min_length=1)]
+    messages: Annotated[Listed[MessagesTurn], Field(min_length=1)]
     max_tokens: Annotated[int, Field(ge=1)]
     system: str | Listed[TextBlock] | None = None
     stream: bool | None = None
@@ -215,7 +215,7 @@ def _messages(wire: MessagesRequest) -> Iterator[Message]:
         yield from _turn(turn)
 
 
-def _turn(turn: Turn) -> Iterator[Message]:
+def _turn(turn: MessagesTurn) -> Iterator[Message]:
     """Results of tools and documents become messages of their own, which is how the rails know them."""
     if isinstance(turn.content, str):
         yield Message(turn.role, turn.content)

@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 
-from sluicegate.gateway.commands.bench.load import Level, Load, measure
+from sluicegate.gateway.commands.bench.load import BenchLoad, Level, measure
 from sluicegate.gateway.commands.bench.plot import plot
 from sluicegate.plugins import ConfigurationError
 
@@ -49,7 +49,7 @@ def _bench(parsed: argparse.Namespace) -> int:
     key = os.environ.get(KEY_ENV)
     url = parsed.url.rstrip("/")
     model = parsed.model or _first_model(url, key)
-    load = Load(url, _bodies(parsed, model), key, slo_first_s=parsed.slo_first_s, slo_token_s=parsed.slo_token_s)
+    load = BenchLoad(url, _bodies(parsed, model), key, slo_first_s=parsed.slo_first_s, slo_token_s=parsed.slo_token_s)
     levels = asyncio.run(_sweep(load, _levels(parsed.concurrency), parsed.requests))
     print(_table(levels))
     if parsed.plot is not None:
@@ -60,7 +60,7 @@ def _bench(parsed: argparse.Namespace) -> int:
     return 1 if any(level.failed for level in levels) else 0
 
 
-async def _sweep(load: Load, levels: list[int], requests: int) -> list[Level]:
+async def _sweep(load: BenchLoad, levels: list[int], requests: int) -> list[Level]:
     await measure(load, 1, 2)  # compiles the schema, warms the connection
     found = []
     for concurrency in levels:

@@ -16,7 +16,7 @@ OnDone = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class BenchLoad:
     """What is asked. `bodies`: the fields of each request in turn, `model` and `messages` among them."""
 
     url: str
@@ -56,7 +56,7 @@ class Level:
     errors: Mapping[str, int]
 
 
-async def measure(load: Load, concurrency: int, requests: int, on_done: OnDone | None = None) -> Level:
+async def measure(load: BenchLoad, concurrency: int, requests: int, on_done: OnDone | None = None) -> Level:
     """`requests` requests by `concurrency` callers, each of whom asks again as soon as it has its answer."""
     limits = httpx.Limits(max_connections=concurrency, max_keepalive_connections=concurrency)
     async with httpx.AsyncClient(timeout=load.timeout_s, limits=limits, trust_env=False) as client:
@@ -74,7 +74,7 @@ async def measure(load: Load, concurrency: int, requests: int, on_done: OnDone |
         return _level(load, concurrency, shots, time.perf_counter() - began)
 
 
-async def _shot(client: httpx.AsyncClient, load: Load, body: Mapping[str, Any]) -> Shot:
+async def _shot(client: httpx.AsyncClient, load: BenchLoad, body: Mapping[str, Any]) -> Shot:
     shot, began = Shot(), time.perf_counter()
     last = began
     heads = {"authorization": f"Bearer {load.api_key}"} if load.api_key else {}
@@ -114,7 +114,7 @@ def _error(event: Mapping[str, Any]) -> str | None:
     return str(event["error"].get("code") or "error") if "error" in event else None
 
 
-def _level(load: Load, concurrency: int, shots: list[Shot], wall_s: float) -> Level:
+def _level(load: BenchLoad, concurrency: int, shots: list[Shot], wall_s: float) -> Level:
     good = [shot for shot in shots if shot.error is None]
     errors: dict[str, int] = {}
     for shot in shots:
@@ -135,7 +135,7 @@ def _level(load: Load, concurrency: int, shots: list[Shot], wall_s: float) -> Le
     )
 
 
-def _kept(load: Load, shot: Shot) -> bool:
+def _kept(load: BenchLoad, shot: Shot) -> bool:
     per_token = sum(shot.gaps_s) / max(1, shot.tokens - 1)
     return (shot.first_s or 0.0) <= load.slo_first_s and per_token <= load.slo_token_s
 

@@ -9,7 +9,7 @@ from sluicegate.gateway.rails.policy import RailSlot
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.request.stages import Stages
 from sluicegate.plugins import PermissionDenied
-from sluicegate.safety import Limits
+from sluicegate.safety import WindowLimits
 
 
 def choose_rails(exchange: Exchange) -> None:
@@ -31,9 +31,9 @@ def choose_rails(exchange: Exchange) -> None:
             safety.unenforced.append(f"moderate {name}: failed open")
 
 
-def limits_of(exchange: Exchange) -> Limits:
+def limits_of(exchange: Exchange) -> WindowLimits:
     policy = exchange.safety.policy
-    return Limits(policy.max_hold, policy.rail_policies.get("moderate", {}))
+    return WindowLimits(policy.max_hold, policy.rail_policies.get("moderate", {}))
 
 
 def settle_output_rails(exchange: Exchange, moderation: Moderation) -> None:

@@ -16,7 +16,7 @@ from sluicegate.plugins import CompiledGrammar, FinishReason, Job, Piece, Usage
 WHOLE = ("stop", "tool_calls")
 
 
-class Choice:
+class UpstreamChoice:
     """One choice: its text so far, how its grammar and its calls stand, and how long it may still be."""
 
     def __init__(self, grammar: CompiledGrammar | None, offered: Offered, bounds: Bounds) -> None:
@@ -113,14 +113,14 @@ class Choice:
             raise Broken("it ends before it is whole")
 
 
-class Reading:
+class UpstreamReading:
     """One answer of the server to one job."""
 
     def __init__(self, job: Job, offered: Offered, context: int) -> None:
         self._request = offered.request
         self._context = context
         self._bounds = Bounds.of(offered.request, context)
-        self.choices = [Choice(job.grammar, offered, self._bounds) for _ in range(job.n)]
+        self.choices = [UpstreamChoice(job.grammar, offered, self._bounds) for _ in range(job.n)]
         self.claim: Claim | None = None
 
     @property

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from sluicegate.grammar.automata.tables import algebra
 from sluicegate.grammar.automata.tables.table import Row, Table
-from sluicegate.grammar.budget.meter import DEFAULT_BUDGET, Budget, Meter
+from sluicegate.grammar.budget.meter import DEFAULT_BUDGET, Budget, WorkMeter
 
 Segments = tuple[tuple[int, int, int], ...]  # (first byte, last byte, target), sorted, disjoint, merged
 _SYMBOLS = 256
@@ -141,17 +141,17 @@ def byte_literal(data: bytes) -> ByteDfa:
 
 def byte_union(left: ByteDfa, right: ByteDfa, *, budget: Budget = DEFAULT_BUDGET) -> ByteDfa:
     """In one or both."""
-    return ByteDfa.of_table(algebra.union(left.table(), right.table(), Meter(budget, "union")))
+    return ByteDfa.of_table(algebra.union(left.table(), right.table(), WorkMeter(budget, "union")))
 
 
 def byte_intersection(left: ByteDfa, right: ByteDfa, *, budget: Budget = DEFAULT_BUDGET) -> ByteDfa:
     """In both."""
-    return ByteDfa.of_table(algebra.intersection(left.table(), right.table(), Meter(budget, "intersection")))
+    return ByteDfa.of_table(algebra.intersection(left.table(), right.table(), WorkMeter(budget, "intersection")))
 
 
 def byte_difference(left: ByteDfa, right: ByteDfa, *, budget: Budget = DEFAULT_BUDGET) -> ByteDfa:
     """In `left`, not in `right`."""
-    return ByteDfa.of_table(algebra.difference(left.table(), right.table(), Meter(budget, "difference")))
+    return ByteDfa.of_table(algebra.difference(left.table(), right.table(), WorkMeter(budget, "difference")))
 
 
 def merged(segments: Iterable[tuple[int, int, int]]) -> Segments:

@@ -15,7 +15,7 @@ from typing import Literal
 from sluicegate.grammar.automata.byte_level.bytedfa import ByteDfa, Segments, canonical_bytes, merged
 from sluicegate.grammar.automata.chardfa import CharDfa
 from sluicegate.grammar.automata.tables.algebra import ranges_of
-from sluicegate.grammar.budget.meter import Budget, Meter
+from sluicegate.grammar.budget.meter import Budget, WorkMeter
 
 _Spans = list[tuple[int, int, int]]  # (low, high, target node), sorted and disjoint
 _SHORT = {0x22: '"', 0x5C: "\\", 0x2F: "/", 8: "b", 12: "f", 10: "n", 13: "r", 9: "t"}
@@ -35,10 +35,10 @@ _Fragment = tuple[Segments, ...]
 
 def utf8(dfa: CharDfa, *, budget: Budget = STRING_BUDGET) -> ByteDfa:
     """The UTF-8 encodings of the texts of `dfa`."""
-    return spelled(dfa, "raw", Meter(budget, "UTF-8 automaton"))
+    return spelled(dfa, "raw", WorkMeter(budget, "UTF-8 automaton"))
 
 
-def spelled(dfa: CharDfa, way: Way, meter: Meter) -> ByteDfa:
+def spelled(dfa: CharDfa, way: Way, meter: WorkMeter) -> ByteDfa:
     """The texts of `dfa`, spelled in one way. Node k < n of the result is state k of `dfa`; later ones stand inside a
     character.
 
@@ -61,7 +61,7 @@ def spelled(dfa: CharDfa, way: Way, meter: Meter) -> ByteDfa:
 
 
 def _fill_in(
-    fragment: _Fragment, places: list[int], rows: list[Segments], known: dict[Segments, int], meter: Meter
+    fragment: _Fragment, places: list[int], rows: list[Segments], known: dict[Segments, int], meter: WorkMeter
 ) -> Segments:
     """Add the fragment's nodes, its exits leading to `places`; the last row belongs to the state itself."""
     for pattern in fragment[:-1]:

@@ -21,7 +21,7 @@ from sluicegate.grammar.automata.chardfa import CharDfa
 from sluicegate.grammar.automata.construction.table_of import compile_pattern
 from sluicegate.grammar.automata.tables.algebra import concat, difference, intersection, union
 from sluicegate.grammar.automata.tables.table import Row, Table, empty_table, minimal
-from sluicegate.grammar.budget.meter import DEFAULT_BUDGET, Budget, Meter
+from sluicegate.grammar.budget.meter import DEFAULT_BUDGET, Budget, WorkMeter
 from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar
 
 Number = int | float | Decimal | Fraction
@@ -72,7 +72,7 @@ def _number_dfa(
     plain: bool,
     budget: Budget,
 ) -> ByteDfa:
-    meter = Meter(budget, "number range")
+    meter = WorkMeter(budget, "number range")
     low = max([(b, s) for b, s in ((minimum, False), (exclusive_minimum, True)) if b is not None], default=None)
     high = min([(b, not s) for b, s in ((maximum, False), (exclusive_maximum, True)) if b is not None], default=None)
     upper = None if high is None else (high[0], not high[1])
@@ -125,7 +125,7 @@ def _grammar(integer: bool, plain: bool, exponents: bool) -> Table:
     return _pattern(f"^({_MAGNITUDE}{fraction}({small})?|[1-9]{fraction}{large})$")
 
 
-def _between(grammar: Table, low: _Bound | None, high: _Bound | None, meter: Meter) -> Table:
+def _between(grammar: Table, low: _Bound | None, high: _Bound | None, meter: WorkMeter) -> Table:
     """Unsigned spellings whose magnitude is within the bounds."""
     meter.renew()
     if high is not None and (high[0] < 0 or (high[0] == 0 and high[1])):
@@ -162,7 +162,7 @@ def _digits_of(bound: Fraction) -> tuple[str, str]:
     return digits[: len(digits) - places], digits[len(digits) - places :]
 
 
-def _above(bound: Fraction, strict: bool, meter: Meter) -> Table:
+def _above(bound: Fraction, strict: bool, meter: WorkMeter) -> Table:
     """Unsigned spellings of at least `bound` (more than it if `strict`). Right for spellings of the grammar only.
 
     With as many digits before the point as the bound, digits are compared one by one; with more, the number is larger.
@@ -205,7 +205,7 @@ class _Draft:
 
     rows: list[Row]
     accepting: list[bool]
-    meter: Meter
+    meter: WorkMeter
 
     def state(self, row: Row, accepts: bool) -> int:
         self.meter.states()
@@ -214,7 +214,7 @@ class _Draft:
         return len(self.rows) - 1
 
 
-def _multiples(step: Fraction, meter: Meter) -> Table:
+def _multiples(step: Fraction, meter: WorkMeter) -> Table:
     """Unsigned plain spellings of the multiples of `step`: the remainder of the digits read so far (folklore)."""
     if step <= 0:
         raise InvalidGrammar(f"multipleOf must be more than 0, not {step}")
@@ -236,7 +236,7 @@ def _multiples(step: Fraction, meter: Meter) -> Table:
     return concat(union(padded, _pattern("^0$"), meter), _pattern(r"^(\.0+)?$"), meter)
 
 
-def _remainders(modulus: int, places: int, meter: Meter) -> Table:
+def _remainders(modulus: int, places: int, meter: WorkMeter) -> Table:
     """States `(digits read behind the point or -1, remainder)`; behind `places` digits only zeros may follow."""
     queue = [(-1, 0)]
     number = {queue[0]: 0}

@@ -20,7 +20,7 @@ from sluicegate.grammar.automata.byte_level.json_strings import STRING_BUDGET, W
 from sluicegate.grammar.automata.byte_level.residual import names_of
 from sluicegate.grammar.automata.chardfa import CharDfa
 from sluicegate.grammar.automata.tables.algebra import ranges_of
-from sluicegate.grammar.budget.meter import Budget, Meter
+from sluicegate.grammar.budget.meter import Budget, WorkMeter
 
 _QUOTE = 0x22
 _NAMED = 100
@@ -86,7 +86,7 @@ def string_table(texts: CharDfa, *, escapes: bool = True, budget: Budget = STRIN
     Raises `GrammarLimit` past `budget`.
     """
     way: Way = "every" if escapes else "one"
-    table, meter = texts.table, Meter(budget, "string automaton")
+    table, meter = texts.table, WorkMeter(budget, "string automaton")
     size, classes = texts.state_count, max(table.classes) + 1
     meter.states(size)
     decoder, columns = _decoder(way, tuple(table.starts), tuple(table.classes))

@@ -28,7 +28,7 @@ from sluicegate.grammar.automata.patterns.syntax import (
     has_anchor,
 )
 from sluicegate.grammar.automata.tables.table import Row, Table, minimal
-from sluicegate.grammar.budget.meter import Meter
+from sluicegate.grammar.budget.meter import WorkMeter
 from sluicegate.plugins.errors import UnsupportedGrammar
 
 Obligation = tuple[bool, frozenset["NfaThread"]]  # negative?, threads of the lookahead's pattern
@@ -50,7 +50,7 @@ class _Graph:
     alphabet: list[Ranges] = field(default_factory=lambda: [EVERY])
 
 
-def search_table(tree: Node, meter: Meter) -> Table:
+def search_table(tree: Node, meter: WorkMeter) -> Table:
     """The canonical table of the texts in which `tree` occurs."""
     builder = _GraphBuilder(meter)
     graph = builder.graph
@@ -61,7 +61,7 @@ def search_table(tree: Node, meter: Meter) -> Table:
 class _GraphBuilder:
     """Builds backwards: `add(node, target)` returns the state from which `node` leads to `target`."""
 
-    def __init__(self, meter: Meter) -> None:
+    def __init__(self, meter: WorkMeter) -> None:
         self.graph = _Graph()
         self.meter = meter
         self.numbers: dict[Ranges, int] = {EVERY: 0}
@@ -192,7 +192,7 @@ class _DfaState:
 class _Simulation:
     """Runs all threads in step, one class of characters at a time."""
 
-    def __init__(self, graph: _Graph, start: int, meter: Meter) -> None:
+    def __init__(self, graph: _Graph, start: int, meter: WorkMeter) -> None:
         self.graph = graph
         self.meter = meter
         self.start = start

@@ -23,7 +23,7 @@ from sluicegate.grammar.automata.patterns.syntax import (
     StartAnchor,
     WordBoundary,
 )
-from sluicegate.grammar.budget.meter import Meter
+from sluicegate.grammar.budget.meter import WorkMeter
 from sluicegate.plugins.errors import UnsupportedGrammar
 
 _OUTSIDE, _WORD, _OTHER = 0, 1, 2  # kinds of neighbours; outside = before the first or after the last character
@@ -50,7 +50,7 @@ class Positions:
 
     __slots__ = ("_kinds", "_meter", "_numbers", "_word", "alphabet", "first", "follow", "last", "nullable", "sets")
 
-    def __init__(self, tree: Node, meter: Meter, anchored: bool = True) -> None:
+    def __init__(self, tree: Node, meter: WorkMeter, anchored: bool = True) -> None:
         """`anchored`: `tree` may have anchors."""
         self._meter = meter
         self._word = _word_set(tree) if anchored else None

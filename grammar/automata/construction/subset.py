@@ -6,20 +6,20 @@ from sluicegate.grammar.automata.charsets import Ranges, intersect, partition
 from sluicegate.grammar.automata.construction.positions import Positions
 from sluicegate.grammar.automata.patterns.syntax import Node
 from sluicegate.grammar.automata.tables.table import Row, Table, minimal
-from sluicegate.grammar.budget.meter import Meter
+from sluicegate.grammar.budget.meter import WorkMeter
 
 _SMALL = 4_000
 """Positions of which sets are small: a state is one bit for each."""
 
 
-def compile_tree(tree: Node, meter: Meter, anchored: bool = False) -> Table:
+def compile_tree(tree: Node, meter: WorkMeter, anchored: bool = False) -> Table:
     """The canonical table of a tree without lookaround; `anchored`: with anchors."""
     table = minimal(_determinise(Positions(tree, meter, anchored), meter), meter)
     meter.result(len(table.rows))
     return table
 
 
-def _determinise(nfa: Positions, meter: Meter) -> Table:
+def _determinise(nfa: Positions, meter: WorkMeter) -> Table:
     """A state is what may come next plus whether the text may end: fewer states than sets of positions."""
     starts, classes, members = partition(nfa.alphabet)
     by_class = _positions_by_class(nfa, members)

@@ -20,17 +20,17 @@ from sluicegate.grammar.automata.patterns.syntax import (
 )
 from sluicegate.grammar.automata.tables import algebra
 from sluicegate.grammar.automata.tables.table import Table
-from sluicegate.grammar.budget.meter import Budget, Meter
+from sluicegate.grammar.budget.meter import Budget, WorkMeter
 
 
 @lru_cache(maxsize=512)
 def compile_pattern(pattern: str, dialect: Dialect, anchored: bool, ignore_case: bool, budget: Budget) -> Table:
     """The canonical table; see `CharDfa.from_pattern`."""
-    meter = Meter(budget)
+    meter = WorkMeter(budget)
     return _compile(parse(pattern, dialect, ignore_case), anchored, meter)
 
 
-def _compile(tree: Node, anchored: bool, meter: Meter) -> Table:
+def _compile(tree: Node, anchored: bool, meter: WorkMeter) -> Table:
     if anchored:
         tree = Seq([StartAnchor(), tree, EndAnchor()])
     plain = search_tree(tree)
@@ -54,7 +54,7 @@ def _leading_conditions(tree: Node) -> tuple[list[Lookaround], Node] | None:
     return (looks, sequence([StartAnchor(), *tree.items[1 + len(looks) :]])) if looks else None
 
 
-def _intersect_conditions(looks: list[Lookaround], rest: Node, meter: Meter) -> Table:
+def _intersect_conditions(looks: list[Lookaround], rest: Node, meter: WorkMeter) -> Table:
     """At the beginning of the text a lookahead is one more language that the whole text must be in."""
     whole = _compile(rest, False, meter)
     for look in looks:

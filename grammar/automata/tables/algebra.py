@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from sluicegate.grammar.automata.tables.table import Row, Table, minimal
-from sluicegate.grammar.budget.meter import Meter
+from sluicegate.grammar.budget.meter import WorkMeter
 
 _DEAD = -1
 
@@ -43,21 +43,27 @@ def joint_alphabet(left: Table, right: Table) -> tuple[list[int], list[int], lis
     return starts, classes, list(pairs)
 
 
-def union(left: Table, right: Table, meter: Meter) -> Table:
+def union(left: Table, right: Table, meter: WorkMeter) -> Table:
     return _product(left, right, meter, lambda a, b: a or b, need_left=False, need_right=False)
 
 
-def intersection(left: Table, right: Table, meter: Meter) -> Table:
+def intersection(left: Table, right: Table, meter: WorkMeter) -> Table:
     return _product(left, right, meter, lambda a, b: a and b, need_left=True, need_right=True)
 
 
-def difference(left: Table, right: Table, meter: Meter) -> Table:
+def difference(left: Table, right: Table, meter: WorkMeter) -> Table:
     """Words of `left` that are not in `right`."""
     return _product(left, right, meter, lambda a, b: a and not b, need_left=True, need_right=False)
 
 
 def _product(
-    left: Table, right: Table, meter: Meter, accept: Callable[[bool, bool], bool], *, need_left: bool, need_right: bool
+    left: Table,
+    right: Table,
+    meter: WorkMeter,
+    accept: Callable[[bool, bool], bool],
+    *,
+    need_left: bool,
+    need_right: bool,
 ) -> Table:
     """Pairs of states; a side that has died is -1, and a pair goes on only while every needed side lives."""
     starts, classes, pairs = joint_alphabet(left, right)
@@ -83,7 +89,7 @@ def _product(
     return minimal(Table(starts, classes, rows, accepts), meter)
 
 
-def concat(left: Table, right: Table, meter: Meter) -> Table:
+def concat(left: Table, right: Table, meter: WorkMeter) -> Table:
     """Pairs of a state of `left` (-1 once it died) and the set of states of `right` begun so far."""
     starts, classes, pairs = joint_alphabet(left, right)
     queue = [_begun(left, right, left.start, frozenset())]

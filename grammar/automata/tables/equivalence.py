@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sluicegate.grammar.budget.meter import Meter
+from sluicegate.grammar.budget.meter import WorkMeter
 
 Row = dict[int, int]
 _MOORE_LIMIT = 48  # states; above it Hopcroft wins on every automaton measured
 
 
-def equivalence_classes(rows: Sequence[Row], accepting: Sequence[bool], meter: Meter) -> list[int]:
+def equivalence_classes(rows: Sequence[Row], accepting: Sequence[bool], meter: WorkMeter) -> list[int]:
     """Block number of every state; numbers are dense from 0. Row keys must be in ascending order."""
     order = _bottom_up(rows)
     if order is not None:
@@ -102,7 +102,7 @@ def _moore(rows: Sequence[Row], accepting: Sequence[bool]) -> list[int]:
             return block
 
 
-def _hopcroft(rows: Sequence[Row], accepting: Sequence[bool], meter: Meter) -> list[int]:
+def _hopcroft(rows: Sequence[Row], accepting: Sequence[bool], meter: WorkMeter) -> list[int]:
     """Blocks are sets of states; `before[c][t]` are the states that go to `t` by class `c`."""
     before: dict[int, dict[int, list[int]]] = {}
     for state, row in enumerate(rows):

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from sluicegate.grammar.automata.charsets import LAST
 from sluicegate.grammar.automata.tables.table import Row, Table, canonical, empty_table
-from sluicegate.grammar.budget.meter import Budget, Meter
+from sluicegate.grammar.budget.meter import Budget, WorkMeter
 from sluicegate.plugins.errors import InvalidGrammar
 
 _LIMIT = Budget(max_states=2_000_000, max_seconds=10.0)  # of trie nodes: 10,000 literals make about 1e5
@@ -21,7 +21,7 @@ def literal_table(texts: Iterable[str], budget: Budget = _LIMIT) -> Table:
     if not listed:
         return empty_table()
     number = {c: n for n, c in enumerate(characters)}
-    rows, accepting = _trie(listed, number, Meter(budget, "set of literals"))
+    rows, accepting = _trie(listed, number, WorkMeter(budget, "set of literals"))
     starts, classes = _intervals([ord(c) for c in characters])
     return canonical(_shared(Table(starts, classes, rows, accepting)))
 
@@ -42,7 +42,7 @@ def _shared(trie: Table) -> Table:
     return Table(trie.starts, trie.classes, rows, accepting, block[0])
 
 
-def _trie(texts: list[str], number: dict[str, int], meter: Meter) -> tuple[list[Row], list[bool]]:
+def _trie(texts: list[str], number: dict[str, int], meter: WorkMeter) -> tuple[list[Row], list[bool]]:
     """Sorted input keeps the keys of every row in ascending order."""
     rows: list[Row] = [{}]
     accepting = [False]

@@ -17,7 +17,7 @@ from itertools import chain
 import numpy as np
 
 from sluicegate.grammar.automata.tables.equivalence import equivalence_classes
-from sluicegate.grammar.budget.meter import Meter
+from sluicegate.grammar.budget.meter import WorkMeter
 
 Row = dict[int, int]
 
@@ -54,7 +54,7 @@ def empty_table() -> Table:
     return Table([0], [-1], [{}], [False])
 
 
-def minimal(table: Table, meter: Meter) -> Table:
+def minimal(table: Table, meter: WorkMeter) -> Table:
     """The canonical minimal table of the same language."""
     table = trim(table)
     if table.is_empty():

@@ -18,7 +18,7 @@ from sluicegate.grammar.automata.tables.algebra import joint_alphabet
 from sluicegate.grammar.automata.tables.table import Table, minimal
 from sluicegate.grammar.blocked.language.fold import BORDER, OTHER, SPACE, WORD, Symbols, fold_runs, kind_of
 from sluicegate.grammar.blocked.language.phrases import Phrases
-from sluicegate.grammar.budget.meter import Budget, Meter, look
+from sluicegate.grammar.budget.meter import Budget, WorkMeter, look
 from sluicegate.plugins.errors import GrammarLimit
 
 _Standing = tuple[int, int]
@@ -163,7 +163,7 @@ def _sure(table: Table, wide: set[int]) -> Table:
             "the blocklist"
         )
     rows = [{c: target for c, target in row.items() if target in kept} for row in table.rows]
-    return minimal(Table(table.starts, table.classes, rows, table.accepting, table.start), Meter())
+    return minimal(Table(table.starts, table.classes, rows, table.accepting, table.start), WorkMeter())
 
 
 def _goes_on(table: Table, wide: set[int], least: bool, counted: bool) -> bool:
@@ -231,7 +231,7 @@ def _leaves_some_of(row: dict[int, int], block: _Block, classes: Classes) -> boo
 
 
 def _product(table: Table, classes: Classes, budget: Budget) -> Table:
-    meter = Meter(budget, "pattern beside the blocklist")
+    meter = WorkMeter(budget, "pattern beside the blocklist")
     starts, numbers, pairs = joint_alphabet(table, Table(classes.starts, classes.numbers, [], []))
     below: dict[int, list[tuple[int, int]]] = {}
     for c, (own, number) in enumerate(pairs):

@@ -11,7 +11,7 @@ from torch import nn
 pytest.importorskip("triton", reason="pip install 'sluicegate[cuda]' brings triton")
 
 from sluicegate.engine.cpu import weight_bytes, weight_count
-from sluicegate.engine.cuda.small_layers import SmallLinear, refusal, refusal_of_capability, shrink
+from sluicegate.engine.cuda.small_layers import CudaSmallLinear, refusal, refusal_of_capability, shrink
 from sluicegate.engine.settings import WeightsKind
 from tests.engine.conftest import MakeModel
 
@@ -21,10 +21,10 @@ LOSS = {"int8": 0.01, "fp8": 0.04, "int4": 0.15}
 """Of normally distributed weights, as a share of their norm: about what half a step of each kind is."""
 
 
-def a_layer(kind: WeightsKind, columns: int, width: int, dtype: torch.dtype) -> tuple[nn.Linear, SmallLinear]:
+def a_layer(kind: WeightsKind, columns: int, width: int, dtype: torch.dtype) -> tuple[nn.Linear, CudaSmallLinear]:
     torch.manual_seed(columns)
     whole = nn.Linear(width, columns, dtype=dtype, device=DEVICE).requires_grad_(False)
-    return whole, SmallLinear(whole.weight, whole.bias, kind)
+    return whole, CudaSmallLinear(whole.weight, whole.bias, kind)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -46,7 +46,7 @@ def test_a_product_is_that_with_what_the_weights_stand_for(
 def test_rounding_loses_little(kind: WeightsKind) -> None:
     whole = nn.Linear(512, 64, bias=False).requires_grad_(False)
     nn.init.normal_(whole.weight)
-    small = SmallLinear(whole.weight, None, kind)
+    small = CudaSmallLinear(whole.weight, None, kind)
     assert 0 < (small.weight - whole.weight).norm() / whole.weight.norm() < LOSS[kind]
 
 
@@ -67,13 +67,13 @@ def test_a_whole_model_is_rounded_and_takes_less_memory(kind: WeightsKind, tiny:
     whole, numbers, size = copy.deepcopy(module), weight_count(module), weight_bytes(module)
     embedding = module.get_input_embeddings().weight.nbytes
     shrink(module, kind)
-    layers = [part for part in module.modules() if isinstance(part, SmallLinear)]
+    layers = [part for part in module.modules() if isinstance(part, CudaSmallLinear)]
     assert len(layers) == 7 * module.config.num_hidden_layers + 1
     assert all(layer.group == 0 for layer in layers), "widths of 48 and 64 have no groups of 128"
     assert weight_bytes(module) - embedding < 0.62 * (size - embedding)
     assert weight_count(module) >= numbers
     for name, part in module.named_modules():
-        if isinstance(part, SmallLinear):
+        if isinstance(part, CudaSmallLinear):
             whole.get_submodule(name).weight = nn.Parameter(part.weight, requires_grad=False)
     expected, found = (one(ids).logits.float() for one in (whole, module))
     assert (found - expected).norm() / expected.norm() < 0.05

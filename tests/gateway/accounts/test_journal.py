@@ -16,12 +16,12 @@ import pytest
 
 from sluicegate.gateway.accounts.health import Health
 from sluicegate.gateway.accounts.journal.journal import Journal
-from sluicegate.gateway.accounts.journal.segment import Segment
-from sluicegate.gateway.accounts.records import Usage, UsageKey
+from sluicegate.gateway.accounts.journal.segment import JournalSegment
+from sluicegate.gateway.accounts.records import UsageKey, UsageSum
 from sluicegate.plugins import BooksUnavailable, ConfigurationError
 
 KEY = UsageKey("2026-11-21", "a", "blue", "search", "m")
-ONE = Usage(requests=1, prompt_tokens=5, completion_tokens=7, cost_nanos=19)
+ONE = UsageSum(requests=1, prompt_tokens=5, completion_tokens=7, cost_nanos=19)
 ERRORS = [errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EACCES, errno.EFBIG]
 
 
@@ -45,7 +45,7 @@ def found(folder: Path, applied: int = 0) -> tuple[int, int]:
     again.take()
     _, table = again.recover(applied)
     again.close()
-    usage = table.get(KEY, Usage())
+    usage = table.get(KEY, UsageSum())
     return usage.requests, usage.interrupted
 
 
@@ -149,7 +149,7 @@ def test_a_line_that_fits_only_in_part_is_taken_back(
 def test_a_settlement_that_cannot_be_written_is_written_with_the_next(
     journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    interrupted = Usage(requests=1, interrupted=1)
+    interrupted = UsageSum(requests=1, interrupted=1)
     journal.reserved("r", KEY, interrupted)
     with monkeypatch.context() as patched:
         patched.setattr("sluicegate.gateway.accounts.journal.segment._write", failing(errno.ENOSPC))
@@ -162,7 +162,7 @@ def test_a_settlement_that_cannot_be_written_is_written_with_the_next(
 def test_open_reservations_are_carried_whole_or_the_segment_is_not_begun(
     journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    journal.reserved("running", KEY, Usage(requests=1, interrupted=1))
+    journal.reserved("running", KEY, UsageSum(requests=1, interrupted=1))
     with monkeypatch.context() as patched:
         patched.setattr("sluicegate.gateway.accounts.journal.segment._write", failing(errno.ENOSPC))
         with pytest.raises(BooksUnavailable):
@@ -198,7 +198,7 @@ def test_what_cannot_be_deleted_or_closed_counts_once_all_the_same(
         if call == "unlink":
             patched.setattr(Path, "unlink", failing(errno.EROFS))
         else:
-            patched.setattr(Segment, "close", failing(errno.EIO))
+            patched.setattr(JournalSegment, "close", failing(errno.EIO))
         number = journal.finish()
         journal.delete(number)
     journal.settled("s", KEY, ONE)
@@ -326,7 +326,7 @@ def test_a_folder_that_cannot_be_written_is_a_typed_error(tmp_path: Path, monkey
 
 
 def test_every_line_that_was_written_reads_back(journal: Journal, tmp_path: Path) -> None:
-    journal.settled("r", KEY, Usage(*(2**62 - 1,) * 8))
+    journal.settled("r", KEY, UsageSum(*(2**62 - 1,) * 8))
     [path] = tmp_path.glob("*.log")
     assert json.loads(path.read_bytes())[3] == [2**62 - 1] * 8
     journal.close()

@@ -15,7 +15,7 @@ import pytest
 from sluicegate.cache.stores.redis_client import Tls, connect
 from sluicegate.gateway.accounts import Accounts
 from sluicegate.gateway.accounts.changes import create, revoke
-from sluicegate.gateway.accounts.limits.lease_script import LEASE, Question, Reply, read_reply
+from sluicegate.gateway.accounts.limits.lease_script import LEASE, LeaseQuestion, LeaseReply, read_reply
 from sluicegate.gateway.accounts.limits.leases import SharedMeter
 from sluicegate.gateway.accounts.limits.meter import Need
 from sluicegate.gateway.accounts.records import KeyRecord
@@ -205,9 +205,9 @@ async def test_a_gateway_does_not_start_without_its_books(redis: RedisServer) ->
     assert dataclasses.replace(settings, url="").url == ""
 
 
-async def put(redis: RedisServer, me: str, number: int, want: int, **more: Any) -> Reply:
+async def put(redis: RedisServer, me: str, number: int, want: int, **more: Any) -> LeaseReply:
     """One question about the seats of key `a`, of which there are 10."""
-    question = Question(
+    question = LeaseQuestion(
         number, more.get("mode", "seats"), "", want, 1, 10, "", more.get("returns", ()), more.get("totals", {})
     )
     client = connect(redis.url, Tls(), retries=0)

@@ -18,22 +18,24 @@ from sluicegate.gateway.accounts import Accounts
 from sluicegate.gateway.accounts.changes import create, revoke, rotate
 from sluicegate.gateway.accounts.journal.journal import Journal
 from sluicegate.gateway.accounts.parsing import read_key
-from sluicegate.gateway.accounts.records import NANOS, Usage, UsageKey, encode_key
-from sluicegate.gateway.accounts.stores.base import MemoryStore, Store
-from sluicegate.gateway.accounts.stores.sqlite import SqliteStore
+from sluicegate.gateway.accounts.records import NANOS, UsageKey, UsageSum, encode_key
+from sluicegate.gateway.accounts.stores.base import AccountStore, MemoryAccountStore
+from sluicegate.gateway.accounts.stores.sqlite import SqliteAccountStore
 from sluicegate.gateway.settings import AccountSettings, Limits, PriceSettings
 from sluicegate.plugins import AuthenticationError, Caller, ConfigurationError, RateLimited, Sampling
 from sluicegate.plugins import Usage as Tokens
 from sluicegate.plugins.testing import make_outcome, make_request
 
 KEY = UsageKey("2026-11-21", "a", "blue", "search", "m")
-ONE = Usage(requests=1, prompt_tokens=5, completion_tokens=7, cost_nanos=19)
+ONE = UsageSum(requests=1, prompt_tokens=5, completion_tokens=7, cost_nanos=19)
 SETTINGS = AccountSettings(flush_s=60.0, prices={"*": PriceSettings(input=1.0, output=2.0)})
 
 
 @pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    made: Store = MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "accounts.db")
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AccountStore]:
+    made: AccountStore = (
+        MemoryAccountStore() if request.param == "memory" else SqliteAccountStore(tmp_path / "accounts.db")
+    )
     made.open()
     yield made
     made.close()
@@ -49,7 +51,7 @@ async def opened(folder: Path) -> Accounts:
     return accounts
 
 
-def test_sums_add_up_by_day_and_month(store: Store) -> None:
+def test_sums_add_up_by_day_and_month(store: AccountStore) -> None:
     store.add("j", 1, {KEY: ONE})
     store.add("j", 2, {KEY: ONE, dataclasses.replace(KEY, day="2026-11-02"): ONE})
     assert store.usage("2026-11-21", "2026-11-30")[KEY].prompt_tokens == 10
@@ -58,7 +60,7 @@ def test_sums_add_up_by_day_and_month(store: Store) -> None:
 
 
 def test_a_segment_counts_once(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "accounts.db")
+    store = SqliteAccountStore(tmp_path / "accounts.db")
     store.open()
     for _ in range(3):
         store.add("j", 1, {KEY: ONE})
@@ -67,7 +69,7 @@ def test_a_segment_counts_once(tmp_path: Path) -> None:
     store.close()
 
 
-def test_a_change_of_a_key_changes_the_version(store: Store) -> None:
+def test_a_change_of_a_key_changes_the_version(store: AccountStore) -> None:
     before = store.version()
     record, _ = create(Accounts(SETTINGS), "a", limits=Limits(budget_day=1.5), models=["m"])
     store.put_key(record)
@@ -94,7 +96,7 @@ def test_a_newer_format_is_refused(tmp_path: Path) -> None:
     made.execute("PRAGMA user_version = 99")
     made.close()
     with pytest.raises(ConfigurationError, match="newer release"):
-        SqliteStore(path).open()
+        SqliteAccountStore(path).open()
 
 
 async def test_usage_and_budgets_survive_a_restart(tmp_path: Path) -> None:
@@ -134,7 +136,7 @@ async def test_revoked_and_rotated_keys_are_heeded_at_once(tmp_path: Path) -> No
 
 async def test_a_change_by_another_process_is_heeded_with_the_next_flush(tmp_path: Path) -> None:
     accounts = await opened(tmp_path)
-    beside = SqliteStore(tmp_path / "accounts.db")
+    beside = SqliteAccountStore(tmp_path / "accounts.db")
     beside.open()
     record, secret = create(accounts, "a", limits=Limits(concurrency=1))
     beside.put_key(record)
@@ -241,10 +243,10 @@ def test_kill_9_loses_nothing_that_was_accepted(tmp_path: Path, flush_s: float) 
     assert _recovered(path) == [usage]  # and not a second time
 
 
-def _recovered(path: Path) -> list[Usage]:
+def _recovered(path: Path) -> list[UsageSum]:
     import asyncio
 
-    async def run() -> list[Usage]:
+    async def run() -> list[UsageSum]:
         accounts = await opened(path.parent)
         try:
             return list((await accounts.usage("", "9")).values())

@@ -18,7 +18,7 @@ from sluicegate.gateway.routing.queues import Queue
 from sluicegate.gateway.routing.table import RouteTable, chosen
 from sluicegate.gateway.routing.tiers import Tiers, TierSettings
 from sluicegate.gateway.settings import QueueSettings, RoutingSettings
-from sluicegate.gateway.testing import Reply, TestApp
+from sluicegate.gateway.testing import AppReply, TestApp
 from sluicegate.plugins import (
     Caller,
     ConfigurationError,
@@ -292,7 +292,7 @@ def test_tiers_and_versions_go_together() -> None:
         assert gateway.ask(model="m@1").text == "m@1"
 
 
-def ask_auto(gateway: TestApp, text: str) -> Reply:
+def ask_auto(gateway: TestApp, text: str) -> AppReply:
     return gateway.ask(text, model="auto", stream=False)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sluicegate.gateway.testing import Reply, TestApp
+from sluicegate.gateway.testing import AppReply, TestApp
 from tests.gateway.upstream.servers import (
     END,
     Act,
@@ -29,7 +29,7 @@ AS_JSON: dict[str, Any] = {"response_format": {"type": "json_schema", "json_sche
 BAD, GOOD = '{"a": "one"}', '{"a": 1}'
 
 
-def asked(app: TestApp, *, stream: bool, **fields: Any) -> Reply:
+def asked(app: TestApp, *, stream: bool, **fields: Any) -> AppReply:
     return app.ask("hi", stream=stream, model="far", **fields)
 
 
@@ -81,7 +81,7 @@ def test_a_server_that_knows_schemas_only_is_not_asked_for_more() -> None:
     assert not server.bodies
 
 
-def error(reply: Reply) -> Mapping[str, Any]:
+def error(reply: AppReply) -> Mapping[str, Any]:
     assert reply.error is not None
     return reply.error
 

@@ -20,7 +20,7 @@ from sluicegate.plugins import Caller, ConfigurationError, Message, Registry, Re
 from sluicegate.safety.detection import DetectionScreen, register
 from sluicegate.safety.detection.guards import (
     GUARDS,
-    Answer,
+    GuardAnswer,
     defused,
     read_llama_guard,
     read_qwen3_guard,
@@ -162,13 +162,15 @@ def test_every_form_asks_about_the_text(name: str) -> None:
 
 
 def test_answers_are_read() -> None:
-    assert read_llama_guard("\n\nsafe") == Answer(0.0)
-    assert read_llama_guard("unsafe\nS9,S10") == Answer(1.0, ("Indiscriminate Weapons", "Hate"))
-    assert read_shield_gemma("Yes, it does.") == Answer(1.0)
-    assert read_shield_gemma(" no\n") == Answer(0.0)
-    assert read_qwen3_guard("Safety: Unsafe\nCategories: Violent, Jailbreak") == Answer(1.0, ("Violent", "Jailbreak"))
+    assert read_llama_guard("\n\nsafe") == GuardAnswer(0.0)
+    assert read_llama_guard("unsafe\nS9,S10") == GuardAnswer(1.0, ("Indiscriminate Weapons", "Hate"))
+    assert read_shield_gemma("Yes, it does.") == GuardAnswer(1.0)
+    assert read_shield_gemma(" no\n") == GuardAnswer(0.0)
+    assert read_qwen3_guard("Safety: Unsafe\nCategories: Violent, Jailbreak") == GuardAnswer(
+        1.0, ("Violent", "Jailbreak")
+    )
     assert read_qwen3_guard("Safety: Controversial\nCategories: PII").score == 0.6
-    assert read_qwen3_guard("Safety: Safe\nCategories: None") == Answer(0.0)
+    assert read_qwen3_guard("Safety: Safe\nCategories: None") == GuardAnswer(0.0)
 
 
 @pytest.mark.parametrize(

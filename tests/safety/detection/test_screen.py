@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from sluicegate.plugins import Caller, ConfigurationError, Message, Registry, Request, StageFailed
-from sluicegate.safety.detection import DetectionScreen, Finding, Policy, Thresholds, register
+from sluicegate.safety.detection import DetectionScreen, Finding, JudgePolicy, Thresholds, register
 from tests.safety.detection.attacks import ATTACK, MAIL, PLAIN, PLANTED, QUOTING
 
 
@@ -34,7 +34,9 @@ def request(*messages: Message, model: str = "m") -> Request:
     return Request(id="r", model=model, messages=messages)
 
 
-async def screened(policy: Policy, *messages: Message, judge: Fixed | None = None, model: str = "m") -> tuple[str, str]:
+async def screened(
+    policy: JudgePolicy, *messages: Message, judge: Fixed | None = None, model: str = "m"
+) -> tuple[str, str]:
     screen = DetectionScreen("injection", judge or Fixed(), policy)
     result = await screen.screen(request(*messages, model=model), Caller())
     return result.action, result.reason
@@ -42,12 +44,12 @@ async def screened(policy: Policy, *messages: Message, judge: Fixed | None = Non
 
 @pytest.mark.parametrize(("score", "action"), [(0.49, "pass"), (0.5, "escalate"), (0.84, "escalate"), (0.85, "block")])
 async def test_thresholds_give_pass_escalate_block(score: float, action: str) -> None:
-    assert (await screened(Policy(), Message("user", f"hi {score}")))[0] == action
+    assert (await screened(JudgePolicy(), Message("user", f"hi {score}")))[0] == action
 
 
 async def test_the_worst_message_decides_and_is_named() -> None:
     """The result carries its score, its reason and its place."""
-    screen = DetectionScreen("injection", Fixed(), Policy())
+    screen = DetectionScreen("injection", Fixed(), JudgePolicy())
     found = await screen.screen(
         request(Message("user", "a 0.6"), Message("user", "b 0.9"), Message("user", "c 0.1")), Caller()
     )
@@ -57,7 +59,7 @@ async def test_the_worst_message_decides_and_is_named() -> None:
 
 async def test_roles_are_told_apart() -> None:
     """Tool results and messages named as documents are documents; roles that are not listed are not read."""
-    policy = Policy(document=Thresholds(2.0, 2.0))
+    policy = JudgePolicy(document=Thresholds(2.0, 2.0))
     assert (await screened(policy, Message("tool", "x 0.9")))[0] == "pass"
     assert (await screened(policy, Message("user", "x 0.9", name="document")))[0] == "pass"
     assert (await screened(policy, Message("user", "x 0.9")))[0] == "block"
@@ -66,21 +68,21 @@ async def test_roles_are_told_apart() -> None:
 
 async def test_what_stands_between_tags_is_a_document() -> None:
     """An open tag alone hides nothing: the text stays the user's words."""
-    policy = Policy(user=Thresholds(2.0, 2.0))
+    policy = JudgePolicy(user=Thresholds(2.0, 2.0))
     tagged = Message("user", "Sum up: <document title='x'>text 0.9</document> thanks 0.1")
     assert await screened(policy, tagged) == ("block", "injection: document in a document in messages[0], score 0.90")
     assert (await screened(policy, Message("user", "<document> text 0.9")))[0] == "pass"
-    assert (await screened(Policy(), Message("user", "<document> text 0.9")))[0] == "block"
+    assert (await screened(JudgePolicy(), Message("user", "<document> text 0.9")))[0] == "block"
 
 
 async def test_a_model_may_have_thresholds_of_its_own() -> None:
-    policy = Policy(models={"careful": (Thresholds(0.1, 0.2), Thresholds())})
+    policy = JudgePolicy(models={"careful": (Thresholds(0.1, 0.2), Thresholds())})
     assert (await screened(policy, Message("user", "x 0.3"), model="careful"))[0] == "block"
     assert (await screened(policy, Message("user", "x 0.3")))[0] == "pass"
 
 
 async def test_shadow_mode_says_but_does_not_act() -> None:
-    action, reason = await screened(Policy(shadow=True), Message("user", "x 0.9"))
+    action, reason = await screened(JudgePolicy(shadow=True), Message("user", "x 0.9"))
     assert action == "pass"
     assert reason.startswith("shadow, would block: injection: user's words")
 
@@ -90,8 +92,8 @@ async def test_a_judge_that_throws_fails_closed(inline: int) -> None:
     """On the event loop and in a thread; told otherwise, it lets pass and says so."""
     broken = Fixed(inline_chars=inline, error=RuntimeError("no weights"))
     with pytest.raises(StageFailed, match="RuntimeError: no weights"):
-        await screened(Policy(), Message("user", "x 0.9"), judge=broken)
-    for policy in (Policy(fail_open=True), Policy(shadow=True)):
+        await screened(JudgePolicy(), Message("user", "x 0.9"), judge=broken)
+    for policy in (JudgePolicy(fail_open=True), JudgePolicy(shadow=True)):
         assert await screened(policy, Message("user", "x 0.9"), judge=broken) == (
             "pass",
             "injection: failed open: RuntimeError: no weights",
@@ -101,7 +103,7 @@ async def test_a_judge_that_throws_fails_closed(inline: int) -> None:
 async def test_a_judge_that_is_late_fails_closed() -> None:
     slow = Fixed(inline_chars=0, sleep_s=0.3)
     with pytest.raises(StageFailed, match=r"longer than its budget of 0\.02 s"):
-        await screened(Policy(time_budget_s=0.02), Message("user", "x 0.1"), judge=slow)
+        await screened(JudgePolicy(time_budget_s=0.02), Message("user", "x 0.1"), judge=slow)
 
 
 def built(name: str, **settings: object) -> DetectionScreen:
