@@ -7,11 +7,9 @@ from threading import Lock
 from typing import Any
 
 from sluicegate.grammar.completion.words import ShortWords, Word
-from sluicegate.grammar.json.array_steps import ItemDone
-from sluicegate.grammar.json.arrays import ArrayState
+from sluicegate.grammar.json.arrays import ArrayState, ItemDone
 from sluicegate.grammar.json.layout import Between
-from sluicegate.grammar.json.object_steps import FreeName, ListedName, MemberDone
-from sluicegate.grammar.json.objects import ObjectState
+from sluicegate.grammar.json.objects import FreeName, ListedName, MemberDone, ObjectState
 from sluicegate.grammar.reading.continuations import Continuation
 from sluicegate.grammar.reading.reading import Reading
 from sluicegate.grammar.reading.readings import AT_END, ByteChoice, EndOfText, InLexeme

@@ -12,7 +12,7 @@ from sluicegate.grammar.blocked.watch import Watch
 from sluicegate.grammar.completion.costs import NEVER, Costs
 from sluicegate.grammar.completion.words import steps
 from sluicegate.grammar.json.layout import Between
-from sluicegate.grammar.json.object_steps import ListedName
+from sluicegate.grammar.json.objects import ListedName
 from sluicegate.grammar.matching.state import ParserState, ParserStates
 from sluicegate.grammar.reading.reading import Reading
 from sluicegate.grammar.reading.readings import AT_END, ByteChoice, InLexeme

@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
-from sluicegate.grammar.json.arrays import ArrayPlan, Counting
-from sluicegate.grammar.json.duplicates import Repeated, last_pair
+from sluicegate.grammar.json.array_plan import ArrayPlan, Counting
+from sluicegate.grammar.json.plan_source import PlanSource
 from sluicegate.grammar.lexemes.scalars import spellings
-from sluicegate.grammar.reading.guards import all_of
+from sluicegate.grammar.reading.guards import HasDuplicates, all_of
 from sluicegate.grammar.schema import strings
-from sluicegate.grammar.schema.containers import Array, Conjunction
+from sluicegate.grammar.schema.containers import Array, Conjunction, conjunction
 from sluicegate.grammar.schema.numbers import Numbers
 from sluicegate.grammar.schema.value_set import few_scalars
 
-if TYPE_CHECKING:
-    from sluicegate.grammar.json.plans import Plans
-
+ALWAYS = 1 << 30
 _FEW_MEMBERS = 64
 
 
-def plan_of(plans: Plans, spec: Array) -> ArrayPlan | None:
+def plan_of(plans: PlanSource, spec: Array) -> ArrayPlan | None:
     """None where no array satisfies `spec`."""
     prefix, rest, high = _items(plans, spec)
     least = max(spec.low, 2 if spec.repeats else 1 if plans.refuses([], spec.checks) else 0)
     low = max([least, *(wanted.start + wanted.low for wanted in spec.contains if wanted.low)])
     if high is not None and low > high:
         return None
-    paired = last_pair(prefix, rest, high, plans.satisfiable) if spec.repeats and not spec.contains else None
+    paired = _last_pair(prefix, rest, high, plans.satisfiable) if spec.repeats and not spec.contains else None
     if spec.repeats and not spec.contains and paired is None:
         return None
     members = _members(plans, spec, rest) if spec.unique and not prefix and rest is not None else None
@@ -44,7 +42,7 @@ def plan_of(plans: Plans, spec: Array) -> ArrayPlan | None:
         high,
         spec.unique,
         spec.contains,
-        all_of(plans.check(spec.checks), Repeated() if spec.repeats and spec.contains else None),
+        all_of(plans.check(spec.checks), HasDuplicates() if spec.repeats and spec.contains else None),
         members,
         tight=fixed or (told and any(_is_tight(plans, terms) for terms in items)),
         fixed=fixed,
@@ -55,7 +53,7 @@ def plan_of(plans: Plans, spec: Array) -> ArrayPlan | None:
     return plan
 
 
-def _items(plans: Plans, spec: Array) -> tuple[tuple[Conjunction, ...], Conjunction | None, int | None]:
+def _items(plans: PlanSource, spec: Array) -> tuple[tuple[Conjunction, ...], Conjunction | None, int | None]:
     """What the first items satisfy, what all others do (None: there are none), and how many there may be."""
     prefix: list[Conjunction] = []
     high = spec.high
@@ -70,17 +68,34 @@ def _items(plans: Plans, spec: Array) -> tuple[tuple[Conjunction, ...], Conjunct
     return tuple(prefix), rest, high
 
 
-def _is_tight(plans: Plans, terms: Conjunction) -> bool:
+def _last_pair(
+    prefix: tuple[Conjunction, ...],
+    rest: Conjunction | None,
+    high: int | None,
+    satisfiable: Callable[[Conjunction], bool],
+) -> int | None:
+    """The last index of an item that a later one may repeat; None where there is none, `ALWAYS` where one is always to
+    come."""
+    if rest is not None and (high is None or high - len(prefix) >= 2):
+        return ALWAYS if high is None else high - 2
+    items = [*prefix[:high], *([rest] if rest is not None and (high is None or high > len(prefix)) else [])]
+    for index in range(len(items) - 2, -1, -1):
+        if any(satisfiable(conjunction((*items[index], *other))) for other in items[index + 1 :]):
+            return index
+    return None
+
+
+def _is_tight(plans: PlanSource, terms: Conjunction) -> bool:
     """Some number or word, once begun again, may be unable to become another one."""
     value_set = plans.value_set(terms)
     return value_set.null or bool(value_set.booleans) or any(part != Numbers() for part in value_set.numbers)
 
 
-def _can_grow(plans: Plans, terms: Conjunction) -> bool:
+def _can_grow(plans: PlanSource, terms: Conjunction) -> bool:
     return all(map(strings.can_grow, plans.value_set(terms).strings))
 
 
-def _members(plans: Plans, spec: Array, rest: Conjunction) -> tuple[tuple[bool, str], ...] | None:
+def _members(plans: PlanSource, spec: Array, rest: Conjunction) -> tuple[tuple[bool, str], ...] | None:
     """All values an item can have, where they are few scalars."""
     value_set = plans.value_set(rest)
     few = None if spec.contains else few_scalars(value_set)

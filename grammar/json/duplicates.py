@@ -1,46 +1,28 @@
 """Arrays in which some two items must be equal: the negation of `uniqueItems`.
 
-As long as two later items may be equal, any item may come. From where that is no longer so, an item is one of those
-before, or may be given again by one that is still to come; so the text always has a way on.
+As long as two later items may be equal, any item may come. After that an item is one of those before, or may be given
+again by one that is still to come; so the text always has a way on.
 """
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sluicegate.grammar.json.array_steps import ItemDone
-from sluicegate.grammar.json.arrays import ArrayPlan, ArrayState
+from sluicegate.grammar.json.array_plan import ArrayPlan
+from sluicegate.grammar.json.arrays import ArrayState, ItemDone
 from sluicegate.grammar.reading.lookahead import Lookahead
 from sluicegate.grammar.reading.reading import Reading, Run, of_readings
+from sluicegate.grammar.reading.tape import Tape
 from sluicegate.grammar.schema.constants import canonical, json_text
 from sluicegate.grammar.schema.containers import Conjunction, Constant, conjunction
 from sluicegate.grammar.vocabulary.punctuation import PunctuationNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from sluicegate.grammar.reading.tape import Tape
-
-ALWAYS = 1 << 30
 _MET = 1
 
 
-class Repeated:
-    """The array just closed holds two equal items."""
-
-    def allows(self, tape: Tape, end: int) -> bool:
-        begin, close = tape.closed
-        items = json.loads(bytes(tape.text[begin:close]))
-        return len({canonical(item) for item in items}) < len(items)
-
-    def refused(self, tape: Tape) -> None:
-        return None
-
-
-class _Looked:
-    """Refuses nothing, but makes the text be looked at."""
+class _TextNeeded:
+    """Refuses nothing, but marks a step as one that depends on the text."""
 
     def allows(self, tape: Tape, end: int) -> bool:
         return True
@@ -49,24 +31,7 @@ class _Looked:
         return None
 
 
-_LOOKED = _Looked()
-
-
-def last_pair(
-    prefix: tuple[Conjunction, ...],
-    rest: Conjunction | None,
-    high: int | None,
-    satisfiable: Callable[[Conjunction], bool],
-) -> int | None:
-    """The last place of an item that one behind it may repeat; None where there is none, `ALWAYS` where one is always
-    to come."""
-    if rest is not None and (high is None or high - len(prefix) >= 2):
-        return ALWAYS if high is None else high - 2
-    items = [*prefix[:high], *([rest] if rest is not None and (high is None or high > len(prefix)) else [])]
-    for place in range(len(items) - 2, -1, -1):
-        if any(satisfiable(conjunction((*items[place], *other))) for other in items[place + 1 :]):
-            return place
-    return None
+_TEXT_NEEDED = _TextNeeded()
 
 
 class RepeatingState(ArrayState):
@@ -87,12 +52,12 @@ class RepeatingState(ArrayState):
     def may_close(self) -> bool:
         return self.is_met and super().may_close()
 
-    def _items_read(self, at: PunctuationNode, vocabulary: Vocabulary) -> int | None:
-        return super()._items_read(at, vocabulary) if self.is_met else None
+    def parts_read(self, at: PunctuationNode, vocabulary: Vocabulary) -> int | None:
+        return super().parts_read(at, vocabulary) if self.is_met else None
 
-    def items(self) -> tuple[Reading, ...]:
+    def parts(self) -> tuple[Reading, ...]:
         if self.is_met:
-            return super().items()
+            return super().parts()
         own = self.plan.at(self.index)
         assert own is not None
         given = self._given()
@@ -151,7 +116,7 @@ class RepeatDone(ItemDone):
     by_text = True
 
     def __init__(self, before: RepeatingState) -> None:
-        super().__init__(before.after(None), _LOOKED)
+        super().__init__(before.after(None), _TEXT_NEEDED)
         self.before = before
 
     def after(self, outcome: int) -> tuple[Reading, ...]:

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 
+from sluicegate.grammar.budget.meter import look
 from sluicegate.grammar.classification.openings import of_word
-from sluicegate.grammar.json.existentials import Claims, Ends
+from sluicegate.grammar.json.existentials import Claims
 from sluicegate.grammar.lexemes.base import Lexeme
 from sluicegate.grammar.lexemes.literals import plain, sorted_spellings
 from sluicegate.grammar.reading.guards import DistinctKey, Guard
@@ -15,6 +16,11 @@ from sluicegate.grammar.schema import strings
 from sluicegate.grammar.schema.containers import Conjunction
 from sluicegate.grammar.schema.strings import Strings
 from sluicegate.grammar.vocabulary.punctuation import PunctuationTrie
+from sluicegate.plugins.errors import GrammarLimit
+
+_FEW = 8
+_MOST = 256
+"""Sets of demands met that are told apart on the way to an object's end."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,3 +136,68 @@ def ordered_names(listed: tuple[str, ...], required: frozenset[str], order: str)
     if order != "required_first":
         return listed
     return tuple(chain((n for n in listed if n in required), (n for n in listed if n not in required)))
+
+
+class Ends:
+    """Whether an object can still meet all demands with as many members as it may have. Remembers its answers."""
+
+    def __init__(self, plan: ObjectPlan) -> None:
+        self.plan = plan
+        self._known: dict[tuple[int, int], int] = {}
+
+    def reachable(self, at: int, met: int, count: int) -> bool:
+        """From where `count` members have been given, and `met` demands."""
+        plan, sizes = self.plan, self._sizes(at, met)
+        if not plan.counts:
+            return bool(sizes)
+        if plan.high is not None:
+            sizes &= (1 << max(plan.high - count + 1, 0)) - 1
+        return bool(sizes if plan.free else sizes >> max(plan.low - count, 0))
+
+    def _sizes(self, at: int, met: int) -> int:
+        """Bit set of how many more members it can take. Listed names first, each at most once; where free ones may
+        come, the least number stands for all from there on."""
+        if (at, met) not in self._known:
+            plan = self.plan
+            sizes = {met: 1}
+            for i in range(0 if plan.any_order else at, len(plan.names)):
+                if not (plan.any_order and at >> i & 1):
+                    skip = None if plan.required[i] else plan.skips[i]
+                    sizes = self._with(sizes, plan.claims[i], skip)
+            for _ in range(plan.some):
+                for claims in plan.free_claims:
+                    sizes = self._with(sizes, claims, 0)
+            self._known[at, met] = sizes.get((1 << plan.some) - 1, 0)
+        return self._known[at, met]
+
+    def _with(self, sizes: dict[int, int], claims: Claims, skip: int | None) -> dict[int, int]:
+        """Demands met -> numbers of members, with one more name given in one of the ways of `claims`, or left out,
+        which meets the demands `skip`; None: it cannot be."""
+        found: dict[int, int] = {}
+        for met, numbers in sizes.items():
+            if skip is not None:
+                found[met | skip] = found.get(met | skip, 0) | numbers
+            for hits, _ in claims:
+                found[met | hits] = found.get(met | hits, 0) | numbers << 1
+        plan = self.plan
+        if not plan.counts or plan.free or not plan.low:
+            found = {met: numbers & -numbers for met, numbers in found.items()}  # the least is all that matters
+        return found if len(found) <= _FEW else self._best(found)
+
+    def _best(self, sizes: dict[int, int]) -> dict[int, int]:
+        """Without those that meet no more, with no better numbers, than others do."""
+        look()
+        if len(sizes) > 2 * _MOST:
+            raise GrammarLimit("what some property must be can be met in too many ways to be followed")
+        plan = self.plan
+        least = not plan.counts or plan.free or not plan.low
+        kept: dict[int, int] = {}
+        for met, numbers in sorted(sizes.items(), key=lambda item: (-item[0].bit_count(), item[1])):
+            if not any(
+                met & ~more == 0 and (other <= numbers if least else numbers & ~other == 0)
+                for more, other in kept.items()
+            ):
+                kept[met] = numbers
+        if len(kept) > _MOST:
+            raise GrammarLimit("what some property must be can be met in too many ways to be followed")
+        return kept

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from sluicegate.grammar.budget.meter import look
 from sluicegate.grammar.json.blocked_strings import unblocked
 from sluicegate.grammar.json.existentials import Claims, TooMany, claims_of, names_of, skipped
 from sluicegate.grammar.json.members import member_terms
 from sluicegate.grammar.json.object_plan import ObjectPlan, ordered_names
+from sluicegate.grammar.json.plan_source import PlanSource
 from sluicegate.grammar.lexemes.base import Lexeme
 from sluicegate.grammar.lexemes.scalars import string_lexemes
 from sluicegate.grammar.schema import strings
@@ -19,9 +20,6 @@ from sluicegate.grammar.schema.containers import Conjunction, Object
 from sluicegate.grammar.schema.semantics import is_empty
 from sluicegate.grammar.schema.strings import Strings, StringSet
 from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar
-
-if TYPE_CHECKING:
-    from sluicegate.grammar.json.plans import Plans
 
 _PATTERNS = 40
 _CLASSES = 2**6
@@ -48,7 +46,7 @@ class _Kind(NamedTuple):
 class ObjectPlanner:
     """One per compiled grammar, beside the plans that ask it."""
 
-    def __init__(self, plans: Plans) -> None:
+    def __init__(self, plans: PlanSource) -> None:
         self.plans = plans
         self._claiming = self._claimed = 0
 

@@ -3,56 +3,55 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from sluicegate.grammar.classification.openings import of_scalar
-from sluicegate.grammar.json.layout import Between, Then, closing
+from sluicegate.grammar.json.container import Container, LayoutSource, PartDone
+from sluicegate.grammar.json.layout import Then
 from sluicegate.grammar.json.object_plan import ObjectPlan
-from sluicegate.grammar.json.object_steps import FreeName, ListedName, MemberDone, MemberStart, NameStart
 from sluicegate.grammar.lexemes.base import QUOTE, Lexeme
 from sluicegate.grammar.lexemes.literals import Literals
 from sluicegate.grammar.lexemes.scalars import string_lexemes
 from sluicegate.grammar.reading.continuations import Continuation
 from sluicegate.grammar.reading.lookahead import Lookahead
-from sluicegate.grammar.reading.reading import Reading
+from sluicegate.grammar.reading.reading import Reading, Run
 from sluicegate.grammar.reading.readings import ByteChoice, InLexeme
+from sluicegate.grammar.schema import strings
 from sluicegate.grammar.schema.containers import Conjunction
 from sluicegate.grammar.vocabulary.punctuation import HERE, PunctuationNode, PunctuationTrie
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
-if TYPE_CHECKING:
-    from sluicegate.grammar.json.values import Values
-
-_BRACE, _COMMA = 0x7D, 0x2C
+_COLON = 0x3A
 
 
-class ObjectState:
+class ObjectSource(LayoutSource, Protocol):
+    """What objects ask of the values of a grammar."""
+
+    def object_state(
+        self,
+        plan: ObjectPlan,
+        at: int,
+        count: int,
+        follow: Continuation,
+        met: int = 0,
+        used: frozenset[str] = frozenset(),
+    ) -> ObjectState:
+        """The same object for the same arguments, as long as it is kept."""
+
+
+class ObjectState(Container):
     """An open object between members. `at`: next listed name in order, or a bit set of those given (any order);
     `count`: members so far, 0 where nobody asks; `met`: bit set of the demands met so far; `used`: free names that
     came, once one of them begins no longer one; `kinds`: kinds of free names that are left, with their lexemes."""
 
-    __slots__ = (
-        "_after",
-        "_before",
-        "_entered",
-        "_names",
-        "_offered",
-        "_read",
-        "at",
-        "count",
-        "done",
-        "entries",
-        "follow",
-        "kinds",
-        "met",
-        "plan",
-        "used",
-        "values",
-    )
+    __slots__ = ("_entered", "_names", "_offered", "_read", "at", "count", "entries", "kinds", "met", "used")
+    bracket = 0x7D
+    plan: ObjectPlan
+    values: ObjectSource
 
     def __init__(
         self,
-        values: Values,
+        values: ObjectSource,
         plan: ObjectPlan,
         at: int,
         count: int,
@@ -60,22 +59,22 @@ class ObjectState:
         met: int = 0,
         used: frozenset[str] = frozenset(),
     ) -> None:
+        super().__init__(follow)
         self.values = values
         self.plan = plan
         self.at = at
         self.count = count
-        self.follow = follow
         self.met = met
         self.used = used
         self.kinds = [(k, lexeme) for k, (lexeme, _) in enumerate(plan.free)] if not used else _left(plan, used)
-        self.done: Continuation | None = None
         self.entries: dict[tuple[int, int], MemberStart] = {}
-        self._before: tuple[Reading, ...] | None = None
-        self._after: tuple[Reading, ...] | None = None
         self._names: tuple[Reading, ...] | None = None
         self._offered: list[int] | None = None
         self._read: tuple[int, int] | None = None
         self._entered: dict[int, Lookahead | None] = {}
+
+    def pointer(self) -> str:
+        return next(filter(None, map(self.values.pointer, self.plan.values)), "")
 
     # --- what may come next ---
 
@@ -146,46 +145,12 @@ class ObjectState:
             return False
         return plan.any_order or not missing
 
-    # --- threads ---
-
-    def opened(self) -> tuple[Reading, ...]:
-        """After `{`."""
-        if self._before is None:
-            layout = self.values.layout
-            readings = layout.optional(layout.block, Then(self.name_readings)) if self._has_names() else ()
-            if self.may_close():
-                readings = (*readings, *self._close(), *layout.before_close(Then(self._close)))
-            self._before = readings
-        return self._before
-
-    def between(self) -> tuple[Reading, ...]:
-        """After a member."""
-        if self._after is None:
-            after: tuple[Reading, ...] = ()
-            if self._has_names() or self.may_close():
-                after = (Between(self.member_done(), self._next_or_close),)
-            if self.may_close():
-                # Where the check refuses the bracket, a comma may come instead.
-                ending = self._close if self.plan.check is None else self._next_or_close
-                after = (*after, *self.values.layout.before_close(Then(ending)))
-            self._after = after
-        return self._after
-
-    def _next_or_close(self) -> tuple[ByteChoice, ...]:
-        layout = self.values.layout
-        closing = self._close() if self.may_close() else ()
-        if not self._has_names():
-            return closing
-        return (ByteChoice({_COMMA: Then(lambda: layout.optional(layout.block, Then(self.name_readings)))}), *closing)
-
-    def _has_names(self) -> bool:
+    def may_go_on(self) -> bool:
         return self.offers_free() or bool(self.offered())
 
-    def _close(self) -> tuple[ByteChoice, ...]:
-        return tuple(closing(_BRACE, self.plan.check, follow) for follow in self.follow.branches)
+    # --- names ---
 
-    def name_readings(self) -> tuple[Reading, ...]:
-        """At the opening quote of a name."""
+    def parts(self) -> tuple[Reading, ...]:
         if self._names is None:
             self._names = (ByteChoice({QUOTE: NameStart(self)}),)
         return self._names
@@ -243,20 +208,12 @@ class ObjectState:
             found = self.entries[index, way] = MemberStart(self, terms)
         return found
 
-    # --- what can be read, told from the facts; None where threads tell it: names end inside a token, guards are asked
+    def part_done(self) -> Continuation:
+        if self._done is None:
+            self._done = MemberDone(self)
+        return self._done
 
-    def opened_lookahead(self, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead | None:
-        """After `{`, at `at`."""
-        names = self._names_read(at, vocabulary)
-        return None if names is None else self._or_closed(HERE | names, vocabulary)
-
-    def between_lookahead(self, vocabulary: Vocabulary) -> Lookahead | None:
-        """After a member."""
-        comma = vocabulary.punctuation.by_path.get(b",")
-        if comma is None or not self._has_names():
-            return self._or_closed(HERE, vocabulary)
-        names = self._names_read(comma, vocabulary)
-        return None if names is None else self._or_closed(HERE | comma.lift(HERE | names), vocabulary)
+    # --- lookahead; None as in `Container` ---
 
     def entry_lookahead(self, index: int, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead | None:
         """After name `index` (-1 - k: a free name of kind k): `:`, perhaps blanks, the value, and on."""
@@ -283,9 +240,8 @@ class ObjectState:
         read = value.read | punctuation.behind(value.ends, after.read)
         return Lookahead(HERE | colon.lift(HERE | layout.spaced(layout.colon, read, punctuation)))
 
-    def _names_read(self, at: PunctuationNode, vocabulary: Vocabulary) -> int | None:
-        """Perhaps blanks, and a name."""
-        if not self._has_names():
+    def parts_read(self, at: PunctuationNode, vocabulary: Vocabulary) -> int | None:
+        if not self.may_go_on():
             return 0
         plan, layout, punctuation = self.plan, self.values.layout, vocabulary.punctuation
         read, ends = self._name_read(punctuation)
@@ -317,19 +273,6 @@ class ObjectState:
             self._read = read, ends
         return self._read
 
-    def _or_closed(self, read: int, vocabulary: Vocabulary) -> Lookahead | None:
-        if not self.may_close():
-            return Lookahead(read)
-        if self.plan.check is not None:
-            return None
-        closed = self.values.layout.close_lookahead(_BRACE, self.follow, vocabulary)
-        return closed._replace(read=closed.read | read)
-
-    def member_done(self) -> Continuation:
-        if self.done is None:
-            self.done = MemberDone(self)
-        return self.done
-
 
 def _left(plan: ObjectPlan, used: frozenset[str]) -> list[tuple[int, Lexeme]]:
     """Kinds of free names, less those that were given."""
@@ -337,3 +280,103 @@ def _left(plan: ObjectPlan, used: frozenset[str]) -> list[tuple[int, Lexeme]]:
     for k, part in enumerate(plan.free_names):
         found += [(k, lexeme) for lexeme in string_lexemes((replace(part, minus=part.minus | used),))]
     return found
+
+
+class NameStart(Then):
+    """Before the first byte of a name, behind its opening quote."""
+
+    __slots__ = ("state",)
+
+    def __init__(self, state: ObjectState) -> None:
+        super().__init__(state.in_name)
+        self.state = state
+
+    def _find(self, outcome: int, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
+        return self.state.name_lookahead(vocabulary) or super()._find(outcome, at, vocabulary)
+
+
+class MemberStart(Continuation):
+    """After a name: `:`, perhaps blanks, the value, and on with `state`."""
+
+    __slots__ = ("_known", "state", "terms")
+
+    def __init__(self, state: ObjectState, terms: Conjunction) -> None:
+        super().__init__()
+        self.state = state
+        self.terms = terms
+        self._known: tuple[Reading, ...] | None = None
+
+    def after(self, outcome: int) -> tuple[Reading, ...]:
+        if self._known is None:
+            layout = self.state.values.layout
+            self._known = (ByteChoice({_COLON: Then(lambda: layout.optional(layout.colon, Then(self._value)))}),)
+        return self._known
+
+    def _value(self) -> tuple[Reading, ...]:
+        return (self.state.values.start(self.terms, self.state.part_done()),)
+
+
+class ListedName(Continuation):
+    """After a listed name; the outcome is its index."""
+
+    __slots__ = ("state",)
+
+    def __init__(self, state: ObjectState) -> None:
+        super().__init__()
+        self.state = state
+
+    def pointer(self) -> str:
+        return self.state.pointer()
+
+    def after(self, outcome: int) -> tuple[Reading, ...]:
+        return tuple([reading for entry in self.state.entries_of(outcome) for reading in entry.after(0)])
+
+    def _find(self, outcome: int, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
+        return self.state.entry_lookahead(outcome, at, vocabulary) or super()._find(outcome, at, vocabulary)
+
+
+class FreeName(Continuation):
+    """After a name that is not listed, of the plan's kind `index`."""
+
+    __slots__ = ("index", "state")
+
+    def __init__(self, state: ObjectState, index: int) -> None:
+        super().__init__(state.plan.distinct)
+        self.state = state
+        self.index = index
+
+    @property
+    def entries(self) -> list[MemberStart]:
+        return self.state.entries_of(-1 - self.index)
+
+    def pointer(self) -> str:
+        return next((entry.state.values.pointer(entry.terms) for entry in self.entries), "")
+
+    def after(self, outcome: int) -> tuple[Reading, ...]:
+        return tuple([reading for entry in self.entries for reading in entry.after(0)])
+
+    def finish(self, outcome: int, run: Run, end_offset: int) -> tuple[Reading, ...]:
+        readings, state = super().finish(outcome, run, end_offset), self.state
+        if not readings or not state.plan.leafy:
+            return readings
+        assert run.tape is not None
+        assert run.tape.open is not None
+        name = run.tape.last_string()
+        if not state.used and not strings.ends_at(state.plan.free_names, name):
+            return readings
+        used = (run.tape.open.keys | {name}) - state.plan.refused
+        return FreeName(state.without(used), self.index).after(outcome)
+
+    def _find(self, outcome: int, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
+        return self.state.entry_lookahead(-1 - self.index, at, vocabulary) or super()._find(outcome, at, vocabulary)
+
+
+class MemberDone(PartDone):
+    """After a member of an object."""
+
+    __slots__ = ()
+    outward = True
+    state: ObjectState
+
+    def pointer(self) -> str:
+        return self.state.pointer()

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from sluicegate.grammar.budget.meter import look
 from sluicegate.grammar.json import array_planner
-from sluicegate.grammar.json.arrays import ArrayPlan, Counting
+from sluicegate.grammar.json.array_plan import ArrayPlan, Counting
 from sluicegate.grammar.json.blocked_strings import unblocked
 from sluicegate.grammar.json.members import member_terms, surely_has_value
 from sluicegate.grammar.json.object_plan import ObjectPlan

@@ -96,6 +96,18 @@ class Checked:
         return None
 
 
+class HasDuplicates:
+    """The array just closed holds two equal items."""
+
+    def allows(self, tape: Tape, end: int) -> bool:
+        begin, close = tape.closed
+        items = json.loads(bytes(tape.text[begin:close]))
+        return len({canonical(item) for item in items}) < len(items)
+
+    def refused(self, tape: Tape) -> None:
+        return None
+
+
 class Together:
     """All of several guards."""
 

@@ -36,7 +36,8 @@ class InLexeme(Reading):
 
     @property
     def can_stop(self) -> bool:  # type: ignore[override]
-        return self.follow.is_end and self.lexeme.outcome(self.state) is not None
+        # In this order: what follows in a loop of tags asks again where the lexeme may end.
+        return self.lexeme.outcome(self.state) is not None and self.follow.is_end
 
     @property
     def in_string(self) -> bool:  # type: ignore[override]

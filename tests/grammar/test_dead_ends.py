@@ -10,7 +10,7 @@ import jsonschema_rs
 import pytest
 
 from sluicegate.grammar import GrammarOptions, Unsatisfiable, compile_json_schema
-from sluicegate.grammar.json.arrays import ArrayPlan
+from sluicegate.grammar.json.array_plan import ArrayPlan
 from sluicegate.grammar.json.object_plan import ObjectPlan
 from sluicegate.grammar.json.root import satisfiable_values
 from sluicegate.grammar.options import PropertyOrder
@@ -108,7 +108,7 @@ KINDS: dict[str, dict[str, Any]] = {
 def test_masks_alone_say_what_is_valid_and_always_lead_to_an_end(kind: str, order: PropertyOrder) -> None:
     schema = KINDS[kind]
     values, root, _ = satisfiable_values(schema, GrammarOptions())
-    domain = values.domain(root)
+    domain = values.value_set(root)
     plans: list[ObjectPlan | ArrayPlan | None] = [values.object_plan(spec) for spec in domain.objects]
     plans += [values.array_plan(spec) for spec in domain.arrays]
     assert all(plan.check is None for plan in plans if plan is not None), "a check of the whole value is left"
@@ -222,7 +222,7 @@ CONTAINING: dict[str, dict[str, Any]] = {
 def test_what_contains_counts_is_evaluated_while_it_is_written(kind: str) -> None:
     schema = CONTAINING[kind]
     values, root, _ = satisfiable_values(schema, GrammarOptions())
-    plans = [values.array_plan(spec) for spec in values.domain(root).arrays]
+    plans = [values.array_plan(spec) for spec in values.value_set(root).arrays]
     assert all(plan.check is None for plan in plans if plan is not None)
     compiled, judge = compile_json_schema(schema, byte_vocabulary()), jsonschema_rs.validator_for(schema)
     for seed in range(12):

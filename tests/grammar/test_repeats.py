@@ -91,7 +91,7 @@ def test_an_item_is_free_while_one_before_it_may_come_again() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_is_left_to_a_check(kind: str) -> None:
     values, root, _ = satisfiable_values(KINDS[kind], GrammarOptions())
-    plans = [values.array_plan(spec) for spec in values.domain(root).arrays]
+    plans = [values.array_plan(spec) for spec in values.value_set(root).arrays]
     assert all(plan.check is None for plan in plans if plan is not None)
 
 

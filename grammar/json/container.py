@@ -1,0 +1,144 @@
+"""What open objects and arrays share: the way from one part (a member, an item) to the next or to the bracket."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Protocol
+
+from sluicegate.grammar.json.layout import Between, Layout, Then, closing
+from sluicegate.grammar.reading.continuations import Continuation
+from sluicegate.grammar.reading.guards import Guard
+from sluicegate.grammar.reading.lookahead import Lookahead
+from sluicegate.grammar.reading.reading import Reading
+from sluicegate.grammar.reading.readings import ByteChoice
+from sluicegate.grammar.reading.value_start import ValueSource
+from sluicegate.grammar.vocabulary.punctuation import HERE, PunctuationNode
+from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
+
+_COMMA = 0x2C
+
+
+class LayoutSource(ValueSource, Protocol):
+    layout: Layout
+
+
+class ContainerPlan(Protocol):
+    @property
+    def check(self) -> Guard | None:
+        """Asked of the whole container when it is closed."""
+
+
+class Container:
+    """An open object or array between two parts. Immutable but for what it remembers; interned by `values`, so that
+    equal situations are one object."""
+
+    __slots__ = ("_between", "_done", "_opened", "follow", "plan", "values")
+    bracket = 0
+    """Byte of the closing bracket."""
+    plan: ContainerPlan
+    values: LayoutSource
+
+    def __init__(self, follow: Continuation) -> None:
+        self.follow = follow
+        self._done: Continuation | None = None
+        self._opened: tuple[Reading, ...] | None = None
+        self._between: tuple[Reading, ...] | None = None
+
+    @abstractmethod
+    def may_close(self) -> bool: ...
+
+    @abstractmethod
+    def may_go_on(self) -> bool:
+        """Another part may come."""
+
+    @abstractmethod
+    def parts(self) -> tuple[Reading, ...]:
+        """At the first byte of the next part."""
+
+    @abstractmethod
+    def part_done(self) -> Continuation:
+        """After a part that led here, whatever it was; always the same object."""
+
+    @abstractmethod
+    def parts_read(self, at: PunctuationNode, vocabulary: Vocabulary) -> int | None:
+        """Nodes that whitespace and the next part read at `at`; None where something follows the part inside a token,
+        or a guard is asked."""
+
+    # --- readings ---
+
+    def opened(self) -> tuple[Reading, ...]:
+        """After the opening bracket."""
+        if self._opened is None:
+            layout = self.values.layout
+            readings = layout.optional(layout.block, Then(self.parts)) if self.may_go_on() else ()
+            if self.may_close():
+                readings = (*readings, *self._close(), *layout.before_close(Then(self._close)))
+            self._opened = readings
+        return self._opened
+
+    def between(self) -> tuple[Reading, ...]:
+        """After a part."""
+        if self._between is None:
+            after: tuple[Reading, ...] = ()
+            if self.may_go_on() or self.may_close():
+                after = (Between(self.part_done(), self._next_or_close),)
+            if self.may_close():
+                # Where the check refuses the bracket, a comma may come instead.
+                ending = self._close if self.plan.check is None else self._next_or_close
+                after = (*after, *self.values.layout.before_close(Then(ending)))
+            self._between = after
+        return self._between
+
+    def _next_or_close(self) -> tuple[ByteChoice, ...]:
+        layout = self.values.layout
+        closing = self._close() if self.may_close() else ()
+        if not self.may_go_on():
+            return closing
+        return (ByteChoice({_COMMA: Then(lambda: layout.optional(layout.block, Then(self.parts)))}), *closing)
+
+    def _close(self) -> tuple[ByteChoice, ...]:
+        return tuple([closing(self.bracket, self.plan.check, follow) for follow in self.follow.branches])
+
+    # --- lookahead; None where only the readings know it: parts end inside a token, or guards are asked ---
+
+    def opened_lookahead(self, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead | None:
+        """After the opening bracket, at `at`."""
+        parts = self.parts_read(at, vocabulary)
+        return None if parts is None else self._or_closed(HERE | parts, vocabulary)
+
+    def between_lookahead(self, vocabulary: Vocabulary) -> Lookahead | None:
+        """After a part."""
+        comma = vocabulary.punctuation.by_path.get(b",")
+        if comma is None or not self.may_go_on():
+            return self._or_closed(HERE, vocabulary)
+        parts = self.parts_read(comma, vocabulary)
+        return None if parts is None else self._or_closed(HERE | comma.lift(HERE | parts), vocabulary)
+
+    def _or_closed(self, read: int, vocabulary: Vocabulary) -> Lookahead | None:
+        if not self.may_close():
+            return Lookahead(read)
+        if self.plan.check is not None:
+            return None
+        closed = self.values.layout.close_lookahead(self.bracket, self.follow, vocabulary)
+        return closed._replace(read=closed.read | read)
+
+
+class PartDone(Continuation):
+    """After a part; `state` goes on or closes."""
+
+    __slots__ = ("state",)
+    by_outcome = False
+    state: Container
+
+    def __init__(self, state: Container, guard: Guard | None = None) -> None:
+        super().__init__(guard)
+        self.state = state
+
+    def after(self, outcome: int) -> tuple[Reading, ...]:
+        return self.state.between()
+
+    def outer(self) -> Continuation:
+        return self.state.follow
+
+    def _find(self, outcome: int, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
+        return self.state.between_lookahead(vocabulary) or super()._find(outcome, at, vocabulary)

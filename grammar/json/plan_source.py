@@ -1,0 +1,32 @@
+"""What the planners of objects and arrays ask of all plans of a grammar."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from sluicegate.grammar.blocked.language.blocklist import Blocklist
+from sluicegate.grammar.options import GrammarOptions
+from sluicegate.grammar.reading.guards import Guard
+from sluicegate.grammar.schema.containers import Conjunction, Fact
+from sluicegate.grammar.schema.semantics import Semantics
+from sluicegate.grammar.schema.value_set import ValueSet
+
+
+class PlanSource(Protocol):
+    options: GrammarOptions
+    blocklist: Blocklist | None
+    semantics: Semantics
+
+    def value_set(self, terms: Conjunction) -> ValueSet:
+        """Values that satisfy all of `terms`. Raises `InvalidGrammar`, `GrammarLimit`."""
+
+    def satisfiable(self, terms: Conjunction) -> bool:
+        """Some value satisfies all of `terms`, as far as conjunctions tell."""
+
+    def assume(self) -> None:
+        """Mark the answer that is being worked out as tentative: it must not be remembered."""
+
+    def refuses(self, value: Any, facts: frozenset[Fact]) -> bool:
+        """A check of `facts` surely refuses `value`."""
+
+    def check(self, facts: frozenset[Fact]) -> Guard | None: ...
