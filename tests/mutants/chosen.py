@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import sys
 from collections.abc import Sequence
@@ -80,5 +81,5 @@ def lines_of(data: Path, root: Path) -> dict[str, dict[str, list[str]]]:
             name = context.rpartition("|")[0]
             if name:
                 for line in numbits_to_nums(bits):
-                    found.setdefault(str(Path(path).relative_to(root)), {}).setdefault(str(line), []).append(name)
+                    found.setdefault(os.path.relpath(root / path, root), {}).setdefault(str(line), []).append(name)
     return found
