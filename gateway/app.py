@@ -22,7 +22,7 @@ from sluicegate.gateway.api.routes import api_routes
 from sluicegate.gateway.compose import compose
 from sluicegate.gateway.http.api_key import api_key_of
 from sluicegate.gateway.http.errors import OPENAI, ErrorForms, add_error_handlers
-from sluicegate.gateway.http.host_check import Addressed, OwnNames
+from sluicegate.gateway.http.host_check import HostCheck, OwnNames
 from sluicegate.gateway.http.key_gate import KeyGate
 from sluicegate.gateway.http.middleware import BodyLimit, RequestId
 from sluicegate.gateway.lifecycle import close, start
@@ -70,7 +70,7 @@ def create_app(
     app.add_middleware(Direct, endpoints=endpoints_of(routes, dialects), forms=forms)
     app.add_middleware(KeyGate, accounts=built.accounts)
     app.add_middleware(BodyLimit, settings=settings.server, held=built.bodies, sender=partial(sender, built))
-    app.add_middleware(Addressed, own=own, keyed=lambda: built.closed_to_strangers, forms=forms)
+    app.add_middleware(HostCheck, own=own, keyed=lambda: built.closed_to_strangers, forms=forms)
     app.add_middleware(RequestId, forms=forms)
     return app
 

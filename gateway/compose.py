@@ -10,7 +10,7 @@ from sluicegate.gateway.accounts.metrics import AccountMetrics
 from sluicegate.gateway.api.body.reader import Reader
 from sluicegate.gateway.api.dialects.chat_answer import completion
 from sluicegate.gateway.batches import Batches
-from sluicegate.gateway.http.body_budget import BodiesHeld
+from sluicegate.gateway.http.body_budget import BodyBudget
 from sluicegate.gateway.prompts import PromptBuilder
 from sluicegate.gateway.registry import Register, registry_of
 from sluicegate.gateway.reload import Reloader
@@ -69,7 +69,7 @@ def compose(settings: Settings, environ: Mapping[str, str], *, registers: Sequen
         queues=queues,
         shadows=shadows,
         workers=workers,
-        bodies=BodiesHeld(settings.server),
+        bodies=BodyBudget(settings.server),
         reader=Reader(settings.server, workers, lambda key: accounts.keyring.identify(key)[1]),
         reloader=Reloader(stage_set, pipeline),
         metrics=metrics,

@@ -10,7 +10,7 @@ from sluicegate.cache import TieredCache
 from sluicegate.gateway.accounts import Accounts
 from sluicegate.gateway.api.body.reader import Reader
 from sluicegate.gateway.batches import Batches
-from sluicegate.gateway.http.body_budget import BodiesHeld
+from sluicegate.gateway.http.body_budget import BodyBudget
 from sluicegate.gateway.reload import Reloader
 from sluicegate.gateway.request.pipeline import Pipeline
 from sluicegate.gateway.request.shadow import Shadows
@@ -52,7 +52,7 @@ class Runtime:
     queues: ModelQueues
     shadows: Shadows
     workers: Workers
-    bodies: BodiesHeld
+    bodies: BodyBudget
     reader: Reader
     reloader: Reloader
     metrics: Metrics

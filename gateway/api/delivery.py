@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from sluicegate.gateway.answer.delta import Delta
-from sluicegate.gateway.http.disconnects import ClientLeft, ended, unless_left
+from sluicegate.gateway.http.disconnects import ClientDisconnected, ended, unless_disconnected
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.request.pipeline import Pipeline
 from sluicegate.plugins import GenerationFailed, Overloaded, SluicegateError
@@ -35,7 +35,7 @@ class Frames(Protocol):
         """The error and the stream's end, after which a client must not take what it has for an answer."""
 
 
-class Nobody(Response):
+class NoResponse(Response):
     """The answer to a client that has left."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -58,8 +58,8 @@ class EventStream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            await unless_left(scope, receive, self._send(send))
-        except (ClientLeft, OSError):
+            await unless_disconnected(scope, receive, self._send(send))
+        except (ClientDisconnected, OSError):
             log.info("request %s: the client left", self._exchange.request.id)
         except Overloaded as error:
             await self._end_with(error, send)

@@ -19,9 +19,9 @@ from pydantic import BaseModel
 
 from sluicegate.gateway.api.body.parsing import P, Parse, Parsed, Tree, in_words_of
 from sluicegate.gateway.api.body.unknown_fields import BodyFields
-from sluicegate.gateway.api.delivery import EventStream, Frames, Nobody
+from sluicegate.gateway.api.delivery import EventStream, Frames, NoResponse
 from sluicegate.gateway.batches import LineAnswer
-from sluicegate.gateway.http.disconnects import ClientLeft, unless_left
+from sluicegate.gateway.http.disconnects import ClientDisconnected, unless_disconnected
 from sluicegate.gateway.http.errors import JSON, OPENAI, ErrorForm
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.runtime import Runtime
@@ -100,14 +100,14 @@ class TextDialect(Dialect, Generic[P]):
             if parsed.others:
                 return await self._respond_jointly(runtime, request, parsed)
             return await self._respond(runtime, request, parsed)
-        except ClientLeft:
-            return Nobody()
+        except ClientDisconnected:
+            return NoResponse()
 
     async def _respond(self, runtime: Runtime, request: HttpRequest, parsed: P) -> Response:
         scope, receive, pipeline = request.scope, request.receive, runtime.pipeline
         context, route = parent_context(request.headers), scope["path"]
         with in_words_of(parsed):
-            exchange = await unless_left(scope, receive, pipeline.open(parsed.request, context, route=route))
+            exchange = await unless_disconnected(scope, receive, pipeline.open(parsed.request, context, route=route))
             exchange.ignored += parsed.ignored
             headers = headers_of(exchange)
             if parsed.request.stream:
@@ -115,8 +115,8 @@ class TextDialect(Dialect, Generic[P]):
                     pipeline, exchange, self.writer(exchange, parsed), headers, runtime.settings.server.heartbeat_s
                 )
             try:
-                await unless_left(scope, receive, pipeline.collect(exchange))
-            except ClientLeft:
+                await unless_disconnected(scope, receive, pipeline.collect(exchange))
+            except ClientDisconnected:
                 await pipeline.close(exchange, asyncio.CancelledError())
                 raise
         return Response(self.whole(exchange, parsed), media_type=JSON, headers=headers)
@@ -136,7 +136,7 @@ class TextDialect(Dialect, Generic[P]):
                     task.cancel()
                 await asyncio.gather(*one, return_exceptions=True)
 
-        exchanges = await unless_left(request.scope, request.receive, everyone())
+        exchanges = await unless_disconnected(request.scope, request.receive, everyone())
         body = self.joined(exchanges, parsed)
         return Response(body, media_type=JSON, headers=ignored_header(exchanges[0].ignored))
 

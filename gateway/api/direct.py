@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sluicegate.gateway.api.dialect import Dialect
-from sluicegate.gateway.http.disconnects import ClientLeft
+from sluicegate.gateway.http.disconnects import ClientDisconnected
 from sluicegate.gateway.http.errors import ErrorForms, client_left
 from sluicegate.plugins import SluicegateError
 
@@ -48,6 +48,6 @@ class Direct:
             response = await endpoint(request)
         except SluicegateError as error:
             response = self._forms.answer(request, error)
-        except (ClientDisconnect, ClientLeft):
+        except (ClientDisconnect, ClientDisconnected):
             response = client_left(request)
         await response(scope, receive, send)

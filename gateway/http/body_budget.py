@@ -1,7 +1,7 @@
-"""How much of request bodies the gateway holds at a time: of each tenant, and in all.
+"""Bound the bytes of request bodies that the gateway holds at a time: of each tenant, and in all.
 
-A body counts from its first piece until its request is over: while it comes in, while it waits to be read, while it is
-answered. One that comes in a single small piece is not counted; connections are bounded by `max_connections`.
+A body counts from its first piece until its request is over. One that comes in a single small piece is not counted;
+connections are bounded by `max_connections`.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from sluicegate.gateway.settings import ServerSettings
 from sluicegate.plugins import Overloaded, RateLimited
 
 UNCOUNTED = 32_768
-"""Bytes of a body that came in one piece and costs nothing more to hold."""
+"""Bytes of a body that need not be counted where it comes in one piece."""
 PIECE = 64
-"""Bytes that a piece takes besides its own: whoever sends a byte at a time makes an object of each."""
+"""Bytes that a piece takes besides its own: a client that sends single bytes makes an object of each."""
 RETRY_S = 1.0
 
 
-class BodiesHeld:
+class BodyBudget:
     """One for each gateway. Used on the event loop."""
 
     def __init__(self, settings: ServerSettings | None = None) -> None:

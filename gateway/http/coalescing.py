@@ -1,7 +1,7 @@
-"""A transport that sends what is written in one turn of the event loop with as few system calls as delay nothing.
+"""A transport that joins the writes of one turn of the event loop into few system calls, and delays nothing.
 
 The head of an answer waits for what follows it. The first bytes of a turn leave at once; what is written after them
-in the same turn was all there already, so that it leaves together: when the turn is over, or has lasted too long.
+leaves together, when the turn is over or has lasted too long.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any
 
 HEAD = b"HTTP/1.1 "
 MOST = 65_536
-"""Bytes that may wait; past them flow control must see what is written."""
+"""Bytes that may wait; beyond them flow control must see what is written."""
 PATIENCE_S = 0.0005
-"""How long they may wait while the turn goes on: a turn that makes a whole stream must not keep its beginning."""
+"""How long they may wait within a turn: one that makes a whole stream must not keep back its beginning."""
 
 
-class Corked:
-    """Around the transport of one connection; everything but `write` and the ends is the transport's own."""
+class CoalescedTransport:
+    """Wraps the transport of one connection; everything but `write` and `close` is the transport's own."""
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport = transport
@@ -29,7 +29,7 @@ class Corked:
         self._turn = False
         """Something was written in this turn."""
         self._headed = False
-        """All that waits is a head."""
+        """Nothing but a head waits."""
         self.is_closing = transport.is_closing
 
     def __getattr__(self, name: str) -> Any:
@@ -54,7 +54,7 @@ class Corked:
             self.flush()
 
     def flush(self) -> None:
-        """Hand over what waits."""
+        """Write what waits."""
         waiting, self._waiting, self._size, self._headed = self._waiting, [], 0, False
         if waiting and not self._transport.is_closing():
             self._transport.write(waiting[0] if len(waiting) == 1 else b"".join(waiting))

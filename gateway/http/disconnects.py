@@ -1,7 +1,7 @@
-"""Clients that leave: what runs for one is cancelled, within one engine step. Where it is the gateway that leaves, what
-takes longer than it waits is cancelled as well, and the client told.
+"""Cancel what runs for a client that disconnects, within one engine step; and what runs too long for a gateway that
+stops, with an error.
 
-Under our own server the connection itself says that it was closed (`Leaving`, in the scope's extensions), which costs a
+Under our own server the connection reports that it was closed (`Disconnect`, in the scope's extensions), which costs a
 request two assignments. Under any other ASGI server a task listens for it: about 50 us for each piece of work.
 """
 
@@ -16,16 +16,16 @@ from starlette.types import Receive, Scope
 
 from sluicegate.plugins import Overloaded
 
-EXTENSION = "sluicegate.leaving"
+EXTENSION = "sluicegate.disconnect"
 T = TypeVar("T")
 
 
-class ClientLeft(Exception):
+class ClientDisconnected(Exception):
     """The connection closed before the answer was whole."""
 
 
-class Leaving:
-    """One connection's end, told to whatever runs for it. Used on the event loop; one piece of work at a time."""
+class Disconnect:
+    """Ends what runs for one connection. Used on the event loop; one piece of work at a time."""
 
     __slots__ = ("_stop", "gone", "over")
 
@@ -36,25 +36,25 @@ class Leaving:
         self._stop: Callable[[], object] | None = None
 
     def left(self) -> None:
-        """The other side is gone."""
+        """The client has disconnected."""
         self.gone = True
         if self._stop is not None:
             self._stop()
 
     def end(self) -> None:
-        """The other side is there, but the gateway stops and has waited long enough."""
+        """The client is there, but the gateway stops and has waited long enough."""
         self.over = True
         if self._stop is not None:
             self._stop()
 
     async def unless(self, work: Coroutine[Any, Any, T]) -> T:
-        """Await `work`; cancel it and raise `ClientLeft` as soon as the client is gone. It is not begun for one that
-        is gone already. Raises `Overloaded` where the gateway waits no longer."""
+        """Await `work`; cancel it and raise `ClientDisconnected` as soon as the client is gone, or before it is begun.
+        Raises `Overloaded` where the gateway waits no longer."""
         task = asyncio.current_task()
         assert task is not None
         if self.gone:
             work.close()
-            raise ClientLeft
+            raise ClientDisconnected
         if self.over:
             work.close()
             raise _stopping()
@@ -64,10 +64,10 @@ class Leaving:
         except asyncio.CancelledError:
             if not (self.gone or self.over) or task.uncancel():  # somebody else wants it
                 raise
-            raise (ClientLeft() if self.gone else _stopping()) from None
+            raise (ClientDisconnected() if self.gone else _stopping()) from None
         finally:
             self._stop = None
-        if self.gone or self.over:  # something in there did not heed its cancellation; whoever has the result ends it
+        if self.gone or self.over:  # `work` ignored its cancellation; whoever has the result ends it
             task.uncancel()
         return found
 
@@ -76,28 +76,28 @@ def _stopping() -> Overloaded:
     return Overloaded("the gateway is shutting down; send the request elsewhere", retry_after_s=5.0)
 
 
-async def unless_left(scope: Scope, receive: Receive, work: Coroutine[Any, Any, T]) -> T:
-    """Await `work`; cancel it and raise `ClientLeft` as soon as the client disconnects. Raises
-    `Overloaded` where our own server stops and waits no longer."""
-    leaving: Leaving | None = scope.get("extensions", {}).get(EXTENSION)
-    if leaving is not None:
-        return await leaving.unless(work)
-    leaving = Leaving()
-    watcher = asyncio.ensure_future(_listen(receive, leaving))
+async def unless_disconnected(scope: Scope, receive: Receive, work: Coroutine[Any, Any, T]) -> T:
+    """Await `work`; cancel it and raise `ClientDisconnected` as soon as the client disconnects. Raises `Overloaded`
+    where our own server stops and waits no longer."""
+    disconnect: Disconnect | None = scope.get("extensions", {}).get(EXTENSION)
+    if disconnect is not None:
+        return await disconnect.unless(work)
+    disconnect = Disconnect()
+    watcher = asyncio.ensure_future(_listen(receive, disconnect))
     try:
-        return await leaving.unless(work)
+        return await disconnect.unless(work)
     finally:
         await ended(watcher)
 
 
-async def _listen(receive: Receive, leaving: Leaving) -> None:
+async def _listen(receive: Receive, disconnect: Disconnect) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-    leaving.left()
+    disconnect.left()
 
 
 async def ended(task: asyncio.Future[Any]) -> None:
-    """Cancel it and wait until it is over."""
+    """Cancel a task and wait until it is over."""
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError, Exception):
         await task

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from sluicegate.gateway.http.disconnects import ClientLeft
+from sluicegate.gateway.http.disconnects import ClientDisconnected
 from sluicegate.plugins import RequestError, ServiceError, SluicegateError
 
 log = logging.getLogger("sluicegate.http")
@@ -124,5 +124,5 @@ def add_error_handlers(app: FastAPI, forms: ErrorForms) -> None:
     app.add_exception_handler(HTTPException, http)
     app.add_exception_handler(RequestValidationError, malformed)
     app.add_exception_handler(ClientDisconnect, gone)
-    app.add_exception_handler(ClientLeft, gone)
+    app.add_exception_handler(ClientDisconnected, gone)
     app.add_exception_handler(Exception, unexpected)

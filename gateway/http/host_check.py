@@ -1,8 +1,8 @@
-"""Plain ASGI middleware: whom a request was meant for. Without keys only what is addressed to this gateway by one of
-its own names, and comes from no stranger's page, is served.
+"""Plain ASGI middleware against other sites' pages: without keys, serve only requests that are addressed to one of the
+gateway's own names and come from no foreign page.
 
 A page in somebody's browser can reach loopback under a name of its own (DNS rebinding), and can post a form to it; the
-browser then says so in `Host` and `Origin`. With keys such a page gets nowhere, since it holds none.
+browser then sends `Host` and `Origin` that show it. With keys such a page gets nowhere, since it holds none.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sluicegate.plugins import ConfigurationError, PermissionDenied, RequestErro
 
 log = logging.getLogger("sluicegate.http")
 PROBES = frozenset(("/healthz", "/readyz"))
-"""Asked by orchestrators under whatever address they know; they tell nothing but a state."""
+"""Asked by orchestrators under whatever address they know; their answer is nothing but a state."""
 FORMS = frozenset(("/v1/files",))
 """Where a form is meant; the route looks at its type."""
 WRITING = frozenset(("POST", "PUT", "PATCH", "DELETE"))
@@ -34,7 +34,7 @@ Headers = dict[bytes, list[bytes]]
 
 @dataclass(frozen=True, slots=True)
 class OwnNames:
-    """Besides loopback: (name, port), no port stands for any; and (scheme, name, port) of pages."""
+    """Names besides loopback: (name, port), where no port stands for any; and (scheme, name, port) of pages."""
 
     hosts: frozenset[tuple[str, int | None]]
     origins: frozenset[tuple[str, str, int | None]]
@@ -45,7 +45,7 @@ class OwnNames:
         return cls(_hosts(settings), _origins(settings.allowed_origins))
 
 
-class Addressed:
+class HostCheck:
     def __init__(self, app: ASGIApp, own: OwnNames, keyed: Callable[[], bool], forms: ErrorForms) -> None:
         """`keyed`: whether nobody is served without a key."""
         self._app = app
@@ -117,7 +117,7 @@ class Addressed:
             )
 
     def _check_target(self, target: bytes) -> None:
-        """A target with a name of its own goes before `Host`."""
+        """Check a target with a name of its own, which goes before `Host`."""
         if target and target != b"*":
             scheme, _, rest = target.partition(b"://")
             if scheme.lower() not in (b"http", b"https"):
@@ -140,7 +140,7 @@ class Addressed:
         return (origin.scheme, origin.authority.host, origin.port) in self._origins
 
     def _same(self, origin: Origin, host: Authority, own: bool) -> bool:
-        """A page that this gateway served: under the same name, or another of its own, at the same port."""
+        """Return whether this gateway served the page: under the same name or another of its own, at the same port."""
         if origin.scheme not in ("http", "https") or not origin.same_port(host):
             return False
         return origin.authority.host == host.host or (not own and self._own(origin.authority))
@@ -150,7 +150,7 @@ class Addressed:
 
 
 def _hosts(settings: ServerSettings) -> frozenset[tuple[str, int | None]]:
-    """Where it listens, and what the configuration names."""
+    """Return where the gateway listens, and the names of the configuration."""
     found = set()
     for text in settings.allowed_hosts:
         try:
@@ -192,7 +192,7 @@ def _several(name: str) -> RequestError:
 
 
 def _misposted(scope: Scope, found: Headers) -> RequestError | None:
-    """What any page may send without asking first: a form, plain text, and whatever a browser fetches for its page."""
+    """Refuse what any page may send without asking first: a form, plain text, what a browser fetches for a page."""
     if scope["type"] != "http" or scope["path"] in PROBES:
         return None
     site, mode = found[b"sec-fetch-site"], found[b"sec-fetch-mode"]
@@ -207,8 +207,8 @@ def _misposted(scope: Scope, found: Headers) -> RequestError | None:
         asked = len(kinds) > 1 or not (kinds[0] == b"application/json" or kinds[0].endswith(b"+json"))
     if not asked:
         return None
-    told = b", ".join(kinds).decode("latin-1")[:100] or "none"
-    return UnsupportedMediaType(f"send `content-type: application/json`, found {told!r}")
+    shown = b", ".join(kinds).decode("latin-1")[:100] or "none"
+    return UnsupportedMediaType(f"send `content-type: application/json`, found {shown!r}")
 
 
 def _has_body(scope: Scope) -> bool:

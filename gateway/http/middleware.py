@@ -11,7 +11,7 @@ from collections.abc import Callable
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from sluicegate.gateway.http.body_budget import UNCOUNTED, BodiesHeld
+from sluicegate.gateway.http.body_budget import UNCOUNTED, BodyBudget
 from sluicegate.gateway.http.errors import ErrorForms, error_body
 from sluicegate.gateway.settings import ServerSettings
 from sluicegate.plugins import RequestError, RequestTooLarge
@@ -48,11 +48,11 @@ class RequestId:
 
 class BodyLimit:
     """Refuse a body over `max_body_bytes` with 413, by its declared length or as soon as it has grown past it; one that
-    has not come within `body_s` with 408; and one for which there is no room beside others by `held`. `sender` says
-    whose a connection is, asked only for a body that is large or comes in pieces."""
+    has not come within `body_s` with 408; and one that `held` has no room for beside others. `sender` names whose a
+    connection is, for bodies that are large or come in pieces."""
 
     def __init__(
-        self, app: ASGIApp, settings: ServerSettings, held: BodiesHeld, sender: Callable[[HTTPConnection], str]
+        self, app: ASGIApp, settings: ServerSettings, held: BodyBudget, sender: Callable[[HTTPConnection], str]
     ) -> None:
         self._app = app
         self._max_bytes = settings.max_body_bytes

@@ -1,9 +1,9 @@
-"""The protocols of uvicorn, with an end to patience: heads that never come, heads without end, bodies that go on
-after their answer, readers that stop.
-It tells what runs for a client that the client has left, and writes with few system calls.
+"""uvicorn's protocols with limits: on heads that never come or never end, on bodies that go on after their answer, and
+on clients that stop reading.
 
-Nothing here costs a well-behaved client anything: timers are set once for a head, where a reader falls behind, and
-where an answer comes before the end of the body.
+They also report a closed connection to what runs for it, and write with few system calls. A well-behaved client pays
+nothing for this: timers are set once for a head, where a client falls behind, and where an answer comes before the end
+of its body.
 """
 
 from __future__ import annotations
@@ -15,33 +15,56 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from sluicegate.gateway.http.authority import TARGET
-from sluicegate.gateway.http.coalescing import Corked
-from sluicegate.gateway.http.disconnects import EXTENSION, Leaving
+from sluicegate.gateway.http.coalescing import CoalescedTransport
+from sluicegate.gateway.http.disconnects import EXTENSION, Disconnect
 from sluicegate.gateway.settings import ServerSettings
 
 
-def guarded_protocol(settings: ServerSettings) -> type[HttpToolsProtocol]:
-    """A protocol class with these limits; uvicorn makes one object of it for each connection."""
+class _StallLimit(asyncio.Protocol):
+    """Aborts a connection whose client takes nothing of what it is sent for `stall_s`."""
 
-    class GuardedProtocol(HttpToolsProtocol):
+    loop: asyncio.AbstractEventLoop
+    transport: asyncio.Transport
+    stall_s: float
+    _stall: asyncio.TimerHandle | None = None
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        _stop(self._stall)
+        self._stall = self.loop.call_later(self.stall_s, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        _stop(self._stall)
+        self._stall = None
+        super().resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        _stop(self._stall)
+        super().connection_lost(exc)
+
+
+def guarded_protocol(settings: ServerSettings) -> type[HttpToolsProtocol]:
+    """Return a protocol class with these limits; uvicorn makes one object of it for each connection."""
+
+    class GuardedProtocol(_StallLimit, HttpToolsProtocol):
+        stall_s = settings.stall_s
+
         def __init__(self, *arguments: Any, **options: Any) -> None:
             super().__init__(*arguments, **options)
             self._head_bytes = 0
             self._head: asyncio.TimerHandle | None = None
-            self._stall: asyncio.TimerHandle | None = None
             self._rest: asyncio.TimerHandle | None = None
-            self._leaving = Leaving()
+            self._disconnect = Disconnect()
 
         def connection_made(self, transport: Any) -> None:
-            super().connection_made(Corked(transport, self.loop))  # type: ignore[arg-type]
+            super().connection_made(CoalescedTransport(transport, self.loop))  # type: ignore[arg-type]
             self._expect_head()
 
         def connection_lost(self, exc: Exception | None) -> None:
             _stop(self._head)
-            _stop(self._stall)
             _stop(self._rest)
             super().connection_lost(exc)
-            self._leaving.left()
+            self._disconnect.left()
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
@@ -53,7 +76,7 @@ def guarded_protocol(settings: ServerSettings) -> type[HttpToolsProtocol]:
 
         def on_message_begin(self) -> None:
             super().on_message_begin()
-            self.scope["extensions"] = {EXTENSION: self._leaving}  # type: ignore[dict-item]
+            self.scope["extensions"] = {EXTENSION: self._disconnect}  # type: ignore[dict-item]
             self._expect_head()
 
         def on_header(self, name: bytes, value: bytes) -> None:
@@ -73,26 +96,15 @@ def guarded_protocol(settings: ServerSettings) -> type[HttpToolsProtocol]:
             super().on_message_complete()
 
         def on_response_complete(self) -> None:
-            """What was answered before its body had come may send the rest, so that its answer is not lost with the
-            connection, but not for ever."""
+            """Let a client that was answered early send the rest of its body for a while, so that the answer is not
+            lost with the connection."""
             super().on_response_complete()
             if self.cycle.response_complete and self.cycle.more_body:
                 self._rest = self.loop.call_later(settings.body_s, self.transport.abort)
 
-        def pause_writing(self) -> None:
-            """The other side has not taken what was sent."""
-            super().pause_writing()
-            _stop(self._stall)
-            self._stall = self.loop.call_later(settings.stall_s, self.transport.abort)
-
-        def resume_writing(self) -> None:
-            _stop(self._stall)
-            self._stall = None
-            super().resume_writing()
-
         def end_work(self) -> None:
-            """The server stops and waits no longer: what runs here is to say so."""
-            self._leaving.end()
+            """End what runs here with an error: the server stops and waits no longer."""
+            self._disconnect.end()
 
         def _expect_head(self) -> None:
             self._head_bytes = 0
@@ -108,36 +120,27 @@ def guarded_protocol(settings: ServerSettings) -> type[HttpToolsProtocol]:
 
 
 def guarded_socket(settings: ServerSettings) -> type[WebSocketsSansIOProtocol]:
-    """A protocol class for WebSockets. What a client sends is not read while it does not take what it was sent: every
-    ping has an answer, and answers of a client that reads none would pile up."""
+    """Return a protocol class for WebSockets. It reads nothing from a client that takes nothing: every ping has an
+    answer, and answers that a client does not read would pile up."""
 
-    class GuardedSocket(WebSocketsSansIOProtocol):
-        _stall: asyncio.TimerHandle | None = None
+    class GuardedSocket(_StallLimit, WebSocketsSansIOProtocol):
+        stall_s = settings.stall_s
 
         def pause_writing(self) -> None:
             super().pause_writing()
             self.transport.pause_reading()
-            _stop(self._stall)
-            self._stall = self.loop.call_later(settings.stall_s, self.transport.abort)
 
         def resume_writing(self) -> None:
-            _stop(self._stall)
-            self._stall = None
             super().resume_writing()
             if not self.read_paused:
                 self.transport.resume_reading()
 
         async def receive(self) -> Any:
-            """As uvicorn's, which reads on where the application took all that was read."""
+            """Do as uvicorn, but do not go on reading while the client takes nothing."""
             message = await super().receive()
             if self._stall is not None:
                 self.transport.pause_reading()
             return message
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            _stop(self._stall)
-            self._stall = None
-            super().connection_lost(exc)
 
     return GuardedSocket
 

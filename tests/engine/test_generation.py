@@ -354,7 +354,7 @@ async def test_cancelling_frees_the_blocks_within_one_step(model: LoadedModel) -
     assert sorted(piece.index for piece in rest if piece.finish_reason == "cancelled") == [0, 1]
 
 
-async def test_leaving_the_iteration_cancels(model: LoadedModel) -> None:
+async def test_disconnects_the_iteration_cancels(model: LoadedModel) -> None:
     async with serving(model) as engine:
         generation = await engine.generate(a_job(model, "the", max_tokens=400, ignore_eos=True))
 

@@ -74,7 +74,7 @@ def test_a_client_that_leaves_frees_its_blocks(gateway: RunningGateway) -> None:
     assert gateway.metric("sluicegate_kv_cache_usage_ratio") == pytest.approx(before)
 
 
-def test_leaving_ends_the_answer_that_is_being_written() -> None:
+def test_disconnects_ends_the_answer_that_is_being_written() -> None:
     with TestApp(script=["word "] * 5000, delay_s=0.01) as gateway:
         with open_socket(gateway.url) as socket:
             socket.send(json.dumps({**BODY, "model": "scripted", "max_tokens": 10_000}))

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from sluicegate.gateway.api.body.depth import MAX_DEPTH, more_marks
 from sluicegate.gateway.api.body.parsing import P, Parse, read_json
 from sluicegate.gateway.http.api_key import api_key_of
-from sluicegate.gateway.http.disconnects import unless_left
+from sluicegate.gateway.http.disconnects import unless_disconnected
 from sluicegate.gateway.settings import ServerSettings
 from sluicegate.gateway.workers import Workers
 from sluicegate.plugins import Caller, RequestError, RequestTooLarge
@@ -40,14 +40,14 @@ class Reader:
         """Bytes in which no list has too many entries: each takes two."""
 
     async def parse(self, request: Request, parse: Parse[P]) -> P:
-        """Run `parse`, in a thread where the body is large. Raises `RequestError`; `ClientLeft` where the client left
-        while it waited for the thread."""
+        """Run `parse`, in a thread where the body is large. Raises `RequestError`; `ClientDisconnected` where the
+        client left while it waited for the thread."""
         body, key = await request.body(), api_key_of(request)
         if len(body) <= LARGE:
             return parse(self.tree(body), key)
         tenant = self._identify(key).tenant  # nobody without a key has a large body read
         work = self._workers.run(tenant, len(body), self._parsed, body, parse, key)
-        return await unless_left(request.scope, request.receive, work)
+        return await unless_disconnected(request.scope, request.receive, work)
 
     async def parse_text(self, text: str, tenant: str, parse: Parse[P], key: str | None) -> P:
         """`parse` for a message of a WebSocket."""

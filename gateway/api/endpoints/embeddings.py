@@ -15,12 +15,12 @@ from pydantic import Field
 
 from sluicegate.gateway.api.body.parsing import Parsed, Tree, read_body
 from sluicegate.gateway.api.body.unknown_fields import BodyFields, Listed, Wire
-from sluicegate.gateway.api.delivery import Nobody
+from sluicegate.gateway.api.delivery import NoResponse
 from sluicegate.gateway.api.dialect import Dialect, for_batch, ignored_header, line_answer
 from sluicegate.gateway.api.extras import extended
 from sluicegate.gateway.api.openapi.schemas import EmbeddingList
 from sluicegate.gateway.batches import LineAnswer
-from sluicegate.gateway.http.disconnects import ClientLeft, unless_left
+from sluicegate.gateway.http.disconnects import ClientDisconnected, unless_disconnected
 from sluicegate.gateway.http.errors import JSON
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.runtime import Runtime
@@ -78,9 +78,9 @@ class EmbeddingsDialect(Dialect):
         context, route = parent_context(request.headers), request.scope["path"]
         work = _embedded(runtime, parsed, parsed.request, context, route)
         try:
-            found, exchange = await unless_left(request.scope, request.receive, work)
-        except ClientLeft:
-            return Nobody()
+            found, exchange = await unless_disconnected(request.scope, request.receive, work)
+        except ClientDisconnected:
+            return NoResponse()
         headers = ignored_header(exchange.ignored) | {"traceparent": exchange.entry.trace.traceparent}
         return Response(_body(found, exchange, parsed), media_type=JSON, headers=headers)
 

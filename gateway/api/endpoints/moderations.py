@@ -15,10 +15,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sluicegate.gateway.api.body.parsing import Parsed, Tree, read_body
 from sluicegate.gateway.api.body.unknown_fields import BodyFields, Listed, Wire
-from sluicegate.gateway.api.delivery import Nobody
+from sluicegate.gateway.api.delivery import NoResponse
 from sluicegate.gateway.api.dialect import Dialect, ignored_header
 from sluicegate.gateway.api.openapi.schemas import ModerationAnswer
-from sluicegate.gateway.http.disconnects import ClientLeft, unless_left
+from sluicegate.gateway.http.disconnects import ClientDisconnected, unless_disconnected
 from sluicegate.gateway.http.errors import JSON
 from sluicegate.gateway.request.guarding.judge import Judgement
 from sluicegate.gateway.runtime import Runtime
@@ -68,9 +68,9 @@ class ModerationsDialect(Dialect):
         context, route = parent_context(request.headers), request.scope["path"]
         work = runtime.pipeline.judge(parsed.request, context, route=route)
         try:
-            found = await unless_left(request.scope, request.receive, work)
-        except ClientLeft:
-            return Nobody()
+            found = await unless_disconnected(request.scope, request.receive, work)
+        except ClientDisconnected:
+            return NoResponse()
         return Response(_body(parsed, found), media_type=JSON, headers=ignored_header(parsed.ignored))
 
 

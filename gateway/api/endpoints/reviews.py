@@ -16,11 +16,11 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from sluicegate.gateway.admin.review import queue_of
-from sluicegate.gateway.api.delivery import Nobody
+from sluicegate.gateway.api.delivery import NoResponse
 from sluicegate.gateway.api.dialects.chat_answer import completion
 from sluicegate.gateway.http.admission import admitted
 from sluicegate.gateway.http.api_key import api_key_of
-from sluicegate.gateway.http.disconnects import ClientLeft, unless_left
+from sluicegate.gateway.http.disconnects import ClientDisconnected, unless_disconnected
 from sluicegate.gateway.http.errors import JSON
 from sluicegate.gateway.review import Item, ReviewQueue
 from sluicegate.gateway.review.items import request_from_json
@@ -38,11 +38,11 @@ def add_review_routes(router: APIRouter, runtime: Runtime) -> None:
         item, body = await queue.get(id, caller.tenant)
         if item.status == "approved" and "result" not in body:
             try:
-                body = await unless_left(
+                body = await unless_disconnected(
                     request.scope, request.receive, _answered(runtime, queue, item, request, caller)
                 )
-            except ClientLeft:
-                return Nobody()
+            except ClientDisconnected:
+                return NoResponse()
         return Response(orjson.dumps(_shown(item, body)), 202 if item.status == "pending" else 200, media_type=JSON)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from sluicegate.gateway.http.disconnects import EXTENSION, ClientLeft, Leaving, unless_left
+from sluicegate.gateway.http.disconnects import EXTENSION, ClientDisconnected, Disconnect, unless_disconnected
 from sluicegate.gateway.testing import TestApp
 from sluicegate.plugins import Overloaded
 from tests.waiting import LIMIT_S
@@ -18,8 +18,8 @@ async def silent() -> Any:
     await asyncio.sleep(3600)
 
 
-def under_ours(leaving: Leaving) -> dict[str, Any]:
-    return {"type": "http", "extensions": {EXTENSION: leaving}}
+def under_our_server(disconnect: Disconnect) -> dict[str, Any]:
+    return {"type": "http", "extensions": {EXTENSION: disconnect}}
 
 
 class Work:
@@ -39,18 +39,18 @@ class Work:
 
 def test_work_of_a_client_that_stays_is_answered() -> None:
     async def run() -> None:
-        assert await unless_left(under_ours(Leaving()), silent, Work()()) == "answer"
-        assert await unless_left({"type": "http"}, silent, Work()()) == "answer"
+        assert await unless_disconnected(under_our_server(Disconnect()), silent, Work()()) == "answer"
+        assert await unless_disconnected({"type": "http"}, silent, Work()()) == "answer"
 
     asyncio.run(run())
 
 
 def test_work_is_cancelled_when_the_connection_says_that_it_closed() -> None:
     async def run() -> None:
-        leaving, work = Leaving(), Work()
-        asyncio.get_running_loop().call_later(0.01, leaving.left)
-        with pytest.raises(ClientLeft):
-            await unless_left(under_ours(leaving), silent, work(60))
+        disconnect, work = Disconnect(), Work()
+        asyncio.get_running_loop().call_later(0.01, disconnect.left)
+        with pytest.raises(ClientDisconnected):
+            await unless_disconnected(under_our_server(disconnect), silent, work(60))
         assert work.ended == "cancelled"
         assert asyncio.current_task().cancelling() == 0  # type: ignore[union-attr]
         await asyncio.sleep(0)  # the task goes on unharmed
@@ -62,14 +62,14 @@ def test_work_that_outlasts_the_patience_of_a_stopping_gateway_is_refused() -> N
     """Also what was about to begin."""
 
     async def run() -> None:
-        leaving, work, late = Leaving(), Work(), Work()
-        asyncio.get_running_loop().call_later(0.01, leaving.end)
+        disconnect, work, late = Disconnect(), Work(), Work()
+        asyncio.get_running_loop().call_later(0.01, disconnect.end)
         with pytest.raises(Overloaded, match="shutting down"):
-            await unless_left(under_ours(leaving), silent, work(60))
+            await unless_disconnected(under_our_server(disconnect), silent, work(60))
         assert work.ended == "cancelled"
         assert asyncio.current_task().cancelling() == 0  # type: ignore[union-attr]
         with pytest.raises(Overloaded, match="shutting down"):
-            await unless_left(under_ours(leaving), silent, late())
+            await unless_disconnected(under_our_server(disconnect), silent, late())
         assert late.ended == ""
 
     asyncio.run(run())
@@ -82,8 +82,8 @@ def test_work_is_cancelled_when_another_server_says_disconnect() -> None:
 
     async def run() -> None:
         work = Work()
-        with pytest.raises(ClientLeft):
-            await unless_left({"type": "http"}, left, work(60))
+        with pytest.raises(ClientDisconnected):
+            await unless_disconnected({"type": "http"}, left, work(60))
         assert work.ended == "cancelled"
 
     asyncio.run(run())
@@ -96,7 +96,7 @@ def test_a_deadline_inside_keeps_its_own_cancellation_apart() -> None:
 
     async def run() -> None:
         with pytest.raises(TimeoutError):
-            await unless_left(under_ours(Leaving()), silent, late())
+            await unless_disconnected(under_our_server(Disconnect()), silent, late())
 
     asyncio.run(run())
 
@@ -104,7 +104,7 @@ def test_a_deadline_inside_keeps_its_own_cancellation_apart() -> None:
 def test_a_server_that_stops_is_no_client_that_left() -> None:
     async def run() -> None:
         work = Work()
-        task = asyncio.ensure_future(unless_left(under_ours(Leaving()), silent, work(60)))
+        task = asyncio.ensure_future(unless_disconnected(under_our_server(Disconnect()), silent, work(60)))
         await asyncio.sleep(0.01)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -116,10 +116,10 @@ def test_a_server_that_stops_is_no_client_that_left() -> None:
 
 def test_nothing_is_begun_for_a_client_that_is_gone_already() -> None:
     async def run() -> None:
-        leaving, work = Leaving(), Work()
-        leaving.left()
-        with pytest.raises(ClientLeft):
-            await unless_left(under_ours(leaving), silent, work())
+        disconnect, work = Disconnect(), Work()
+        disconnect.left()
+        with pytest.raises(ClientDisconnected):
+            await unless_disconnected(under_our_server(disconnect), silent, work())
         assert work.ended == ""
 
     asyncio.run(run())
@@ -129,9 +129,9 @@ def test_work_that_does_not_heed_its_cancellation_hands_over_what_it_made() -> N
     """Whoever has it can end it: an exchange that was opened must be closed."""
 
     async def run() -> None:
-        leaving = Leaving()
-        asyncio.get_running_loop().call_later(0.01, leaving.left)
-        assert await unless_left(under_ours(leaving), silent, Work()(60, deaf=True)) == "answer"
+        disconnect = Disconnect()
+        asyncio.get_running_loop().call_later(0.01, disconnect.left)
+        assert await unless_disconnected(under_our_server(disconnect), silent, Work()(60, deaf=True)) == "answer"
         assert asyncio.current_task().cancelling() == 0  # type: ignore[union-attr]
 
     asyncio.run(run())

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import sluicegate.gateway.http.coalescing
-from sluicegate.gateway.http.coalescing import MOST, PATIENCE_S, Corked
+from sluicegate.gateway.http.coalescing import MOST, PATIENCE_S, CoalescedTransport
 
 
 @pytest.fixture
@@ -37,10 +37,10 @@ class Wire:
         return f"the transport's own {name}"
 
 
-def told(do: Callable[[Corked], Any], turns: int = 2) -> list[bytes]:
+def told(do: Callable[[CoalescedTransport], Any], turns: int = 2) -> list[bytes]:
     async def run() -> list[bytes]:
         wire = Wire()
-        do(Corked(wire, asyncio.get_running_loop()))  # type: ignore[arg-type]
+        do(CoalescedTransport(wire, asyncio.get_running_loop()))  # type: ignore[arg-type]
         for _ in range(turns):
             await asyncio.sleep(0)
         return list(wire.sent)  # what is sent after this is not of these turns
@@ -48,8 +48,8 @@ def told(do: Callable[[Corked], Any], turns: int = 2) -> list[bytes]:
     return asyncio.run(run())
 
 
-def write(*parts: bytes) -> Callable[[Corked], None]:
-    def do(corked: Corked) -> None:
+def write(*parts: bytes) -> Callable[[CoalescedTransport], None]:
+    def do(corked: CoalescedTransport) -> None:
         for part in parts:
             corked.write(part)
 
@@ -78,7 +78,7 @@ def test_what_follows_in_the_same_turn_leaves_together() -> None:
 def test_a_later_turn_begins_anew() -> None:
     async def run() -> list[bytes]:
         wire = Wire()
-        corked = Corked(wire, asyncio.get_running_loop())  # type: ignore[arg-type]
+        corked = CoalescedTransport(wire, asyncio.get_running_loop())  # type: ignore[arg-type]
         for part in (b"a", b"b", b"c"):
             corked.write(part)
             await asyncio.sleep(0.001)
@@ -96,7 +96,7 @@ def test_no_more_waits_than_flow_control_may_not_see() -> None:
 
 
 def test_a_turn_that_lasts_does_not_keep_what_waits() -> None:
-    def slowly(corked: Corked) -> None:
+    def slowly(corked: CoalescedTransport) -> None:
         for part in (b"a", b"b", b"c"):
             corked.write(part)
             time.sleep(2 * PATIENCE_S)
@@ -105,7 +105,7 @@ def test_a_turn_that_lasts_does_not_keep_what_waits() -> None:
 
 
 def test_closing_sends_what_waits() -> None:
-    def close(corked: Corked) -> None:
+    def close(corked: CoalescedTransport) -> None:
         write(b"HTTP/1.1 400 Bad Request\r\n\r\n")(corked)
         corked.close()
 
