@@ -1,6 +1,4 @@
-"""Tokens in, tokens out: decoder-only models of `transformers` behind a paged KV cache and continuous batching."""
-
-from pathlib import Path as _Path
+"""Serve decoder-only models of `transformers` from a paged KV cache with continuous batching: tokens in, tokens out."""
 
 from sluicegate.engine.checkpoints.progress import LoadProgress
 from sluicegate.engine.engine import Engine
@@ -12,7 +10,6 @@ from sluicegate.engine.settings import EngineSettings, ModelSettings
 from sluicegate.engine.text.detokenizer import Detokenizer
 from sluicegate.engine.text.prompt import RESERVED_VARIABLES, render_chat, schema_sketch
 from sluicegate.engine.text.stopping import StopChecker
-from sluicegate.plugins.numba_cache import forget_stale as _forget_stale
 
 __all__ = [
     "RESERVED_VARIABLES",
@@ -29,5 +26,3 @@ __all__ = [
     "render_chat",
     "schema_sketch",
 ]
-
-_forget_stale(_Path(__file__).parent)

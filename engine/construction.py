@@ -1,4 +1,4 @@
-"""From settings to models in memory, and from a model to the core that runs it."""
+"""Build models in memory from settings, and the core that runs a model."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from sluicegate.engine.batching.prefill_chunking import PrefillChunker
-from sluicegate.engine.batching.runner import Runner
+from sluicegate.engine.batching.runner import ModelRunner
 from sluicegate.engine.batching.scheduler import Scheduler
 from sluicegate.engine.checkpoints.draft_heads import read_heads
 from sluicegate.engine.checkpoints.progress import LoadProgress, OnProgress
@@ -53,14 +53,14 @@ def load(wanted: ModelSettings, on_progress: OnProgress | None = None, *, weight
 
 
 def load_adapter(wanted: ModelSettings, model: LoadedModel) -> Adapter:
-    """An adapter to be served beside `model`. Raises `ModelLoadError`."""
+    """Load an adapter to be served beside `model`. Raises `ModelLoadError`."""
     adapter = load_lora(model, wanted.path, wanted.served_name, wanted.version)
     _LOG.info("loaded adapter %s beside %s", adapter.name, model.name)
     return adapter
 
 
 def refuse_other_vocabulary(model: LoadedModel, draft: LoadedModel) -> None:
-    """A draft model's tokens must be the model's. Raises `ModelLoadError`."""
+    """Raise `ModelLoadError` where a draft model's tokens are not the model's."""
     same = draft.tokenizer.get_vocab() == model.tokenizer.get_vocab() and draft.vocab_size == model.vocab_size
     if not same:
         raise ModelLoadError(
@@ -75,6 +75,7 @@ def refuse_other_vocabulary(model: LoadedModel, draft: LoadedModel) -> None:
 
 
 def make_core(model: LoadedModel, settings: EngineSettings, outbox: Outbox) -> EngineCore:
+    """Build the core of a model: KV pool, runner, drafter, scheduler. Raises `ModelLoadError` where it does not fit."""
     if settings.kv != "full" and model.module.config.model_type == "bloom":
         raise ModelLoadError(f"{model.name!r} keeps positions in its keys, which rounding would blur: set kv to 'full'")
     num_blocks = settings.num_blocks or _blocks_within(settings, model)
@@ -104,7 +105,7 @@ def make_core(model: LoadedModel, settings: EngineSettings, outbox: Outbox) -> E
 
 
 def _batch_drafter(
-    model: LoadedModel, settings: EngineSettings, num_blocks: int, runner: Runner
+    model: LoadedModel, settings: EngineSettings, num_blocks: int, runner: ModelRunner
 ) -> BatchDrafter | None:
     if model.draft is not None:
         pool = BlockPool(num_blocks, settings.block_size, reuse=False)
@@ -117,8 +118,8 @@ def _batch_drafter(
     return HeadDrafter(model, model.heads)
 
 
-def _runner(model: LoadedModel, settings: EngineSettings, num_blocks: int) -> Runner:
-    runner = Runner(
+def _runner(model: LoadedModel, settings: EngineSettings, num_blocks: int) -> ModelRunner:
+    runner = ModelRunner(
         model,
         num_blocks,
         settings.block_size,
@@ -134,12 +135,12 @@ def _runner(model: LoadedModel, settings: EngineSettings, num_blocks: int) -> Ru
 
 
 def _tokens_of_a_graph(settings: EngineSettings) -> int:
-    """As many as a step has that only decodes: a token for each sequence, and all guesses."""
+    """Return the tokens of a step that only decodes: one for each sequence, and all guesses."""
     return settings.max_batch_size + (settings.drafts_per_step if settings.draft_tokens else 0)
 
 
 def _blocks_within(settings: EngineSettings, model: LoadedModel) -> int:
-    """As many blocks as the bytes hold, but no more than a full batch of the longest sequences can use."""
+    """Return how many blocks the bytes hold, but no more than a full batch of the longest sequences can use."""
     kept = torch.int8 if settings.kv != "full" else model.dtype
     block_bytes = model.kv_bytes_in(kept) * settings.block_size
     affordable = _cache_bytes(settings, model, block_bytes) // block_bytes
@@ -148,7 +149,8 @@ def _blocks_within(settings: EngineSettings, model: LoadedModel) -> int:
 
 
 def _cache_bytes(settings: EngineSettings, model: LoadedModel, block_bytes: int) -> int:
-    """What the operator gave; else, on a CUDA device, what is left of it. Raises `ModelLoadError` where nothing is."""
+    """Return the bytes of the KV cache: what the operator gave, else on a CUDA device what is left of it. Raises
+    `ModelLoadError` where nothing is."""
     if settings.kv_cache_bytes is not None:
         return settings.kv_cache_bytes
     if model.device.type != "cuda":

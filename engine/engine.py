@@ -1,4 +1,4 @@
-"""The generator that the pipeline sees: jobs in on the event loop, pieces back, and models that come and go.
+"""Offer the generator that the pipeline sees: jobs in on the event loop, pieces back, and models that come and go.
 
 The steps are computed by one engine thread (`engine.loop.worker`); nothing here ever waits for a step.
 """
@@ -55,7 +55,7 @@ class Engine:
 
     @property
     def models(self) -> Mapping[str, ServedModel]:
-        """By name and by alias."""
+        """Return the models by name and by alias."""
         return self._registry.models
 
     async def start(self) -> None:
@@ -100,8 +100,8 @@ class Engine:
         return generation
 
     async def embed(self, texts: Texts, *, model: str | None = None) -> Embeddings:
-        """Unit vectors of texts or token ids, computed between the steps of generations; `model` None = the first.
-        Raises `NotFound`, `RequestError`, `ContextLengthExceeded` or `Overloaded`."""
+        """Return unit vectors of texts or token ids, computed between the steps of generations; `model` None = the
+        first. Raises `NotFound`, `RequestError`, `ContextLengthExceeded` or `Overloaded`."""
         core = self._named_or_first(model)
         rows = read_texts(core.model, texts)
         self._refuse_overload(core, self._worker.task_count)
@@ -111,11 +111,11 @@ class Engine:
         return await task.future
 
     def load(self, model: str | None = None) -> Load:
-        """How busy a model is, and how long a request that comes now would wait for its first step. Cheap."""
+        """Report how busy a model is, and how long a request that comes now would wait for its first step. Cheap."""
         return load_of(self._named_or_first(model), self._worker.arriving)
 
     def stats(self) -> Mapping[str, float]:
-        """Gauges, and totals since the start (names ending in `_total`); times are in seconds."""
+        """Return gauges, and totals since the start (names ending in `_total`); times are in seconds."""
         cores = [*self._registry.cores, *self._leaving]
         counts = gauges(cores, self._worker.arriving, self._restarts) | totals(cores, self._dropped)
         return counts | {"adapters_loaded": float(self._registry.adapter_count)}
@@ -129,11 +129,11 @@ class Engine:
         replace: bool = False,
         on_progress: Callable[[LoadProgress], None] | None = None,
     ) -> ServedModel:
-        """Load a model beside what runs, then serve it under its name and aliases. With `replace` a model of that
-        name makes way: its running requests finish on it for `drain_s`, new ones find the new model; until then both
-        are in memory. With a `base` it is an adapter beside that model. `on_progress` is called on the event loop.
-        Raises `ConfigurationError`, `ModelLoadError`, `NotFound` where there is no such base, or `RequestError` where
-        the name is taken; then nothing has changed."""
+        """Load a model while others run, then serve it under its name and aliases. With `replace` it takes the name of
+        another, whose running requests finish for `drain_s` while new ones find the new model; until then both are in
+        memory. With a `base` it is an adapter on that model. `on_progress` is called on the event loop. Raises
+        `ConfigurationError`, `ModelLoadError`, `NotFound` where there is no such base, or `RequestError` where the name
+        is taken; then nothing has changed."""
         wanted = ModelSettings.of(settings)
         async with self._loading:
             names = wanted.served_name, wanted.other_names
@@ -200,8 +200,8 @@ class Engine:
                 self._replace_worker(stuck_s)
 
     def _replace_worker(self, stuck_s: float) -> None:
-        """Requests of the old thread fail; the models stay in memory, with new KV pools: of the old ones nobody knows
-        what the old thread may still write there."""
+        """Fail the requests of the old thread and start a new one. The models stay in memory, with new KV pools: the
+        old thread may still write to the old ones."""
         old, self._worker = self._worker, Worker(self._settings)
         _LOG.critical("the engine thread stood still for %.1f s and is replaced; it is at\n%s", stuck_s, old.where())
         message = f"the engine made no progress for {stuck_s:.1f} s and was restarted; send the request again"
@@ -236,7 +236,7 @@ class Engine:
 
 
 def _reload_adapters(adapters: list[Adapter], model: LoadedModel) -> list[Adapter]:
-    """Read adapters once more, for a model that takes the place of theirs. Raises `ModelLoadError`."""
+    """Read adapters again, for a model that takes the place of theirs. Raises `ModelLoadError`."""
     return [load_lora(model, adapter.path, adapter.name, adapter.label) for adapter in adapters]
 
 

@@ -8,7 +8,8 @@ from sluicegate.plugins import GenerationFailed, Overloaded, SluicegateError
 
 
 def as_failure(error: Exception, doing: str) -> SluicegateError:
-    """Wrap `error`, met while `doing`. Ours pass through; a full device is `Overloaded`: the request may fit later."""
+    """Wrap `error`, met while `doing`. Ours pass through; a full device is `Overloaded`, since the request may fit
+    later."""
     if isinstance(error, SluicegateError):
         return error
     failure: SluicegateError

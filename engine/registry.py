@@ -1,4 +1,5 @@
-"""Which models an engine serves, by name and by alias. Lives on the event loop; the engine thread never looks here."""
+"""Register the models an engine serves, by name and alias. Used on the event loop; the engine thread never looks
+here."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ from sluicegate.plugins import NotFound, RequestError, ServedModel
 
 
 class ModelRegistry:
-    """Names lead to cores, those of adapters to the core of the model they stand beside. An alias is another name for
-    either, and goes when it goes; adapters go when their model goes."""
+    """Names lead to cores, those of adapters to the core of their base model. An alias is another name for either and
+    goes when it goes; adapters go when their model goes."""
 
     def __init__(self) -> None:
         self._cores: dict[str, EngineCore] = {}
@@ -24,7 +25,7 @@ class ModelRegistry:
 
     @property
     def models(self) -> Mapping[str, ServedModel]:
-        """By every name that requests may use."""
+        """Return the models by every name that requests may use."""
         served: dict[str, ServedModel] = {name: core.model for name, core in self._cores.items()}
         served |= self._adapters
         return served | {alias: served[name] for alias, name in self._aliases.items()}
@@ -34,7 +35,7 @@ class ModelRegistry:
         return len(self._adapters)
 
     def find(self, name: str) -> EngineCore:
-        """Who computes it. Raises `NotFound` with the names there are."""
+        """Return the core that computes a model or adapter. Raises `NotFound` with the names there are."""
         adapter = self.adapter(name)
         core = self._cores.get(self._own(name) if adapter is None else adapter.base)
         if core is None:
@@ -43,15 +44,15 @@ class ModelRegistry:
         return core
 
     def adapter(self, name: str) -> Adapter | None:
-        """What is computed beside the model for requests of this name."""
+        """Return the adapter of this name; None = it is no adapter's."""
         return self._adapters.get(self._own(name))
 
     def adapters_of(self, base: str) -> list[Adapter]:
         return [adapter for adapter in self._adapters.values() if adapter.base == base]
 
     def refuse_taken(self, name: str, aliases: Iterable[str] = (), *, replace: bool = False, adapter: bool) -> None:
-        """Raises `RequestError` where a name is already another model's, or the model is there and not to be
-        replaced, or is a model where an adapter is to replace it, or the other way round."""
+        """Raise `RequestError` where a name is another model's, or the model is there and not to be replaced, or a
+        model is to replace an adapter, or the other way round."""
         same, others = (self._adapters, self._cores) if adapter else (self._cores, self._adapters)
         if name in same and not replace:
             raise RequestError(
@@ -70,7 +71,7 @@ class ModelRegistry:
                 )
 
     def put(self, core: EngineCore, aliases: Iterable[str] = ()) -> EngineCore | None:
-        """From now on requests go to `core`; returns the core that had its name before."""
+        """Send requests to `core` from now on; returns the core that had its name before."""
         name = core.model.name
         before = self._cores.get(name)
         self._cores[name] = core
@@ -78,23 +79,23 @@ class ModelRegistry:
         return before
 
     def put_adapter(self, adapter: Adapter, aliases: Iterable[str] = ()) -> Adapter | None:
-        """From now on requests of its name are computed with it; returns the adapter that had the name before."""
+        """Compute requests of its name with `adapter` from now on; returns the adapter that had the name before."""
         before = self._adapters.get(adapter.name)
         self._adapters[adapter.name] = adapter
         self._call(adapter.name, aliases)
         return before
 
     def renew_adapters(self, adapters: Iterable[Adapter]) -> None:
-        """The same names, read anew beside another model."""
+        """Replace adapters by those read again for another model, under the same names."""
         self._adapters |= {adapter.name: adapter for adapter in adapters}
 
     def renew(self, make: Callable[[EngineCore], EngineCore]) -> None:
-        """Put a new core in the place of each."""
+        """Replace each core by a new one."""
         self._cores = {name: make(core) for name, core in self._cores.items()}
 
     def take_out(self, name: str) -> EngineCore | Adapter:
-        """No new request finds the model, or the adapters beside it. Raises `NotFound` for names that are not a
-        model's own."""
+        """Hide a model and its adapters, or one adapter, from new requests, and return it. Raises `NotFound` for names
+        that are not a model's own."""
         if name in self._aliases:
             raise NotFound(f"{name!r} is an alias of model {self._aliases[name]!r}; name the model", param="model")
         core = self.find(name)

@@ -1,4 +1,4 @@
-"""What an operator may set, and the defaults."""
+"""Define what an operator may set, and the defaults."""
 
 from __future__ import annotations
 
@@ -161,7 +161,8 @@ class EngineSettings:
 
 
 def thread_count(parameters: int) -> int:
-    """Below some 20 million parameters handing work to a second thread costs more than it saves."""
+    """Return the threads of a forward pass: below some 20 million parameters a second thread costs more than it
+    saves."""
     return 1 if parameters < 20_000_000 else max(1, (os.cpu_count() or 2) - 1)
 
 

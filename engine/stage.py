@@ -1,4 +1,4 @@
-"""The engine's door to the pipeline."""
+"""Register the engine with the pipeline."""
 
 from __future__ import annotations
 

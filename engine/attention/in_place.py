@@ -1,6 +1,6 @@
-"""Attention over KV blocks in place, for CPUs: no gather, no padding, one pass over keys and one over values.
+"""Attend over KV blocks in place, on CPUs: no gather, no padding, one pass over keys and one over values.
 
-The slow obvious twin is `engine.memory.kv.attend` over gathered blocks; tests compare the two.
+The slow reference is `engine.memory.kv.attend` over gathered blocks; tests compare the two.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ def attend_in_place(
     softcap: float,
     window: int,
 ) -> F32:
-    """Each query attends to its own sequence's positions [max(0, p - window + 1), p], where p is its position.
+    """Attend with each query to its own sequence's positions [max(0, p - window + 1), p], where p is its position.
 
-    query      [R, H, D_k]                               one token a row
-    keys       [num_blocks, block_size, H_kv, D_k]       not modified
-    values     [num_blocks, block_size, H_kv, D_v]       not modified
-    tables     [sum of widths]                           block tables, one after another
-    starts     [R]                                       where a row's block table begins in `tables`
-    positions  [R]
-    softcap, window: 0 = none.
+        query      [R, H, D_k]                               one token a row
+        keys       [num_blocks, block_size, H_kv, D_k]       not modified
+        values     [num_blocks, block_size, H_kv, D_v]       not modified
+        tables     [sum of widths]                           block tables, one after another
+        starts     [R]                                       where a row's block table begins in `tables`
+        positions  [R]
+        softcap, window: 0 = none.
 
-    Returns [R, H, D_v]. All arrays are C-contiguous; the caller vouches for indices within bounds. The first call for
-    a pair of widths compiles for a second or two, unless the compiled code is found on disk.
+    Returns [R, H, D_v]. All arrays are C-contiguous; the caller vouches for indices within bounds. The first call for a
+    pair of widths compiles for a second or two, unless the compiled code is found on disk.
     """
     rows, heads, dim = query.shape
     value_dim = values.shape[3]
@@ -55,14 +55,15 @@ def attend_in_place(
 
 
 def _known(width: int) -> int:
-    """Widths the kernel is compiled for; 0 = left open. Measured: at 128 a known width halves the time, at 32 it
-    doubles it, because the short loop is unrolled before it can become vector code."""
+    """Return a width the kernel is compiled for; 0 = left open. Measured: at 128 a known width halves the time, at 32
+    it doubles it, because the short loop is unrolled before it can become vector code."""
     return width if width >= 64 else 0
 
 
 @cache
 def _kernel(dim: int, value_dim: int, group: int) -> Any:
-    """The kernel for rows of these widths (0 = read them from the arrays) and this many query heads to a key head."""
+    """Compile the kernel for rows of these widths (0 = read them from the arrays) and this many query heads to a key
+    head."""
 
     @njit(cache=True, nogil=True, fastmath=FASTMATH)
     def attend(  # type: ignore[no-untyped-def]
@@ -105,14 +106,14 @@ def _kernel(dim: int, value_dim: int, group: int) -> Any:
 
 @njit(cache=True, nogil=True, fastmath=FASTMATH)
 def squeeze(scores, cap):  # type: ignore[no-untyped-def]
-    """A soft cap, in place."""
+    """Cap `scores` [n] softly, in place."""
     for at in range(len(scores)):
         scores[at] = cap * np.tanh(scores[at] / cap)
 
 
 @njit(cache=True, nogil=True, fastmath=FASTMATH)
 def softmax(scores):  # type: ignore[no-untyped-def]
-    """In place."""
+    """Normalise `scores` [n], in place."""
     largest = scores[0]
     for at in range(len(scores)):
         largest = max(largest, scores[at])
@@ -128,7 +129,7 @@ def softmax(scores):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, fastmath=FASTMATH)
 def exponentiate(values):  # type: ignore[no-untyped-def]
-    """e to the power of float32 `values`, all <= 0 (below -87 as -87), in place.
+    """Replace float32 `values` [n], all <= 0 (below -87 as -87), by e to their power.
 
     2^n times a polynomial on +-ln(2)/2, with the coefficients of Cephes' expf: relative error below 2e-7. A call of
     exp() for each value would keep the loop from becoming vector code.

@@ -1,4 +1,4 @@
-"""How the paged KV cache gets into a `transformers` model: one registered attention function, one object per step.
+"""Bring the paged KV cache into a `transformers` model: one registered attention function, one object per step.
 
 The model code calls `paged_attention` in every layer with this step's q, k, v and hands through the keyword `paged`,
 the step's layout. All sequences of a step lie in one flattened row of T tokens; the layout knows which tokens belong to
@@ -33,13 +33,14 @@ class Scoring(NamedTuple):
 
 
 class AttentionStep(Protocol):
-    """One layer's attention within a step: q [1, H, T, D], k and v [1, H_kv, T, D] -> [T, H, D_v]."""
+    """One layer's attention within a step."""
 
-    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scoring: Scoring) -> Tensor: ...
+    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scoring: Scoring) -> Tensor:
+        """Keep k and v [1, H_kv, T, D] and return the attention of q [1, H, T, D]: [T, H, D_v]."""
 
 
 def register_attention() -> None:
-    """Make `ATTENTION_NAME` known to transformers. Idempotent."""
+    """Register `ATTENTION_NAME` with transformers. Idempotent."""
     from transformers import AttentionInterface
 
     AttentionInterface.register(ATTENTION_NAME, paged_attention)
@@ -58,8 +59,9 @@ def paged_attention(
     softcap: float | None = None,
     **_: Any,
 ) -> tuple[Tensor, None]:
-    """What model code calls. Other keywords (dropout, position ids ...) mean nothing to inference over our own cache;
-    one that would is caught by the comparison at load. Returns ([1, T, H, D_v], no weights)."""
+    """Attend, called by model code: `query` [1, H, T, D], `key` and `value` [1, H_kv, T, D]. Returns ([1, T, H, D_v],
+    no weights). Other keywords (dropout, position ids ...) mean nothing to inference over our own cache; one that would
+    is caught by the comparison at load."""
     out = paged.attend(module.layer_idx, query, key, value, Scoring(scaling, sliding_window, softcap))
     return out.unsqueeze(0), None
 
@@ -113,7 +115,7 @@ class StepLayout:
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     def attend_short(self, layer: int, query: Tensor, scoring: Scoring) -> Tensor:
-        """Attention of the tokens [R, H, D] of all short stretches over what the pool holds: [R, H, D_v]."""
+        """Attend with the tokens `query` [R, H, D] of all short stretches over what the pool holds: [R, H, D_v]."""
         view = self._short_view(scoring.window, query)
         keys, values = self._pool.gather(layer, view.table)
         return attend(query.unsqueeze(2), keys, values, view.bias, scoring.scaling, scoring.softcap).squeeze(2)
@@ -131,12 +133,13 @@ class StepLayout:
         return self._views[window]
 
     def _seen(self, layer: int, view: PagedView, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and values a chunk sees: its own alone when it is the beginning, else those in the pool."""
+        """Return keys and values [B, H_kv, S, D] that a chunk sees: its own alone when it is the beginning, else those
+        in the pool."""
         return (key, value) if view.bias is None else self._pool.gather(layer, view.table)
 
 
 class InPlaceLayout(StepLayout):
-    """On a CPU in float32, single tokens and short chunks read the blocks where they are."""
+    """Lets single tokens and short chunks read the blocks where they are; on a CPU in float32."""
 
     longest_short = 8
 
@@ -190,7 +193,8 @@ def _view_of_chunk(chunk: Stretch, block_size: int, window: int | None, like: Te
 
 
 def view_of(rows: Seq[Stretch], block_size: int, window: int | None, like: Tensor) -> PagedView:
-    """Padded over rows of equal `count`, with a row's own last block. Blocks wholly before the window are left out."""
+    """Return the view of rows of equal `count`, padded with a row's own last block. Blocks wholly before the window are
+    left out; dtype and device are those of `like`."""
     first = [0 if window is None else max(0, row.start - window + 1) // block_size for row in rows]
     width = max(len(row.table) - skip for row, skip in zip(rows, first, strict=True))
     table = np.empty((len(rows), width), np.int64)

@@ -89,7 +89,7 @@ class StepInputs:
         return [one._replace(table=one.table[: -(-one.end // block_size)]) for one in self.stretches]
 
 
-class Runner:
+class ModelRunner:
     """Owns the KV pool of a model. Used by the engine thread alone, under `torch.inference_mode`."""
 
     def __init__(

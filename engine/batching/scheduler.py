@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from sluicegate.engine.batching.prefill_chunking import SHORT
 from sluicegate.engine.memory.blocks import BlockPool
-from sluicegate.engine.sequences.sequence import Sequence, State
+from sluicegate.engine.sequences.sequence import Sequence, SequenceState
 
 _COUNT = itemgetter(2)
 PRIORITY_TURNS = 16
@@ -120,25 +120,25 @@ class Scheduler:
         self._arrivals += 1
         cost = 1 + len(sequence.tokens) // self._max_batch_tokens
         sequence.key = (self._next_turn(sequence.tenant, cost) + PRIORITY_TURNS * sequence.priority, self._arrivals)
-        sequence.state = State.PARKED
+        sequence.state = SequenceState.PARKED
 
     def remove(self, sequence: Sequence) -> None:
         """Take out a sequence that ended, for whatever reason: its blocks are free when this returns. Idempotent."""
-        if sequence.state is State.RUNNING:
+        if sequence.state is SequenceState.RUNNING:
             self._stop(sequence)
-        elif sequence.state is State.WAITING:
+        elif sequence.state is SequenceState.WAITING:
             self._waiting -= 1
             if self._waiting == 0:
                 self._heap.clear()
-        sequence.state = State.ENDED
+        sequence.state = SequenceState.ENDED
 
     def park(self, sequence: Sequence) -> None:
         """Take a sequence out of batch and queue, without blocks, until `resume`."""
-        if sequence.state is State.RUNNING:
+        if sequence.state is SequenceState.RUNNING:
             self._stop(sequence)
-        elif sequence.state is State.WAITING:
+        elif sequence.state is SequenceState.WAITING:
             self._waiting -= 1
-        sequence.state = State.PARKED
+        sequence.state = SequenceState.PARKED
 
     def resume(self, sequence: Sequence, blocks: list[int], computed: int) -> None:
         """Go on with a parked sequence whose first `computed` tokens are in `blocks`, one hold of which it takes over.
@@ -183,7 +183,7 @@ class Scheduler:
     def computed(self, batch: Batch) -> None:
         """Publish the blocks that the batch filled: the step was run, and they can be reused."""
         for sequence in batch.fills_blocks:
-            if sequence.state is State.RUNNING:
+            if sequence.state is SequenceState.RUNNING:
                 self._publish(sequence)
 
     # --- the five parts of a step, in order --------------------------------------------------------------------
@@ -216,7 +216,7 @@ class Scheduler:
         size = self.pool.block_size
         short = [sequence for sequence in self.running if len(sequence.tokens) > size * len(sequence.blocks)]
         for sequence in short:
-            while sequence.state is State.RUNNING and not self._reserve(sequence):
+            while sequence.state is SequenceState.RUNNING and not self._reserve(sequence):
                 self._preempt(self.running[-1])
 
     def _share_budget(self) -> tuple[list[BatchRow], int]:
@@ -279,7 +279,7 @@ class Scheduler:
         return turn
 
     def _next_waiting(self) -> Sequence | None:
-        while self._heap and self._heap[0][1].state is not State.WAITING:
+        while self._heap and self._heap[0][1].state is not SequenceState.WAITING:
             heappop(self._heap)
         return self._heap[0][1] if self._heap else None
 
@@ -313,7 +313,7 @@ class Scheduler:
         self._turn = max(self._turn, sequence.key[0] - PRIORITY_TURNS * sequence.priority)
 
     def _enter(self, sequence: Sequence) -> None:
-        sequence.state = State.RUNNING
+        sequence.state = SequenceState.RUNNING
         sequence.timeline.start()
         if sequence.started_s is None:
             sequence.started_s = time.monotonic()
@@ -347,7 +347,7 @@ class Scheduler:
         self._wait(sequence)
 
     def _wait(self, sequence: Sequence) -> None:
-        sequence.state = State.WAITING
+        sequence.state = SequenceState.WAITING
         heappush(self._heap, (sequence.key, sequence))
         self._waiting += 1
 

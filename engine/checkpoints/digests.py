@@ -1,4 +1,4 @@
-"""What a model's version is made of: a digest over the files that decide what it answers."""
+"""Make a model's version: a digest over the files that decide what it answers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ _SAMPLE_BYTES = 1 << 16
 
 
 def folder_digest(folder: Path, salt: str = "") -> str:
-    """First 16 hex digits of the SHA-256 over names, sizes and contents of the files that decide what a model answers.
+    """Return the first 16 hex digits of the SHA-256 over names, sizes and contents of the files that decide what a
+    model answers.
 
     Of files larger than 16 MiB, the beginning (where safetensors keeps names, shapes and offsets) and evenly spaced
     samples stand for the contents.
@@ -26,7 +27,7 @@ def folder_digest(folder: Path, salt: str = "") -> str:
 
 
 def file_digest(where: str) -> str:
-    """Of a GGUF file, which of those in its folder it is."""
+    """Return a digest of a GGUF file, which tells it from others in its folder; '' for other checkpoints."""
     if not where.endswith(".gguf"):
         return ""
     digest = sha256()

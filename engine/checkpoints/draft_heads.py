@@ -1,7 +1,7 @@
-"""Small heads on a model's last hidden state that guess the tokens after the next one.
+"""Read draft heads: small heads on a model's last hidden state that guess the tokens after the next one.
 
-Head j looks at the state from which a token was drawn, and at the token before the place it guesses: the j-th after the
-one that was drawn. So a later head knows what an earlier one guessed, or what the grammar forced (Cai et al., "Medusa",
+Head j reads the state from which a token was drawn, and the token before the place it guesses: the j-th after the one
+that was drawn. So a later head knows what an earlier one guessed, or what the grammar forced (Cai et al., "Medusa",
 2024; Ankner et al., "Hydra", 2024). A head is a residual layer before the model's own vocabulary matrix.
 """
 
@@ -19,7 +19,7 @@ FILE = "heads.safetensors"
 
 
 class DraftHeads(nn.Module):
-    """`weight` [k, 2d, d] and `bias` [k, d]; both zero = every head says what the model says of the next token."""
+    """`weight` [k, 2d, d] and `bias` [k, d]; both zero = every head predicts what the model does for the next token."""
 
     def __init__(self, count: int, width: int) -> None:
         super().__init__()
@@ -35,37 +35,38 @@ class DraftHeads(nn.Module):
         return self.bias.shape[1]
 
     def forward(self, states: Tensor, before: Tensor) -> Tensor:
-        """States [R, d], and embeddings of the tokens before the places that are guessed [R, k, d] -> [R, k, d], to be
-        multiplied with the vocabulary matrix."""
+        """Return [R, k, d], to be multiplied with the vocabulary matrix, for states [R, d] and the embeddings [R, k, d]
+        of the tokens before the places that are guessed."""
         both = torch.cat([states.unsqueeze(1).expand_as(before), even(before)], -1)
         inner = torch.einsum("rke,ked->rkd", both, self.weight) + self.bias
         return states.unsqueeze(1) + torch.nn.functional.silu(inner)
 
     def one(self, index: Tensor, states: Tensor, before: Tensor) -> Tensor:
-        """The same for one head a row: heads `index` [R] of states [R, d] and embeddings [R, d] -> [R, d]."""
+        """Do the same for one head a row: heads `index` [R], states [R, d] and embeddings [R, d] -> [R, d]."""
         both = torch.cat([states, even(before)], -1)
         inner = torch.einsum("re,red->rd", both, self.weight[index]) + self.bias[index]
         return states + torch.nn.functional.silu(inner)
 
     def save(self, folder: Path) -> None:
-        """In half precision: guesses need no more."""
+        """Write the heads in half precision: guesses need no more."""
         from safetensors.torch import save_file
 
         save_file({name: tensor.half() for name, tensor in self.state_dict().items()}, folder / FILE)
 
 
 def even(embeddings: Tensor) -> Tensor:
-    """Each of length sqrt(d), as states are: a table of embeddings has a scale of its own."""
+    """Scale each of `embeddings` [..., d] to length sqrt(d), as states are: a table of embeddings has a scale of its
+    own."""
     return embeddings * embeddings.square().mean(-1, keepdim=True).add(1e-12).rsqrt()
 
 
 def load_heads(folder: Path, module: Any) -> DraftHeads | None:
-    """The heads beside a checkpoint, if there are any. Raises `ModelLoadError` if they are another model's."""
+    """Return the heads that lie beside a checkpoint, if any do. Raises `ModelLoadError` if they are another model's."""
     return read_heads(folder / FILE, module) if (folder / FILE).exists() else None
 
 
 def read_heads(path: Path, module: Any) -> DraftHeads:
-    """Heads for `module` from a file, or from the folder that holds one. Raises `ModelLoadError`."""
+    """Read heads for `module` from a file, or from the folder that holds one. Raises `ModelLoadError`."""
     from safetensors.torch import load_file
 
     path = path / FILE if path.is_dir() else path

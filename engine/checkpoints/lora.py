@@ -1,4 +1,4 @@
-"""LoRA adapters as `peft` writes them: read, checked against a model, and merged into its weights: W + scale * B A.
+"""Read LoRA adapters as `peft` writes them, check them against a model, merge them into its weights: W + scale * B A.
 
 Read with safetensors alone. What low-rank factors cannot express, or would express wrongly, is refused with the reason:
 other kinds of adapters, magnitudes (DoRA), trained biases, tokens of its own, factors that belong to changed weights.
@@ -20,12 +20,12 @@ from sluicegate.plugins import ModelLoadError
 _PREFIX = "base_model.model."
 _FACTOR = re.compile(r"(?P<module>.+)\.lora_(?P<side>A|B|embedding_A|embedding_B)(\.weight)?")
 _CHANGES_THE_BASE = ("pissa", "olora", "corda", "loftq")
-"""Ways to begin that take a part out of the base weights: such factors are right beside what is left alone."""
+"""Initialisations that take a part out of the base weights: such factors are wrong beside unchanged weights."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LowRank:
-    """What is added to a layer's output: `up @ (down @ x)`. Of an embedding, `down` has a column a token."""
+    """What an adapter adds to a layer's output: `up @ (down @ x)`. For an embedding, `down` has a column a token."""
 
     down: Tensor
     """[r, in]."""
@@ -49,7 +49,7 @@ def merge_adapter(module: Any, folder: Path) -> None:
 
 
 def read_adapter(module: Any, folder: Path) -> dict[str, LowRank]:
-    """Layer name -> its factors, as many and as large as `module` can use. Raises `ModelLoadError`."""
+    """Return layer name -> its factors, as many and as large as `module` can use. Raises `ModelLoadError`."""
     config = _config(folder)
     found = {name: _pair(module, name, pair, config, folder) for name, pair in _factors(module, folder).items()}
     if not found:
@@ -58,7 +58,7 @@ def read_adapter(module: Any, folder: Path) -> dict[str, LowRank]:
 
 
 def adapter_folder(path_or_name: str) -> Path:
-    """A local folder, or a name on the Hugging Face hub. Raises `ModelLoadError`."""
+    """Return a local folder, downloading what is named on the Hugging Face hub. Raises `ModelLoadError`."""
     if Path(path_or_name).is_dir():
         return Path(path_or_name)
     from transformers.utils import cached_file
@@ -107,7 +107,7 @@ def _changes_the_base(config: dict[str, Any]) -> bool:
 
 
 def _factors(module: Any, folder: Path) -> dict[str, dict[str, Tensor]]:
-    """Module name -> its A [r, in] and B [out, r]."""
+    """Return module name -> its A [r, in] and B [out, r]."""
     from safetensors.torch import load_file
 
     found: dict[str, dict[str, Tensor]] = {}
@@ -122,7 +122,8 @@ def _factors(module: Any, folder: Path) -> dict[str, dict[str, Tensor]]:
 
 
 def _is_the_models_own(module: Any, name: str, tensor: Tensor) -> bool:
-    """peft saves an embedding that it adapts as well; it may be passed over only if nobody has changed it."""
+    """Whether a tensor is an embedding as the model has it: peft saves one that it adapts, and only an unchanged one
+    may be skipped."""
     if not name.endswith(".base_layer.weight"):
         return False
     kept = dict(module.named_parameters()).get(name.replace(".base_layer.weight", ".weight"))
@@ -130,6 +131,7 @@ def _is_the_models_own(module: Any, name: str, tensor: Tensor) -> bool:
 
 
 def _pair(module: Any, name: str, pair: dict[str, Tensor], config: dict[str, Any], folder: Path) -> LowRank:
+    """Return a layer's factors, scaled; `pair`: its A [r, in] and B [out, r]. Raises `ModelLoadError`."""
     try:
         target = module.get_submodule(name)
     except AttributeError as error:
@@ -151,7 +153,8 @@ def _pair(module: Any, name: str, pair: dict[str, Tensor], config: dict[str, Any
 
 
 def layer_widths(layer: Any) -> tuple[int, int] | None:
-    """(inputs, outputs) of a linear layer or an embedding, in whatever form its weight is kept; None for others."""
+    """Return (inputs, outputs) of a linear layer or an embedding, in whatever form its weight is kept; None for
+    others."""
     if hasattr(layer, "num_embeddings"):
         return layer.num_embeddings, layer.embedding_dim
     if hasattr(layer, "in_features") and hasattr(layer, "out_features"):
@@ -171,8 +174,8 @@ def _refuse_shared(module: Any, name: str, folder: Path) -> None:
 
 
 def _scale(name: str, rank: int, config: dict[str, Any]) -> float:
-    """`alpha_pattern` names modules that have an alpha of their own, the first that fits counts; the rank is that of
-    the factors."""
+    """Return alpha over rank, the rank being that of the factors. `alpha_pattern` names modules that have an alpha of
+    their own; the first that matches counts."""
     patterns: dict[str, float] = config.get("alpha_pattern") or {}
     own = (alpha for pattern, alpha in patterns.items() if re.fullmatch(rf"(.*\.)?({pattern})", name))
     alpha = float(next(own, config["lora_alpha"]))

@@ -50,13 +50,13 @@ class Codes:
     bits: int
 
     def whole(self) -> Tensor:
-        """The weight [n, k] in float32, where it is exact: 8 bits times a half."""
+        """Return the weight [n, k] in float32, where it is exact: 8 bits times a half."""
         offsets = self.numbers.to(torch.int16) - self.zeros.to(torch.int16)[:, self.groups]
         return offsets * self.scales.float()[:, self.groups]
 
     def packed(self) -> Packed | None:
-        """The same weight as `engine.cpu` keeps 4 bits, bit for bit; None = it has no such form: zeros off the middle,
-        groups that are too small or not in order, other bits."""
+        """Return the same weight as `engine.cpu` keeps 4 bits, bit for bit; None = it has no such form: zeros off the
+        middle, groups that are too small or not in order, other bits."""
         k = self.numbers.shape[1]
         size = k // self.scales.shape[1]
         in_order = torch.equal(self.groups, torch.arange(k) // max(1, size))
@@ -66,7 +66,8 @@ class Codes:
 
 
 def scheme_of(config: Any, where: str) -> Scheme | None:
-    """How the checkpoint is packed; None = not by GPTQ or AWQ. Raises `ModelLoadError` for what cannot be read."""
+    """Return how the checkpoint is packed; None = not by GPTQ or AWQ. Raises `ModelLoadError` for a form that cannot be
+    read."""
     found = getattr(config, "quantization_config", None)
     if found is None:
         return None
@@ -107,7 +108,7 @@ def _expect(where: str, name: str, found: Any, known: tuple[Any, ...]) -> None:
 def read_packed(
     folder: Path, scheme: Scheme, where: str, *, half: bool, keep_four: bool
 ) -> tuple[dict[str, Tensor], dict[str, Packed]]:
-    """All tensors of a checkpoint with its packed layers as weights, and, with `keep_four`, those layers by name that
+    """Return all tensors of a checkpoint, its packed layers as weights, and with `keep_four` by name the layers that
     have the form of `engine.cpu` in 4 bits. `half`: weights in the dtype of their scales, else in float32.
 
     Raises `ModelLoadError` where tensors do not fit together.
@@ -132,6 +133,7 @@ def read_packed(
 
 
 def _codes(scheme: Scheme, parts: Mapping[str, Tensor | None], layer: str, where: str) -> Codes:
+    """Unpack one layer. Raises `ModelLoadError` where its parts do not fit together."""
     words, zeros, scales, order = (parts[part] for part in _PARTS)
     if words is None or zeros is None or scales is None or words.dtype != torch.int32 or zeros.dtype != torch.int32:
         raise ModelLoadError(f"{where!r}: {layer!r} lacks qzeros or scales, or they are not packed in int32")
@@ -158,13 +160,14 @@ def _codes(scheme: Scheme, parts: Mapping[str, Tensor | None], layer: str, where
 
 
 def _bits_here(scheme: Scheme, words: Tensor, order: Tensor | None) -> int:
-    """Of this layer: `dynamic` rules of a configuration may give some layers more bits, which shows in the shapes."""
+    """Return the bits of this layer: `dynamic` rules of a configuration may give some layers more, which shows in the
+    shapes."""
     bits = scheme.bits if order is None else 32 * len(words) // max(1, len(order))
     return bits if bits in (2, 4, 8) else scheme.bits
 
 
 def _unpacked(words: Tensor, bits: int, dim: int) -> Tensor:
-    """int32 to uint8, 32 / bits numbers from each word, one after another along `dim` (0 or 1) of two."""
+    """Unpack int32 [a, b] to uint8, 32 / bits numbers from each word, one after another along `dim` (0 or 1)."""
     shifts = torch.arange(0, 32, bits, dtype=torch.int32)
     shape = (1, -1, 1) if dim == 0 else (1, 1, -1)
     numbers = (words.unsqueeze(dim + 1) >> shifts.view(shape)) & (1 << bits) - 1
@@ -172,7 +175,7 @@ def _unpacked(words: Tensor, bits: int, dim: int) -> Tensor:
 
 
 def _awq_order(numbers: Tensor) -> Tensor:
-    """Columns back in their places: each eight were written in AWQ's order."""
+    """Put columns of [k, n] back in their places: each eight were written in AWQ's order."""
     found: Tensor = torch.empty_like(numbers).unflatten(1, (-1, 8))
     found[:, :, torch.tensor(_AWQ_ORDER)] = numbers.unflatten(1, (-1, 8))
     return found.flatten(1)
@@ -180,7 +183,7 @@ def _awq_order(numbers: Tensor) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class _Tensors:
-    """Those of all safetensors files of a checkpoint, read one by one."""
+    """The tensors of all safetensors files of a checkpoint, read one by one."""
 
     files: dict[str, Any]
     """By the tensor's name."""
@@ -208,7 +211,7 @@ class _Tensors:
 
 
 def _files(folder: Path, where: str) -> list[Path]:
-    """Those the index names; without one `model.safetensors`, or the only file there is under another name."""
+    """Return the files the index names; without one `model.safetensors`, or the only file there is."""
     if (folder / _INDEX).exists():
         named = json.loads((folder / _INDEX).read_text(encoding="utf-8"))["weight_map"].values()
         return [folder / name for name in sorted(set(named))]

@@ -1,4 +1,4 @@
-"""How far the loading of a model is: for whoever waits for it, and as a bar where somebody looks at a terminal."""
+"""Report how far the loading of a model is: to whoever waits for it, and as a bar on a terminal."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _watching: ContextVar[tuple[str, OnProgress] | None] = ContextVar("_watching", d
 
 @contextmanager
 def reporting(model: str, on_progress: OnProgress | None) -> Iterator[None]:
-    """What `transformers` loads in this context is reported to `on_progress`, on the thread that loads."""
+    """Report to `on_progress` what `transformers` loads in this context, on the thread that loads."""
     from transformers.utils import logging
 
     logging.set_tqdm_hook(_bar)
@@ -37,7 +37,7 @@ def reporting(model: str, on_progress: OnProgress | None) -> Iterator[None]:
 
 
 def _bar(factory: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Instead of the bar that `transformers` would make: the same, silent where nobody sees it, and reported."""
+    """Stand in for the bar that `transformers` would make: the same, silent where nobody sees it, and reported."""
     bar = factory(*args, **{"disable": not sys.stderr.isatty(), **kwargs})
     watching = _watching.get()
     items = args[0] if args else kwargs.get("iterable")

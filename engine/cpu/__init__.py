@@ -1,4 +1,4 @@
-"""A decoder's forward pass as one compiled program for CPUs: small-batch products, paged attention, and threads."""
+"""Run a decoder's forward pass as one compiled program on CPUs: small-batch products, paged attention, and threads."""
 
 from sluicegate.engine.cpu.decoder import Decoder, decoder_for
 from sluicegate.engine.cpu.head_products import HeadProducts, products_of

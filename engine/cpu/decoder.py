@@ -1,4 +1,5 @@
-"""A loaded decoder, ready to compute steps: the program, its threads, and the step's numbers in the places it reads."""
+"""Compute steps of a loaded decoder: its program, its threads, and the step's numbers in the places the program
+reads."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from sluicegate.engine.cpu.kernels.lowrank import FactorTable, span_rows
 from sluicegate.engine.cpu.kernels.products import PANEL
 from sluicegate.engine.cpu.operation_table import Cell
 from sluicegate.engine.cpu.operations import tokens_a_task
-from sluicegate.engine.cpu.recipe import Sizes, sizes_of, write_recipe
+from sluicegate.engine.cpu.table_builder import Sizes, build_table, sizes_of
 from sluicegate.engine.cpu.threads import Team
 from sluicegate.engine.cpu.wanted_logits import WantedLogits
 from sluicegate.engine.memory.kv import KVPool, LayerShape
@@ -35,9 +36,9 @@ class Decoder:
         self._rotary = module.model.rotary_emb
         self._sizes = sizes
         self._task_tokens = tokens_a_task(sizes.heads, sizes.kv_heads)
-        self._recipe = write_recipe(module, sizes, layers, pool, tokens)
+        self._operations = build_table(module, sizes, layers, pool, tokens)
         self._state = np.zeros(len(Cell), np.int64)
-        self._team = Team(self._recipe.table, np.array(self._recipe.reals), self._state, threads)
+        self._team = Team(self._operations.table, np.array(self._operations.reals), self._state, threads)
         self._scratch = self._make_scratch(pool, tokens)
         self._logits = self._room = torch.empty(0, sizes.vocab)
         self._inputs = np.empty((4, tokens), np.int64)
@@ -61,9 +62,10 @@ class Decoder:
         spans: Seq[tuple[int, int, FactorTable]] = (),
         looked_at: WantedLogits | None = None,
     ) -> Tensor:
-        """Logits [len(wanted), V] float32 at the places `wanted` of the flattened row; valid until the next call.
-        `spans`: tokens that have an adapter, as (first, count, its table); `looked_at`: the logits besides which others
-        may be anything, and `states` in another order."""
+        """Return logits [len(wanted), V] float32 at the places `wanted` [R] of the flattened row of T tokens; valid
+        until the next call. `ids`, `positions`, `slots` are [T]. `spans`: tokens that have an adapter, as (first,
+        count, its table); with `looked_at` the logits it leaves out may be anything, and `states` are in another order.
+        """
         count, sampled, adapted = len(ids), len(wanted), span_rows(spans)
         if (length := int(positions.max()) + 1) > self._covered:
             self._cover(length)
@@ -82,12 +84,13 @@ class Decoder:
         self._team.close()
 
     def states(self, rows: int) -> Tensor:
-        """What the last call's logits came from: [rows, d] float32, valid as long as they; not after `looked_at`."""
-        assert self._recipe.states is not None
-        return self._recipe.states[:rows, : self._sizes.hidden]
+        """Return what the last call's logits came from: [rows, d] float32, valid as long as they; not after
+        `looked_at`."""
+        assert self._operations.states is not None
+        return self._operations.states[:rows, : self._sizes.hidden]
 
     def _share_out(self, stretches: Seq[Stretch]) -> int:
-        """Write the tasks of attention; how many there are."""
+        """Write the tasks of attention; returns how many there are."""
         found: list[int] = []
         token, step = 0, self._task_tokens
         for start, count, table, address in stretches:
@@ -100,7 +103,7 @@ class Decoder:
         return tasks
 
     def _cover(self, length: int) -> None:
-        """Have cosines and sines for positions below `length`, and some more."""
+        """Make cosines and sines for positions below `length`, and some more."""
         positions = torch.arange(max(512, 1 << (length - 1).bit_length()))[None]
         cosines, sines = self._rotary(torch.zeros(1), positions)
         self._turns = [cosines[0].float().contiguous(), sines[0].float().contiguous()]
@@ -108,7 +111,7 @@ class Decoder:
         self._covered = len(self._turns[0])
 
     def _room_for(self, rows: int) -> Tensor:
-        """The same tensor as in the last step, where that had as many rows."""
+        """Return logits [rows, V] to be filled: the same tensor as in the last step, where that had as many rows."""
         if self._room.shape[0] != rows:
             if self._logits.shape[0] < rows:
                 self._logits = torch.empty(rows, self._sizes.vocab)
@@ -128,6 +131,6 @@ class Decoder:
 def decoder_for(
     module: Any, layers: tuple[LayerShape, ...], pool: KVPool, *, tokens: int, threads: int
 ) -> Decoder | None:
-    """None where the model is not of the family, or not in float32 on a CPU."""
+    """Return a decoder, or None where the model is not of the family, or not in float32 on a CPU."""
     sizes = sizes_of(module, layers)
     return None if sizes is None else Decoder(module, sizes, layers, pool, tokens=tokens, threads=threads)

@@ -1,4 +1,4 @@
-"""Draft heads as one compiled call: all products of a guess, with nothing of torch between them."""
+"""Compute draft heads in one compiled call: all products of a guess, with nothing of torch between them."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ I64 = npt.NDArray[np.int64]
 
 
 class HeadProducts:
-    """What `engine.checkpoints.draft_heads.DraftHeads.one` computes, times the vocabulary matrix; for float32 on
-    CPUs."""
+    """Computes `engine.checkpoints.draft_heads.DraftHeads.one` times the vocabulary matrix; for float32 on CPUs."""
 
     def __init__(self, weight: Tensor, bias: Tensor, embedding: Tensor, vocabulary: Tensor) -> None:
         """`weight` [k, 2d, d], `bias` [k, d], `embedding` and `vocabulary` [V, d]; d is a multiple of LANES."""
@@ -29,7 +28,7 @@ class HeadProducts:
         self._kept = (self._weight, self._bias, self._embedding, self._vocabulary)
 
     def logits(self, heads: I64, states: Tensor, before: I64) -> Tensor:
-        """Logits [R, V] that heads [R] give for states [R, d] and the tokens [R] before the places they guess."""
+        """Return logits [R, V] of heads [R] for states [R, d] and the tokens [R] before the places they guess."""
         states = states.float().contiguous()
         rows, width = states.shape
         out = torch.empty(rows, len(self._vocabulary))
@@ -40,7 +39,8 @@ class HeadProducts:
 
 
 def products_of(heads: Any, embedding: Tensor, vocabulary: Tensor) -> HeadProducts | None:
-    """None where the compiled call would not fit."""
+    """Return the compiled products of `heads`, with `embedding` and `vocabulary` [V, d]; None where they would not
+    fit."""
     if vocabulary.device.type != "cpu" or heads.width % LANES:
         return None
     return HeadProducts(heads.weight.detach(), heads.bias.detach(), embedding, vocabulary)
@@ -72,7 +72,7 @@ def _even(x, out):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True, fastmath=FASTMATH)
 def _bend(inner, bias, state):  # type: ignore[no-untyped-def]
-    """`inner` becomes state + silu(inner + bias)."""
+    """Replace `inner` by state + silu(inner + bias)."""
     one = np.float32(1)
     for i in range(len(inner)):
         x = inner[i] + bias[i]

@@ -1,4 +1,4 @@
-"""The table of operations that a forward pass is, and the numbers of one step: names of their places."""
+"""Name the columns of the table of operations, and the places in the numbers of a step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each operation of the table does, a piece of it at a time; `engine.cpu.program` says who does which piece."""
+"""Carry out each operation of the table, a piece of it at a time; `engine.cpu.program` decides who does which piece."""
 
 from __future__ import annotations
 
@@ -17,7 +17,12 @@ PIECES = 4
 """Pieces of an operation for each thread: enough that nobody waits long for the last one."""
 
 _TASKS = int(Cell.TASKS)
-_IDS, _POSITIONS, _SLOTS, _WANTED = int(Cell.IDS), int(Cell.POSITIONS), int(Cell.SLOTS), int(Cell.WANTED)
+_IDS, _POSITIONS, _SLOTS, _WANTED = (
+    int(Cell.IDS),
+    int(Cell.POSITIONS),
+    int(Cell.SLOTS),
+    int(Cell.WANTED),
+)
 _TASK_LIST, _COSINES, _SINES = int(Cell.TASK_LIST), int(Cell.COSINES), int(Cell.SINES)
 _LOGITS, _SCRATCH, _SCRATCH_BYTES = int(Cell.LOGITS), int(Cell.SCRATCH), int(Cell.SCRATCH_BYTES)
 _SPANS, _SPAN_LIST = int(Cell.SPANS), int(Cell.SPAN_LIST)
@@ -32,7 +37,7 @@ _EMBED, _NORM, _LINEAR, _GATED, _PLACE, _ATTEND, _SHRINK, _LOWER, _ORDER, _HEAD 
 
 @njit(nogil=True, cache=True)
 def pieces_of(op, state, threads):  # type: ignore[no-untyped-def]
-    """Into how many pieces an operation is cut: columns of a product, rows or tasks of the others."""
+    """Return into how many pieces an operation is cut: columns of a product, rows or tasks of the others."""
     rows = state[op[_COUNT]]
     if rows == 0:
         return 0
@@ -112,7 +117,7 @@ def _norm(op, reals, state, piece, pieces):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def _share(columns, piece, pieces):  # type: ignore[no-untyped-def]
-    """Columns [first, last) of a piece; borders are those of panels."""
+    """Return columns [first, last) of a piece; borders are those of panels."""
     panels = (columns + PANEL - 1) // PANEL
     return PANEL * (panels * piece // pieces), min(columns, PANEL * (panels * (piece + 1) // pieces))
 
@@ -136,7 +141,7 @@ def _linear(op, state, piece, pieces):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def _columns(op, row, rows, w, scales, first, count, out, ldo, onto):  # type: ignore[no-untyped-def]
-    """Columns [first, first + count) of a product with a weight of any form, for `rows` rows from `row` on."""
+    """Compute columns [first, first + count) of a product with a weight of any form, for `rows` rows from `row` on."""
     k, x, xs = op[_K], op[_X] + row * op[_LDX], op[_XS] + row * op[_LDXS]
     if op[_SMALL] == WHOLE:
         multiply(x, op[_LDX], rows, w + 4 * k * first, 4 * k, k, count, out, ldo, onto)
@@ -150,8 +155,8 @@ def _columns(op, row, rows, w, scales, first, count, out, ldo, onto):  # type: i
 
 @njit(nogil=True, cache=True)
 def _head(op, state, thread, piece, pieces):  # type: ignore[no-untyped-def]
-    """Logits, a panel of columns at a time: whole rows together, of each other row what its mask allows, while the
-    weights are in the cache."""
+    """Compute logits, a panel of columns at a time: whole rows together, of each other row what its mask allows, while
+    the weights are in the cache."""
     rows, whole = state[op[_COUNT]], state[_WHOLE_ROWS]
     first, last = _share(op[_N], piece, pieces)
     logits, ldo = state[_LOGITS], op[_LDO]
@@ -176,7 +181,7 @@ def _head(op, state, thread, piece, pieces):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def _few_columns(op, row, first, allowed, out):  # type: ignore[no-untyped-def]
-    """Those of the columns from `first` on whose bits are set, one run of them after the other."""
+    """Compute those of the columns from `first` on whose bits are set, one run of them after the other."""
     column, k = first, op[_K]
     while allowed:
         while allowed & 1 == 0:
@@ -193,14 +198,14 @@ def _few_columns(op, row, first, allowed, out):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def _lift(op, state, index, first, count, out, ldo):  # type: ignore[no-untyped-def]
-    """What adapters add to columns [first, first + count) of this product, or of the one that goes with it."""
+    """Add adapters' products to columns [first, first + count) of this product, or of the one that goes with it."""
     low = op[_LOW] + 4 * MOST_RANK * index
     lift(state[_SPAN_LIST], state[_SPANS], op[_FACTORS] + index, low, op[_LDLOW], first, count, op[_N], out, ldo)
 
 
 @njit(nogil=True, cache=True)
 def _gated(op, state, thread, piece, pieces):  # type: ignore[no-untyped-def]
-    """Gate and up projections of a panel, then the activation, while both are in the cache."""
+    """Compute gate and up projections of a panel, then the activation, while both are in the cache."""
     rows = state[op[_COUNT]]
     first, last = _share(op[_N], piece, pieces)
     gates = state[_SCRATCH] + thread * state[_SCRATCH_BYTES]
@@ -220,7 +225,7 @@ def _gated(op, state, thread, piece, pieces):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def _place(op, reals, state, piece, pieces):  # type: ignore[no-untyped-def]
-    """Queries and keys get their norms and positions; keys and values go to the pool. A row holds q, k and v."""
+    """Give queries and keys their norms and positions; store keys and values in the pool. A row holds q, k and v."""
     rows, dim, value_dim = state[op[_COUNT]], op[_K], op[_N]
     heads, kv_heads = op[_HEADS], op[_KV_HEADS]
     positions, slots = integers(state[_POSITIONS], rows), integers(state[_SLOTS], rows)
@@ -265,5 +270,5 @@ def _attend(op, reals, state, thread, piece, pieces):  # type: ignore[no-untyped
 
 
 def tokens_a_task(heads: int, kv_heads: int) -> int:
-    """Consecutive tokens of a sequence whose queries are attended to together."""
+    """Return how many consecutive tokens of a sequence have their queries attended to together."""
     return max(1, ROWS // (heads // kv_heads))

@@ -1,4 +1,4 @@
-"""Weights in 8 and 4 bits: how they are rounded, kept, and what they stand for."""
+"""Round weights to 8 and 4 bits, and widen them again."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def pack(weight: Tensor, form: int) -> Packed:
 
 
 def unpack(packed: Packed, rows: slice | Tensor = slice(None)) -> Tensor:
-    """What the rows of a packed weight stand for, float32."""
+    """Return the weight [n, k] float32 of the rows of a packed weight."""
     data, scales = packed.data[rows], packed.scales[rows]
     if packed.form == EIGHT:
         numbers: Tensor = data[..., : packed.k].float() - 128
@@ -50,8 +50,8 @@ def fits_four(group: int) -> bool:
 
 
 def pack_codes(codes: Tensor, scales: Tensor, group: int) -> Packed:
-    """A weight that is rounded already: (`codes` - 8) * scale, codes uint8 [n, k] below 16, `scales` float32
-    [n, k / group]; `fits_four(group)`. Nothing is rounded again."""
+    """Pack a weight that is rounded already: (`codes` - 8) * scale, codes uint8 [n, k] below 16, `scales` float32 [n, k
+    / group]; `fits_four(group)`. Nothing is rounded again."""
     n, k = codes.shape
     numbers = torch.nn.functional.pad(codes, (0, padded(k) - k), value=8)
     kept = torch.zeros(n, padded(k) // GROUP4)
@@ -60,13 +60,13 @@ def pack_codes(codes: Tensor, scales: Tensor, group: int) -> Packed:
 
 
 def _by_halves(numbers: Tensor) -> Tensor:
-    """Codes [n, padded k] below 16, two in a byte."""
+    """Pack codes [n, padded k] below 16, two in a byte."""
     runs = numbers.view(len(numbers), -1, 2, 64)
     return (runs[:, :, 0] | runs[:, :, 1] << 4).flatten(1).contiguous()
 
 
 def _pack8(weight: Tensor) -> tuple[Tensor, Tensor]:
-    """A scale for each output; the largest weight becomes 127."""
+    """Pack `weight` [n, k] with a scale for each output; the largest weight becomes 127."""
     scales = (weight.abs().amax(1) / 127).clamp_min(1e-30)
     data = torch.full((len(weight), padded(weight.shape[1])), 128, dtype=torch.uint8)
     data[:, : weight.shape[1]] = (weight / scales[:, None]).round_().add_(128).to(torch.uint8)
@@ -74,8 +74,8 @@ def _pack8(weight: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _pack4(weight: Tensor) -> tuple[Tensor, Tensor]:
-    """A scale for each group of inputs, of those tried the one with the least squared error: the end of the range need
-    not be the largest weight."""
+    """Pack `weight` [n, k] with a scale for each group of inputs, of those tried the one with the least squared error:
+    the end of the range need not be the largest weight."""
     n, k = weight.shape
     groups = torch.nn.functional.pad(weight, (0, padded(k) - k)).unflatten(1, (-1, GROUP4))
     largest = groups.gather(2, groups.abs().argmax(2, keepdim=True)).squeeze(2)

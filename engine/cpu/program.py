@@ -1,8 +1,8 @@
-"""A forward pass as a table of operations, and the compiled loop that carries it out on one or more threads.
+"""Run a forward pass, which is a table of operations, by a compiled loop on one or more threads.
 
 A row of the table says what to do on which memory; the table is made once for a model and its KV pool, and only the
 numbers of a step (`Cell`) change. Every operation is cut into pieces. Threads claim pieces with one atomic exchange,
-so a thread that wakes late, or is put aside by the system, holds up nobody unless it has begun a piece; an operation
+so a thread that wakes late, or is suspended by the system, holds up nobody unless it has begun a piece; an operation
 marked `WAITS` begins when all before it are done.
 """
 
@@ -35,7 +35,7 @@ def open_step(table, state, marks, threads):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def run(table, reals, state, marks, bells):  # type: ignore[no-untyped-def]
-    """The whole step, with whatever helpers come by; `bells` [helpers]: addresses of what they sleep on."""
+    """Compute the whole step, with whatever helpers come by; `bells` [helpers]: addresses of what they sleep on."""
     open_step(table, state, marks, len(bells) + 1)
     for bell in bells:
         wake_on(bell)
@@ -68,7 +68,7 @@ def work(table, reals, state, marks, thread):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def help_out(table, reals, state, marks, thread, bell):  # type: ignore[no-untyped-def]
-    """A helper thread's life: sleep until the bell at this address rings, help with a step, sleep again."""
+    """Live as a helper thread: sleep until the bell at this address rings, help with a step, sleep again."""
     while True:
         sleep_on(bell)
         if read(state.ctypes.data) == 0:
@@ -83,7 +83,7 @@ def _mark(marks, index, which):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def _claim(mark, number, pieces):  # type: ignore[no-untyped-def]
-    """The next piece that nobody has begun; -1 = none is left, -2 = the step is over."""
+    """Claim the next piece that nobody has begun; -1 = none is left, -2 = the step is over."""
     while True:
         found = read(mark)
         if found >> 32 != number:

@@ -1,4 +1,4 @@
-"""Layers of a model whose weights are kept in 8 or 4 bits, in the places of torch's own, for any architecture."""
+"""Keep weights of layers in 8 or 4 bits, in place of torch's own layers, for any architecture."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def shrink_module(module: Any, form: int, known: Mapping[str, Packed] | None = N
 
 
 def weight_bytes(module: Any) -> int:
-    """Memory of all weights, each tensor once."""
+    """Return the memory of all weights in bytes, each tensor counted once."""
     tensors = [*module.parameters(), *module.buffers()]
     for part in module.modules():
         if isinstance(part, CpuSmallLinear | SmallEmbedding):

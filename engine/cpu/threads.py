@@ -42,7 +42,7 @@ class Team:
         return len(self._bells) + 1
 
     def run(self) -> None:
-        """One step, as `state` describes it; returns when it is done."""
+        """Compute one step, as `state` describes it; returns when it is done."""
         run(self._table, self._reals, self._state, self._marks, self._bells)
 
     def close(self) -> None:
@@ -54,14 +54,14 @@ class Team:
 
 
 def _semaphore(memory: npt.NDArray[np.int64]) -> int:
-    """A POSIX semaphore in `memory`, at 0; its address."""
+    """Make a POSIX semaphore in `memory` int64 [8], at 0; returns its address."""
     if ctypes.CDLL(None, use_errno=True).sem_init(ctypes.c_void_p(memory.ctypes.data), 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "no semaphore for a thread of the forward pass")
     return int(memory.ctypes.data)
 
 
 def _live(given: tuple[Any, ...], memory: I64) -> None:
-    """A helper's thread. It keeps the semaphores' `memory` until it has left them."""
+    """Run a helper's thread. It keeps the semaphores' `memory` until it has left them."""
     help_out(*given)
 
 

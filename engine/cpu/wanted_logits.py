@@ -1,7 +1,8 @@
-"""Which logits of a step will be looked at: of a row whose mask allows few tokens only theirs are computed.
+"""Tell the forward pass which logits of a step will be looked at: of a row whose mask allows few tokens only theirs are
+computed.
 
 Masks are filled while the forward pass runs and the product with the vocabulary is its last part, so they are mostly
-there when that begins; what is not told by then is computed. Addresses are int64.
+there when that begins; a row without its mask by then is computed whole. Addresses are int64.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ some four times its time beside seven others."""
 
 
 class WantedLogits:
-    """Of one step: made by the thread that computes it, told by the one that fills its masks, at any time."""
+    """For one step: made by the thread that computes it, set by the one that fills its masks, at any time."""
 
     def __init__(self, rows: int) -> None:
         self._told = np.zeros(1 + rows, np.int64)
@@ -34,7 +35,8 @@ class WantedLogits:
         return int(self._told.ctypes.data)
 
     def tell(self, bitmask: I32, rows: Seq[int]) -> None:
-        """Nobody will look at what `bitmask[i]` (int32 [M, words]) refuses of row `rows[i]`; -1 = somebody may."""
+        """Declare that what `bitmask[i]` (int32 [M, words]) refuses of row `rows[i]` will not be looked at; -1 = it may
+        be."""
         self._kept = bitmask
         _tell(self._told, bitmask, np.array(rows, np.int64))
 
@@ -64,8 +66,8 @@ def _count(mask):  # type: ignore[no-untyped-def]
 @njit(nogil=True, cache=True)
 def sort_rows(told, rows, order, masks):  # type: ignore[no-untyped-def]
     """Put rows all of whose logits are wanted first: `order` [rows] gets their places, `masks` [rows] the addresses of
-    the others' masks, in that order; both are addresses of int64. Returns how many come first. `told`: address of what
-    was told, 0 = nothing ever is."""
+    the others' masks, in that order; both are addresses of int64. Returns how many come first. `told`: the address in
+    `WantedLogits`, 0 = none."""
     is_known = told != 0 and read(told) != 0
     places, found = integers(order, rows), integers(masks, rows)
     whole = 0
@@ -85,7 +87,7 @@ def sort_rows(told, rows, order, masks):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def allowed_in(mask, first, count):  # type: ignore[no-untyped-def]
-    """Bits [first, first + count) of the mask at this address, as an integer; count <= 32."""
+    """Return bits [first, first + count) of the mask at this address, as an integer; count <= 32."""
     last = (first + count - 1) // 32
     found = words(mask, last + 1)
     bits = np.int64(found[first // 32]) & np.int64(0xFFFFFFFF)

@@ -1,4 +1,5 @@
-"""What runs differently on a CUDA device: attention kernels, graphs, masks, draws, memory.
+"""Run on CUDA devices: attention kernels, graphs, masks, draws, memory.
 
-Nothing here is imported where a model lives on a CPU, but by tests, which run the kernels through Triton's interpreter.
+Modules of Triton kernels are imported only where a model lives on such a device, and by tests, which run the kernels
+through Triton's interpreter.
 """

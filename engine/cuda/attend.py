@@ -1,4 +1,4 @@
-"""Launching the attention kernels: what each needs to know of a layer, its pool and a step's tiles."""
+"""Launch the attention kernels with what each needs to know of a layer, its pool and a step's tiles."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ class Tiles:
 
 
 def tokens_a_tile(query: Tensor, kv_heads: int) -> int:
-    """Of a chunk: as many tokens of `query` [1, H, T, D] as, times the heads that share a key head, fill a tile's rows
-    without spilling registers (seen in what the compiler reports for compute capability 9.0)."""
+    """Return the tokens of a chunk's tile: as many of `query` [1, H, T, D] as, times the heads that share a key head,
+    fill a tile's rows without spilling registers (seen in what the compiler reports for compute capability 9.0)."""
     rows = 32 if query.dtype == torch.float32 else 64 if query.shape[-1] > 128 else 128
     return max(1, rows * kv_heads // query.shape[1])
 
 
 def store(pool: KVPool, layer: int, slots: Tensor, key: Tensor, value: Tensor) -> None:
-    """What `KVPool.write` does, in one launch each, and a slot below 0 [T] int64 keeps nothing."""
+    """Do as `KVPool.write`, in one launch each; a slot below 0 of `slots` [T] int64 keeps nothing."""
     small = pool.is_small
     _store(pool, key, pool.keys[layer], pool.key_scales[layer] if small else None, slots)
     _store(pool, value, pool.values[layer], pool.value_scales[layer] if small else None, slots)
 
 
 def attend_paged(pool: KVPool, layer: int, query: Tensor, tiles: Tiles, out: Tensor, scoring: Scoring) -> None:
-    """Attention of the tokens of `tiles` in `query` [1, H, T, D] over what the pool holds, into `out` [T, H, D_v].
+    """Attend with the tokens of `tiles` in `query` [1, H, T, D] over what the pool holds, into `out` [T, H, D_v].
 
     Tiles of single tokens split their keys and are merged; chunks do not need it: there are enough of them.
     """
@@ -83,12 +83,12 @@ def attend_paged(pool: KVPool, layer: int, query: Tensor, tiles: Tiles, out: Ten
 
 
 def _kept(pool: KVPool, numbers: Tensor) -> Tensor:
-    """As the kernels are to read them: `fp8` lies in the pool as bytes."""
+    """View `numbers` as the kernels read them: `fp8` lies in the pool as bytes."""
     return numbers.view(E4M3) if pool.kv == "fp8" else numbers
 
 
 def _store(pool: KVPool, new: Tensor, kept: Tensor, scales: Tensor | None, slots: Tensor) -> None:
-    """`new` [1, H, T, D] into `kept` [num_blocks, block_size, H, D]."""
+    """Write `new` [1, H, T, D] into `kept` [num_blocks, block_size, H, D]."""
     new = new if new.stride(-1) == 1 else new.contiguous()
     heads, tokens, dim = new.shape[1:]
     store_tokens[(tokens, heads)](
@@ -98,5 +98,5 @@ def _store(pool: KVPool, new: Tensor, kept: Tensor, scales: Tensor | None, slots
 
 
 def _widens(query: Tensor) -> bool:
-    """On a CPU, where the kernels are interpreted, there are no products of bfloat16."""
+    """Whether products must be in float32: on a CPU, where the kernels are interpreted, there are none of bfloat16."""
     return query.dtype == torch.float32 or query.device.type == "cpu"

@@ -25,7 +25,7 @@ class Capture(Protocol):
 
 
 class CudaCapture:
-    """Graphs of one device that share a memory pool: what is temporary in one is so in all, and one runs at a time."""
+    """Makes graphs of one device that share a memory pool: their temporary memory is shared, and one runs at a time."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -52,6 +52,6 @@ class StepGraphs(Protocol):
 
     def warm_up(self) -> None: ...
 
-    def run(
-        self, ids: I64, positions: I64, slots: I64, stretches: Seq[Stretch]
-    ) -> tuple[Tensor, Tensor | None] | None: ...
+    def run(self, ids: I64, positions: I64, slots: I64, stretches: Seq[Stretch]) -> tuple[Tensor, Tensor | None] | None:
+        """Return logits [T, V] and states [T, d] of a step whose `ids`, `positions`, `slots` are [T]; None = not by a
+        graph."""

@@ -1,5 +1,5 @@
-"""Which attention a pool gets on its device. Nothing is believed: a way is taken that was called here and computed what
-gathered blocks and SDPA compute."""
+"""Choose the attention of a pool on its device: a way is taken only if it was called here and computed what gathered
+blocks and SDPA compute."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class AttentionChoice:
 
 
 def choose_attention(pool: KVPool, kind: AttentionKind = "auto") -> AttentionChoice:
-    """Triton's kernels, chunks by torch's `varlen_attn` where it can read blocks, else gathered blocks.
+    """Choose Triton's kernels, chunks by torch's `varlen_attn` where it can read blocks, else gathered blocks.
 
-    With `triton` asked for, and none that works, raises `ConfigurationError`.
+    Raises `ConfigurationError` where `triton` is asked for and does not work.
     """
     if kind == "reference" or (kind == "auto" and pool.device.type != "cuda"):
         return AttentionChoice("reference", StepLayout)
@@ -74,8 +74,10 @@ def _refusal_of_triton(pool: KVPool) -> str:
 
 @torch.inference_mode()
 def trial(pool: KVPool, layout: MakeLayout) -> str:
-    """Why `layout` cannot be used for pools like this one; '' where it computes what gathered blocks give.
-    The trial has a small pool of its own, with each kind of layer once."""
+    """Return why `layout` cannot be used for pools like this one; '' where it computes what gathered blocks give.
+
+    The trial has a small pool of its own, with each kind of layer once.
+    """
     kinds = list(dict.fromkeys(pool.layers))
     blocks = [-(-(start + count) // pool.block_size) for start, count in _TRIAL]
     small = KVPool(kinds, sum(blocks), pool.block_size, pool.dtype, pool.device, kv=pool.kv)
@@ -91,7 +93,7 @@ def trial(pool: KVPool, layout: MakeLayout) -> str:
 
 
 def _difference(pool: KVPool, layer: int, stretches: Seq[Stretch], slots: Tensor, layout: MakeLayout) -> float:
-    """Of `layout` from gathered blocks, by the norm of the difference."""
+    """Return how far `layout` is from gathered blocks, by the norm of the difference; `slots` [T]."""
     shape, generator = pool.layers[layer], torch.Generator().manual_seed(layer)
 
     def numbers(tokens: int, heads: int, dim: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""Decode steps as captured graphs: the many small launches of a forward pass, replayed as one.
+"""Replay decode steps as captured graphs: the many small launches of a forward pass as one.
 
 A graph does the same work at the same addresses each time. So there is one for each of a few numbers of tokens
 (*buckets*); a step takes the next larger one and fills it up with padding: tokens that belong to no sequence, see no
@@ -60,8 +60,9 @@ class DecodeGraphs:
             self._graph(bucket)
 
     def run(self, ids: I64, positions: I64, slots: I64, stretches: Seq[Stretch]) -> tuple[Tensor, Tensor | None] | None:
-        """Logits [T, V] float32 of the step's tokens, and states [T, d] where the pass gives them, both valid until the
-        next call; None where the step is not one for a graph: a long stretch, too many tokens, or no graphs."""
+        """Return logits [T, V] float32 of the step's tokens, and states [T, d] where the pass gives them, both valid
+        until the next call; None where the step is not one for a graph: a long stretch, too many tokens, or no graphs.
+        `ids`, `positions`, `slots` are [T]."""
         if len(ids) > self.buckets[-1] or any(s.count > TritonLayout.longest_short for s in stretches):
             return None
         bucket = self.buckets[bisect_left(self.buckets, len(ids))]
@@ -97,12 +98,14 @@ class DecodeGraphs:
         return self._capture(work)
 
     def _room_for(self, states: Tensor) -> Tensor:
+        """Return room [most tokens, d] for `states` [T, d] of all graphs."""
         if self._states is None:  # not within a capture: whoever captures does the work once before
             self._states = states.new_zeros(len(self._logits), states.shape[-1])
         return self._states
 
     def _fill(self, bucket: int, ids: I64, positions: I64, slots: I64, stretches: Seq[Stretch]) -> bool:
-        """Write a step's numbers to the bucket's places, and padding after them; False = its tables have no room."""
+        """Write a step's numbers [T] to the bucket's places, and padding after them; False = its tables have no
+        room."""
         tables = [stretch.table for stretch in stretches]
         size = 7 * bucket + sum(map(len, tables))
         if size > len(self._inputs):
@@ -138,7 +141,8 @@ class _Inputs:
 
 
 def buckets_up_to(most: int) -> list[int]:
-    """1, 2, 4, 8, then by eighths of the power of two below, in steps of 8 at least: little of a step is padding."""
+    """Return 1, 2, 4, 8, then by eighths of the power of two below, in steps of 8 at least: little of a step is
+    padding."""
     found = [1]
     while found[-1] < most:
         last = found[-1]

@@ -1,4 +1,4 @@
-"""A step's attention by the Triton kernels: an `AttentionStep` over the pool, on the device."""
+"""Lay out a step's attention for the Triton kernels: an `AttentionStep` over the pool, on the device."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ I64 = npt.NDArray[np.int64]
 
 
 class TritonLayout:
-    """Stretches up to `longest_short` tokens are attended to token by token, their keys split; longer ones in tiles.
+    """Attends to stretches up to `longest_short` tokens token by token, their keys split; to longer ones in tiles.
 
     `stretches` are in the order of the flattened row, shortest first; `slots` [T] int64 is the slot mapping.
     """
@@ -45,7 +45,7 @@ class TritonLayout:
         return out
 
     def attend_long(self, layer: int, query: Tensor, tiles: Tiles, out: Tensor, scoring: Scoring) -> None:
-        """Attention of the tokens of long stretches, the last of the row, into their places of `out` [T, H, D_v]."""
+        """Attend with the tokens of long stretches, the last of the row, into their places of `out` [T, H, D_v]."""
         attend_paged(self._pool, layer, query, tiles, out, scoring)
 
     def _tiles_of(self, tokens: int) -> tuple[Tiles, Tiles]:
@@ -59,7 +59,7 @@ class TritonLayout:
 
 
 class FixedLayout:
-    """Single tokens whose tiles and slots lie in buffers that stay where they are: what a graph can be made of."""
+    """Attends with single tokens whose tiles and slots lie in buffers that stay where they are, as a graph needs."""
 
     def __init__(self, pool: KVPool, tiles: Tiles, slots: Tensor) -> None:
         """`slots` [T]; rows of `tiles` without a token, and slots below 0, are padding."""
@@ -75,8 +75,8 @@ class FixedLayout:
 
 
 def tile(stretches: Seq[Stretch], longest_short: int, tokens: int) -> tuple[I64, I64]:
-    """Rows of `Tiles.numbers` for the short stretches, a token each, and for the others, `tokens` each; block tables
-    lie one after another in the order of `stretches`."""
+    """Return rows of `Tiles.numbers` for the short stretches, a token each, and for the others, `tokens` each; block
+    tables lie one after another in the order of `stretches`."""
     short: list[tuple[int, int, int, int]] = []
     long: list[tuple[int, int, int, int]] = []
     token = table = 0

@@ -1,4 +1,4 @@
-"""A device's memory: which device there is, how much of it a KV cache may take, and what running out of it means."""
+"""Ask for a device and its memory: how much of it a KV cache may take, and what to do when it is full."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class DeviceMemory(NamedTuple):
 
 
 def usable_device(name: str, where: str) -> torch.device:
-    """The device of that name, for the model `where`. Raises `ModelLoadError` where there is none."""
+    """Return the device of that name, for the model `where`. Raises `ModelLoadError` where there is none."""
     try:
         device = torch.device(name)
     except RuntimeError as error:
@@ -38,20 +38,20 @@ def usable_device(name: str, where: str) -> torch.device:
 
 
 def memory_of(device: torch.device) -> DeviceMemory:
-    """Of a CUDA device, what torch keeps for later counted as free."""
+    """Return the memory of a CUDA device, what torch keeps for later counted as free."""
     free, total = torch.cuda.mem_get_info(device)
     kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     return DeviceMemory(free + kept, total)
 
 
 def cache_bytes(memory: DeviceMemory, share: float, *, step_bytes: int = 0) -> int:
-    """What a KV cache may take: `share` of all memory is to be full with weights and cache, the rest is for what steps
+    """Return what a KV cache may take: weights and cache may fill `share` of all memory, the rest is for what steps
     need for a moment; `step_bytes` of that are known, and held beside the cache."""
     return max(0, int(memory.free - (1 - share) * memory.total) - step_bytes)
 
 
 def refuse_too_small(name: str, budget: int, block_bytes: int, memory: DeviceMemory) -> None:
-    """Raises `ModelLoadError` where the cache would not hold one block."""
+    """Raise `ModelLoadError` where the cache would not hold one block."""
     if budget < block_bytes:
         raise ModelLoadError(
             f"model {name!r} leaves no room for a KV cache: {memory.free / 1e9:.2f} of {memory.total / 1e9:.2f} GB are "
@@ -61,13 +61,13 @@ def refuse_too_small(name: str, budget: int, block_bytes: int, memory: DeviceMem
 
 
 def using(device: torch.device) -> AbstractContextManager[Any]:
-    """Kernels of ours are launched on the current device, wherever their tensors are: within this it is `device`."""
+    """Make `device` the current one while this is open: our kernels are launched there, wherever their tensors are."""
     return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
 @contextmanager
 def fitting(what: str) -> Iterator[None]:
-    """A device that is full while something is loaded is an answer: `ModelLoadError`, and what was there goes on."""
+    """Turn a full device into a `ModelLoadError` while something is loaded; what was there goes on."""
     try:
         yield
     except torch.OutOfMemoryError as error:

@@ -1,4 +1,4 @@
-"""Layers whose weights are kept in 8 or 4 bits on a CUDA device, in the places of torch's own, for any architecture."""
+"""Keep weights in 8 or 4 bits on a CUDA device, in place of torch's own layers, for any architecture."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class CudaSmallLinear(nn.Module):
 
 
 def refusal(kind: WeightsKind, device: torch.device, dtype: torch.dtype) -> str:
-    """Why weights cannot be kept so on that device; '' = they can."""
+    """Return why weights cannot be kept so on that device; '' = they can."""
     if device.type != "cuda":
         return f"weights = {kind!r} needs a CUDA device"
     if dtype not in (torch.bfloat16, torch.float16):

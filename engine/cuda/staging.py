@@ -1,4 +1,5 @@
-"""Memory of the host that a device copies from while the host goes on: pinned, and used again only when it was read."""
+"""Stage numbers in host memory that a device copies from while the host goes on: pinned, and reused only when it was
+read."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ class Staging:
         self._read: torch.cuda.Event | None = None
 
     def room(self, size: int) -> npt.NDArray[Any]:
-        """`size` numbers to fill, with undefined contents. Waits until the copies sent before have read them."""
+        """Return room for `size` numbers, with undefined contents, after the copies sent before have read it."""
         if self._read is not None:
             self._read.synchronize()
         if len(self._host) < size:
@@ -41,7 +42,8 @@ class Staging:
 
 
 def to_device(made: Tensor, device: torch.device) -> Tensor:
-    """A few numbers of the host, on the device without waiting for it; torch keeps them until they were read."""
+    """Copy a few numbers of the host, of any shape, to the device without waiting; torch keeps them until they were
+    read."""
     if device.type == "cuda" and made.numel():
         made = made.pin_memory()
     return made.to(device, non_blocking=True)

@@ -1,4 +1,5 @@
-"""Chunks of prompts through torch's `varlen_attn` with block tables: a FlashAttention that some builds of torch have.
+"""Attend with chunks of prompts by torch's `varlen_attn` with block tables: a FlashAttention that some builds of torch
+have.
 
 Whether this build has it, only a call can tell: see `engine.cuda.choice`. Single tokens stay with our own kernel, which
 splits their keys; a chunk's are not split (`num_splits=1`), so that the rest of a batch changes no bit of it.
@@ -19,7 +20,7 @@ from sluicegate.engine.memory.kv import KVPool
 
 
 def refuse_pool(pool: KVPool) -> str:
-    """What of a pool `varlen_attn` does not know; '' = nothing that is known before it is called."""
+    """Return what of a pool `varlen_attn` cannot read; '' = nothing that is known before it is called."""
     if pool.is_small or pool.dtype not in (torch.bfloat16, torch.float16):
         return f"it reads keys in half precision, not {pool.kv if pool.is_small else pool.dtype}"
     if any(layer.key_dim != layer.value_dim for layer in pool.layers):
@@ -28,7 +29,8 @@ def refuse_pool(pool: KVPool) -> str:
 
 
 class VarlenLayout(TritonLayout):
-    """Long stretches by `varlen_attn`; where scores are capped, which it does not know, by our own kernel."""
+    """Attends with long stretches by `varlen_attn`; where scores are capped, which it does not support, by our own
+    kernel."""
 
     def __init__(self, pool: KVPool, stretches: Seq[Stretch], slots: Tensor) -> None:
         super().__init__(pool, stretches, slots)

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from sluicegate.engine.sampling.bitmasks import words_for
 from sluicegate.engine.sampling.sampler import Drawn
-from sluicegate.engine.sequences.sequence import Sequence, State
+from sluicegate.engine.sequences.sequence import Sequence, SequenceState
 from sluicegate.plugins import CompiledGrammar, GrammarTooCostly, Mask, Matcher
 
 QUICK_S = 0.005
@@ -135,7 +135,7 @@ class PendingMatch:
             self.slow.matcher.bound(QUICK_S, wait=False)
 
     def _pause(self) -> None:
-        if self.sequence.state is State.ENDED or self.closing.is_set():
+        if self.sequence.state is SequenceState.ENDED or self.closing.is_set():
             raise InterruptedError("nobody waits for this sequence any more")
         worked = time.perf_counter() - self.rested
         if worked >= SLICE_S:
@@ -246,7 +246,7 @@ class BackgroundMatching:
                 waiting = line.popleft()
                 if line:
                     self._lines[tenant] = line  # behind the others
-            if waiting.sequence.state is not State.ENDED:
+            if waiting.sequence.state is not SequenceState.ENDED:
                 waiting.run(self._cpu_s)
             self._done.append(waiting)
             self._news.set()

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from sluicegate.engine.batching.prefill_chunking import PrefillChunker
-from sluicegate.engine.batching.runner import Runner
+from sluicegate.engine.batching.runner import ModelRunner
 from sluicegate.engine.batching.sample_rows import SampleRow, SampleRowCache
 from sluicegate.engine.batching.scheduler import Batch, BatchRow, Scheduler
 from sluicegate.engine.cpu import WantedLogits
@@ -29,7 +29,7 @@ from sluicegate.engine.model.model import LoadedModel
 from sluicegate.engine.sampling.sampler import Drawn, MaskRows, Sampler
 from sluicegate.engine.search.beam_search import BeamSearch
 from sluicegate.engine.sequences.delivery import Outbox
-from sluicegate.engine.sequences.sequence import Sequence, State
+from sluicegate.engine.sequences.sequence import Sequence, SequenceState
 from sluicegate.engine.speculation.proposer import BatchDrafter, Proposer, Speculation
 from sluicegate.plugins import GrammarTooCostly, SluicegateError
 
@@ -38,7 +38,7 @@ class EngineCore:
     def __init__(
         self,
         model: LoadedModel,
-        runner: Runner,
+        runner: ModelRunner,
         scheduler: Scheduler,
         outbox: Outbox,
         *,
@@ -87,7 +87,7 @@ class EngineCore:
         began, spent = time.perf_counter(), self._clock()
         self.requests.expire()
         for waiting in self._background.take():
-            if waiting.sequence.state is not State.ENDED:
+            if waiting.sequence.state is not SequenceState.ENDED:
                 self.requests.guarded(waiting.sequence, partial(self._go_on, waiting))
         if self._chunker is not None:
             self.scheduler.prompt_tokens = self._chunker.prompt_tokens
@@ -203,7 +203,7 @@ class EngineCore:
         at = 0
         for row in rows:
             mine = outcomes[at : at + row.drafted + 1]
-            if row.sequence.state is not State.ENDED and row.sequence not in waiting:
+            if row.sequence.state is not SequenceState.ENDED and row.sequence not in waiting:
                 try:
                     self._advance_or_defer(row.sequence, mine)
                 except Exception as error:
@@ -221,7 +221,7 @@ class EngineCore:
         found: set[Sequence] = set()
         for at, failure in failures.items():
             sequence = draws[at].sequence
-            if draws[at].ahead or not isinstance(failure, GrammarTooCostly) or sequence.state is State.ENDED:
+            if draws[at].ahead or not isinstance(failure, GrammarTooCostly) or sequence.state is SequenceState.ENDED:
                 continue
             slow = self._background.move(sequence)
             if slow is not None:
@@ -265,7 +265,9 @@ class EngineCore:
         else:
             self._advance(sequence, [waiting.drawn])
         waits = sequence in self._background.waiting  # its token was drawn, and is now accepted elsewhere
-        if sequence.state is State.PARKED and sequence.pending and not waits:  # it made way for others meanwhile
+        if (
+            sequence.state is SequenceState.PARKED and sequence.pending and not waits
+        ):  # it made way for others meanwhile
             self.scheduler.resume(sequence, [], 0)
 
     def _draw_plain(self, rows: list[BatchRow], logits: Tensor, draws: list[SampleRow]) -> None:
@@ -274,7 +276,7 @@ class EngineCore:
         if tokens is None:
             outcomes = self._sampler.draw(logits, draws, MaskRows())
             tokens = [drawn.token_id if isinstance(drawn, Drawn) else -1 for drawn in outcomes]
-        pass_on, deliver, ended = self._appender.pass_on, self.requests.outbox.add, State.ENDED
+        pass_on, deliver, ended = self._appender.pass_on, self.requests.outbox.add, SequenceState.ENDED
         looks_up = self._proposer.looks_up
         for at, (row, token) in enumerate(zip(rows, tokens, strict=True)):
             sequence = row[0]

@@ -8,7 +8,7 @@ from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from functools import partial
 
-from sluicegate.engine.batching.runner import Runner
+from sluicegate.engine.batching.runner import ModelRunner
 from sluicegate.engine.batching.scheduler import Scheduler
 from sluicegate.engine.failures import as_failure
 from sluicegate.engine.loop.append import TokenAppender
@@ -24,7 +24,7 @@ from sluicegate.engine.search.beam_search import BeamSearch
 from sluicegate.engine.sequences.closing import closer_for
 from sluicegate.engine.sequences.delivery import LiveGeneration, Outbox
 from sluicegate.engine.sequences.repetition import repetition_detector
-from sluicegate.engine.sequences.sequence import Sequence, State
+from sluicegate.engine.sequences.sequence import Sequence, SequenceState
 from sluicegate.engine.speculation.prompt_lookup import PromptLookup
 from sluicegate.engine.speculation.proposer import Proposer
 from sluicegate.engine.text.choice_text import ChoiceText
@@ -51,7 +51,7 @@ class Requests:
     def __init__(
         self,
         model: LoadedModel,
-        runner: Runner,
+        runner: ModelRunner,
         scheduler: Scheduler,
         outbox: Outbox,
         appender: TokenAppender,
@@ -101,7 +101,7 @@ class Requests:
         self._followers[sequences[0]] = sequences[1:]
         for sequence in sequences:
             self.guarded(sequence, partial(self._open, sequence))
-        if sequences[0].state is State.NEW:
+        if sequences[0].state is SequenceState.NEW:
             self._scheduler.add(sequences[0])
 
     def cancel(self, generation: LiveGeneration) -> None:
@@ -162,7 +162,7 @@ class Requests:
     def _release_followers(self, leader: Sequence) -> None:
         """Queue the other choices of a prompt once the first has computed it: they reuse its blocks."""
         for follower in self._followers.pop(leader, ()):
-            if follower.state is State.NEW:
+            if follower.state is SequenceState.NEW:
                 self._scheduler.add(follower)
 
     # --- what is delivered, and how they end -------------------------------------------------------------------
@@ -187,7 +187,7 @@ class Requests:
             sequence.draft = self._proposer.look_up(sequence, jumped=self._appender.jumps(sequence))
 
     def _end(self, sequence: Sequence, reason: FinishReason) -> None:
-        if sequence.state is not State.ENDED:
+        if sequence.state is not SequenceState.ENDED:
             self._retire(sequence)
             sequence.timeline.ended_s = time.perf_counter()
             self.outbox.add(
@@ -201,7 +201,7 @@ class Requests:
             self.wait_estimate.record(time.monotonic() - sequence.started_s)
         self._release_followers(sequence)
         siblings = self._live.get(sequence.owner, [])
-        if all(sibling.state is State.ENDED for sibling in siblings):
+        if all(sibling.state is SequenceState.ENDED for sibling in siblings):
             self._forget(sequence.owner)
 
     def expire(self) -> None:

@@ -1,8 +1,8 @@
-"""The block pool: who holds which KV blocks, and which of them can be reused for another prompt's beginning.
+"""Manage KV blocks: who holds which, and which can be reused for another prompt's beginning.
 
 A full block is named by a keyed hash over (name of the block before it, its tokens); the chain starts from the model's
-version and the tenant, so a tenant can neither read nor time another tenant's prefixes. A block nobody holds keeps its
-name and waits, least recently used first, to be reused or evicted: it counts as free.
+version and the tenant, so a tenant can neither read nor time another tenant's prefixes. A block that nobody holds keeps
+its name and waits, least recently used first, to be reused or evicted: it counts as free.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class OffloadCounters:
 
 
 class Offload(Protocol):
-    """Where evicted blocks go, and come back from. See `sluicegate.engine.memory.offload.OffloadStore`."""
+    """Keeps evicted blocks and brings them back; see `engine.memory.offload.OffloadStore`."""
 
     counters: OffloadCounters
 
@@ -85,13 +85,13 @@ class BlockPool:
         return -(-tokens // self.block_size)
 
     def take(self, count: int) -> list[int]:
-        """`count` blocks with undefined contents, each with one holder. Raises `OutOfBlocks`."""
+        """Return `count` blocks with undefined contents, each with one hold. Raises `OutOfBlocks`."""
         if count > self.free_count:
             raise OutOfBlocks(f"{count} KV blocks asked for, {self.free_count} of {self.num_blocks} are free")
         return [self._take_one() for _ in range(count)]
 
     def share(self, blocks: Seq[int]) -> None:
-        """One more hold on each of these held blocks; whoever shares a block that is not full must not write there."""
+        """Add one hold on each of these held blocks; whoever shares a block that is not full must not write there."""
         for index in blocks:
             self._hold(index)
 
@@ -105,11 +105,11 @@ class BlockPool:
                 self._retire(index, block)
 
     def root(self, version: str, tenant: str) -> Digest:
-        """Where the chains of a tenant on a model begin."""
+        """Return the name where the chains of a tenant on a model begin."""
         return blake2b(f"{version}\0{tenant}".encode(), key=self._key, digest_size=16).digest()
 
     def name(self, parent: Digest, tokens: Seq[int]) -> Digest:
-        """The name of a full block of `tokens` after the block named `parent`."""
+        """Return the name of a full block of `tokens` after the block named `parent`."""
         return blake2b(parent + np.asarray(tokens, np.int64).tobytes(), key=self._key, digest_size=16).digest()
 
     def match(self, digests: Seq[Digest], tokens: Seq[int]) -> list[int]:
@@ -127,8 +127,8 @@ class BlockPool:
         return found
 
     def restore(self, digests: Seq[Digest], tokens: Seq[int], start: int) -> list[int]:
-        """Hold and return the blocks with which a beginning goes on after its first `start`, as far as they are in the
-        pool or were spilled and there are free ones to put them into. Contents are there when this returns."""
+        """Acquire consecutive cached blocks from block `start` on, as far as they are in the pool or were offloaded and
+        there are free blocks to put them into. Contents are there when this returns."""
         found: list[int] = []
         for at in range(start, len(digests) if self.offload is not None else start):
             cut = self._cut(tokens, at)
@@ -145,8 +145,8 @@ class BlockPool:
             self._blocks[index].tokens = tuple(tokens)
 
     def forget(self, blocks: Seq[int]) -> list[int]:
-        """What is in these blocks must not be reused: take away the names of those that nobody else holds, and say
-        which they are. A block that others share is theirs to judge."""
+        """Take the names from those of these blocks that nobody else holds, and return them: their contents must not be
+        reused. A block that others share keeps its name."""
         own = [index for index in blocks if self._blocks[index].holders == 1]
         for index in own:
             if self.offload is not None and (digest := self._blocks[index].digest) is not None:

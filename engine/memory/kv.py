@@ -1,4 +1,4 @@
-"""The KV pool: one K and one V tensor per layer, in blocks; and the reference attention that reads it.
+"""Hold the KV pool, one K and one V tensor per layer, in blocks; and the reference attention that reads it.
 
 One tensor per layer, not one over all layers: compilers copy a pool they see written to in part.
 """
@@ -29,7 +29,8 @@ class LayerShape:
     window: int | None = None
 
     def bytes_per_token(self, dtype: torch.dtype) -> int:
-        """In int8 (or fp8, which is kept as int8) a head's key and a head's value have a float32 scale each."""
+        """Return the bytes of a token. In int8 (or fp8, kept as int8) a head's key and value have a float32 scale
+        each."""
         scales = 8 if dtype == torch.int8 else 0
         return self.kv_heads * ((self.key_dim + self.value_dim) * dtype.itemsize + scales)
 
@@ -94,6 +95,7 @@ class KVPool:
             pool[layer].flatten(0, 1).index_copy_(0, slots, new)
 
     def _bytes(self, numbers: Tensor) -> Tensor:
+        """Round `numbers`, of any shape, to the pool's 8 bits, int8."""
         return numbers.round_().to(torch.int8) if self.kv == "int8" else numbers.to(E4M3).view(torch.int8)
 
     def give_up(self) -> None:
@@ -108,7 +110,7 @@ class KVPool:
             tensor.index_fill_(0, index, 0)
 
     def copy(self, copies: Seq[tuple[int, int]]) -> None:
-        """Blocks (from, to), whole; no block is both."""
+        """Copy whole blocks (from, to); no block is both."""
         sources, targets = (torch.tensor(side, device=self.keys[0].device) for side in zip(*copies, strict=True))
         for tensor in self._tensors():
             tensor.index_copy_(0, targets, tensor.index_select(0, sources))
@@ -118,12 +120,12 @@ class KVPool:
         return sum(tensor[0].nbytes for tensor in self._tensors())
 
     def read_block(self, index: int) -> bytes:
-        """Everything that block `index` holds, of all layers."""
+        """Return everything that block `index` holds, of all layers."""
         parts = [tensor[index].flatten().view(torch.uint8) for tensor in self._tensors()]
         return bytes(torch.cat(parts).cpu().numpy())
 
     def write_block(self, index: int, data: bytes) -> None:
-        """What `read_block` gave for a block of a pool of the same shape."""
+        """Write what `read_block` returned for a block of a pool of the same shape."""
         at, whole = 0, torch.frombuffer(bytearray(data), dtype=torch.uint8)
         for tensor in self._tensors():
             target = tensor[index]
@@ -131,11 +133,11 @@ class KVPool:
             at += target.nbytes
 
     def _tensors(self) -> list[Tensor]:
-        """Scales first: what has four bytes a number begins at a multiple of four."""
+        """Return scales first: what has four bytes a number begins at a multiple of four."""
         return [*self.key_scales, *self.value_scales, *self.keys, *self.values]
 
     def gather(self, layer: int, table: Tensor) -> tuple[Tensor, Tensor]:
-        """K and V [B, H_kv, N * block_size, D] of the blocks in `table` [B, N] int64."""
+        """Return K and V [B, H_kv, N * block_size, D] of the blocks in `table` [B, N] int64."""
         if not self.is_small:
             return _gather(self.keys[layer], table), _gather(self.values[layer], table)
         pairs = ((self.keys, self.key_scales), (self.values, self.value_scales))
@@ -150,6 +152,7 @@ class KVPool:
 
 
 def _gather(blocks: Tensor, table: Tensor) -> Tensor:
+    """Return [B, H, N * block_size, D] of `blocks` [num_blocks, block_size, H, D] by `table` [B, N]."""
     rows, width = table.shape
     found = blocks.index_select(0, table.flatten())  # [B * N, block_size, H, D]
     return found.view(rows, width * blocks.shape[1], *blocks.shape[2:]).transpose(1, 2)
@@ -158,7 +161,7 @@ def _gather(blocks: Tensor, table: Tensor) -> Tensor:
 def attend(
     query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, scaling: float | None, softcap: float | None
 ) -> Tensor:
-    """Attention of `query` [B, H, T, D] over `key`, `value` [B, H_kv, S, D]; `bias` [B, 1, T, S] is added to the scores
+    """Attend with `query` [B, H, T, D] over `key`, `value` [B, H_kv, S, D]; `bias` [B, 1, T, S] is added to the scores
     (-inf = not seen; None = causal, with T == S). Query heads are taken in groups of H / H_kv. Returns [B, H, T, D_v].
     """
     if softcap is not None:
@@ -177,7 +180,8 @@ def attend(
 
 
 def _attend_grouped(query: Tensor, key: Tensor, value: Tensor, bias: Tensor, scaling: float | None) -> Tensor:
-    """One query per row: the heads of a group become its query positions, so that no key is repeated in memory."""
+    """Do as `attend` for one query per row: the heads of a group become its query positions, so that no key is repeated
+    in memory."""
     rows, heads, _, dim = query.shape
     groups = query.view(rows, key.shape[1], heads // key.shape[1], dim)
     out = torch.nn.functional.scaled_dot_product_attention(groups, key, value, attn_mask=bias, scale=scaling)
@@ -187,7 +191,7 @@ def _attend_grouped(query: Tensor, key: Tensor, value: Tensor, bias: Tensor, sca
 def _attend_softly(
     query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, scaling: float | None, softcap: float
 ) -> Tensor:
-    """Scores squeezed into (-softcap, softcap) before the mask; SDPA has no such thing."""
+    """Do as `attend` with scores squeezed into (-softcap, softcap) before the mask, which SDPA cannot."""
     repeat = query.shape[1] // key.shape[1]
     key, value = key.repeat_interleave(repeat, 1), value.repeat_interleave(repeat, 1)
     scale = scaling if scaling is not None else query.shape[-1] ** -0.5

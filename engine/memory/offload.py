@@ -1,8 +1,8 @@
-"""Evicted KV blocks in a bounded file, or in memory beside a device's: a later prompt gets them back unread.
+"""Keep evicted KV blocks in a bounded file, or in memory beside a device's, so that a later prompt gets them back.
 
-A block is kept under the name that the prefix cache knows it by, which is keyed by a secret of this process, the model
-(or adapter) and the tenant; so nobody finds what is another's, and the file, which has no name on the disk, means
-nothing to anyone after the process. What cannot be written or does not read back as it was written is simply not there.
+A block is kept under its name in the prefix cache, which is keyed by a secret of this process, the model (or adapter)
+and the tenant; so nobody finds what is another's, and the file, which has no name on the disk, means nothing to anyone
+after the process. A block that cannot be written, or does not read back as it was written, is a miss.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class _Kept:
 
 
 class OffloadStore:
-    """At most `budget_bytes` of blocks, least recently used out first. Used by the engine thread; one thread of its own
-    writes. Takes part in a `BlockPool`, whose block `index` is block `index` of `pool`."""
+    """Keeps at most `budget_bytes` of blocks, least recently used out first. Used by the engine thread; one thread of
+    its own writes. Takes part in a `BlockPool`, whose block `index` is block `index` of `pool`."""
 
     def __init__(self, pool: KVPool, budget_bytes: int, folder: str | None = None) -> None:
         """`folder`: where the file lies; None = in memory. Raises `ConfigurationError`."""
@@ -59,7 +59,7 @@ class OffloadStore:
         return len(self._kept) * self._pool.block_bytes
 
     def save(self, index: int, digest: Digest, tokens: tuple[int, ...]) -> None:
-        """Keep what is in block `index`, which is about to be overwritten."""
+        """Keep the contents of block `index`, which is about to be overwritten."""
         if digest in self._kept:
             self._kept.move_to_end(digest)
             return
@@ -103,8 +103,8 @@ class OffloadStore:
             return b""
 
     def _write(self, kept: _Kept, data: bytes) -> None:
-        """On the writer's thread, in the order of `save`: a place that changes hands is written last by its owner. A
-        block that was not written does not have its checksum when it is read."""
+        """Write on the store's thread, in the order of `save`: a place that changes hands is written last by its owner.
+        A block that was not written does not have its checksum when it is read."""
         try:
             os.pwrite(self._file.fileno(), data, kept.place * len(data))
         except OSError as error:
@@ -115,7 +115,7 @@ class OffloadStore:
 
 
 def _open(folder: str | None) -> RawIOBase:
-    """A file that nobody else can open, and that is gone with the process. Raises `ConfigurationError`."""
+    """Open a file that nobody else can open, and that is gone with the process. Raises `ConfigurationError`."""
     if folder is None:
         if hasattr(os, "memfd_create"):
             return open(os.memfd_create("kv-spill"), "r+b", buffering=0)

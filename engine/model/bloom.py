@@ -1,4 +1,4 @@
-"""BLOOM through the paged cache: its distance biases as two more dimensions of every query and key.
+"""Serve BLOOM through the paged cache: its distance biases become two more dimensions of every query and key.
 
 BLOOM adds `slope_h * position of the key` to a score; a softmax does not see what is constant over keys, so the
 distance to the query needs no place of its own. That is a product: the key carries its position, the query the slope.
@@ -21,7 +21,7 @@ _DIGIT = 128
 
 def serve_bloom(module: Any) -> None:
     """Make `module`, a `BloomForCausalLM`, take positions and an attention step. Its weights and parts stay as they
-    are; without an attention step it is computed by `transformers`' own code."""
+    are; without an attention step `transformers`' own code computes it."""
     module.__class__ = PagedBloom
     module.transformer.__class__ = PagedBloomModel
 
@@ -85,8 +85,8 @@ def _attend(attention: Any, layer: int, normed: Tensor, digits: Tensor, paged: A
 
 
 def _slopes(heads: int) -> Tensor:
-    """Press et al., "Train short, test long" (2022): a geometric row, for other numbers of heads than powers of two
-    filled up with every second of the next finer row."""
+    """Return the slopes [H] of Press et al., "Train short, test long" (2022): a geometric series, for other numbers of
+    heads than powers of two filled up with every second of the next finer series."""
     power = 1 << (heads.bit_length() - 1)
     row = [2.0 ** (-8 * (at + 1) / power) for at in range(power)]
     finer = [2.0 ** (-4 * (at + 1) / power) for at in range(0, 2 * (heads - power), 2)]

@@ -1,4 +1,4 @@
-"""What the engine refuses to serve, found before the first request: by the configuration, and by a small trial.
+"""Refuse models that the engine cannot serve, before the first request: by the configuration, and by a small trial.
 
 The trial runs the model twice over the same tokens, once with its own eager attention and once through the paged cache
 in several steps, and compares the logits. A model that keeps state elsewhere (recurrent or linear layers, attention of
@@ -33,7 +33,7 @@ _SHORT_WINDOW = 64
 
 
 def refuse_config(config: Any, where: str) -> None:
-    """Raises `ModelLoadError` for architectures whose configuration already says that they cannot be served."""
+    """Raise `ModelLoadError` for architectures whose configuration already says that they cannot be served."""
     text = config.get_text_config(decoder=True)
     if config.is_encoder_decoder:
         raise ModelLoadError(f"{where!r} is an encoder-decoder ({config.model_type}); only decoders are served")
@@ -49,8 +49,8 @@ def refuse_config(config: Any, where: str) -> None:
 
 
 def _refuse_quantised(config: Any, where: str) -> None:
-    """Checkpoints quantised by somebody else are read here (GPTQ, AWQ), or `transformers`' and its libraries' to load,
-    where they can."""
+    """Raise `ModelLoadError` for a quantised checkpoint that neither we (GPTQ, AWQ) nor `transformers` with an
+    installed library can read."""
     found = getattr(config, "quantization_config", None)
     if found is None or scheme_of(config, where) is not None:
         return
@@ -67,8 +67,9 @@ def _refuse_quantised(config: Any, where: str) -> None:
 
 
 def usable_context(config: Any, where: str) -> int:
-    """Positions that can be served. Rotary scalings that switch with the length of the longest sequence in a forward
-    pass would let one request change another's answer: such a model is served up to the length where they switch."""
+    """Return how many positions can be served. Rotary scalings that switch with the length of the longest sequence in a
+    forward pass would let one request change another's answer: such a model is served up to the length where they
+    switch. Raises `ModelLoadError` where the configuration names none."""
     length = getattr(config, "max_position_embeddings", None) or getattr(config, "seq_length", None)
     if not length:
         raise ModelLoadError(f"{where!r}: the configuration names no max_position_embeddings")
@@ -84,7 +85,7 @@ def usable_context(config: Any, where: str) -> int:
 @torch.inference_mode()
 def verify(module: Any, config: Any, where: str) -> tuple[tuple[LayerShape, ...], frozenset[str]]:
     """Switch `module` to the paged attention and prove that nothing changed. Returns what each layer stores, and the
-    names of layers that are given one row a token."""
+    names of layers that are given one row a token. Raises `ModelLoadError`."""
     ids = _trial_ids(config, module.device)
     expected = _by_itself(module, ids, where)
     register_attention()
@@ -110,6 +111,7 @@ def _trial_ids(config: Any, device: torch.device) -> Tensor:
 
 
 def _by_itself(module: Any, ids: Tensor, where: str) -> Tensor:
+    """Return logits [T, V] float32 of `ids` [T] with the model's own attention."""
     try:
         logits: Tensor = module(input_ids=ids.unsqueeze(0), use_cache=False).logits[0]
     except Exception as error:
@@ -137,7 +139,7 @@ def _layer_shapes(module: Any, config: Any, ids: Tensor, where: str) -> tuple[La
 
 
 def _in_steps(module: Any, ids: Tensor, layers: tuple[LayerShape, ...]) -> Tensor:
-    """Logits [T, V] of `ids` [T], computed as a prompt's first chunk, a second chunk, and a single token."""
+    """Return logits [T, V] of `ids` [T], computed as a prompt's first chunk, a second chunk, and a single token."""
     total = len(ids)
     blocks = -(-total // _BLOCK_SIZE)
     pool = KVPool(layers, blocks, _BLOCK_SIZE, module.dtype, ids.device)
@@ -153,6 +155,7 @@ def _in_steps(module: Any, ids: Tensor, layers: tuple[LayerShape, ...]) -> Tenso
 
 
 def _forward(module: Any, ids: Tensor, start: int, paged: Any) -> Tensor:
+    """Return logits [T, V] float32 of `ids` [T] at positions from `start` on."""
     positions = torch.arange(start, start + len(ids), device=ids.device)
     out = module(input_ids=ids.unsqueeze(0), position_ids=positions.unsqueeze(0), use_cache=False, paged=paged)
     logits: Tensor = out.logits[0]
@@ -160,6 +163,6 @@ def _forward(module: Any, ids: Tensor, start: int, paged: Any) -> Tensor:
 
 
 def _tolerance(dtype: torch.dtype) -> float:
-    """Relative to the largest logit. Rounding of half precision grows through the layers; what the trial looks for
-    (a missing bias, state kept elsewhere) is far larger than either."""
+    """Return the tolerance, relative to the largest logit. Rounding of half precision grows through the layers; what
+    the trial looks for (a missing bias, state kept elsewhere) is far larger than either."""
     return 1e-3 if dtype == torch.float32 else 0.15

@@ -1,7 +1,7 @@
-"""Texts as vectors: the mean of a decoder's last hidden states over a text's tokens, at unit length.
+"""Embed texts: the mean of a decoder's last hidden states over a text's tokens, at unit length.
 
-A generative model was not trained to place like beside like; these vectors cost no second model in memory, and rank
-well enough for recall by similarity. An answer that must not be wrong needs a check after them.
+A generative model was not trained for similarity; these vectors cost no second model in memory, and rank well enough
+for recall. An answer that must not be wrong needs a check after them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Texts = Seq[str | Seq[int]]
 
 
 def read_texts(model: LoadedModel, texts: Texts) -> list[list[int]]:
-    """Token ids of each text, with the tokenizer's own special tokens; ids are taken as they are. Raises
+    """Return the token ids of each text, with the tokenizer's own special tokens; ids are taken as they are. Raises
     `RequestError` for a text without tokens, `ContextLengthExceeded` for one that the model cannot read at once."""
     if not texts:
         raise RequestError("there are no texts to embed; send at least one", param="input")
@@ -46,7 +46,7 @@ def read_texts(model: LoadedModel, texts: Texts) -> list[list[int]]:
 
 @dataclass(slots=True, eq=False)
 class _Text:
-    """A text on its way: `done` of its tokens were computed; `total` [d] is the sum of their hidden states."""
+    """A text in progress: `done` of its tokens were computed; `total` [d] is the sum of their hidden states."""
 
     ids: list[int]
     done: int = 0
@@ -130,6 +130,7 @@ class _Piece:
         return self.text.ids[self.start : self.end]
 
     def take(self, hidden: Tensor) -> None:
+        """Add the hidden states [T, d] of these tokens."""
         total = hidden.float().sum(0)
         self.text.total = total if self.text.total is None else self.text.total + total
         self.text.done = self.end
@@ -137,7 +138,8 @@ class _Piece:
             self.text.past = {}
 
     def extend(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """K and V of the text up to `end`; kept for its next piece, if there is one."""
+        """Append `key` and `value` [1, H_kv, T, D] to those of the text and return both, up to `end`; kept if the text
+        has another piece."""
         if layer in self.text.past:
             before = self.text.past[layer]
             key, value = torch.cat([before[0], key], 2), torch.cat([before[1], value], 2)
@@ -147,7 +149,7 @@ class _Piece:
 
 
 class _TextAttention:
-    """An attention step: every text sees itself alone. Nothing of it touches the KV pool."""
+    """An attention step in which every text sees itself alone. It does not touch the KV pool."""
 
     def __init__(self, pieces: list[_Piece]) -> None:
         self._pieces = pieces
@@ -165,7 +167,7 @@ class _TextAttention:
 
 
 def _bias(piece: _Piece, window: int | None, like: Tensor) -> Tensor | None:
-    """[1, 1, T, S]; None = causal over the piece alone."""
+    """Return [1, 1, T, S]; None = causal over the piece alone."""
     if piece.start == 0 and (window is None or piece.end <= window):
         return None
     queries = torch.arange(piece.start, piece.end, device=like.device)

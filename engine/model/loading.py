@@ -1,4 +1,4 @@
-"""From a checkpoint to a model in memory. What the engine cannot serve exactly is refused here, with the reason."""
+"""Load checkpoints into memory. What the engine cannot serve exactly is refused here, with the reason."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ from sluicegate.engine.model.model import LoadedModel
 from sluicegate.engine.settings import WeightsKind
 from sluicegate.engine.text.detokenizer import Detokenizer
 from sluicegate.plugins import ModelLoadError
+from sluicegate.plugins.numba_cache import forget_stale
 
 BUNDLED = "bundled"
+ENGINE = Path(__file__).parents[1]
 
 
 def load_model(
@@ -44,9 +46,11 @@ def load_model(
     `adapter`: a LoRA adapter, merged into the weights.
     `version` comes before the digest in the model's version; `on_progress` is called on this thread.
 
+    Compiled loops on disk that are of older source than the engine's are removed first.
     `dtype` defaults to float32 on CPU (bfloat16 products are slower there without matrix extensions) and to the
     checkpoint's own elsewhere. Raises `ModelLoadError` with the reason: not found, not a decoder, not served exactly.
     """
+    forget_stale(ENGINE)
     where = _bundled() if str(path_or_name) == BUNDLED else str(path_or_name)
     name = name or (BUNDLED if str(path_or_name) == BUNDLED else Path(where).name)
     place = usable_device(device, where)
@@ -82,7 +86,7 @@ def load_model(
 
 
 def _merged(module: Any, adapter: str | None) -> str:
-    """Merge the adapter; what it adds to the model's digest."""
+    """Merge the adapter; return its part of the model's digest."""
     if adapter is None:
         return ""
     folder = adapter_folder(adapter)
@@ -91,6 +95,7 @@ def _merged(module: Any, adapter: str | None) -> str:
 
 
 def _shrink(module: Any, weights: WeightsKind, where: str, known: Mapping[str, Packed]) -> None:
+    """Round the weights in place. Raises `ModelLoadError` where device or dtype do not allow it."""
     if module.device.type == "cuda" and find_spec("triton") is not None:
         from sluicegate.engine.cuda.small_layers import refusal, shrink
 
@@ -108,7 +113,7 @@ def _shrink(module: Any, weights: WeightsKind, where: str, known: Mapping[str, P
 
 
 def _bundled() -> str:
-    folder = Path(__file__).parents[1] / "bundled"
+    folder = ENGINE / "bundled"
     if not (folder / "config.json").exists():
         raise ModelLoadError("the bundled model is not in engine/bundled; run `make train-model` or name another model")
     return str(folder)
@@ -117,7 +122,7 @@ def _bundled() -> str:
 def _from_pretrained(
     where: str, dtype: str | None, device: torch.device, *, keep_four: bool
 ) -> tuple[Any, Any, Any, dict[str, Packed]]:
-    """(configuration, tokenizer, model, layers of a quantised checkpoint that have our form of 4 bits)."""
+    """Return (configuration, tokenizer, model, layers of a quantised checkpoint that have our form of 4 bits)."""
     from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
     place, more = _place(where)
@@ -148,7 +153,7 @@ def _from_pretrained(
 
 
 def _from_packed(where: str, config: Any, scheme: Scheme, dtype: Any, keep_four: bool) -> tuple[Any, dict[str, Packed]]:
-    """A GPTQ or AWQ checkpoint in full precision, through `transformers`' own loading. Raises `ModelLoadError`."""
+    """Load a GPTQ or AWQ checkpoint in full precision, through `transformers`' own loading. Raises `ModelLoadError`."""
     from transformers import AutoModelForCausalLM, GenerationConfig
 
     folder = _with_weights(where)
@@ -170,7 +175,7 @@ def _from_packed(where: str, config: Any, scheme: Scheme, dtype: Any, keep_four:
 
 
 def _place(where: str) -> tuple[str, dict[str, str]]:
-    """What `from_pretrained` wants for a folder, a name or a GGUF file. Raises `ModelLoadError`."""
+    """Return what `from_pretrained` takes for a folder, a name or a GGUF file. Raises `ModelLoadError`."""
     if not where.endswith(".gguf"):
         return where, {}
     if find_spec("gguf") is None or find_spec("accelerate") is None:
@@ -198,7 +203,7 @@ def _refuse_signature(module: Any, where: str) -> None:
 
 
 def _quieten(module: Any) -> None:
-    """Keep code of `transformers` from looking for padding in every step, which a flattened step has none of: the host
+    """Stop code of `transformers` from looking for padding in every step, which a flattened step has none of: the host
     would wait for the device in the middle of it, and no graph could be captured."""
     for part in module.modules():
         if hasattr(part, "warn_if_padding_and_no_attention_mask"):
@@ -206,7 +211,7 @@ def _quieten(module: Any) -> None:
 
 
 def _say_nothing(*_: Any, **__: Any) -> None:
-    """Stands in for a method that only warns."""
+    """Do nothing, in place of a method that only warns."""
 
 
 def _folder(where: str) -> Path:
@@ -220,7 +225,7 @@ def _folder(where: str) -> Path:
 
 
 def _with_weights(where: str) -> Path:
-    """The folder of a checkpoint whose weights are there too."""
+    """Return the folder of a checkpoint, its weights downloaded."""
     if Path(where).is_dir():
         return Path(where)
     from huggingface_hub import snapshot_download
@@ -229,7 +234,8 @@ def _with_weights(where: str) -> Path:
 
 
 def _eos_token_ids(module: Any, tokenizer: Any) -> tuple[int, ...]:
-    """All that end a sequence: those of the generation config (else of the config), and the tokenizer's own."""
+    """Return all tokens that end a sequence: those of the generation config (else of the config), and the tokenizer's
+    own."""
     named = module.generation_config.eos_token_id
     if named is None:
         named = module.config.eos_token_id
@@ -245,7 +251,7 @@ def _default_temperature(generation_config: Any) -> float:
 
 
 def load_lora(model: LoadedModel, path: str, name: str, version: str | None = None) -> Adapter:
-    """The adapter at `path`, to be served beside `model`; `version`: the operator's own word for it. Raises
+    """Load the adapter at `path`, to be served beside `model`; `version`: the operator's own word for it. Raises
     `ModelLoadError`."""
     folder = adapter_folder(path)
     factors = read_adapter(model.module, folder)

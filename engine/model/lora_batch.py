@@ -1,4 +1,4 @@
-"""Adapters chosen by each request: low-rank products beside the layers of one model, for some tokens of a step.
+"""Batch LoRA adapters that each request chooses: low-rank products beside the layers of one model.
 
 A step mixes tokens of the base model and of any number of adapters. A layer computes all of them with its own weight,
 whatever form that is kept in; then each adapter adds its product to its own rows (Hu et al., "LoRA", 2021; batched as
@@ -36,7 +36,7 @@ class AdapterUser(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Adapter:
-    """A `ServedModel`: another one's weights, and factors beside some of its layers. Never changes once made."""
+    """A `ServedModel`: the base model's weights, and factors beside some of its layers. Never changes once made."""
 
     name: str
     version: str
@@ -44,7 +44,7 @@ class Adapter:
     label: str | None
     """The operator's own word for this version."""
     base: str
-    """Name of the model that it stands beside."""
+    """Name of the model that it is an adapter of."""
     path: str
     """Where it was read from: a folder, or a name on the hub."""
     context_length: int
@@ -65,8 +65,8 @@ Span = tuple[int, int, Adapter]
 
 
 class LoraBatch:
-    """What is computed beside the layers of `module`: hooks that look at which tokens of this thread's forward pass
-    have an adapter. A model without adapters has no hooks."""
+    """Hooks on the layers of `module` that add adapters' products in this thread's forward pass. A model without
+    adapters has no hooks."""
 
     def __init__(self, module: Any) -> None:
         self._module = module
@@ -75,8 +75,8 @@ class LoraBatch:
 
     @contextmanager
     def adding(self, spans: Seq[Span], wanted: I64) -> Iterator[None]:
-        """While this is open, forward passes of this thread compute these tokens with their adapters. `wanted` [R]: the
-        tokens whose logits are asked for."""
+        """Let forward passes of this thread compute these tokens with their adapters while this is open. `wanted` int64
+        [R]: the tokens whose logits are asked for."""
         if not spans:
             yield
             return
@@ -111,6 +111,7 @@ class _Rows:
 
     @classmethod
     def of(cls, spans: Seq[Span], wanted: I64, device: torch.device) -> _Rows:
+        """Find the rows of each adapter; `wanted` int64 [R]."""
         tokens: dict[int, list[I64]] = {}
         adapters = {id(adapter): adapter for _, _, adapter in spans}
         for first, count, adapter in spans:
@@ -123,7 +124,8 @@ class _Rows:
         return cls(found)
 
     def add(self, name: str, given: Tensor, out: Tensor, is_head: bool) -> None:
-        """Add to `out` [1, T, o], in place, what adapters say of `given` [1, T, i] (ids [1, T] of an embedding)."""
+        """Add to `out` [1, T, o], in place, the adapters' products with `given` [1, T, i] (ids [1, T] of an
+        embedding)."""
         flat = out.view(-1, out.shape[-1])
         for adapter, tokens, heads in self.found:
             pair, places = adapter.factors.get(name), heads if is_head else tokens
@@ -135,8 +137,8 @@ class _Rows:
 
 @contextmanager
 def finding_rowwise_layers(module: Any, tokens: int) -> Iterator[set[str]]:
-    """A set that holds afterwards the names of all layers that were given one row for each of the `tokens` tokens of a
-    forward pass, once: beside these an adapter can stand."""
+    """Yield a set that afterwards holds the names of all layers that were given one row for each of the `tokens` tokens
+    of a forward pass, once: only these can have an adapter."""
     calls: dict[str, list[int]] = {}
     found: set[str] = set()
     hooks = []

@@ -1,4 +1,4 @@
-"""A model in memory: what the engine and the pipeline know of it, and its forward pass."""
+"""Hold a model in memory: what the engine and the pipeline know of it, and its forward pass."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class LoadedModel:
 
     name: str
     version: str
-    """Hex digest over configuration, tokenizer and weights: equal folders give equal versions on every machine. Where
-    the operator gave the model a version, that and a `+` come first."""
+    """Hex digest over configuration, tokenizer and weights: equal folders give equal versions on every machine. A
+    version that the operator gave comes first, followed by `+`."""
     context_length: int
     vocab_size: int
     eos_token_ids: tuple[int, ...]
@@ -41,9 +41,9 @@ class LoadedModel:
     draft: LoadedModel | None = field(default=None, repr=False)
     """A smaller model with the same tokenizer, to guess with."""
     heads: DraftHeads | None = field(default=None, repr=False)
-    """Small heads on its own last state, to guess with."""
+    """Draft heads on its own last state, to guess with."""
     rowwise: frozenset[str] = field(default=frozenset(), repr=False)
-    """Names of layers that are given one row a token: beside these an adapter can stand."""
+    """Names of layers that are given one row a token: only these can have an adapter."""
     remote: bool = False
     base: None = None
     lora: LoraBatch = field(init=False, repr=False)
@@ -64,15 +64,16 @@ class LoadedModel:
         return self.kv_bytes_in(self.dtype)
 
     def kv_bytes_in(self, kept: torch.dtype) -> int:
-        """Bytes for a token in a pool of that dtype."""
+        """Return the bytes of a token in a pool of that dtype."""
         return sum(layer.bytes_per_token(kept) for layer in self.layers)
 
     def logits(self, ids: Tensor, positions: Tensor, wanted: Tensor, paged: AttentionStep) -> Tensor:
-        """One forward pass over `ids` [T] at `positions` [T]; logits [R, V] float32 at the places `wanted` [R]."""
+        """Run one forward pass over `ids` [T] at `positions` [T]; return logits [R, V] float32 at the places `wanted`
+        [R]."""
         return forward(self.module, ids, positions, wanted, paged)
 
     def hidden(self, ids: Tensor, positions: Tensor, paged: AttentionStep) -> Tensor:
-        """The last hidden states [T, d] of the same pass, after the final norm, before the vocabulary."""
+        """Return the last hidden states [T, d] of the same pass, after the final norm, before the vocabulary."""
         out = self.module.base_model(
             input_ids=ids.unsqueeze(0), position_ids=positions.unsqueeze(0), use_cache=False, paged=paged
         )
@@ -81,12 +82,12 @@ class LoadedModel:
 
 
 def forward(module: Any, ids: Tensor, positions: Tensor, wanted: Tensor, paged: AttentionStep) -> Tensor:
-    """See `LoadedModel.logits`. The result may be overwritten by the caller."""
+    """Do as `LoadedModel.logits`. The caller may overwrite the result."""
     return raw_logits(module, ids, positions, wanted, paged).float()
 
 
 def raw_logits(module: Any, ids: Tensor, positions: Tensor, wanted: Tensor | int, paged: AttentionStep) -> Tensor:
-    """The same in the model's own dtype; `wanted` 0 = of all tokens."""
+    """Return the same logits [R, V] in the model's own dtype; `wanted` 0 = of all tokens."""
     out = module(
         input_ids=ids.unsqueeze(0),
         position_ids=positions.unsqueeze(0),
@@ -99,6 +100,6 @@ def raw_logits(module: Any, ids: Tensor, positions: Tensor, wanted: Tensor | int
 
 
 def describe(model: LoadedModel) -> str:
-    """One line for logs."""
+    """Return one line for logs."""
     facts = {"version": model.version, "parameters": model.parameter_count, "context": model.context_length}
     return f"{model.name} {json.dumps(facts)}"

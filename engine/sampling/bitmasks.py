@@ -1,4 +1,4 @@
-"""Token bitmasks of a step's constrained rows, and what they do to logits."""
+"""Change token bitmasks of constrained rows, and apply them to logits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def words_for(vocab_size: int) -> int:
 
 
 def forbid(row: Mask, token_ids: tuple[int, ...]) -> None:
-    """Take `token_ids` out of `row`, unless nothing else would be left: then the row stays as it was."""
+    """Take `token_ids` out of `row` int32 [words], unless nothing else would be left: then the row stays as it was."""
     reduced = row.copy()
     words = reduced.view(np.uint32)
     for token in token_ids:
@@ -27,7 +27,7 @@ def forbid(row: Mask, token_ids: tuple[int, ...]) -> None:
 
 
 def permit(row: Mask, token_ids: tuple[int, ...]) -> None:
-    """Put `token_ids` into `row`."""
+    """Add `token_ids` to `row` int32 [words]."""
     words = row.view(np.uint32)
     for token in token_ids:
         words[token // 32] |= np.uint32(1 << (token % 32))

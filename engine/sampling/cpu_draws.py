@@ -1,6 +1,6 @@
-"""Penalties, masks and draws for CPUs: a few passes over a row where torch would need a sort of the vocabulary.
+"""Penalise, mask and draw on CPUs: a few passes over a row where torch would sort the vocabulary.
 
-The twin is `engine.sampling.torch_draws.TorchDraws`; tests compare the two row by row.
+The reference is `engine.sampling.torch_draws.TorchDraws`; tests compare the two row by row.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sluicegate.engine.sampling.rows import LogitsRow, PerSequences
 
 
 class CpuDraws:
-    """Same as `TorchDraws`, for logits in a CPU's memory."""
+    """Same as `TorchDraws`, for logits [R, V] float32 in a CPU's memory."""
 
     def __init__(self) -> None:
         self._rules: PerSequences[LogitsRow, _Rules] = PerSequences(_rules)
@@ -57,7 +57,7 @@ class CpuDraws:
     def choose(
         self, logits: Tensor, rows: Seq[LogitsRow], masked: Seq[int] = (), bitmask: Bitmask | None = None
     ) -> tuple[list[float], list[int]]:
-        """Row by row, each read from memory once: its mask is applied where the draw begins."""
+        """As the reference, row by row, each read from memory once: its mask is applied where the draw begins."""
         rules = self._rules.of(rows)
         best, tokens, positions = rules.best, rules.tokens, _NOWHERE
         if rules.random:
@@ -87,7 +87,7 @@ class _Rules(NamedTuple):
     """Not every row is greedy."""
     best: npt.NDArray[np.float32]
     tokens: npt.NDArray[np.int64]
-    """Room [R] for what is found."""
+    """`best` and `tokens` are room [R] for what is found."""
     unmasked: npt.NDArray[np.int64]
     """-1 [R]."""
 
@@ -106,7 +106,7 @@ _NO_MASKS = np.zeros((0, 0), np.int32)
 
 @njit(cache=True, nogil=True)
 def _mix(value):  # type: ignore[no-untyped-def]
-    """`engine.sampling.rng.mix`, of uint64."""
+    """Same as `engine.sampling.rng.mix`, for uint64."""
     value = value + np.uint64(0x9E3779B97F4A7C15)
     value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -115,13 +115,13 @@ def _mix(value):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _uniform(seed, position):  # type: ignore[no-untyped-def]
-    """`engine.sampling.rng.uniform`, of a mixed seed."""
+    """Same as `engine.sampling.rng.uniform`, for a mixed seed."""
     return np.float64(_mix(seed ^ _mix(position)) >> np.uint64(11)) / np.float64(1 << 53)
 
 
 @njit(cache=True, nogil=True)
 def _penalise(logits, tokens, prompt_length, repetition, frequency, presence):  # type: ignore[no-untyped-def]
-    """One row [V]. A token counts when it is met first, so that none is penalised twice."""
+    """Penalise one row [V] in place. A token counts when it is met first, so that none is penalised twice."""
     counts = np.full(len(logits), -1, np.int32)
     for at in range(len(tokens)):
         counts[tokens[at]] = max(counts[tokens[at]], 0) + (at >= prompt_length)
@@ -142,7 +142,8 @@ def _refuse(logits, rows, bitmask):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _choose(logits, numbers, seeds, positions, best, tokens, bitmask, masks):  # type: ignore[no-untyped-def]
-    """`masks` [R]: which row of `bitmask` is that of a row of logits; -1 = none."""
+    """Write the largest logit and the drawn token of each row to `best` and `tokens` [R]. `masks` [R]: which row of
+    `bitmask` belongs to a row of logits; -1 = none."""
     columns = logits.shape[1]
     weights = np.empty(padded(columns), np.float32)
     sums = np.empty((columns + CHUNK - 1) // CHUNK, np.float64)
@@ -163,7 +164,7 @@ def _choose(logits, numbers, seeds, positions, best, tokens, bitmask, masks):  #
 
 @njit(cache=True, nogil=True)
 def _draw(weights, sums, target):  # type: ignore[no-untyped-def]
-    """The first index whose cumulated weight exceeds `target`, else the last that weighs anything; the chunks' sums
+    """Return the first index whose cumulated weight exceeds `target`, else the last with any weight; the chunks' `sums`
     lead there."""
     before, chunk = 0.0, 0
     while chunk < len(sums) - 1 and before + sums[chunk] <= target:

@@ -1,5 +1,5 @@
-"""Masks and draws on a CUDA device: masks are filled where the device copies from, sent by one copy, and applied by one
-kernel; a step's draws come back by one copy (`engine.sampling.torch_draws.TorchDraws.choose`)."""
+"""Mask and draw on a CUDA device: masks are filled in memory the device copies from, sent by one copy, and applied by
+one kernel; a step's draws come back by one copy (`TorchDraws.choose`)."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class CudaDraws(TorchDraws):
         self._filled: npt.NDArray[Any] = np.zeros((0, 1), np.int32)
 
     def decide(self, logits: Tensor, rows: Seq[LogitsRow]) -> Tensor:
-        """As the twin, by one copy of numbers and one kernel; ties at the end of top-k and top-p are kept together, and
-        what is kept is drawn from in the order of the vocabulary."""
+        """As the reference, for `logits` [R, V] float32, by one copy of numbers and one kernel. Ties at the end of
+        top-k and top-p are kept together, and what is kept is drawn from in the order of the vocabulary."""
         room = self._numbers.room(5 * len(rows)).reshape(len(rows), 5)
         for numbers, row in zip(room, rows, strict=True):
             numbers[:4] = row.rule.numbers
@@ -44,13 +44,15 @@ class CudaDraws(TorchDraws):
         return out.T
 
     def room(self, rows: int, words: int) -> Bitmask:
-        """Waits until the masks before were copied. A mask lies behind the number of its row: both go by one copy."""
+        """Return room for masks [rows, words], after the masks before were copied. Each mask lies behind the number of
+        its row, so that one copy takes both."""
         self._filled = self._staging.room(rows * (1 + words)).reshape(rows, 1 + words)
         self._filled[:] = 0
         return self._filled[:, 1:]
 
     def refuse(self, logits: Tensor, rows: list[int], bitmask: Bitmask) -> None:
-        """`logits` [R, V] float32; `bitmask` is the beginning of the last `room`, or lies elsewhere and is copied."""
+        """Set refused logits [R, V] to -inf; `bitmask` is the beginning of the last `room`, or lies elsewhere and is
+        copied."""
         count, words = bitmask.shape
         if not np.shares_memory(bitmask, self._filled):
             self.room(count, words)[:] = bitmask

@@ -1,4 +1,4 @@
-"""Two ways to leave tokens out before a draw: what would complete a bad word, and what is not typical."""
+"""Leave tokens out before a draw: those that would complete a bad word, and those that are not typical."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FORBIDDEN = float("-inf")
 
 
 def refuse_bad_words(logits: Tensor, rows: Seq[LogitsRow]) -> None:
-    """In `logits` [R, V], in place: no row draws the last token of a bad word whose other tokens are its newest."""
+    """Set to -inf, in `logits` [R, V], the last token of a bad word whose other tokens are a row's newest."""
     for index, row in enumerate(rows):
         if row.rule.bad_words:
             tokens = row.tokens
@@ -22,9 +22,9 @@ def refuse_bad_words(logits: Tensor, rows: Seq[LogitsRow]) -> None:
 
 
 def keep_typical(logits: Tensor, rows: Seq[LogitsRow]) -> None:
-    """Locally typical sampling (Meister et al., 2022), in place: of the tokens whose surprise is nearest to the
-    distribution's entropy only as many stay as hold `typical` of the mass. Before top-k, top-p and min-p, after
-    temperature; greedy rows are left as they are."""
+    """Keep the typical tokens of `logits` [R, V], in place (Meister et al., "Locally typical sampling", 2022): of the
+    tokens whose surprise is nearest to the distribution's entropy only as many stay as hold `typical` of the mass.
+    Comes before top-k, top-p and min-p, after temperature; greedy rows are left as they are."""
     wanted = [i for i, row in enumerate(rows) if row.rule.typical < 1.0 and not row.rule.greedy]
     if not wanted:
         return

@@ -1,4 +1,4 @@
-"""What a request may ask of the sampler, checked and resolved once, at submission."""
+"""Check and resolve what a request asks of the sampler, once, at submission."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ class DrawRule:
 def draw_rule(
     sampling: Sampling, *, default_temperature: float, vocab_size: int, spell: Callable[[str], list[int]] | None = None
 ) -> DrawRule:
-    """`spell`: a text as token ids, for bad words. Raises `RequestError` naming the parameter, what was found and what
-    is allowed."""
+    """Resolve sampling parameters. `spell`: returns a text's token ids, for bad words. Raises `RequestError` naming the
+    parameter, what was found and what is allowed."""
     temperature = default_temperature if sampling.temperature is None else sampling.temperature
     _check("temperature", temperature, 0.0 <= temperature < float("inf"), "a number >= 0")
     _check("top_k", sampling.top_k, sampling.top_k >= 0, "an integer >= 0 (0 = off)")
@@ -102,12 +102,12 @@ def draw_rule(
 
 
 def beam_count(job: Job) -> int:
-    """Beams of a job's search; 0 = the job draws."""
+    """Return the beams of a job's search; 0 = the job draws."""
     return (job.sampling.best_of or job.n) if job.sampling.use_beam_search else 0
 
 
 def check_choices(job: Job) -> None:
-    """Choices, beams and groups fit together. Raises `RequestError`."""
+    """Check that choices, beams and groups fit together. Raises `RequestError`."""
     asked, n = job.sampling, job.n
     _check("n", n, 1 <= n <= MAX_CHOICES, f"an integer between 1 and {MAX_CHOICES}")
     if asked.best_of is not None:

@@ -1,12 +1,12 @@
-"""From logits to one token per row, vectorised over the rows of a step.
+"""Sample one token per row of logits, vectorised over the rows of a step.
 
     note raw logprobs -> penalties, bias -> refuse -> greedy, or
     temperature -> typical -> top-k -> top-p -> min-p -> draw
 
 Logprobs are those of the model itself: before penalties, bias, masks and temperature, over all columns (as OpenAI and
-`transformers` report them), so an unlikely token that a grammar enforced shows as unlikely.
-A draw inverts the cumulative distribution with one number that depends on the row's seed and position alone: what else
-is in the batch cannot change it.
+`transformers` report them), so an unlikely token that a grammar enforced shows as unlikely. A draw inverts the
+cumulative distribution with one number that depends on the row's seed and position alone: what else is in the batch
+cannot change it.
 """
 
 from __future__ import annotations
@@ -51,9 +51,10 @@ class MaskRows:
     free: frozenset[int] = field(default_factory=frozenset)
     unending: list[int] = field(default_factory=list)
     barred: dict[int, list[int]] = field(default_factory=dict)
-    """Tokens besides that a row may not draw yet."""
+    """Further tokens that a row may not draw yet."""
 
     def covers(self, row: int) -> bool:
+        """Whether a constrained row has a mask, or needs none."""
         at = bisect_left(self.masked, row)  # rows are in order
         return row in self.free or (at < len(self.masked) and self.masked[at] == row)
 
@@ -62,7 +63,7 @@ _NO_MASKS = MaskRows()
 
 
 class Draws(Protocol):
-    """The parts that differ by device; `TorchDraws` says what each does."""
+    """The parts of sampling that differ by device; see `TorchDraws` for shapes."""
 
     def room(self, rows: int, words: int) -> Bitmask: ...
 
@@ -99,7 +100,7 @@ def _wishes(rows: Seq[LogitsRow]) -> _Wishes:
 
 
 class Sampler:
-    """For one model: columns from `usable_vocab` on are padding, never sampled. Not for several threads."""
+    """Samples for one model: columns from `usable_vocab` on are padding, never sampled. Not for several threads."""
 
     def __init__(self, usable_vocab: int, eos_token_ids: Seq[int] = (), device: torch.device | None = None) -> None:
         """`device` of the logits; None = the CPU."""
@@ -109,12 +110,12 @@ class Sampler:
         self._wishes: PerSequences[LogitsRow, _Wishes] = PerSequences(_wishes)
 
     def room(self, rows: int, words: int) -> Bitmask:
-        """Zeroed masks [rows, words] int32, where this device reads them from best."""
+        """Return zeroed masks [rows, words] int32, in memory that this device reads best."""
         return self._draws.room(rows, words)
 
     def draw(self, logits: Tensor, rows: Seq[LogitsRow], masks: MaskRows) -> list[Outcome]:
-        """One outcome per row of `logits` [R, V] float32, which is overwritten. Rows that cannot be sampled (no finite
-        logit is left, or a constrained row without a mask) fail alone."""
+        """Return one outcome per row of `logits` [R, V] float32, which is overwritten. Rows that cannot be sampled (no
+        finite logit is left, or a constrained row without a mask) fail alone."""
         wishes = self._wishes.of(rows)
         raw = _RawLogprobs(logits, rows, wishes.reported) if wishes.reported else None
         draws = self._draws
@@ -136,8 +137,8 @@ class Sampler:
         return [_check(i, row, best[i], masks) or drawn[i] for i, row in enumerate(rows)]
 
     def tokens(self, logits: Tensor, rows: Seq[LogitsRow]) -> list[int] | None:
-        """`draw` for rows that want no more than a token and have no grammar, whose logits are drawn from as they are;
-        None, and nothing has changed, where some row wants more or cannot be sampled."""
+        """Draw as `draw` from `logits` [R, V] float32 for rows without grammar, penalties and logprobs; None, with
+        nothing changed but padding, where a row wants more or cannot be sampled."""
         wishes = self._wishes.of(rows)
         if not wishes.plain or wishes.reported or wishes.constrained:
             return None
@@ -148,8 +149,9 @@ class Sampler:
     def score(
         self, logits: Tensor, rows: Seq[LogitsRow], masks: MaskRows
     ) -> tuple[Tensor, Tensor, dict[int, GenerationFailed]]:
-        """For beam search: (logprobs after penalties, bias, masks and bad words; the model's own) [R, V], and the rows
-        that cannot be scored. Penalties change logprobs here, not logits, as `transformers` has it."""
+        """Return, for beam search, logprobs [R, V] after penalties, bias, masks and bad words; the model's own [R, V];
+        and the rows that cannot be scored. `logits` [R, V] float32 is kept. Penalties change logprobs here, not logits,
+        as in `transformers`."""
         draws = self._draws
         raw = torch.log_softmax(logits, -1)
         scores = raw.clone()
@@ -162,7 +164,7 @@ class Sampler:
         return scores, raw, {i: failure for i, failure in found.items() if failure is not None}
 
     def release(self) -> None:
-        """Nothing runs any more: hold on to no sequence."""
+        """Hold on to no sequence: nothing runs any more."""
         self._wishes.forget()
         self._draws.release()
 
@@ -172,7 +174,7 @@ class Sampler:
             draws.refuse(logits, masks.masked, masks.bitmask)
 
     def _bar(self, logits: Tensor, masks: MaskRows) -> None:
-        """What no mask says: padding, and ends that would come too early."""
+        """Set to -inf, in `logits` [R, V], padding and ends that would come too early."""
         if self._usable < logits.shape[1]:
             logits[:, self._usable :] = _FORBIDDEN
         for row in masks.unending:
@@ -182,6 +184,7 @@ class Sampler:
 
 
 def draws_on(device: torch.device) -> Draws:
+    """Return the implementation for a device. On a CPU it compiles now, not under the first request."""
     if device.type == "cpu":
         host = CpuDraws()
         host.warm_up()
@@ -214,12 +217,13 @@ class _RawLogprobs:
     """Log-softmax of the rows that report logprobs, taken before the logits are changed."""
 
     def __init__(self, logits: Tensor, rows: Seq[LogitsRow], reported: list[int]) -> None:
+        """`logits` [R, V]; only the rows `reported` are kept."""
         self._rows = reported
         self._wanted = [rows[i].rule.logprobs or 0 for i in self._rows]
         self._values = torch.log_softmax(logits[self._rows], -1)  # [L, V]
 
     def report(self, drawn: list[Outcome]) -> None:
-        """Put them to the outcomes of the rows that asked."""
+        """Replace the outcomes of reported rows by ones with logprobs."""
         tokens = [outcome.token_id for outcome in drawn if isinstance(outcome, Drawn)]
         columns = torch.tensor([[tokens[i]] for i in self._rows], device=self._values.device)
         chosen = self._values.gather(1, columns).squeeze(1).tolist()

@@ -1,4 +1,4 @@
-"""Penalties, masks and draws in torch: for any device, and the twin that the CPU kernels are compared with."""
+"""Penalise, mask and draw with torch: for any device, and as the reference for the CPU kernels."""
 
 from __future__ import annotations
 
@@ -22,33 +22,34 @@ class TorchDraws:
     """Every method takes `logits` [R, V] float32; all but `choose` change it in place."""
 
     def penalise(self, logits: Tensor, rows: Seq[LogitsRow]) -> None:
-        """Repetition (divides positive, multiplies negative logits of tokens in prompt or output), then frequency and
-        presence (subtract for tokens in the output). Only the columns of tokens seen are touched."""
+        """Apply the repetition penalty (divides positive, multiplies negative logits of tokens in prompt or output),
+        then frequency and presence penalties (subtracted for tokens in the output). Touches only the columns of tokens
+        seen."""
         for index, row in enumerate(rows):
             if row.rule.penalises:
                 _penalise(logits[index], row)
 
     def room(self, rows: int, words: int) -> Bitmask:
-        """Zeroed masks to be filled and given to `refuse`."""
+        """Return zeroed masks [rows, words] int32, to be filled and given to `refuse`."""
         return np.zeros((rows, words), np.int32)
 
     def refuse(self, logits: Tensor, rows: list[int], bitmask: Bitmask) -> None:
-        """See `apply_bitmask`."""
+        """Set refused logits to -inf; see `apply_bitmask`."""
         apply_bitmask(logits, rows, bitmask)
 
     def choose(
         self, logits: Tensor, rows: Seq[LogitsRow], masked: Seq[int] = (), bitmask: Bitmask | None = None
     ) -> tuple[list[float], list[int]]:
-        """(largest logit, chosen token) of each row, after `refuse` if masks are given, which may overwrite `logits`. A
-        NaN anywhere in what is left of a row makes its largest logit NaN."""
+        """Return the largest logit and the chosen token of each row, after `refuse` if masks [len(masked), words] are
+        given, which may overwrite `logits`. A NaN anywhere in what is left of a row makes its largest logit NaN."""
         if bitmask is not None:
             self.refuse(logits, list(masked), bitmask)
         largest, tokens = self.decide(logits, rows).tolist()  # where a device is waited for, once a step
         return largest, [int(token) for token in tokens]
 
     def decide(self, logits: Tensor, rows: Seq[LogitsRow]) -> Tensor:
-        """[2, R] float64 on the device of `logits`: largest logits and chosen tokens, those of a row without a finite
-        logit without meaning."""
+        """Return [2, R] float64 on the device of `logits`: largest logits and chosen tokens; those of a row without a
+        finite logit mean nothing."""
         largest, tokens = logits.max(-1)
         random = [i for i, row in enumerate(rows) if not row.rule.greedy]
         if len(random) == len(rows):
@@ -59,10 +60,11 @@ class TorchDraws:
         return torch.stack([largest.double(), tokens.double()])
 
     def release(self) -> None:
-        """Nothing runs any more: hold on to no row. There is nothing held here."""
+        """Do nothing: no row is held here."""
 
 
 def _draw(logits: Tensor, rows: Seq[LogitsRow]) -> Tensor:
+    """Draw a token int64 [R] from each row of `logits` [R, V]."""
     rules = [row.rule for row in rows]
     scaled = logits / _column([rule.temperature for rule in rules], logits)
     at = _column([uniform(row.seed, row.position) for row in rows], logits, torch.float64)
@@ -80,7 +82,8 @@ def _draw(logits: Tensor, rows: Seq[LogitsRow]) -> Tensor:
 
 
 def _draw_cut(scaled: Tensor, rules: Seq[DrawRule], at: Tensor) -> Tensor:
-    """Draw among the likeliest, in sorted order: rank < top_k, mass before < top_p, probability >= min_p * largest."""
+    """Draw among the likeliest of `scaled` [R, V], in sorted order: rank < top_k, mass before < top_p, probability >=
+    min_p * largest. `at` [R, 1] float64 in [0, 1)."""
     columns = scaled.shape[1]
     ranks = [rule.top_k or columns for rule in rules]
     values, tokens = scaled.topk(min(max(ranks), columns), -1)  # [R, K], sorted
@@ -94,7 +97,8 @@ def _draw_cut(scaled: Tensor, rules: Seq[DrawRule], at: Tensor) -> Tensor:
 
 
 def _invert(p: Tensor, at: Tensor) -> Tensor:
-    """The first index whose cumulated `p` [R, K] exceeds the share `at` [R, 1] of the total; never one with p = 0.
+    """Return the first index int64 [R] whose cumulated `p` [R, K] exceeds the share `at` [R, 1] of the total; never one
+    with p = 0.
 
     Sums are taken in float64: over 128k columns float32 would lose the tail.
     """
@@ -111,6 +115,7 @@ def _numbers(values: Seq[float], device: torch.device, dtype: torch.dtype) -> Te
 
 
 def _penalise(logits: Tensor, row: LogitsRow) -> None:
+    """Apply penalties to one row [V], in place."""
     rule, tokens = row.rule, row.tokens
     seen = np.unique(np.asarray(tokens))
     columns = torch.from_numpy(seen).to(logits.device)
@@ -121,6 +126,7 @@ def _penalise(logits: Tensor, row: LogitsRow) -> None:
 
 
 def _counts(output: list[int], of: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Count each of the sorted tokens `of` [K] in the output; int64 [K]."""
     tokens, counts = np.unique(np.asarray(output, np.int64), return_counts=True)
     found = np.zeros(len(of), np.int64)
     found[np.searchsorted(of, tokens)] = counts

@@ -1,4 +1,4 @@
-"""Beam searches as the core sees them: how one begins, where its answers end, and the pieces it delivers."""
+"""Begin beam searches, find where their answers end, and make the pieces they deliver."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class BeamSearches:
         self._running.pop(generation, None)
 
     def begin(self, generation: LiveGeneration, slots: list[Sequence]) -> BeamSearch:
-        """A search over `slots`, of which the first will compute the prompt."""
+        """Start a search over `slots`, of which the first computes the prompt."""
         job, first = generation.job, slots[0]
         width = beam_count(job) // job.sampling.beam_groups
         longest, ends = first.max_length - first.prompt_length, len(self._model.eos_token_ids)
@@ -39,7 +39,7 @@ class BeamSearches:
         return search
 
     def finish_of(self, sequence: Sequence, generated: list[int]) -> FinishReason | None:
-        """Why an answer of these tokens ends here, if it does; the matcher has accepted all of them."""
+        """Return why an answer of these tokens ends here, if it does; the matcher has accepted all of them."""
         asked = sequence.sampling
         if generated[-1] in self._model.eos_token_ids and not asked.ignore_eos:
             return "stop"
@@ -50,7 +50,7 @@ class BeamSearches:
         return "length" if sequence.prompt_length + len(generated) >= sequence.max_length else None
 
     def pieces(self, search: BeamSearch) -> list[Piece]:
-        """The whole choices, best first. Raises `GenerationFailed` where there are fewer than asked for."""
+        """Return the whole choices, best first. Raises `GenerationFailed` where there are fewer than asked for."""
         owner = search.slots[0].owner
         answers = search.answers()
         for answer in answers:

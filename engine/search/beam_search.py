@@ -1,4 +1,4 @@
-"""One request's beam search: its beams are sequences that share blocks, and advance when all of them are computed.
+"""Search with beams: sequences of one request that share blocks, and advance when all of them are computed.
 
 A beam whose logits are there has nothing pending until the slowest beam of its search has caught up; then all branch at
 once. A branch holds the full blocks of its parent together with its siblings and gets a copy of the last, unfilled one.
@@ -40,7 +40,7 @@ class BeamSearch:
         self._matchers = _Matchers(matchers) if matchers else None
 
     def take(self, sequence: Sequence, scores: Tensor, raw: Tensor) -> None:
-        """The next token's logprobs [V] of one beam: after penalties and masks, and the model's own."""
+        """Take the next token's logprobs [V] of one beam: after penalties and masks, and the model's own."""
         self._scores[sequence] = scores, raw
 
     @property
@@ -52,7 +52,7 @@ class BeamSearch:
         return all(group.is_done for group in self.groups)
 
     def advance(self, scheduler: Scheduler, finishes: Finishes) -> Copies:
-        """Branch every group once, and put its sequences where the branches are."""
+        """Branch every group once, and give its sequences to the branches; returns the blocks to copy."""
         chosen: Counter[int] = Counter()
         plan: list[tuple[Sequence, Sequence, int]] = []
         for group, slots in self._by_group():
@@ -63,7 +63,7 @@ class BeamSearch:
         return _rebranch(plan, self.slots, scheduler)
 
     def answers(self) -> list[FinishedBeam]:
-        """The best, best first. Raises `GenerationFailed` if nothing came to an end."""
+        """Return the best answers, best first. Raises `GenerationFailed` if fewer came to an end than asked for."""
         found = best(self.groups, self.choices)
         if len(found) < self.choices:
             raise GenerationFailed(
@@ -90,7 +90,7 @@ class BeamSearch:
                 slot.matcher = matcher
 
     def _beams(self) -> list[Sequence]:
-        """Sequences whose logits the next branching needs."""
+        """Return the sequences whose logits the next branching needs."""
         if not any(group.beams[0].tokens for group in self.groups if group.beams):
             return self.slots[:1]
         return [slot for group, slots in self._by_group() if not group.is_done for slot in slots[: len(group.beams)]]
@@ -101,7 +101,7 @@ class BeamSearch:
 
 
 def _end_of(sequence: Sequence, token: int, finishes: Finishes) -> FinishReason | None:
-    """Why the beam ends with `token`; its matcher looks ahead and comes back."""
+    """Return why the beam ends with `token`, if it does; its matcher looks ahead and comes back."""
     generated = [*sequence.tokens[sequence.prompt_length :], token]
     if sequence.matcher is None:
         return finishes(sequence, generated)
@@ -113,15 +113,16 @@ def _end_of(sequence: Sequence, token: int, finishes: Finishes) -> FinishReason 
 
 
 class _Matchers:
-    """One matcher for each slot, and what it has accepted. A matcher cannot be copied, so the first branch of a parent
-    takes over the parent's; the others get one that nobody needs any more, and walk it over from the last token that
-    both histories share."""
+    """One matcher for each slot, and what it has accepted. A matcher cannot be copied: the first branch of a parent
+    takes over the parent's; the others get one that is no longer needed, rolled back to what both histories share and
+    walked on from there."""
 
     def __init__(self, matchers: list[Matcher]) -> None:
         self._stands: list[tuple[Matcher, list[int]]] = [(matcher, []) for matcher in matchers]
 
     def follow(self, plan: Seq[tuple[int, int, int]]) -> list[Matcher]:
-        """(child, parent, token) by slot -> the matcher of every slot; one that is no child gets any."""
+        """Return the matcher of every slot, for branches (child, parent, token) by slot; a slot that is no child gets
+        any."""
         before, self._stands = self._stands, []
         heirs: dict[int, int] = {}
         for child, parent, _ in plan:
@@ -157,7 +158,7 @@ class _BranchPoint:
 
 
 def _rebranch(plan: list[tuple[Sequence, Sequence, int]], slots: list[Sequence], scheduler: Scheduler) -> Copies:
-    """Give every child its parent's tokens and blocks. Nobody's blocks are freed before all children hold theirs."""
+    """Give every child its parent's tokens and blocks. No blocks are freed before all children hold theirs."""
     places = {id(p): _BranchPoint(list(p.tokens), list(p.blocks), p.computed, list(p.digests)) for _, p, _ in plan}
     copies: Copies = []
     taken: set[int] = set()
@@ -173,8 +174,9 @@ def _rebranch(plan: list[tuple[Sequence, Sequence, int]], slots: list[Sequence],
 
 
 def _hold(place: _BranchPoint, pool: BlockPool, taken: set[int], copies: Copies) -> tuple[list[int], int]:
-    """(blocks, tokens computed in them) of one child: full blocks shared; the last, unfilled one is the first child's,
-    and copied for the others. Without a free block for the copy its tokens are computed again."""
+    """Return one child's blocks, and how many tokens are computed in them. Full blocks are shared; the last, unfilled
+    one goes to the first child and is copied for the others. Without a free block for the copy its tokens are computed
+    again."""
     full = place.computed // pool.block_size
     shared = place.blocks[:full]
     pool.share(shared)

@@ -1,4 +1,4 @@
-"""Beam search as arithmetic: which continuations of the running beams go on, which are finished, and when to stop.
+"""Compute beam search: which continuations of the running beams go on, which are finished, and when to stop.
 
 The rules are those of `transformers.generate`, which the tests compare with; groups are Vijayakumar et al., "Diverse
 beam search" (2016). Nothing here knows of blocks, grammars or text.
@@ -34,8 +34,8 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class FinishedBeam:
-    """A whole answer. `tokens` [length], `logprobs` and `tops` are of what was generated, an end-of-sequence token
-    included."""
+    """A whole answer. `tokens` [length], `logprobs` and `tops` are of what was generated, with an end-of-sequence
+    token."""
 
     score: float
     tokens: tuple[int, ...]
@@ -77,7 +77,7 @@ class BeamGroup:
     is_done: bool = False
 
     def advance(self, scores: Tensor, raw: Tensor, chosen: Counter[int], ends: Ends) -> list[Branch]:
-        """The branches that the group's beams become, best first; [] when the group is done.
+        """Return the branches that the group's beams become, best first; [] when the group is done.
 
         `scores` [beams, V] float32: logprobs after penalties and masks, -inf where refused; `raw` [beams, V]: those of
         the model itself. `chosen`: how often earlier groups chose a token in this step; this group's are added.
@@ -98,7 +98,7 @@ class BeamGroup:
         return [] if self.is_done else branches
 
     def _candidates(self, scores: Tensor, raw: Tensor, chosen: Counter[int]) -> list[Branch]:
-        """The likeliest continuations of all beams together, likeliest first."""
+        """Return the likeliest continuations of all beams together, likeliest first; arguments as in `advance`."""
         if chosen and self.sampling.diversity_penalty:
             columns = torch.tensor(list(chosen), device=scores.device)
             counts = torch.tensor(list(chosen.values()), dtype=scores.dtype, device=scores.device)
@@ -115,7 +115,7 @@ class BeamGroup:
         ]
 
     def _tops(self, raw: Tensor) -> list[Top]:
-        """Of every beam, where alternatives were asked for."""
+        """Return the likeliest tokens of every row of `raw` [beams, V], where alternatives were asked for."""
         if not self.sampling.logprobs:
             return [()] * len(raw)
         values, tokens = raw.topk(min(self.sampling.logprobs, raw.shape[1]))
@@ -131,7 +131,7 @@ class BeamGroup:
         del self.finished[self.width :]
 
     def _is_settled(self) -> bool:
-        """Whether what runs can not, or will hardly, become better than what is finished."""
+        """Whether what still runs cannot, or will hardly, become better than what is finished."""
         if len(self.finished) < self.width:
             return False
         if self.sampling.early_stopping is True:
@@ -145,5 +145,5 @@ class BeamGroup:
 
 
 def best(groups: Seq[BeamGroup], count: int) -> list[FinishedBeam]:
-    """The best answers of all groups, best first."""
+    """Return the best answers of all groups, best first."""
     return sorted((one for group in groups for one in group.finished), key=lambda one: -one.score)[:count]

@@ -1,4 +1,4 @@
-"""More choices are generated than asked for, and the best ones given: by mean logprob of their tokens."""
+"""Generate more choices than asked for, and return the best: by mean logprob of their tokens."""
 
 from __future__ import annotations
 
@@ -60,6 +60,6 @@ class BestOf:
 
 
 def widen(job: Job) -> Job:
-    """The job that is run for one with `best_of`: all choices, each with logprobs to rank it by."""
+    """Return the job to run for one with `best_of`: all choices, each with logprobs to rank it by."""
     logprobs = 0 if job.sampling.logprobs is None else job.sampling.logprobs
     return replace(job, n=job.sampling.best_of or job.n, sampling=replace(job.sampling, logprobs=logprobs))

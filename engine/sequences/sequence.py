@@ -20,7 +20,7 @@ from sluicegate.engine.text.choice_text import ChoiceText
 from sluicegate.plugins import Matcher, Sampling, Timeline
 
 
-class State(Enum):
+class SequenceState(Enum):
     NEW = auto()
     WAITING = auto()
     RUNNING = auto()
@@ -62,7 +62,7 @@ class Sequence:
     """Ends the output where it repeats itself too often, if that is asked for."""
     stopped: bool = False
     """A stop string was found in the output."""
-    state: State = State.NEW
+    state: SequenceState = SequenceState.NEW
     key: tuple[int, int] = (0, 0)
     """Order of service, smaller first: (fair-queue tag, arrival)."""
     started_s: float | None = None

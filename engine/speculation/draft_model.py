@@ -9,18 +9,18 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence as Seq
 
-from sluicegate.engine.batching.runner import Runner
+from sluicegate.engine.batching.runner import ModelRunner
 from sluicegate.engine.batching.scheduler import Batch, BatchRow
 from sluicegate.engine.memory.blocks import BlockPool, OutOfBlocks
 from sluicegate.engine.model.model import LoadedModel
-from sluicegate.engine.sequences.sequence import Sequence, State
+from sluicegate.engine.sequences.sequence import Sequence, SequenceState
 from sluicegate.engine.speculation.draft_sampling import Draft, DraftSampler, Wanted, drafting
 
 
 class ModelDrafter:
     """A `BatchDrafter`. Used by the engine thread alone."""
 
-    def __init__(self, model: LoadedModel, runner: Runner, pool: BlockPool, *, budget: int) -> None:
+    def __init__(self, model: LoadedModel, runner: ModelRunner, pool: BlockPool, *, budget: int) -> None:
         """`budget`: new tokens of one forward pass; a longer prompt is caught up with over several steps."""
         self.seconds_a_token = 0.0
         self._runner = runner
@@ -44,7 +44,7 @@ class ModelDrafter:
         return [guess.found for guess in guesses]
 
     def release(self) -> None:
-        for target in [target for target in self._shadows if target.state is not State.RUNNING]:
+        for target in [target for target in self._shadows if target.state is not SequenceState.RUNNING]:
             self._pool.release(self._shadows.pop(target).blocks)
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from sluicegate.engine.batching.scheduler import Scheduler
 from sluicegate.engine.sequences.drafting import DraftAcceptance
-from sluicegate.engine.sequences.sequence import Sequence, State
+from sluicegate.engine.sequences.sequence import Sequence, SequenceState
 from sluicegate.engine.speculation.prompt_lookup import draft
 
 TRY_AGAIN = 64
@@ -86,7 +86,7 @@ class Proposer:
         wanted = []
         for sequence in sequences:
             sequence.by_batch_drafter = False
-            if sequence.state is State.RUNNING and not sequence.is_beam:
+            if sequence.state is SequenceState.RUNNING and not sequence.is_beam:
                 longest, promise = self._worth(sequence, cost)
                 looked_up = sequence.lookup_acceptance.rate * len(sequence.draft)
                 # What was looked up is free: tokens for the time of a step and its guesses, beside tokens for a step.

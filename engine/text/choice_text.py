@@ -1,4 +1,4 @@
-"""A choice's output as it becomes final: text past the hold-back of stop strings, with the tokens that spell it."""
+"""Release a choice's output as it becomes final: text past the hold-back of stop strings, with its tokens."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _Placed(NamedTuple):
 
 
 class ChoiceText:
-    """Tokens in, pieces out. A token is released with the last of its text, so ids and logprobs match the text."""
+    """Turns tokens into pieces. A token is released with the last of its text, so ids and logprobs match the text."""
 
     __slots__ = ("_decoded", "_held", "_ids", "_logprobs", "_released", "_stream", "_text", "_watch", "index")
 
@@ -53,21 +53,22 @@ class ChoiceText:
 
     @property
     def is_direct(self) -> bool:
-        """No stop strings are looked for: what is fed is final."""
+        """Whether no stop strings are looked for: what is fed is final."""
         return self._watch.is_idle
 
     def pass_on(self, token_id: int) -> Piece:
-        """`feed` and `piece` in one, where the text `is_direct` and a piece was taken after the token before."""
+        """Do as `feed` and `piece` in one, where the text `is_direct` and a piece was taken after the token before."""
         return Piece(self.index, self._stream.feed(token_id), (token_id,))
 
     def piece(self) -> Piece | None:
-        """What became final since the last piece, if anything did."""
+        """Return what became final since the last piece, if anything did."""
         while self._held and self._held[0].end <= self._released:
             self._let_go(self._held.popleft())
         return self._piece(None) if self._ids or self._text else None
 
     def last_piece(self, reason: FinishReason, *, stopped: bool, closed: bool = False) -> Piece:
-        """The piece that ends the choice. After a stop string only the tokens that reach into the text before it."""
+        """Return the piece that ends the choice. After a stop string it has only the tokens that reach into the text
+        before it."""
         if not stopped:
             tail = self._stream.close()
             ready, found = self._watch.feed(tail)

@@ -1,4 +1,4 @@
-"""Token ids to text, incrementally: a code point is released when its last byte has come, never before.
+"""Turn token ids into text, incrementally: a code point is released when its last byte has come, never before.
 
 Two ways. Tokenizers whose decoder is byte-level, or sentencepiece with byte fallback, give exact bytes for every token,
 and a UTF-8 decoder does the rest. For any other, the text of a growing window of tokens is decoded again at each step.
@@ -25,7 +25,7 @@ class TextStream(Protocol):
 
 
 class Detokenizer:
-    """What is constant for a tokenizer; `stream()` opens one sequence. Used by the engine thread alone."""
+    """Holds what is constant for a tokenizer; `stream()` opens one sequence. Used by the engine thread alone."""
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
@@ -113,8 +113,8 @@ class _ByteStream:
 
 
 class _WindowStream:
-    """For decoders whose text of a token depends on its neighbours: decode a short window with and without the new
-    tokens and release the difference, unless it ends in an unfinished code point."""
+    """For decoders whose text of a token depends on its neighbours: decodes a short window with and without the new
+    tokens and releases the difference, unless it ends in an unfinished code point."""
 
     def __init__(self, detokenizer: Detokenizer) -> None:
         self._of = detokenizer
@@ -139,7 +139,7 @@ class _WindowStream:
 
 
 def _byte_decoder(tokenizer: Any) -> tuple[Any, int]:
-    """(function from token string to bytes, leading spaces to strip), or (None, 0) where bytes cannot be told."""
+    """Return (function from token string to bytes, leading spaces to strip), or (None, 0) where bytes are unknown."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     decoder = getattr(backend, "decoder", None)
     if decoder is None:
@@ -158,7 +158,7 @@ def _steps(decoder: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _byte_alphabet() -> dict[str, int]:
-    """The printable stand-ins that byte-level tokenizers write for the 256 bytes (the table of GPT-2)."""
+    """Return the printable stand-ins that byte-level tokenizers write for the 256 bytes (the table of GPT-2)."""
     plain = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in plain]
     table = {chr(byte): byte for byte in plain}

@@ -1,4 +1,4 @@
-"""How a request's messages and JSON Schema become the text a model reads; training builds its prompts here too."""
+"""Render a request's messages and JSON Schema as the text a model reads; training builds its prompts here too."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ RESERVED_VARIABLES = frozenset(
     | {"strftime_now", "bos_token", "eos_token", "pad_token", "unk_token", "sep_token", "cls_token", "mask_token"}
     | {"additional_special_tokens", "image_token", "audio_token", "video_token"}
 )
-"""What a chat template, and the call that renders it, gets from here alone: a caller who set it could put another
-template, or another conversation, in the place of what was screened."""
+"""What a chat template, and the call that renders it, gets from here alone: a caller who set it could replace the
+template, or the conversation that was screened."""
 
 
 SWITCHES = frozenset({"enable_thinking", "thinking"})
@@ -50,12 +50,12 @@ class ChatTokenizer(Protocol):
 
 
 def schema_sketch(schema: Mapping[str, Any] | bool, *, max_chars: int = MAX_SKETCH_CHARS) -> str:
-    """One compact line such as `{name:string,total:number,paid?:boolean,due:date|null,tags:[string]}`.
+    """Return one compact line such as `{name:string,total:number,paid?:boolean,due:date|null,tags:[string]}`.
 
-    A property that is not required is marked `?`; a string with a `format` shows the format's name instead of
-    `string`; descriptions follow their type in parentheses. It is a hint for the model, not a contract (bounds and
-    patterns are left out; the grammar enforces them). Recursive references show the definition's name, and the
-    result has at most `max_chars` characters: descriptions go first, then depth, then the tail is cut with `...`.
+    A property that is not required is marked `?`; a string with a `format` shows the format's name instead of `string`;
+    descriptions follow their type in parentheses. It is a hint for the model, not a contract (bounds and patterns are
+    left out; the grammar enforces them). Recursive references show the definition's name, and the result has at most
+    `max_chars` characters: descriptions go first, then depth, then the tail is cut with `...`.
     """
     for described, depth in ((True, _MAX_DEPTH), (False, _MAX_DEPTH), (False, 3), (False, 1)):
         line = _Sketcher(schema, described).sketch(schema, depth)
@@ -127,7 +127,8 @@ def _apply(tokenizer: ChatTokenizer, turns: list[dict[str, Any]], prompting: boo
 
 
 def _sketch(schema: Mapping[str, Any] | bool | None, tools: Sequence[Mapping[str, Any]]) -> str | None:
-    """With one tool and nothing else, its arguments; they are what the model has to fill."""
+    """Return the sketch of the answer; with one tool and nothing else, of its arguments, which the model has to
+    fill."""
     if not tools:
         return None if schema is None else schema_sketch(schema)
     if len(tools) == 1 and schema is None:
@@ -177,7 +178,7 @@ def _variables(tokenizer: ChatTokenizer, template: str, given: Mapping[str, Any]
 
 
 def _harmless(tokenizer: ChatTokenizer, value: Any) -> Any:
-    """The same JSON value, every text in it defused: a variable may stand anywhere in a prompt."""
+    """Return the same JSON value, every text in it defused: a variable may stand anywhere in a prompt."""
     if isinstance(value, str):
         return _defuse(tokenizer, value, MARKS)
     if isinstance(value, Mapping):
@@ -283,7 +284,7 @@ class _Sketcher:
 
 
 def _resolve(root: Any, ref: str) -> Any:
-    """The target of a local reference (`#`, `#/a/b`), or None when it is not local or leads nowhere."""
+    """Return the target of a local reference (`#`, `#/a/b`), or None when it is not local or leads nowhere."""
     if not ref.startswith("#"):
         return None
     target = root

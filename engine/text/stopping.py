@@ -1,4 +1,4 @@
-"""Stop strings over a stream: nothing that is, or may still become, a stop string is released."""
+"""Find stop strings in a stream: nothing that is, or may still become, a stop string is released."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from sluicegate.plugins import Sampling
 class StopChecker:
     """Same as cutting the whole text before the stop string that is complete first, but incremental.
 
-    "Complete first", not "begins first": only that does not depend on how the text was cut into tokens. Of two that
-    end at the same place the longer one counts. With `included` the cut is behind the stop string.
+    "Complete first", not "begins first": only that does not depend on how the text was cut into tokens. Of two that end
+    at the same place the longer one counts. With `included` the cut is behind the stop string.
     """
 
     def __init__(self, stops: Sequence[str], *, included: bool = False) -> None:
@@ -24,7 +24,7 @@ class StopChecker:
         """The stop string that was complete first."""
 
     def feed(self, text: str) -> tuple[str, bool]:
-        """(text that can be released, whether a stop string was found); after True nothing more may be fed."""
+        """Return (text that can be released, whether a stop string was found); after True nothing more may be fed."""
         if not self._stops:
             return text, False
         self._held += text
@@ -36,7 +36,7 @@ class StopChecker:
         return self._release(len(self._held) - self._open_tail()), False
 
     def close(self) -> str:
-        """No more text will come: what was held is ordinary text."""
+        """Release what was held: no more text will come."""
         return self._release(len(self._held))
 
     def _release(self, count: int) -> str:
@@ -44,7 +44,7 @@ class StopChecker:
         return ready
 
     def _open_tail(self) -> int:
-        """Length of the longest suffix of the held text that begins some stop string."""
+        """Return the length of the longest suffix of the held text that begins some stop string."""
         return max(self._overlap(stop) for stop in self._stops)
 
     def _overlap(self, stop: str) -> int:

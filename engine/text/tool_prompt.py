@@ -1,4 +1,4 @@
-"""Tools in a prompt: what the model may call, what it called before, and what came back.
+"""Write tools into a prompt: what the model may call, what it called before, and what came back.
 
 A chat template that knows the marks of Hermes and Qwen is given the tools in its own terms. For any other template they
 are written out as text with the same marks, so that what the model reads and what the grammar lets it write agree.
@@ -16,23 +16,23 @@ MARKS = ("<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>", "
 
 
 def knows_tools(chat_template: Any) -> bool:
-    """The template writes calls as JSON between the marks. (Some use the marks around XML.)"""
+    """Whether the template writes calls as JSON between the marks. (Some use the marks around XML.)"""
     text = str(chat_template)
     return "<tool_call>" in text and "tools" in text and "<function=" not in text
 
 
 def as_functions(tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """What templates iterate over; each tool is `{"name", "description", "parameters"}`."""
+    """Return what templates iterate over; each tool is `{"name", "description", "parameters"}`."""
     return [{"type": "function", "function": dict(tool)} for tool in tools]
 
 
 def with_functions(turns: Sequence[Mapping[str, Any]]) -> list[Turn]:
-    """Calls in the shape that templates expect; their arguments parsed, since templates write them as JSON."""
+    """Return calls in the shape that templates expect, their arguments parsed, since templates write them as JSON."""
     return [_called(turn) if turn.get("tool_calls") else dict(turn) for turn in turns]
 
 
 def without_functions(turns: Sequence[Mapping[str, Any]]) -> list[Turn]:
-    """Calls and results as plain text of the assistant and the user."""
+    """Return calls and results as plain text of the assistant and the user."""
     return [_flat(turn) for turn in turns]
 
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from sluicegate.engine.attention.paged import Stretch
-from sluicegate.engine.batching.runner import Runner
+from sluicegate.engine.batching.runner import ModelRunner
 from sluicegate.engine.cpu.kernels.attention import attend_block, scratch_floats
 from sluicegate.engine.cpu.kernels.products import blend, multiply
 from sluicegate.engine.cpu.kernels.transposed import multiply_turned, turn_rows
@@ -151,9 +151,9 @@ def test_a_nan_in_a_key_or_a_value_reaches_every_query_that_sees_it() -> None:
 def test_the_llama_family_is_compiled_and_others_are_left_to_transformers(
     family: str, compiled: bool, tiny: MakeModel
 ) -> None:
-    assert Runner(tiny(family), 32, BLOCK).is_compiled is compiled
-    assert not Runner(tiny(family), 32, BLOCK, forward="transformers").is_compiled
-    assert not Runner(tiny(family), 32, BLOCK, attention="reference").is_compiled
+    assert ModelRunner(tiny(family), 32, BLOCK).is_compiled is compiled
+    assert not ModelRunner(tiny(family), 32, BLOCK, forward="transformers").is_compiled
+    assert not ModelRunner(tiny(family), 32, BLOCK, attention="reference").is_compiled
 
 
 @torch.inference_mode()
@@ -161,7 +161,7 @@ def test_more_threads_give_the_same_bits(tiny: MakeModel) -> None:
     model, ids = tiny("qwen3"), np.arange(40) * 7 % 250
     logits = []
     for threads in (1, 3):
-        runner = Runner(model, 32, BLOCK, threads=threads)
+        runner = ModelRunner(model, 32, BLOCK, threads=threads)
         stretch = Stretch(0, 40, np.arange(10))
         positions = np.arange(40)
         decoder = runner._decoder
@@ -185,7 +185,7 @@ async def test_logprobs_are_the_same_bits_alone_and_in_a_batch_and_in_chunks(tin
 
 def test_helper_threads_end_with_their_runner(tiny: MakeModel) -> None:
     before = set(threading.enumerate())
-    runner = Runner(tiny("llama"), 32, BLOCK, threads=3)
+    runner = ModelRunner(tiny("llama"), 32, BLOCK, threads=3)
     helpers = [thread for thread in set(threading.enumerate()) - before if thread.name.startswith("forward-")]
     assert len(helpers) == 2
     del runner

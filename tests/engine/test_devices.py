@@ -13,7 +13,7 @@ import torch
 
 from sluicegate.engine import LoadedModel
 from sluicegate.engine.attention.paged import Stretch
-from sluicegate.engine.batching.runner import Runner, StepInputs
+from sluicegate.engine.batching.runner import ModelRunner, StepInputs
 from sluicegate.engine.batching.sample_rows import SampleRow
 from sluicegate.engine.sampling.logit_filters import keep_typical, refuse_bad_words
 from sluicegate.engine.sampling.sampler import MaskRows, Sampler, _add_bias
@@ -63,7 +63,7 @@ def test_the_only_number_that_a_draw_looks_at_is_its_result() -> None:
 def test_a_forward_pass_stays_on_its_device(family: str, tiny: MakeModel) -> None:
     """Single tokens, a draft and a chunk in one step."""
     model = _on_meta(tiny(family))
-    runner = Runner(model, 16, 4, attention="reference")
+    runner = ModelRunner(model, 16, 4, attention="reference")
     stretches = [Stretch(5, 1, np.array([0, 1])), Stretch(2, 3, np.array([2, 3])), Stretch(0, 9, np.array([4, 5, 6]))]
     positions = np.concatenate([np.arange(s.start, s.end) for s in stretches])
     slots = np.concatenate([s.table[np.arange(s.start, s.end) // 4] * 4 for s in stretches])

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import save_file
 
 from sluicegate.engine import Engine, EngineSettings, LoadedModel, ModelSettings, load_model
-from sluicegate.engine.batching.runner import Runner
+from sluicegate.engine.batching.runner import ModelRunner
 from sluicegate.engine.batching.scheduler import Batch, BatchRow
 from sluicegate.engine.checkpoints.draft_heads import DraftHeads, load_heads
 from sluicegate.engine.cpu import products_of
@@ -46,7 +46,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_states_are_what_the_logits_came_from(forward: str, tiny: MakeModel) -> None:
     """In the compiled pass and in the model's own: states times the vocabulary matrix are the logits."""
     model = tiny("llama")
-    runner = Runner(model, 16, 4, forward=forward)  # type: ignore[arg-type]
+    runner = ModelRunner(model, 16, 4, forward=forward)  # type: ignore[arg-type]
     runner.keep_states()
     rows = []
     for at, length in enumerate((3, 7)):

@@ -16,7 +16,7 @@ from sluicegate.engine.batching.scheduler import Scheduler
 from sluicegate.engine.memory.blocks import BlockPool
 from sluicegate.engine.sampling.sampler import Drawn, MaskRows, Sampler
 from sluicegate.engine.sequences.drafting import DraftAcceptance, draft_length
-from sluicegate.engine.sequences.sequence import State
+from sluicegate.engine.sequences.sequence import SequenceState
 from sluicegate.engine.speculation.draft_model import ModelDrafter
 from sluicegate.engine.speculation.proposer import Proposer, Speculation
 from sluicegate.plugins import ModelLoadError
@@ -160,10 +160,12 @@ def test_what_was_looked_up_is_given_up_only_for_more_tokens_in_the_time(cost: f
 
         def release(self) -> None: ...
 
+        def close(self) -> None: ...
+
     proposer = Proposer(Speculation(4), Scheduler(BlockPool(4, 4), max_batch_size=2, max_batch_tokens=8), Fixed())
     proposer.note_step(1.0)  # counts a tenth
     sequence = a_sequence([1, 2, 3])
-    sequence.state, sequence.draft, sequence.pace.rate = State.RUNNING, [7], 0.5
+    sequence.state, sequence.draft, sequence.lookup_acceptance.rate = SequenceState.RUNNING, [7], 0.5
     sequence.draft_acceptance = DraftAcceptance(0.7)
     proposer.improve([sequence])
     assert sequence.by_batch_drafter is asked

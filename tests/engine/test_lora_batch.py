@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from sluicegate.engine import Engine, EngineSettings, LoadedModel, ModelSettings, load_model
-from sluicegate.engine.batching.runner import Runner
+from sluicegate.engine.batching.runner import ModelRunner
 from sluicegate.plugins import ConfigurationError, Job, ModelLoadError, NotFound, RequestError
 from tests.engine.conftest import MakeModel
 from tests.engine.driving import a_job, collect, prompts, reference_model, run, serving
@@ -86,7 +86,7 @@ async def test_the_compiled_pass_computes_adapters_as_the_models_own_code_does(
     folder = save_tiny(tmp_path, "qwen3", initializer_range=0.1)
     model = load_model(folder, name="base", weights=weights)
     adapters = two_adapters(folder, tmp_path, linear_layers(folder))
-    assert Runner(model, 8, 4).is_compiled
+    assert ModelRunner(model, 8, 4).is_compiled
     jobs = [job_for(model, name, prompt, logprobs=0) for prompt in prompts(LENGTHS) for name in ("base", *adapters)]
     async with with_adapters(model, adapters, max_batch_size=18, max_batch_tokens=200, threads=threads) as engine:
         single = [(await run(engine, job))[0].logprobs for job in jobs]

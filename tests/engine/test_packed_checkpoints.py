@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from sluicegate.engine import load_model
-from sluicegate.engine.batching.runner import Runner
+from sluicegate.engine.batching.runner import ModelRunner
 from sluicegate.engine.cpu.packing import unpack
 from sluicegate.engine.cpu.small_layers import CpuSmallLinear
 from sluicegate.plugins import ModelLoadError
@@ -35,7 +35,7 @@ KINDS: dict[str, dict[str, Any]] = {
 
 
 def scores(folder: Path, weights: Any = "full") -> torch.Tensor:
-    return Runner(load_model(folder, weights=weights), 16, 4).score(np.array(prompts([40])[0]), chunk=16)
+    return ModelRunner(load_model(folder, weights=weights), 16, 4).score(np.array(prompts([40])[0]), chunk=16)
 
 
 def expected_scores(folder: Path) -> torch.Tensor:
@@ -67,7 +67,7 @@ def test_symmetric_4_bits_stay_the_same_4_bits(group: int, tmp_path: Path) -> No
         if isinstance(layer, CpuSmallLinear) and name != "lm_head":
             assert torch.equal(unpack(layer.packed), state[f"{name}.weight"])
     assert model.weight_bytes < 0.3 * load_model(packed).weight_bytes
-    again = Runner(load_model(whole, weights="int4"), 16, 4).score(np.array(prompts([40])[0]), chunk=16)
+    again = ModelRunner(load_model(whole, weights="int4"), 16, 4).score(np.array(prompts([40])[0]), chunk=16)
     expected = expected_scores(whole)
     assert (scores(packed, "int4") - expected).abs().mean() < min(0.1, float((again - expected).abs().mean()))
 

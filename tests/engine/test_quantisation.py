@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from sluicegate.engine import EngineSettings, load_model
-from sluicegate.engine.batching.runner import Runner
+from sluicegate.engine.batching.runner import ModelRunner
 from sluicegate.engine.cpu.kernels.rows import FP8, shrink, shrink_to_e4m3, widen
 from sluicegate.engine.cpu.packing import EIGHT, FOUR, Packed, pack, unpack
 from sluicegate.engine.cpu.small_layers import CpuSmallLinear, SmallEmbedding
@@ -121,7 +121,7 @@ def test_the_compiled_pass_keeps_what_the_pool_keeps(kv: Any, tmp_path: Path) ->
     """The same bytes and scales from the compiled pass and from the pool's own writing, but for ties broken by a last
     bit; and the same logprobs from reading them."""
     model, text = load_model(save_tiny(tmp_path, initializer_range=0.1)), np.array(prompts([40])[0])
-    compiled, plain = Runner(model, 16, 4, kv=kv), Runner(model, 16, 4, kv=kv, forward="transformers")
+    compiled, plain = ModelRunner(model, 16, 4, kv=kv), ModelRunner(model, 16, 4, kv=kv, forward="transformers")
     assert compiled.is_compiled
     assert torch.allclose(compiled.score(text, chunk=1), plain.score(text, chunk=1), atol=0.02)
     for name in ("keys", "values"):
@@ -140,7 +140,7 @@ def test_logprobs_stay_near_those_in_full(family: str, weights: Any, kv: Any, li
     folder = save_tiny(tmp_path, family, initializer_range=0.1)
     text = np.array(prompts([40])[0])
     full, rounded = (
-        Runner(load_model(folder, weights=kind), 16, 4, kv=cache).score(text, chunk=16)
+        ModelRunner(load_model(folder, weights=kind), 16, 4, kv=cache).score(text, chunk=16)
         for kind, cache in (("full", "full"), (weights, kv))
     )
     distance = (full - rounded).abs().mean()
@@ -165,7 +165,7 @@ def test_memory_is_what_was_asked_for(tmp_path: Path) -> None:
     assert full.parameter_count == eight.parameter_count == four.parameter_count
     assert len({full.version, eight.version, four.version}) == 3
     assert full.kv_bytes_in(torch.int8) < 0.4 * full.kv_bytes_per_token
-    assert Runner(eight, 8, 4, kv="int8").is_compiled
+    assert ModelRunner(eight, 8, 4, kv="int8").is_compiled
 
 
 def test_what_cannot_be_rounded_is_refused_with_the_reason(tiny_folder: Folder, tmp_path: Path) -> None:

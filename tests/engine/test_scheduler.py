@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sluicegate.engine.batching.scheduler import Batch, Scheduler
 from sluicegate.engine.memory.blocks import BlockPool
-from sluicegate.engine.sequences.sequence import Sequence, State
+from sluicegate.engine.sequences.sequence import Sequence, SequenceState
 from tests.engine.rows import a_sequence
 
 BLOCK, BLOCKS = 4, 12
@@ -46,7 +46,7 @@ class World:
         return sequence.blocks[position // BLOCK] * BLOCK + position % BLOCK
 
     def _write(self, sequence: Sequence, start: int, count: int) -> None:
-        assert sequence.state is State.RUNNING
+        assert sequence.state is SequenceState.RUNNING
         for position in range(start, start + count):
             self.memory[self._slot(sequence, position)] = tuple(sequence.tokens[: position + 1])
 
@@ -102,13 +102,13 @@ def test_random_traffic_on_a_tiny_pool_always_comes_to_an_end(
     for step in range(2000):
         everyone += [arrive(world, arrival) for arrival in coming if arrival[0] == step]
         for when, who in cancels:
-            if when == step and who < len(everyone) and everyone[who].state is not State.ENDED:
+            if when == step and who < len(everyone) and everyone[who].state is not SequenceState.ENDED:
                 world.end(everyone[who])
-        if step > 12 and all(sequence.state is State.ENDED for sequence in everyone):
+        if step > 12 and all(sequence.state is SequenceState.ENDED for sequence in everyone):
             break
-        if any(sequence.state is not State.ENDED for sequence in everyone):
+        if any(sequence.state is not SequenceState.ENDED for sequence in everyone):
             assert world.step().rows, "there is work, but nothing was scheduled"
-    assert all(sequence.state is State.ENDED for sequence in everyone)
+    assert all(sequence.state is SequenceState.ENDED for sequence in everyone)
     assert world.scheduler.pool.free_count == BLOCKS
     assert (world.scheduler.waiting_count, world.scheduler.running) == (0, [])
 
@@ -117,24 +117,24 @@ def test_a_batch_request_is_served_though_interactive_ones_never_stop_coming() -
     world = World()
     batch = arrive(world, (0, 4, 3, 0, "a", 10))
     for _ in range(3000):
-        if batch.state is State.ENDED:
+        if batch.state is SequenceState.ENDED:
             break
         while world.scheduler.waiting_count < 6:
             arrive(world, (0, 4, 4, 1, "b", 0))
         world.step()
-    assert batch.state is State.ENDED
+    assert batch.state is SequenceState.ENDED
 
 
 def test_an_interactive_request_takes_the_place_of_a_running_batch_request() -> None:
     world = World()
     slow = [arrive(world, (0, 4, 17, 0, "a", 10)) for _ in range(SIZE)]
     world.step()
-    assert [sequence.state for sequence in slow].count(State.RUNNING) > 0
-    while any(sequence.state is State.WAITING for sequence in slow):
+    assert [sequence.state for sequence in slow].count(SequenceState.RUNNING) > 0
+    while any(sequence.state is SequenceState.WAITING for sequence in slow):
         world.step()
     urgent = arrive(world, (0, 4, 2, 1, "b", 0))
     world.step()
-    assert urgent.state is State.RUNNING
+    assert urgent.state is SequenceState.RUNNING
 
 
 def test_tenants_take_turns() -> None:
@@ -142,9 +142,9 @@ def test_tenants_take_turns() -> None:
     world = World()
     many = [arrive(world, (0, 8, 4, 0, "a", 0)) for _ in range(10)]
     one = arrive(world, (0, 8, 4, 1, "b", 0))
-    while one.state is not State.ENDED:
+    while one.state is not SequenceState.ENDED:
         world.step()
-    assert sum(sequence.state is State.ENDED for sequence in many) <= SIZE
+    assert sum(sequence.state is SequenceState.ENDED for sequence in many) <= SIZE
 
 
 def test_decode_rows_never_wait_for_a_long_prompt() -> None:
@@ -162,7 +162,7 @@ def test_a_preempted_sequence_keeps_what_it_generated() -> None:
     world = World()
     first, second = (arrive(world, (0, 8, 17, kind, "a", 0)) for kind in (0, 1))
     second.max_length = first.max_length = 40
-    while first.state is not State.ENDED or second.state is not State.ENDED:
+    while first.state is not SequenceState.ENDED or second.state is not SequenceState.ENDED:
         world.step()
     assert world.scheduler.counters.preemptions > 0
     assert (len(first.tokens), len(second.tokens)) == (40, 40)

@@ -12,7 +12,7 @@ import torch
 
 from sluicegate.engine import load_model
 from sluicegate.engine.attention.paged import Stretch
-from sluicegate.engine.batching.runner import Runner
+from sluicegate.engine.batching.runner import ModelRunner
 from sluicegate.engine.cpu import Decoder, WantedLogits
 from sluicegate.engine.sampling.bitmasks import words_for
 from tests.engine.conftest import MakeModel
@@ -27,7 +27,7 @@ class Pass:
     """A forward pass of `ROWS` tokens, each with its logits."""
 
     def __init__(self, model: Any, threads: int = 1) -> None:
-        self.runner = Runner(model, 32, BLOCK, threads=threads)
+        self.runner = ModelRunner(model, 32, BLOCK, threads=threads)
         assert self.runner._decoder is not None
         self.decoder = self.runner._decoder
         self.vocab = model.vocab_size
@@ -123,7 +123,7 @@ async def test_nobody_looks_at_logits_that_were_left_out(
         return free + bound
 
     with monkeypatch.context() as patch:
-        patch.setattr(Runner, "can_leave_out", False)
+        patch.setattr(ModelRunner, "can_leave_out", False)
         async with serving(model, max_batch_size=16, draft_tokens=0) as engine:
             expected = await run(engine, *jobs())
     told = []

@@ -15,7 +15,7 @@ pytest.importorskip("triton", reason="pip install 'sluicegate[cuda]' brings trit
 
 from sluicegate.engine import LoadedModel
 from sluicegate.engine.attention.paged import Stretch
-from sluicegate.engine.batching.runner import Runner, StepInputs
+from sluicegate.engine.batching.runner import ModelRunner, StepInputs
 from sluicegate.engine.cuda.capture import CudaCapture
 from sluicegate.engine.cuda.graphs import buckets_up_to
 from tests.engine.conftest import MakeModel
@@ -41,12 +41,12 @@ class Again:
         return replay
 
 
-def a_runner(model: LoadedModel) -> Runner:
-    return Runner(model, 64, BLOCK, attention="triton")
+def a_runner(model: LoadedModel) -> ModelRunner:
+    return ModelRunner(model, 64, BLOCK, attention="triton")
 
 
 def steps(
-    runner: Runner, history: int, stretches: list[tuple[int, int]], seed: int = 0
+    runner: ModelRunner, history: int, stretches: list[tuple[int, int]], seed: int = 0
 ) -> tuple[StepInputs, list[StepInputs]]:
     """The prompts' step, `history` tokens each, and the step after it with `stretches` of (sequence, tokens)."""
     random = np.random.default_rng(seed)

@@ -66,7 +66,7 @@ def test_a_pool_that_does_not_fit_is_a_load_error(tiny: MakeModel, monkeypatch: 
     def full(*_: Any, **__: Any) -> Any:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9.00 GiB.\nmore")
 
-    monkeypatch.setattr(construction_module, "Runner", full)
+    monkeypatch.setattr(construction_module, "ModelRunner", full)
     with pytest.raises(ModelLoadError, match=r"KV cache of 'llama' \(8 blocks\) does not fit.*Tried to allocate 9.00"):
         make_core(tiny("llama"), EngineSettings(num_blocks=8), Outbox())
     with pytest.raises(ModelLoadError, match="'m' does not fit"), fitting("'m'"):
@@ -125,6 +125,6 @@ async def test_out_of_memory_while_drawing_fails_that_steps_requests_alone(
 
 
 def _said_to_be_on_cuda(model: LoadedModel) -> LoadedModel:
-    names = [field for field in model.__dataclass_fields__ if field != "beside"]
+    names = [field for field in model.__dataclass_fields__ if field != "lora"]
     values = {name: getattr(model, name) for name in names} | {"device": torch.device("cuda")}
     return LoadedModel(**values)

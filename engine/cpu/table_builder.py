@@ -1,7 +1,7 @@
-"""From a `transformers` decoder of the Llama family to the table of operations that computes it.
+"""Build the table of operations of a `transformers` decoder of the Llama family.
 
-Served: Llama, Mistral, Qwen2 and Qwen3, dense, in float32. What is not, or is not built exactly as expected, is left to
-the general path through `transformers`' own code: `recipe_for` returns None.
+Served: Llama, Mistral, Qwen2 and Qwen3, dense, in float32. A module that is not built exactly as expected is left to
+`transformers`' own code: `sizes_of` returns None.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FAMILIES = {"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3
 
 
 @dataclass(slots=True)
-class Recipe:
+class OperationTable:
     """`table` int64 [operations, COLUMNS] and `reals`; `kept` are the tensors whose addresses stand in the table."""
 
     rows: list[list[int]] = field(default_factory=list)
@@ -77,7 +77,7 @@ class Sizes:
 
 
 def sizes_of(module: Any, layers: tuple[LayerShape, ...]) -> Sizes | None:
-    """None where the program would not compute what the module does."""
+    """Return the sizes of a decoder; None where the program would not compute what the module does."""
     if type(module).__name__ not in FAMILIES or not _is_plain(module):
         return None
     first = layers[0]
@@ -114,9 +114,9 @@ def _is_plain(module: Any) -> bool:
 
 @dataclass(slots=True)
 class Products:
-    """Writes products into a recipe: whole weights read x as it is, small ones what x is rounded to before."""
+    """Writes products into the table: whole weights read x as it is, small ones what x is rounded to before."""
 
-    made: Recipe
+    made: OperationTable
     rounded: Buffer
     """Room for activations in int8, [tokens, widest]."""
     scales: Buffer
@@ -124,7 +124,7 @@ class Products:
     """Room for what adapters make of activations, [tokens, 3, MOST_RANK]."""
 
     @classmethod
-    def of(cls, made: Recipe, tokens: int, widest: int) -> Products:
+    def of(cls, made: OperationTable, tokens: int, widest: int) -> Products:
         rounded, scales = padded(widest) // 4, scale_bytes(widest, GROUP4) // 4
         return cls(made, *(made.buffer(tokens, width) for width in (rounded, scales, 3 * MOST_RANK)))
 
@@ -133,7 +133,15 @@ class Products:
         first = len(LAYERS) * index + LAYERS.index(names[0])
         low, ldlow = self.low
         self.made.add(
-            Op.LOWER, x=x[0], ldx=x[1], k=width, n=len(names), low=low, ldlow=ldlow, factors=first, count=Cell.SPANS
+            Op.LOWER,
+            x=x[0],
+            ldx=x[1],
+            k=width,
+            n=len(names),
+            low=low,
+            ldlow=ldlow,
+            factors=first,
+            count=Cell.SPANS,
         )
         return [{"low": low + 4 * MOST_RANK * i, "ldlow": ldlow, "factors": first + i} for i in range(len(names))]
 
@@ -171,9 +179,9 @@ class Products:
 
 
 @torch.inference_mode(False)
-def write_recipe(module: Any, sizes: Sizes, layers: tuple[LayerShape, ...], pool: KVPool, tokens: int) -> Recipe:
+def build_table(module: Any, sizes: Sizes, layers: tuple[LayerShape, ...], pool: KVPool, tokens: int) -> OperationTable:
     """The operations of one step of up to `tokens` new tokens."""
-    made = Recipe()
+    made = OperationTable()
     x = made.buffer(tokens, sizes.hidden)
     h = made.buffer(tokens, sizes.hidden)
     made.states = made.kept[-1]
@@ -209,20 +217,20 @@ def write_recipe(module: Any, sizes: Sizes, layers: tuple[LayerShape, ...], pool
     return made
 
 
-def _embed(made: Recipe, layer: Any, out: Buffer) -> None:
+def _embed(made: OperationTable, layer: Any, out: Buffer) -> None:
     where: dict[str, Any] = {"n": layer.embedding_dim, "out": out[0], "ldo": out[1], "reals": (1.0,)}
     if isinstance(layer, SmallEmbedding):
         where |= {"scales": made.address(layer.packed.scales), "small": EIGHT, "k": padded(layer.embedding_dim)}
     made.add(Op.EMBED, w=made.address(layer.packed.data if "small" in where else layer.weight), **where)
 
 
-def _norm(made: Recipe, layer: Any, x: Buffer, out: Buffer, **more: Any) -> None:
+def _norm(made: OperationTable, layer: Any, x: Buffer, out: Buffer, **more: Any) -> None:
     where: dict[str, Any] = {"x": x[0], "ldx": x[1], "out": out[0], "ldo": out[1], "n": len(layer.weight)}
     made.add(Op.NORM, **where, w=made.address(layer.weight), reals=(float(layer.variance_epsilon),), **more)
 
 
 def _attention(
-    made: Recipe,
+    made: OperationTable,
     attention: Any,
     shape: LayerShape,
     pool: KVPool,
@@ -244,5 +252,11 @@ def _attention(
     made.add(Op.PLACE, **where, w=weights[0], w2=weights[1], reals=(float(epsilon),))
     scaling = float(attention.scaling)
     made.add(
-        Op.ATTEND, **where, count=Cell.TASKS, window=shape.window or 0, out=out[0], ldo=out[1], reals=(scaling, 0.0)
+        Op.ATTEND,
+        **where,
+        count=Cell.TASKS,
+        window=shape.window or 0,
+        out=out[0],
+        ldo=out[1],
+        reals=(scaling, 0.0),
     )
