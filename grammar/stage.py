@@ -83,7 +83,7 @@ class GrammarConstrainer:
             raise ConfigurationError(f"[{STAGE}] {error.reason}") from error
         self.unconstrained = Constraint("text") if self._blocked else None
         """What stands in for a request without a constraint."""
-        self._turns = CompilePool(settings.threads, "grammar")
+        self._pool = CompilePool(settings.threads, "grammar")
         self._cache_entries = settings.cache_entries
         self._grammars: OrderedDict[tuple[str, str], CompileJob] = OrderedDict()
         self._vocabularies = Vocabularies(_folder(settings))
@@ -97,7 +97,7 @@ class GrammarConstrainer:
             "compiled_total": float(self._compiled),
             "compile_seconds_total": self._compile_s,
             "kept": float(len(self._grammars)),
-            "waiting": float(self._turns.waiting),
+            "waiting": float(self._pool.waiting),
         }
 
     async def compile(self, constraint: Constraint, model: ServedModel) -> LazyGrammar:
@@ -110,11 +110,11 @@ class GrammarConstrainer:
         while True:
             found = self._grammars.get(key)
             if found is None or (found.done.done() and (found.done.cancelled() or found.done.exception() is not None)):
-                found = self._turns.add(tenant, partial(self._compile, constraint, model))
+                found = self._pool.add(tenant, partial(self._compile, constraint, model))
                 self._keep(key, found)
             self._grammars.move_to_end(key)
             try:
-                return await self._turns.wait(found)  # type: ignore[no-any-return]
+                return await self._pool.wait(found)  # type: ignore[no-any-return]
             except Abandoned:  # by others, just before
                 continue
 
@@ -128,7 +128,7 @@ class GrammarConstrainer:
         await self.compile(Constraint("json_object"), model)
 
     async def close(self) -> None:
-        self._turns.close()
+        self._pool.close()
         await asyncio.to_thread(self._vocabularies.keep)
 
     async def start(self) -> None:

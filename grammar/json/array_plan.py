@@ -31,7 +31,7 @@ class ArrayPlan:
     fixed: bool = False
     """Among those values are strings."""
     paired: int | None = None
-    """Where some two items must be equal: the last place of one that a later one may repeat, see `repeats`."""
+    """Where some two items must be equal: the last index of one that a later one may repeat, see `duplicates`."""
 
     def at(self, index: int) -> Conjunction | None:
         return self.prefix[index] if index < len(self.prefix) else self.rest

@@ -33,8 +33,8 @@ def plan_of(plans: PlanSource, spec: Array) -> ArrayPlan | None:
         if low > high:
             return None
     items = [*prefix, *([] if rest is None else [rest])]
-    told = spec.unique and not spec.contains and members is None
-    fixed = told and not all(_can_grow(plans, terms) for terms in items)
+    by_text = spec.unique and not spec.contains and members is None
+    fixed = by_text and not all(_can_grow(plans, terms) for terms in items)
     plan = ArrayPlan(
         prefix,
         rest,
@@ -44,7 +44,7 @@ def plan_of(plans: PlanSource, spec: Array) -> ArrayPlan | None:
         spec.contains,
         all_of(plans.check(spec.checks), HasDuplicates() if spec.repeats and spec.contains else None),
         members,
-        tight=fixed or (told and any(_is_tight(plans, terms) for terms in items)),
+        tight=fixed or (by_text and any(_is_tight(plans, terms) for terms in items)),
         fixed=fixed,
         paired=paired,
     )

@@ -35,7 +35,7 @@ _TEXT_NEEDED = _TextNeeded()
 
 
 class RepeatingState(ArrayState):
-    """`used`: 1 once two items are equal. Before that the items so far, from the last place on that can be repeated by
+    """`used`: 1 once two items are equal. Before that the items so far, from the last one on that can be repeated by
     what is all to come, or 0: they do not matter yet, or are not known."""
 
     __slots__ = ()
@@ -79,8 +79,8 @@ class RepeatingState(ArrayState):
     def _to_come(self) -> list[Conjunction]:
         """What the items behind the next one satisfy."""
         plan = self.plan
-        places = range(self.index + 1, len(plan.prefix) + 1 if plan.high is None else plan.high)
-        return list(dict.fromkeys(terms for place in places if (terms := plan.at(place)) is not None))
+        indexes = range(self.index + 1, len(plan.prefix) + 1 if plan.high is None else plan.high)
+        return list(dict.fromkeys(terms for index in indexes if (terms := plan.at(index)) is not None))
 
     def _may_repeat(self, given: frozenset[Constant]) -> bool:
         """An item behind the next one may be one of `given`."""

@@ -1,4 +1,4 @@
-"""What all frames of a JSON text share: whitespace between lexemes, and the way from a schema to threads."""
+"""Whitespace between the lexemes of a JSON text, and what stands around it."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class Layout:
         if known is None:
             nested = any(branch.is_asked(0) for branch in follow.branches)
             known = self._close_lookahead(byte, follow, vocabulary)
-            if not nested:  # otherwise it was told for one place only
+            if not nested:  # otherwise it holds for one node only
                 if len(self._closed) >= _MOST_CLOSED:
                     self._closed.clear()
                 self._closed[byte, follow] = known

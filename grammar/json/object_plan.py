@@ -20,7 +20,7 @@ from sluicegate.plugins.errors import GrammarLimit
 
 _FEW = 8
 _MOST = 256
-"""Sets of demands met that are told apart on the way to an object's end."""
+"""Sets of demands met that are followed separately on the way to an object's end."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +75,7 @@ class ObjectPlan:
 
     @cached_property
     def in_order(self) -> bool:
-        """Which names may come next hangs on nothing but where the last one stands in the list."""
+        """Which names may come next depends only on the index of the last one."""
         return not (self.any_order or self.counts or self.some)
 
     @cached_property

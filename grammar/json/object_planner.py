@@ -35,7 +35,7 @@ _Classes = list[tuple[StringSet, tuple[str | StringSet, ...]]]
 
 
 class _Kind(NamedTuple):
-    """Free names that are told apart from others: by a lexeme of their own, with values of their own."""
+    """Free names with a lexeme and values of their own."""
 
     lexeme: Lexeme
     terms: Conjunction
@@ -63,8 +63,8 @@ class ObjectPlanner:
         return self.plan(replace(spec, existentials=some, checks=checks))
 
     def exists(self, spec: Object) -> bool | None:
-        """Whether any object satisfies `spec`, told without a plan, where its required properties decide that; None
-        where they do not."""
+        """Some object satisfies `spec`, found without a plan where its required properties decide that; None where they
+        do not."""
         if spec.contradicts():
             return False
         if spec.existentials or spec.low > len(spec.required):

@@ -185,7 +185,7 @@ class ObjectState(Container):
         return self.values.object_state(plan, at, self.count + plan.counts, self.follow, self.met | hits, self.used)
 
     def without(self, names: frozenset[str]) -> ObjectState:
-        """The same place where the free names `names` have been given."""
+        """The same situation where the free names `names` have been given."""
         return self.values.object_state(self.plan, self.at, self.count, self.follow, self.met, names)
 
     def entries_of(self, index: int) -> list[MemberStart]:

@@ -1,4 +1,4 @@
-"""What satisfies a conjunction of facts: its domain, its plans, and whether there is anything at all."""
+"""What satisfies a conjunction of facts: its value set, its plans, and whether there is any value."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ _Plan = TypeVar("_Plan", ObjectPlan, ArrayPlan)
 
 
 class Plans:
-    """Of one compiled grammar. Grows by what depends on the schema alone; making the same thing twice at once is
-    harmless."""
+    """Plans of one compiled grammar. Mutable: remembers what depends on the schema alone; two OS threads that work out
+    the same answer do no harm."""
 
     def __init__(self, document: SchemaDocument | None, options: GrammarOptions) -> None:
         self.options = options
@@ -77,12 +77,12 @@ class Plans:
             ) from None
 
     def _unblocked_set(self, terms: Conjunction, found: ValueSet) -> ValueSet:
-        """`found`, the domain of `terms`, without blocked strings."""
+        """`found`, the value set of `terms`, without blocked strings."""
         known = self._unblocked_sets.get(terms)
         if known is None:
             assert self.blocklist is not None
             left = unblocked(self.blocklist, found.strings)
-            # The same object where nothing is blocked: lexemes are found by it, and shared by values of one domain.
+            # The same object where nothing is blocked: lexemes are found by it, and shared by values of one set.
             known = found if left is found.strings else replace(found, strings=left)
             self._unblocked_sets[terms] = known
         return known
@@ -123,9 +123,9 @@ class Plans:
 
     def _has_object(self, spec: Object) -> bool:
         if len(self._asking) > _DEEP and spec not in self._objects:
-            told = self._object_planner.exists(spec)
-            if told is not None:
-                return told
+            exists = self._object_planner.exists(spec)
+            if exists is not None:
+                return exists
         return self.object_plan(spec) is not None
 
     def why_not(self, terms: Conjunction) -> str:

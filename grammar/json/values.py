@@ -1,4 +1,4 @@
-"""From conjunctions of facts to threads, and what these can read."""
+"""From conjunctions of facts to readings of values, and their lookahead."""
 
 from __future__ import annotations
 
@@ -33,12 +33,11 @@ _STATES = 20_000
 _Scalars = tuple[tuple[Lexeme, ...], tuple[Lexeme, ...], Lexeme | None]
 _HOLE = Hole()
 _NESTED = 8
-"""Values within values that are told for all places at once; deeper ones for the place at hand, which ends sooner."""
+"""Values within values whose lookahead is worked out for all nodes; for deeper ones, for the node at hand alone."""
 
 
 class Values(Plans):
-    """One per compiled grammar. Grows lazily, and only by what depends on the schema alone, so threads of different
-    matchers share it; building the same thing twice at once is harmless."""
+    """One per compiled grammar, shared by its matchers: grows lazily, and only by what depends on the schema alone."""
 
     def __init__(self, document: SchemaDocument | None, options: GrammarOptions) -> None:
         super().__init__(document, options)
@@ -50,10 +49,10 @@ class Values(Plans):
         self._lexemes: dict[int, tuple[ValueSet, _Scalars]] = {}
         self._scalar_lookaheads: dict[int, Lookahead] = {}
 
-    # --- threads ---
+    # --- readings ---
 
     def value(self, terms: Conjunction, follow: Continuation) -> tuple[Reading, ...]:
-        """Threads at the first byte of a value that satisfies all of `terms`."""
+        """Readings at the first byte of a value that satisfies all of `terms`."""
         value_set = self.value_set(terms)
         moves: dict[int, Any] = {}
         lexemes, numbers, words = self._scalars(value_set)

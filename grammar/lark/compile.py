@@ -63,7 +63,7 @@ def compile_lark(text: str, vocabulary: Vocabulary, *, options: GrammarOptions |
 
 
 def parser_of(text: str) -> Callable[[Continuation | None], Callable[[], tuple[Reading, ...]]]:
-    """The grammar read and checked: from what follows a whole text to the threads at its first byte."""
+    """The grammar read and checked: from what follows a whole text to the readings at its first byte."""
     grammar = read(text, GrammarOptions())
     if grammar.regions:
         raise UnsupportedGrammar("%json inside a part of a structural tag; make it a json_schema part of its own")

@@ -173,7 +173,7 @@ class Parser:
         return self.starting.readings()
 
     def begin(self, name: str, follow: Continuation) -> tuple[Reading, ...]:
-        """Threads at the first byte of terminal `name`."""
+        """Readings at the first byte of terminal `name`."""
         region = self.regions.get(name)
         if region is not None:
             return region.readings(follow)

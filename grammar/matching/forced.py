@@ -50,9 +50,9 @@ def canonical_tokens(vocabulary: Vocabulary, tokens: list[int], forced: bytes, f
     next; `following`: bytes that may. Where `tokens` end inside one of the tokenizer's (a model may spell as it likes),
     the rest of that one is spelled by itself, and all after it as the tokenizer would.
 
-    Where the tokenizer ends a token, it has written what stands before as if nothing followed: so do BPE and unigram
-    models. So all that can happen is that a token begins at some place in `forced` and goes on past its end, or that
-    one ends with it, and what all of these cases begin with is sure.
+    Where BPE and unigram tokenizers end a token, they have written what stands before as if nothing followed. So either
+    a token begins somewhere in `forced` and goes on past its end, or one ends with it: the prefix common to all these
+    cases is sure.
     """
     if vocabulary.encode is None or not forced:
         return []
@@ -75,16 +75,16 @@ def canonical_tokens(vocabulary: Vocabulary, tokens: list[int], forced: bytes, f
 
 
 def _added(vocabulary: Vocabulary, tokens: list[int], before: bytes, forced: bytes) -> list[int]:
-    """Tokens that spell `forced` after `tokens`, whose text is `before`; [] where that cannot be told."""
+    """Tokens that spell `forced` after `tokens`, whose text is `before`; [] where that is not sure."""
     spelled = _spelled(vocabulary, before + forced)
     if spelled is None or spelled[: len(tokens)] == tokens:
         return [] if spelled is None else spelled[len(tokens) :]
     ends = list(accumulate(len(vocabulary.words[token]) for token in spelled))
     if not ends or ends[-1] != len(before) + len(forced):  # a tokenizer that adds a space, or leaves something out
         return []
-    place = bisect_left(ends, len(before))
-    rest = _spelled(vocabulary, forced[: ends[place] - len(before)])
-    return [] if rest is None else rest + spelled[place + 1 :]
+    across = bisect_left(ends, len(before))
+    rest = _spelled(vocabulary, forced[: ends[across] - len(before)])
+    return [] if rest is None else rest + spelled[across + 1 :]
 
 
 def _cuts(vocabulary: Vocabulary, forced: bytes, following: set[int]) -> Iterator[int]:

@@ -260,7 +260,7 @@ class LazyMatcher:
                 self._watch.spot = spot
 
     def fork(self) -> LazyMatcher:
-        """An independent matcher at the same place; costs a copy of the list of accepted tokens."""
+        """An independent matcher in the same state; costs a copy of the list of accepted tokens."""
         other = LazyMatcher.__new__(LazyMatcher)
         other._grammar, other._states, other._bounds = self._grammar, self._states, self._bounds
         other.worked_s = self.worked_s

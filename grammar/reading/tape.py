@@ -1,6 +1,6 @@
 """The text so far, and how its brackets nest: what guards look back at.
 
-All readings of a text share its bytes, so one tape per matcher is enough; threads hold no text and can be shared.
+All readings of a text share its bytes, so one tape per matcher is enough; readings hold no text and can be shared.
 """
 
 from __future__ import annotations

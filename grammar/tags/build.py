@@ -28,7 +28,7 @@ class Builder:
         self._known: dict[Any, Continuation] = {}
 
     def explore(self, node: Format) -> None:
-        """Make every thread of `node` once, but for what is inside regions. Raises what making them would raise."""
+        """Make every reading of `node` once, but for what is inside regions. Raises what making them would raise."""
         pending = [self.enter(node, END)]
         seen = set(pending)
         known = 0

@@ -1,4 +1,4 @@
-"""Tokens across the seams of a JSON text: which ones are possible at all, and where they close a string."""
+"""Tokens that cross a boundary of lexemes in a JSON text: which ones are possible at all, and where they lead."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class BoundaryTokens:
         self._known: dict[int, I32] = {}
 
     def taken(self, found: int) -> I32:
-        """Those that lead to one of the places of `found`."""
+        """Those that lead to one of the nodes of `found`."""
         if self._all is None:
             flags = np.zeros(int(self.numbers.max(initial=0)) + 1, np.bool_)
             flags[self.numbers] = True

@@ -255,8 +255,8 @@ def ids_at(first, exact, ids, nodes, count, out):  # type: ignore[no-untyped-def
 
 @njit(cache=True, nogil=True)
 def taken(bits, numbers, tokens, out):  # type: ignore[no-untyped-def]
-    """Writes to `out` those of `tokens` whose number, of the same place in `numbers`, is set in `bits` (bytes, lowest
-    bit first); returns how many."""
+    """Write to `out` each `tokens[k]` whose `numbers[k]` is set in `bits` (bytes, lowest bit first); returns how
+    many."""
     n = 0
     for k in range(numbers.size):
         if bits[numbers[k] >> 3] >> np.uint8(numbers[k] & 7) & 1:

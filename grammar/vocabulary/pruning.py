@@ -1,4 +1,4 @@
-"""The walk over a vocabulary that classifies it, and what spares it most of the vocabulary: steady states.
+"""Subtree pruning: the walk that classifies a vocabulary skips subtrees that stay inside a lexeme as a whole.
 
 Characters come in kinds: digits, letters in four groups, punctuation marks, all beyond ASCII. A state is *steady* under
 the kinds whose every character leads to one next state; under the same kinds that state is steady again, or is the
@@ -25,7 +25,7 @@ _OTHER = NON_ASCII << 1
 """Quotes, backslashes, control characters, white space beyond ASCII, bytes that are no UTF-8."""
 _SHIFT = _ASCII + 2
 _KNOWN = 1 << 62
-"""What is known of a state is one integer, so that threads see all or nothing: kinds, next state + 1, this bit."""
+"""What is known of a state is one integer, so that OS threads see all or nothing: kinds, next state + 1, this bit."""
 BLANKS = "\u0080-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
 """Beyond ASCII, what patterns such as `.` and `\\S` leave out; controls are among them for good measure."""
 _MOST_PAIRS = 100
@@ -172,8 +172,8 @@ def _non_ascii_leads(table, state, goal):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _told(table, state):  # type: ignore[no-untyped-def]
-    """Under which kinds `state` is steady, and where they lead. A state that they lead back to is preferred."""
+def _steadiness(table, state):  # type: ignore[no-untyped-def]
+    """int64: kinds under which `state` is steady, and the state they lead to; `state` itself is preferred."""
     goals = np.empty(_ASCII, np.int32)
     goal = -1
     for kind in range(_ASCII):
@@ -197,17 +197,17 @@ def _told(table, state):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def takes_below(table, state, kinds, tall, told):  # type: ignore[no-untyped-def]
-    """All texts of at most `tall` characters of `kinds` stay inside from `state` on. May say no where it is yes.
+def takes_below(table, state, kinds, tall, steady):  # type: ignore[no-untyped-def]
+    """All texts of at most `tall` characters of `kinds` stay inside from `state` on. False where this is not known.
 
-    `told` int64[S]: what is known of the states, 0 = nothing yet; written to.
+    `steady` int64[S]: what is known of the states, 0 = nothing yet; written to.
     """
     if kinds & _OTHER:
         return False
     for _ in range(tall):
-        known = told[state]
+        known = steady[state]
         if known == 0:
-            known = told[state] = _told(table, state)
+            known = steady[state] = _steadiness(table, state)
         if kinds & ~known:
             return False
         after = ((known ^ _KNOWN) >> _SHIFT) - 1
@@ -218,14 +218,14 @@ def takes_below(table, state, kinds, tall, told):  # type: ignore[no-untyped-def
 
 
 @njit(cache=True, nogil=True)
-def walk(letters, nodes, ids, transitions, accepting, start, final, told, inside, exits, closes):  # type: ignore[no-untyped-def]
+def walk(letters, nodes, ids, transitions, accepting, start, final, steady, inside, exits, closes):  # type: ignore[no-untyped-def]
     """Classify a whole vocabulary from one lexeme state.
 
     Writes to `inside` the tokens whose every byte stays inside the lexeme, to `closes` those that end in state `final`
     (-1: there is none; nothing can follow it), and to `exits` the nodes of the trie at which a remainder begins: the
     lexeme could end just before the node's byte and cannot go on with it. Nodes of depth 1 are never exits: there the
-    lexeme ends before the token. `letters`, `nodes`: see `describe`; `told`: see `takes_below`. Returns how many exits,
-    closing tokens and inside tokens there are.
+    lexeme ends before the token. `letters`, `nodes`: see `describe`; `steady`: see `takes_below`. Returns how many
+    exits, closing tokens and inside tokens there are.
     """
     states = np.empty(1024, np.int32)
     at = np.empty(1024, np.int32)
@@ -260,7 +260,7 @@ def walk(letters, nodes, ids, transitions, accepting, start, final, told, inside
                 exits[n_exits] = nodes[k, 7]
                 n_exits += 1
             continue
-        whole = below < end and takes_below(transitions, after, nodes[i, 5], nodes[i, 6], told)
+        whole = below < end and takes_below(transitions, after, nodes[i, 5], nodes[i, 6], steady)
         for k in range(nodes[i, 2], nodes[i, 4] if whole else nodes[i, 3]):
             inside[n_inside] = ids[k]
             n_inside += 1
@@ -275,7 +275,7 @@ def walk(letters, nodes, ids, transitions, accepting, start, final, told, inside
 def warm() -> None:
     """Load or compile the loops of this file."""
     i32, flags = np.zeros(1, np.int32), np.zeros(1, np.bool_)
-    empty, table, told = np.zeros(0, np.int32), np.full((1, 256), -1, np.int32), np.zeros(1, np.int64)
+    empty, table, steady = np.zeros(0, np.int32), np.full((1, 256), -1, np.int32), np.zeros(1, np.int64)
     nodes = describe(np.zeros(0, np.uint8), empty, empty, i32, empty)
-    walk(*nodes, empty, table, flags, 0, -1, told, i32, i32, i32)
-    takes_below(table, 0, 0, 0, told)
+    walk(*nodes, empty, table, flags, 0, -1, steady, i32, i32, i32)
+    takes_below(table, 0, 0, 0, steady)

@@ -1,9 +1,9 @@
-"""Every way on that tokens can spell in JSON, as places of one small trie, and sets of them as whole numbers.
+"""The trie of punctuation: all that tokens spell outside strings, and sets of its nodes as whole numbers.
 
-Outside strings JSON leaves a vocabulary little room: tokens spell a few hundred pieces of punctuation, here all of them
-with everything that is left of them after any whole lexeme. So what can be read after a lexeme, wherever it ended, is
-one set: bit n of a number says that the text of place n can be read. Bit 0 is the empty text: it can be read wherever
-there is any way on at all.
+Outside strings JSON leaves a vocabulary little room: tokens spell a few hundred pieces of punctuation. The trie holds
+all of them, and what is left of each after any whole lexeme. What can be read after a lexeme is then one set, wherever
+the lexeme ended: bit n of a number says that the text of node n can be read. Bit 0 is the empty text, which can be read
+wherever there is any way on.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ _LEXEME = re.compile(
     rb'[ \t\r\n]++|[{}\[\]:,]|"(?:[^"\\\x00-\x1f]|\\.)*+"|-?[0-9][0-9.eE+-]*+|true|false|null', re.DOTALL
 )
 _MOST = 20_000
-"""Sets whose places further on are remembered, for each place and for all ends together."""
+"""Sets remembered by `lift` for each node, and by `behind`."""
 
 
 class PunctuationNode(TrieNode):
-    """Node of the trie. `number`: its bit; `ids`: this number, if some token spells exactly this text somewhere."""
+    """`number`: its bit; `ids`: this number, if some token spells exactly this text somewhere."""
 
     __slots__ = ("_lifted", "_up", "domain", "forks", "number")
     children: dict[int, PunctuationNode]  # type: ignore[assignment]
     number: int
     domain: int
-    """Places that can stand behind this one."""
+    """Nodes that can stand behind this one."""
     forks: int
     """Those of them behind which more can stand."""
 
     def prepare(self, punctuation: PunctuationTrie) -> None:
-        """Find what stands behind this place. Only of use where a lexeme ends."""
+        """Find what stands behind this node, which matters where a lexeme ends."""
         self._lifted: dict[int, int] = {}
         self._up: dict[int, int] = {}
         self.domain = self.forks = 0
@@ -55,7 +55,7 @@ class PunctuationNode(TrieNode):
         return self.children.get(byte)
 
     def lift(self, found: int) -> int:
-        """The places of `found`, which can be read behind this one, as read from where this one begins."""
+        """The nodes of `found`, which can be read behind this one, as read from where this one begins."""
         found &= self.domain
         known = self._lifted.get(found)
         if known is None:
@@ -74,18 +74,18 @@ class PunctuationTrie:
     def __init__(self, words: Iterable[bytes]) -> None:
         self.by_path: dict[bytes, PunctuationNode] = {}
         self.all: list[PunctuationNode] = []
-        self.root = self._place(b"")
+        self.root = self._node(b"")
         for text in sorted({rest for word in words for rest in _rests(word)}):
             self._insert(text)
-        for place in self.all:
-            place.prepare(self)
+        for node in self.all:
+            node.prepare(self)
         # Inserted in order, so numbers are those of a depth-first walk: the trie as arrays, for the compiled loop.
-        self.byte = np.array([place.path[-1] if place.path else 0 for place in self.all], np.uint8)
-        self.depth = np.array([len(place.path) for place in self.all], np.int32)
-        self.skip = np.array([place.number + sum(1 for _ in _subtree(place)) for place in self.all], np.int32)
+        self.byte = np.array([node.path[-1] if node.path else 0 for node in self.all], np.uint8)
+        self.depth = np.array([len(node.path) for node in self.all], np.int32)
+        self.skip = np.array([node.number + sum(1 for _ in _subtree(node)) for node in self.all], np.int32)
         quote = self.root.below(QUOTE)
         inside = () if quote is None else _subtree(quote)
-        self.longest_string = max((len(place.path) - 1 for place in inside), default=0)
+        self.longest_string = max((len(node.path) - 1 for node in inside), default=0)
         """Bytes behind an opening quote at most."""
         self._behind: dict[tuple[int, int], int] = {}
         self.words: dict[bytes, tuple[int, int]] = {}
@@ -95,18 +95,18 @@ class PunctuationTrie:
         self.simple = self.root.find(b'"\\u') is None
         """No token spells so much of an escape as could be any character's."""
 
-    def _place(self, path: bytes) -> PunctuationNode:
-        place = self.by_path[path] = PunctuationNode(path)
-        place.number = len(self.all)
-        self.all.append(place)
-        return place
+    def _node(self, path: bytes) -> PunctuationNode:
+        node = self.by_path[path] = PunctuationNode(path)
+        node.number = len(self.all)
+        self.all.append(node)
+        return node
 
     def _insert(self, word: bytes) -> None:
         node = self.root
         for i, byte in enumerate(word):
             below = node.children.get(byte)
             if below is None:
-                below = node.children[byte] = self._place(word[: i + 1])
+                below = node.children[byte] = self._node(word[: i + 1])
             node = below
         node.ids = np.array([node.number], np.int32)
 
@@ -131,7 +131,7 @@ class PunctuationTrie:
 
 
 def bits_of(flags: npt.NDArray[np.bool_]) -> int:
-    """The set of the places whose flag is set."""
+    """The set of nodes whose flag is set."""
     return int.from_bytes(np.packbits(flags, bitorder="little").tobytes(), "little")
 
 
@@ -143,10 +143,9 @@ def numbers(found: int) -> Iterator[int]:
         found ^= low
 
 
-def _subtree(place: TrieNode) -> Iterator[PunctuationNode]:
-    assert isinstance(place, PunctuationNode)
-    yield place
-    for below in place.children.values():
+def _subtree(node: PunctuationNode) -> Iterator[PunctuationNode]:
+    yield node
+    for below in node.children.values():
         yield from _subtree(below)
 
 

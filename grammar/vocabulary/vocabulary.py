@@ -1,4 +1,4 @@
-"""A tokenizer's vocabulary as bytes, prepared once for masks: tries, and what tokens can do around JSON punctuation."""
+"""A tokenizer's vocabulary as bytes, prepared once for masks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from sluicegate.grammar.vocabulary.token_bytes import token_bytes
 from sluicegate.grammar.vocabulary.trie import FlatTrie, build_flat
 from sluicegate.plugins.errors import InvalidGrammar
 
-_SEAMS = re.compile(rb'(?:(?<=")(?=[ \t\r\n:,}\]])|(?<=[0-9el])(?=[ \t\r\n,}\]])|(?<=[ \t\r\n])(?=[^ \t\r\n]))')
+_BOUNDARIES = re.compile(rb'(?:(?<=")(?=[ \t\r\n:,}\]])|(?<=[0-9el])(?=[ \t\r\n,}\]])|(?<=[ \t\r\n])(?=[^ \t\r\n]))')
 _CLOSING = re.compile(rb'((?:[^"\\]|\\.)*")', re.DOTALL)
 _QUOTED = re.compile(rb'[^"]*"((?:[^"\\]|\\.)*")', re.DOTALL)
 _NO_IDS = np.empty(0, np.int32)
@@ -70,13 +70,13 @@ class Vocabulary:
         self.is_prepared = False
         """The states that nearly every schema asks for are classified, see `classify.prepare`."""
         self.classes = SizedLru(CLASSES_BYTES)
-        """Lexeme states classified so far, see `classify`; shared by all grammars of this vocabulary."""
+        """Lexeme states classified so far, see `classification`; shared by all grammars of this vocabulary."""
         self.rests = SizedLru(RESTS_BYTES)
         """The same for what is left of single words."""
         self.masks = SizedLru(MASKS_BYTES)
-        """Whole masks of places where only punctuation can come, see `config`."""
+        """Whole masks of situations where only punctuation can come, see `matching.state`."""
         self.left_at = SizedLru(LEFT_BYTES)
-        """(numbers of remainders, tokens) by the nodes where walks left an automaton, see `classify`."""
+        """(numbers of remainders, tokens) by the nodes where walks left an automaton."""
         self.screens: dict[Any, Any] = {}
         """Blocklists worked out against this vocabulary, see `blocked`."""
         self.lock = threading.Lock()
@@ -98,7 +98,7 @@ class Vocabulary:
     ) -> Vocabulary:
         """From a fast `transformers` tokenizer: byte-level BPE, or SentencePiece with byte fallback.
 
-        Raises `InvalidGrammar` for a tokenizer whose tokens cannot be told as bytes.
+        Raises `InvalidGrammar` for a tokenizer whose tokens have no bytes of their own.
         """
         words = token_bytes(tokenizer)
         eos = list(eos_token_ids) if eos_token_ids is not None else [tokenizer.eos_token_id]
@@ -142,7 +142,7 @@ class Vocabulary:
 
     @cached_property
     def punctuation(self) -> PunctuationTrie:
-        """Every way on in JSON that some token spells from somewhere."""
+        """All that tokens spell outside strings."""
         return self.punctuation_of(self._remainders)
 
     @cached_property
@@ -238,7 +238,7 @@ class Vocabulary:
     def restore(
         self, trie: FlatTrie, slices: tuple[VocabularySlice, ...], remainders: list[bytes], punctuation: PunctuationTrie
     ) -> None:
-        """Take these instead of working them out; see `prepared`, which makes sure that they are the same."""
+        """Take these instead of working them out; `store.snapshot` checks that they fit."""
         self.__dict__.update(trie=trie, slices=slices, _remainders=frozenset(remainders), punctuation=punctuation)
 
     @property
@@ -251,12 +251,12 @@ class Vocabulary:
 
     @cached_property
     def _remainders(self) -> frozenset[bytes]:
-        rests = {word[seam.start() :] for word in self.words for seam in _SEAMS.finditer(word, 1)}
+        rests = {word[end.start() :] for word in self.words for end in _BOUNDARIES.finditer(word, 1)}
         return frozenset(rest for rest in rests if plausible(rest))
 
     @cached_property
     def _remainder_numbers(self) -> dict[bytes, int]:
-        """Their places."""
+        """Their nodes of `punctuation`."""
         return {rest: self.punctuation.by_path[rest].number for rest in self._remainders}
 
     @cached_property
@@ -287,9 +287,9 @@ class Vocabulary:
                 below = _NO_IDS
             cut = int(trie.depth[node]) - 1
             for token in below.tolist():
-                place = self._remainder_numbers.get(self.words[token][cut:])
-                if place is not None:
-                    numbers.append(place)
+                number = self._remainder_numbers.get(self.words[token][cut:])
+                if number is not None:
+                    numbers.append(number)
                     tokens.append(token)
             found = self._pairs_at[node] = (np.array(numbers, np.int32), np.array(tokens, np.int32))
         return found
