@@ -106,6 +106,24 @@ def test_nothing_but_one_name_is_installed() -> None:
         assert (ROOT / "sluicegate" / package).readlink() == Path("..") / package
 
 
+EMPTY = re.compile(r"(dict|list|set|deque|OrderedDict|defaultdict|Counter|Weak\w+)(\[.*\])?\(|\[\]$|\{\}$")
+"""What a module makes in order to fill it later."""
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_module_keeps_state(package: str) -> None:
+    """No `global`, and no empty container at module level but one that its annotation makes read-only."""
+    for path in modules(package):
+        tree = ast.parse(path.read_text("utf-8"))
+        assert not [node.lineno for node in ast.walk(tree) if isinstance(node, ast.Global)], path
+        for node in tree.body:
+            value = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
+            frozen = isinstance(node, ast.AnnAssign) and "Mapping" in ast.unparse(node.annotation)
+            text = ast.unparse(value) if value is not None else ""
+            is_empty = EMPTY.match(text) is not None and (text.endswith("()") or text in ("[]", "{}"))
+            assert frozen or not is_empty, f"{path.relative_to(ROOT)}:{node.lineno}: {text}"
+
+
 def test_no_class_name_means_two_things() -> None:
     """A name found in a message or a traceback leads to one class, private ones and those inside functions too."""
     defined: dict[str, list[str]] = {}

@@ -6,9 +6,10 @@ from itertools import product
 
 import pytest
 
+from sluicegate.plugins.circuit_breaker import CircuitBreaker
 from sluicegate.safety import RailPolicy
-from sluicegate.safety.breaker import MAX_PAUSE_S, Breaker
 
+MAX_PAUSE_S = 300.0
 SCORES = (None, 0.0, 0.29, 0.3, 0.5, 0.7, 0.9, 1.0)
 
 
@@ -47,14 +48,14 @@ class Clock:
 TERMS = RailPolicy(failures_to_open=3, pause_s=10.0)
 
 
-def opened(clock: Clock) -> Breaker:
-    breaker = Breaker(clock)
+def opened(clock: Clock) -> CircuitBreaker:
+    breaker = CircuitBreaker(MAX_PAUSE_S, clock)
     assert [breaker.failed(TERMS) for _ in range(3)] == [False, False, True]
     return breaker
 
 
 def test_so_many_failures_in_a_row_open_it() -> None:
-    breaker = Breaker(Clock())
+    breaker = CircuitBreaker(MAX_PAUSE_S, Clock())
     for would in (False, False, True):
         assert breaker.admits(TERMS)
         assert breaker.would_open(TERMS) is would
@@ -67,7 +68,7 @@ def test_so_many_failures_in_a_row_open_it() -> None:
 
 @pytest.mark.parametrize("between", ["succeeded", "excused"])
 def test_what_went_well_in_between_begins_the_count_anew(between: str) -> None:
-    breaker = Breaker(Clock())
+    breaker = CircuitBreaker(MAX_PAUSE_S, Clock())
     for _ in range(3):
         assert not breaker.failed(TERMS)
         assert not breaker.failed(TERMS)
@@ -80,12 +81,12 @@ def test_what_went_well_in_between_begins_the_count_anew(between: str) -> None:
 def test_one_call_a_pause_is_let_through_to_try() -> None:
     clock = Clock()
     breaker = opened(clock)
-    assert breaker.retry_after_s == 10
+    assert breaker.wait_s == 10
     clock.now += 9.5
-    assert breaker.retry_after_s == 0.5
+    assert breaker.wait_s == 0.5
     assert not breaker.admits(TERMS)
     clock.now += 0.5
-    assert breaker.retry_after_s == 0
+    assert breaker.wait_s == 0
     assert breaker.admits(TERMS)
     assert not breaker.admits(TERMS), "the trial is under way"
     clock.now += 10
@@ -100,11 +101,11 @@ def test_each_trial_that_fails_doubles_the_pause_up_to_the_longest() -> None:
     breaker = opened(clock)
     pauses = []
     for _ in range(8):
-        pauses.append(breaker.retry_after_s)
-        clock.now += breaker.retry_after_s
+        pauses.append(breaker.wait_s)
+        clock.now += breaker.wait_s
         assert breaker.admits(TERMS)
         assert breaker.failed(TERMS) is False, "it is open already"
     assert pauses == [10, 20, 40, 80, 160, MAX_PAUSE_S, MAX_PAUSE_S, MAX_PAUSE_S]
     breaker.succeeded()
     assert [breaker.failed(TERMS) for _ in range(3)] == [False, False, True]
-    assert breaker.retry_after_s == 10, "the next time it begins anew"
+    assert breaker.wait_s == 10, "the next time it begins anew"
