@@ -1,7 +1,9 @@
-"""Letters of other scripts that look like Latin ones, from general knowledge of their shapes, by the Latin letter.
+"""Letters of other scripts that look like Latin ones, by the Latin letter.
 
-Beside them, Latin letters that do not decompose (with strokes, hooks, as small capitals) are found by their names.
-Not covered: pairs such as `rn` for `m`, and letters that only a particular font draws alike.
+Written by hand, script by script, from the shapes of the letters: no copy of the confusables data of Unicode's UTS #39,
+and not compared with it. Latin letters that do not decompose (with strokes, hooks, as small capitals) are found by
+their names in `unicodedata`.
+Not covered: scripts without a line below, pairs such as `rn` for `m`, and letters that only some font draws alike.
 """
 
 from __future__ import annotations

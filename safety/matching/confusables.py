@@ -1,7 +1,8 @@
-"""Which Latin letter a character resembles (the idea is UTS #39's); the letters themselves are in `letters.py`.
+"""Map a character to the Latin letter that it resembles; the table of letters is in `confusable_letters.py`.
 
-Not covered: look-alikes of punctuation, and pairs such as `rn` for `m`. Only letters that no normalisation form maps
-are listed; fullwidth, mathematical and circled letters fall to NFKD.
+Follows the idea of Unicode's UTS #39, and not its data: the tables were written by hand.
+Not covered: look-alikes of most punctuation, pairs such as `rn` for `m`, and what UTS #39 lists and the tables do not.
+Only letters that no normalisation form maps are listed; fullwidth, mathematical and circled letters fall to NFKD.
 The table is closed under case on purpose: `в` follows `В`, although only the capital resembles `B`, so that a
 phrase in Cyrillic or Greek still matches whatever its case. Letters whose two cases resemble different letters stay as
 they are, and are listed in `AMBIGUOUS`: a phrase takes them for either.

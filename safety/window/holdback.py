@@ -18,7 +18,6 @@ from time import perf_counter
 from sluicegate.plugins.contract import (
     Caller,
     Channel,
-    ClearingSession,
     CuttableSession,
     OutputRail,
     RailSession,
@@ -26,43 +25,18 @@ from sluicegate.plugins.contract import (
     Verdict,
     offers,
 )
-from sluicegate.safety.rail_policy import RailPolicy, WindowLimits
+from sluicegate.safety.rail_policy import WindowLimits
+from sluicegate.safety.window.active_rail import ActiveRail
 from sluicegate.safety.window.continuation import LeadSession, continuing
 from sluicegate.safety.window.released import NOTHING, Redaction, Released, joined
 
 _NONE: tuple[Redaction, ...] = ()
 
 
-@dataclass(slots=True)
-class ActiveRail:
-    """One rail at work on the channel."""
-
-    name: str
-    open: Callable[[], RailSession]
-    session: RailSession
-    rail_policy: RailPolicy
-    clear_to: int = 0
-    dropped: bool = False  # it failed, and may
-    silent: bool = False  # it blocked, and that ended nothing
-
-    @property
-    def speaks(self) -> bool:
-        return not self.dropped and not self.silent
-
-    @property
-    def counts(self) -> bool:
-        """What it says decides over what leaves."""
-        return self.speaks and self.rail_policy.mode != "shadow"
-
-
 @dataclass(frozen=True, slots=True)
 class Stop:
     reason: str
     rail: str
-
-
-class BadVerdict(Exception):
-    """A rail's answer breaks the contract; the message says how."""
 
 
 class HoldbackWindow:
@@ -81,9 +55,9 @@ class HoldbackWindow:
         the text to; each rail reads the text alone and behind its lead."""
         self.blocked: str | None = None
         self._limits = limits
-        self._guards = [self._guard(rail, request, caller, channel) for rail in rails]
-        self._behind = [self._guard(rail, request, caller, channel, lead) for rail in rails] if lead else []
-        self._guards += self._behind
+        self._active = [self._activated(rail, request, caller, channel) for rail in rails]
+        self._behind = [self._activated(rail, request, caller, channel, lead) for rail in rails] if lead else []
+        self._active += self._behind
         self._pieces: list[str] = []
         self._held_text = ""
         self._done = 0  # released up to here
@@ -127,14 +101,14 @@ class HoldbackWindow:
     def whole(self, text: str, *, cut: bool = False) -> list[Released]:
         """`feed` of all there will be, and `close`. Where every session is a `ClearingSession` and clears it, none
         reads it letter by letter."""
-        if not cut and len(text) <= self._limits.max_hold and all(_clears(guard, text) for guard in self._guards):
+        if not cut and len(text) <= self._limits.max_hold and all(active.clears(text) for active in self._active):
             self._fed = self._done = len(text)
             return [Released(text) if text else NOTHING]
         fed = self.feed(text)
         return [fed] if fed.blocked is not None else [fed, self.close(cut=cut)]
 
     def _step(self, piece: str) -> Released:
-        before = [guard.clear_to for guard in self._guards]
+        before = [active.clear_to for active in self._active]
         if self._behind:
             self._read_leads()
         self._pieces.append(piece)
@@ -150,84 +124,71 @@ class HoldbackWindow:
 
     def _read_leads(self) -> None:
         """Outside of any rail's time; what fails here fails again where failures are dealt with."""
-        for guard in self._behind:
-            if isinstance(guard.session, LeadSession):
+        for active in self._behind:
+            if isinstance(active.session, LeadSession):
                 with contextlib.suppress(Exception):
-                    guard.session.prepare()
+                    active.session.prepare()
 
     def _slowest(self) -> str:
-        return min((g for g in self._guards if g.counts), key=lambda g: g.clear_to).name
+        return min((g for g in self._active if g.counts), key=lambda g: g.clear_to).name
 
     def _ask_all(self, piece: str | None) -> Stop | None:
         """Every rail sees the piece (None: the end), even after one has blocked: what may leave depends on all."""
         stop: Stop | None = None
-        for guard in self._guards:
-            if guard.speaks:
-                found = self._ask(guard, piece)
+        for active in self._active:
+            if active.speaks:
+                found = self._ask(active, piece)
                 stop = stop or found
         return stop
 
-    def _ask(self, guard: ActiveRail, piece: str | None) -> Stop | None:
-        budget_s = guard.rail_policy.budget_s
+    def _ask(self, active: ActiveRail, piece: str | None) -> Stop | None:
+        budget_s = active.rail_policy.budget_s
         began = perf_counter() if budget_s is not None else 0.0
         try:
-            verdict = self._last_of(guard.session) if piece is None else guard.session.feed(piece)
-            self._check(guard, verdict, closing=piece is None)
+            verdict = self._last_of(active.session) if piece is None else active.session.feed(piece)
+            active.check(verdict, self._fed, closing=piece is None)
             if budget_s is not None and (took := perf_counter() - began) > budget_s:
                 raise TimeoutError(f"took {took:.3f} s of {budget_s} s")
         except Exception as error:
-            return self._failed(guard, error)
-        seen, guard.clear_to = guard.clear_to, verdict.clear_to
-        if guard.rail_policy.mode == "shadow":
-            self._shadowed(guard, verdict)
+            return self._failed(active, error)
+        seen, active.clear_to = active.clear_to, verdict.clear_to
+        if active.rail_policy.mode == "shadow":
+            self._shadowed(active, verdict)
             return None
         for span in verdict.redact:
-            self._spans.append(Redaction(span.start, span.end, span.reason, span.replacement, guard.name))
+            self._spans.append(Redaction(span.start, span.end, span.reason, span.replacement, active.name))
         if verdict.block is not None:
-            return self._blocked(guard, verdict.block)
+            return self._blocked(active, verdict.block)
         if verdict.escalate:
-            self._escalated(guard, verdict.escalate, seen if verdict.escalate_at is None else verdict.escalate_at)
+            self._escalated(active, verdict.escalate, seen if verdict.escalate_at is None else verdict.escalate_at)
         return None
 
     def _last_of(self, session: RailSession) -> Verdict:
         return session.cut() if self._cut and offers(session, CuttableSession) else session.close()
 
-    def _blocked(self, guard: ActiveRail, reason: str) -> Stop | None:
-        if guard.rail_policy.on_block == "block":
-            return Stop(reason, guard.name)
-        guard.silent = True
-        self._escalated(guard, reason, guard.clear_to)
+    def _blocked(self, active: ActiveRail, reason: str) -> Stop | None:
+        if active.rail_policy.on_block == "block":
+            return Stop(reason, active.name)
+        active.silent = True
+        self._escalated(active, reason, active.clear_to)
         return None
 
-    def _escalated(self, guard: ActiveRail, reason: str, at: int) -> None:
-        self._escalations.append(f"{guard.name}: {reason}")
+    def _escalated(self, active: ActiveRail, reason: str, at: int) -> None:
+        self._escalations.append(f"{active.name}: {reason}")
         self._hold_from = at if self._hold_from is None else min(at, self._hold_from)
 
-    def _shadowed(self, guard: ActiveRail, verdict: Verdict) -> None:
-        self._shadow += (f"{guard.name}: redact: {span.reason}" for span in verdict.redact)
+    def _shadowed(self, active: ActiveRail, verdict: Verdict) -> None:
+        self._shadow += (f"{active.name}: redact: {span.reason}" for span in verdict.redact)
         if verdict.escalate:
-            self._shadow.append(f"{guard.name}: escalate: {verdict.escalate}")
+            self._shadow.append(f"{active.name}: escalate: {verdict.escalate}")
         if verdict.block is not None:
-            self._shadow.append(f"{guard.name}: {guard.rail_policy.on_block}: {verdict.block}")
-            guard.silent = True
+            self._shadow.append(f"{active.name}: {active.rail_policy.on_block}: {verdict.block}")
+            active.silent = True
 
-    def _check(self, guard: ActiveRail, verdict: Verdict, *, closing: bool) -> None:
-        if not guard.clear_to <= verdict.clear_to <= self._fed:
-            raise BadVerdict(f"clear_to is {verdict.clear_to}, must be from {guard.clear_to} to {self._fed}")
-        if closing and verdict.block is None and verdict.clear_to != self._fed:
-            raise BadVerdict(f"clear_to is {verdict.clear_to} at the end, must be {self._fed} or block")
-        at = guard.clear_to
-        for span in verdict.redact:
-            if not at <= span.start < span.end <= self._fed or span.start < verdict.clear_to < span.end:
-                raise BadVerdict(f"span {span.start}-{span.end} is out of order, out of the text or across clear_to")
-            at = span.end
-        if verdict.escalate_at is not None and not guard.clear_to <= verdict.escalate_at <= self._fed:
-            raise BadVerdict(f"escalate_at is {verdict.escalate_at}, must be from {guard.clear_to} to {self._fed}")
-
-    def _failed(self, guard: ActiveRail, error: Exception) -> Stop | None:
-        self._failures.append(f"{guard.name}: {type(error).__name__}: {error}")
-        guard.dropped = guard.rail_policy.may_fail
-        return None if guard.dropped else Stop("rail_failed", guard.name)
+    def _failed(self, active: ActiveRail, error: Exception) -> Stop | None:
+        self._failures.append(f"{active.name}: {type(error).__name__}: {error}")
+        active.dropped = active.rail_policy.may_fail
+        return None if active.dropped else Stop("rail_failed", active.name)
 
     def _pinpoint(self, stop: Stop, before: list[int], low: int) -> Stop:
         """Which character made a rail block, and what the others thought then: they may have been fed past it.
@@ -244,8 +205,8 @@ class HoldbackWindow:
                 high = middle
         found, again = self._replay(whole[:high])
         if found is None:  # not reproducible: release no more than was clear before this piece
-            for guard, clear_to in zip(self._guards, before, strict=True):
-                guard.clear_to = clear_to
+            for active, clear_to in zip(self._active, before, strict=True):
+                active.clear_to = clear_to
             self._spans, self._hold_from = saved, hold_from
             return stop
         self._escalations = [line for line in self._escalations if line in again]
@@ -258,8 +219,8 @@ class HoldbackWindow:
         self._failures, self._escalations, self._shadow = list(self._failures), [], []
         self._spans, self._hold_from = [], None
         try:
-            for guard in self._guards:
-                guard.session, guard.clear_to, guard.silent = guard.open(), 0, False
+            for active in self._active:
+                active.session, active.clear_to, active.silent = active.open(), 0, False
             return self._ask_all(text), self._escalations
         except Exception:  # of `open`; `_ask` catches its own
             return None, []
@@ -268,7 +229,7 @@ class HoldbackWindow:
             self._failures, self._escalations, self._shadow = told
 
     def _release(self, stop: Stop | None) -> Released:
-        clear = min([g.clear_to for g in self._guards if g.counts], default=self._fed)
+        clear = min([g.clear_to for g in self._active if g.counts], default=self._fed)
         if self._hold_from is None:
             text, redactions, withheld = *self._until(clear), ""
         else:
@@ -316,10 +277,10 @@ class HoldbackWindow:
 
     def _parts_from_lead(self, replacement: str) -> bool:
         """With `replacement` behind the lead nothing that begins in either can end behind them."""
-        for guard in self._behind:
-            if not guard.dropped and guard.rail_policy.mode != "shadow":
+        for active in self._behind:
+            if not active.dropped and active.rail_policy.mode != "shadow":
                 try:
-                    verdict = guard.open().feed(replacement)
+                    verdict = active.open().feed(replacement)
                 except Exception:
                     return False
                 if not replacement or verdict != Verdict(len(replacement)):
@@ -352,43 +313,17 @@ class HoldbackWindow:
         parts.append(self._take(clear))
         return "".join(parts), tuple(redactions)
 
-    def _guard(
+    def _activated(
         self, rail: OutputRail, request: Request, caller: Caller, channel: Channel, lead: str | None = None
     ) -> ActiveRail:
         def open_alone() -> RailSession:
             return rail.open(request, caller, channel)
 
         open_session = open_alone if lead is None else lambda: self._opened_behind(rail, open_alone, lead)
-        try:
-            session: RailSession = open_session()
-        except Exception as error:
-            session = _Unopened(error)
-        return ActiveRail(rail.name, open_session, session, self._limits.rail_policy(rail.name))
+        return ActiveRail.opened(rail.name, open_session, self._limits.rail_policy(rail.name))
 
     def _opened_behind(self, rail: OutputRail, open_alone: Callable[[], RailSession], lead: str) -> RailSession:
         return continuing(rail, open_alone, lead)
-
-
-def _clears(guard: ActiveRail, text: str) -> bool:
-    """False where only reading it can tell, or the time that takes is to be watched."""
-    session = guard.session
-    try:
-        return guard.rail_policy.budget_s is None and offers(session, ClearingSession) and session.clears(text) is True
-    except Exception:  # it will fail again where failures are dealt with
-        return False
-
-
-class _Unopened:
-    """In place of a session that could not be made: each call fails as that did."""
-
-    def __init__(self, error: Exception) -> None:
-        self._error = error
-
-    def feed(self, text: str) -> Verdict:
-        raise self._error
-
-    def close(self) -> Verdict:
-        raise self._error
 
 
 class UnchangedWindow(HoldbackWindow):

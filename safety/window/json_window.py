@@ -19,6 +19,7 @@ from typing import Literal
 from sluicegate.plugins.contract import Caller, Channel, OutputRail, Request
 from sluicegate.safety.rail_policy import WindowLimits
 from sluicegate.safety.window.holdback import HoldbackWindow
+from sluicegate.safety.window.json_position import PARTED, UNPAIRED, JsonPosition, after, decoded_escape, whole_values
 from sluicegate.safety.window.lead_border import Border
 from sluicegate.safety.window.released import NOTHING, Redaction, Released, joined
 
@@ -47,11 +48,6 @@ def replace_in_strings(place: Place, redaction: Redaction) -> str | None:
 _RUN = re.compile(r'[^"\\]+')
 _STRUCTURE = re.compile(r"[\s{}\[\]:,]+")
 _BARE = re.compile(r'[^\s{}\[\]:,"]+')
-_NUMBER = re.compile(r"-?0*([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?)0*([0-9]{0,9}))?")
-_FEWEST, _MOST = 4, 64
-"""Digits of a number that stands for more than itself."""
-_ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-_UNPAIRED = "\ufffd"
 
 
 class _Unit(HoldbackWindow):
@@ -104,13 +100,13 @@ class JsonWindow:
         self._open = (rails, request, caller, channel, limits)
         self._border = Border(*self._open, lead) if lead else None
         self._redactor = redactor
-        self._where = _Where()
+        self._where = JsonPosition()
         self._unit: _Unit | None = None
         self._last: _Unit | None = None
         self._kind: Kind = "string"
         self._key = ""  # the key being read
         self._escape = ""  # an escape that is not complete yet
-        self._bare = ""  # where in a number or word the reading is, see `_after`
+        self._bare = ""  # where in a number or word the reading is, see `after`
         self._spelled: list[str] = []  # the number being read
         self._waiting: list[str] = []  # of it, what its rails let through as it is spelled
         self._at = 0
@@ -213,14 +209,14 @@ class JsonWindow:
         if run is None:
             return self._end_unit(), i
         for n, char in enumerate(run[0]):
-            self._bare = _after(self._bare, char)
+            self._bare = after(self._bare, char)
             if not self._bare:
                 step = self._pass("", unit.feed(run[0][:n]))
                 stray = Released(blocked="not_json")
                 return (step if step.blocked else joined(step, stray)), run.end()
         step = self._pass("", unit.feed(run[0]))
         self._spelled.append(run[0])
-        if self._bare in _PARTED and step.text:
+        if self._bare in PARTED and step.text:
             self._waiting.append(step.text)
             step = replace(step, text="")
         return step, run.end()
@@ -228,10 +224,10 @@ class JsonWindow:
     def _in_escape(self, unit: _Unit, text: str, i: int) -> tuple[Released, int]:
         if len(self._escape) == 6 and text[i] != "\\":  # half a pair, and no other half
             raw, self._escape = self._escape, ""
-            return self._pass(_UNPAIRED, unit.feed_spelled(_UNPAIRED, raw)), i
+            return self._pass(UNPAIRED, unit.feed_spelled(UNPAIRED, raw)), i
         self._escape += text[i]
         released = NOTHING
-        while (found := _decoded(self._escape)) is not None:
+        while (found := decoded_escape(self._escape)) is not None:
             decoded, size = found
             raw, self._escape = self._escape[:size], self._escape[size:]
             step = self._pass(decoded, unit.feed_spelled(decoded, raw))
@@ -256,7 +252,7 @@ class JsonWindow:
             self._where.key = self._key
         released = self._pass("", self._unit.close(cut=cut))
         self._unit = None
-        if self._kind != "number" or self._bare not in _PARTED or released.blocked is not None:
+        if self._kind != "number" or self._bare not in PARTED or released.blocked is not None:
             return released
         return self._by_value(released)
 
@@ -265,7 +261,7 @@ class JsonWindow:
         spelled = Released("".join(self._waiting))
         self._waiting = []
         seen = NOTHING
-        for value in _values("".join(self._spelled)):
+        for value in whole_values("".join(self._spelled)):
             if seen.blocked is None:
                 seen = joined(seen, *self._made("number").whole(value))
         told = replace(seen, text="", withheld="", redactions=())
@@ -286,97 +282,3 @@ class JsonWindow:
         base, offset = self._unit_at, self._unit.raw_offset
         moved = [replace(r, start=base + offset(r.start), end=base + offset(r.end)) for r in released.redactions]
         return replace(released, redactions=tuple(moved))
-
-
-class _Where:
-    """The path of the value being read, kept up from structural marks and keys."""
-
-    def __init__(self) -> None:
-        self._steps: list[str | int | None] = []  # an array's index, an object's key, None before its first key
-        self.key = ""
-        self.expects_key = False
-
-    @property
-    def is_outside(self) -> bool:
-        """No object or array is open."""
-        return not self._steps
-
-    def path(self) -> tuple[str | int, ...]:
-        steps = self._steps[:-1] if self.expects_key else self._steps
-        return tuple(step for step in steps if step is not None)
-
-    def read(self, mark: str) -> None:
-        if mark in "{[":
-            self._steps.append(None if mark == "{" else 0)
-            self.expects_key = mark == "{"
-        elif mark in "}]":
-            self._steps = self._steps[:-1]
-            self.expects_key = False
-        elif mark == ":" and self.expects_key:
-            self._steps[-1] = self.key
-            self.expects_key = False
-        elif mark == "," and self._steps:
-            step = self._steps[-1]
-            self.expects_key = not isinstance(step, int)
-            self._steps[-1] = step + 1 if isinstance(step, int) else step
-
-
-_DIGITS = {"int": "int", "-": "int", "start": "int", ".": "fraction", "fraction": "fraction", "e": "power",
-           "e+": "power", "power": "power"}  # fmt: skip
-_MARKS = {("start", "-"): "-", ("int", "."): ".", ("0", "."): ".", ("e", "+"): "e+", ("e", "-"): "e+"}
-_MARKS |= {(place, letter): "e" for place in ("int", "0", "fraction") for letter in "eE"}
-
-
-def _after(place: str, char: str) -> str:
-    """The place in a number or word after `char`; empty where JSON has none such. Words are their own places."""
-    if char in "0123456789" and place in _DIGITS:
-        return "0" if char == "0" and place in ("start", "-") else _DIGITS[place]
-    if (place, char) in _MARKS:
-        return _MARKS[place, char]
-    word = ("" if place == "start" else place) + char
-    return word if any(w.startswith(word) for w in ("true", "false", "null")) else ""
-
-
-_PARTED = frozenset((".", "fraction", "e", "e+", "power"))
-
-
-def _values(number: str) -> list[str]:
-    """The digits before the point where `number` is written out, exactly and as a double has them."""
-    found = _NUMBER.match(number)
-    assert found is not None
-    whole, fraction, sign, power = found[1], found[2] or "", found[3], found[4]
-    point = len(whole) + int(f"{sign or ''}{power or 0}")
-    digits = (whole + fraction).lstrip("0")
-    point -= len(whole + fraction) - len(digits)
-    if not digits or not _FEWEST <= point <= _MOST:
-        return []
-    exact = digits[:point].ljust(point, "0")
-    rounded = str(int(float(f"0.{digits}e{point}")))
-    return [exact] if rounded == exact else [exact, rounded]
-
-
-def _decoded(escape: str) -> tuple[str, int] | None:
-    """The first character of a run of escapes and how much of the run spells it; None while that is open. A letter
-    that JSON does not know stands for itself, half a surrogate pair for U+FFFD."""
-    if len(escape) < 2:
-        return None
-    if escape[1] != "u":
-        return _ESCAPES.get(escape[1], escape[1]), 2
-    if len(escape) < 6:
-        return None
-    first, rest = _hexadecimal(escape[2:6]), escape[6:]
-    if not 0xD800 <= first < 0xDC00:
-        return (_UNPAIRED if 0xDC00 <= first < 0xE000 else chr(first)), 6
-    if "\\u".startswith(rest[:2]) and len(rest) < 6:
-        return None
-    second = _hexadecimal(rest[2:6]) if rest[:2] == "\\u" else 0
-    if 0xDC00 <= second < 0xE000:
-        return chr(0x10000 + ((first - 0xD800) << 10) + second - 0xDC00), 12
-    return _UNPAIRED, 6
-
-
-def _hexadecimal(written: str) -> int:
-    try:
-        return int(written, 16)
-    except ValueError:
-        return 0xFFFD

@@ -29,7 +29,7 @@ class Border(HoldbackWindow):
         lead: str,
     ) -> None:
         super().__init__(rails, request, caller, channel, limits, lead)
-        self._guards = self._behind
+        self._active = self._behind
 
     @property
     def is_over(self) -> bool:

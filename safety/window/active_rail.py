@@ -1,0 +1,81 @@
+"""One rail at work in a hold-back window: its session, how far it is content, and whether its verdicts can be true."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sluicegate.plugins.contract import ClearingSession, RailSession, Verdict, offers
+from sluicegate.safety.rail_policy import RailPolicy
+
+
+class BadVerdict(Exception):
+    """A rail's answer breaks the contract; the message says how."""
+
+
+@dataclass(slots=True)
+class ActiveRail:
+    """One rail at work on the channel."""
+
+    name: str
+    open: Callable[[], RailSession]
+    session: RailSession
+    rail_policy: RailPolicy
+    clear_to: int = 0
+    dropped: bool = False  # it failed, and may
+    silent: bool = False  # it blocked, and that ended nothing
+
+    @classmethod
+    def opened(cls, name: str, open_session: Callable[[], RailSession], rail_policy: RailPolicy) -> ActiveRail:
+        """A session that cannot be made fails at its first piece."""
+        try:
+            session: RailSession = open_session()
+        except Exception as error:
+            session = _Unopened(error)
+        return cls(name, open_session, session, rail_policy)
+
+    @property
+    def speaks(self) -> bool:
+        return not self.dropped and not self.silent
+
+    @property
+    def counts(self) -> bool:
+        """What it says decides over what leaves."""
+        return self.speaks and self.rail_policy.mode != "shadow"
+
+    def clears(self, text: str) -> bool:
+        """Whether its session lets `text` through as a whole; False where it cannot tell, or its time is limited."""
+        session = self.session
+        if self.rail_policy.budget_s is not None or not offers(session, ClearingSession):
+            return False
+        try:
+            return session.clears(text) is True
+        except Exception:  # it will fail again where failures are dealt with
+            return False
+
+    def check(self, verdict: Verdict, fed: int, *, closing: bool) -> None:
+        """Raises `BadVerdict` where `verdict` cannot be of `fed` characters; `closing`: no more will come."""
+        if not self.clear_to <= verdict.clear_to <= fed:
+            raise BadVerdict(f"clear_to is {verdict.clear_to}, must be from {self.clear_to} to {fed}")
+        if closing and verdict.block is None and verdict.clear_to != fed:
+            raise BadVerdict(f"clear_to is {verdict.clear_to} at the end, must be {fed} or block")
+        at = self.clear_to
+        for span in verdict.redact:
+            if not at <= span.start < span.end <= fed or span.start < verdict.clear_to < span.end:
+                raise BadVerdict(f"span {span.start}-{span.end} is out of order, out of the text or across clear_to")
+            at = span.end
+        if verdict.escalate_at is not None and not self.clear_to <= verdict.escalate_at <= fed:
+            raise BadVerdict(f"escalate_at is {verdict.escalate_at}, must be from {self.clear_to} to {fed}")
+
+
+class _Unopened:
+    """Stands in for a session that could not be made: each call raises the same error."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def feed(self, text: str) -> Verdict:
+        raise self._error
+
+    def close(self) -> Verdict:
+        raise self._error
