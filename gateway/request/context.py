@@ -107,17 +107,6 @@ class Delivery:
     last_at: float = 0.0
     gaps_s: list[float] = field(default_factory=list)
 
-    def released(self) -> bool:
-        """Text leaves now; whether it is the first."""
-        now = time.perf_counter()
-        first = self.first_at is None
-        if first:
-            self.first_at = now
-        else:
-            self.gaps_s.append(now - self.last_at)
-        self.last_at = now
-        return first
-
 
 @dataclass(slots=True)
 class Exchange:
@@ -218,8 +207,14 @@ class Exchange:
 
     def released(self) -> None:
         """Text leaves now."""
-        if self.delivery.released() and self.attempt.awaited is not None:
-            self.attempt.awaited.came()
+        now, delivery = time.perf_counter(), self.delivery
+        if delivery.first_at is None:
+            delivery.first_at = now
+            if self.attempt.awaited is not None:
+                self.attempt.awaited.came()
+        else:
+            delivery.gaps_s.append(now - delivery.last_at)
+        delivery.last_at = now
 
     def supersede(self) -> None:
         """Another generation takes the place of this one: what another server was asked stays charged."""
