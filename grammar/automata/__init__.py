@@ -4,7 +4,6 @@ from sluicegate.grammar.automata.byte_level.bytedfa import (
     ByteDfa,
     byte_difference,
     byte_intersection,
-    byte_literal,
     byte_union,
 )
 from sluicegate.grammar.automata.byte_level.json_strings import utf8
@@ -24,7 +23,6 @@ __all__ = [
     "StringTable",
     "byte_difference",
     "byte_intersection",
-    "byte_literal",
     "byte_union",
     "format_dfa",
     "number_dfa",

@@ -14,10 +14,9 @@ from sluicegate.grammar.budget.meter import DEFAULT_BUDGET, Budget, WorkMeter
 
 
 class CharDfa:
-    """A regular language of texts. Minimal and canonical: equal languages have equal `digest`, and compare equal.
+    """A regular language of texts of Unicode scalar values. Equal languages have equal digests, and compare equal.
 
-    Surrogates are in no language: a decoded JSON string holds scalar values only. State 0 is the start. Every state can
-    reach acceptance, but for the one state of the empty language.
+    State 0 is the start. Every state can reach acceptance, but for the one state of the empty language.
     """
 
     __slots__ = ("_digest", "table")
@@ -41,7 +40,7 @@ class CharDfa:
         ignore_case: bool = False,
         budget: Budget = DEFAULT_BUDGET,
     ) -> CharDfa:
-        """Texts in which `pattern` is found; with `anchored`, texts that it matches from end to end.
+        """Accept texts in which `pattern` is found; with `anchored`, texts that it matches from end to end.
 
         Raises `InvalidGrammar`, `UnsupportedGrammar` or `GrammarLimit`, pointing into the pattern.
         """
@@ -49,28 +48,25 @@ class CharDfa:
 
     @classmethod
     def from_literal(cls, text: str) -> CharDfa:
-        """Exactly `text`."""
         return cls(literals.literal_table([text]))
 
     @classmethod
     def from_literals(cls, texts: Iterable[str]) -> CharDfa:
-        """Exactly the given texts; time is linear in their total length."""
+        """Accept exactly `texts`, in time linear in their total length."""
         return cls(literals.literal_table(texts))
 
     @classmethod
     def any_string(cls) -> CharDfa:
-        """Every text."""
         starts, classes = _every_alphabet()
         return cls(Table(starts, classes, [{0: 0}], [True]))
 
     @classmethod
     def nothing(cls) -> CharDfa:
-        """No text at all, not even the empty one."""
         return cls(empty_table())
 
     @classmethod
     def length_between(cls, low: int, high: int | None = None, *, budget: Budget = DEFAULT_BUDGET) -> CharDfa:
-        """Texts of `low` to `high` characters (code points, as JSON Schema counts them)."""
+        """Accept texts of `low` to `high` code points."""
         if high is not None and high < low:
             return cls.nothing()
         last = low if high is None else high
@@ -84,12 +80,10 @@ class CharDfa:
 
     @property
     def start(self) -> int:
-        """The start state, always 0."""
         return 0
 
     @property
     def accepting(self) -> frozenset[int]:
-        """States in which a text may end."""
         return frozenset(s for s, accepts in enumerate(self.table.accepting) if accepts)
 
     @property
@@ -98,17 +92,17 @@ class CharDfa:
 
     @property
     def digest(self) -> bytes:
-        """128 bits that name the language."""
+        """16 bytes that name the language."""
         if self._digest is None:
             self._digest = self.table.digest()
         return self._digest
 
     def transitions(self, state: int) -> tuple[tuple[int, int, int], ...]:
-        """`(low, high, target)` of a state: inclusive code point ranges, sorted, disjoint, merged."""
+        """Return `(low, high, target)` of a state: inclusive ranges of code points, sorted, disjoint, merged."""
         return tuple(algebra.ranges_of(self.table, state, 0x110000))
 
     def step(self, state: int, character: str) -> int:
-        """The next state, -1 if there is none."""
+        """Return the next state, -1 if there is none."""
         return self.table.rows[state].get(self.table.class_of(ord(character)), -1) if state >= 0 else -1
 
     def accepts(self, text: str) -> bool:
@@ -120,27 +114,25 @@ class CharDfa:
         return self.table.accepting[state]
 
     def is_empty(self) -> bool:
-        """Does it accept nothing at all?"""
         return self.table.is_empty()
 
     def is_subset(self, other: CharDfa, *, budget: Budget = DEFAULT_BUDGET) -> bool:
-        """Is every text of this one in `other`?"""
         return self.difference(other, budget=budget).is_empty()
 
     def length_range(self) -> tuple[int, int | None] | None:
-        """Shortest and longest length in code points (None: no bound); None for the empty language."""
+        """Return the shortest and the longest length (None: no bound), or None for the empty language."""
         return words.length_range(self.table)
 
     def shortest(self) -> str | None:
-        """The first text by length, printable ASCII preferred within a set; None for the empty language."""
+        """Return a shortest text, printable ASCII preferred; None for the empty language."""
         return words.shortest(self.table)
 
     def count(self, limit: int = 10**9) -> int | None:
-        """How many texts, None if more than `limit`."""
+        """Count the texts, None if there are more than `limit`."""
         return words.count(self.table, limit)
 
     def enumerate(self, limit: int) -> Iterator[str]:
-        """Up to `limit` texts, shortest first, by code point within a length."""
+        """Yield up to `limit` texts, by length and then by code point."""
         return words.enumerate_words(self.table, limit)
 
     # Combining
@@ -155,7 +147,6 @@ class CharDfa:
         return CharDfa(algebra.difference(self.table, other.table, WorkMeter(budget, "difference")))
 
     def complement(self, *, budget: Budget = DEFAULT_BUDGET) -> CharDfa:
-        """All texts that are not in this one."""
         return CharDfa.any_string().difference(self, budget=budget)
 
     def concat(self, other: CharDfa, *, budget: Budget = DEFAULT_BUDGET) -> CharDfa:

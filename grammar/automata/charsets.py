@@ -1,7 +1,4 @@
-"""Sets of Unicode scalar values as sorted, disjoint, non-adjacent inclusive ranges.
-
-Surrogates (U+D800..U+DFFF) belong to no set: a decoded JSON string here is a sequence of scalar values.
-"""
+"""Sets of Unicode scalar values (no surrogates) as sorted, disjoint, non-adjacent inclusive ranges."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ EVERY: Ranges = ((0, 0xD7FF), (0xE000, LAST))
 
 
 def union(*sets: Iterable[tuple[int, int]]) -> Ranges:
-    """All that is in any of `sets`, whose ranges may come in any order, overlap, and touch surrogates."""
+    """Unite `sets`, whose ranges may come in any order, overlap, and touch surrogates."""
     merged: list[list[int]] = []
     for low, high in sorted(pair for ranges in sets for pair in ranges):
         if merged and low <= merged[-1][1] + 1:
@@ -37,7 +34,6 @@ def _without_surrogates(merged: list[list[int]]) -> Iterable[tuple[int, int]]:
 
 
 def negate(ranges: Ranges) -> Ranges:
-    """All scalar values that are not in `ranges`."""
     gaps = []
     start = 0
     for low, high in ranges:
@@ -50,7 +46,6 @@ def negate(ranges: Ranges) -> Ranges:
 
 
 def intersect(left: Ranges, right: Ranges) -> Ranges:
-    """All that is in both."""
     out = []
     i = j = 0
     while i < len(left) and j < len(right):
@@ -66,12 +61,10 @@ def intersect(left: Ranges, right: Ranges) -> Ranges:
 
 
 def single(code_point: int) -> Ranges:
-    """The set of one character."""
     return ((code_point, code_point),)
 
 
 def of_text(characters: str) -> Ranges:
-    """The set of the characters of `characters`."""
     return union((ord(c), ord(c)) for c in characters)
 
 

@@ -1,7 +1,6 @@
-"""One automaton for every string `format` of JSON Schema, draft 4 to 2020-12.
+"""Compile each string `format` of JSON Schema, draft 4 to 2020-12, to an automaton.
 
-Each language is a subset of the valid strings, as near to the whole as an automaton of reasonable size gets. Where it
-is smaller than the whole:
+Each accepts valid strings only, and nearly all of them. Not covered:
 
 - `time`, `date-time`: a leap second only in UTC or with an offset of whole or half hours.
 - `hostname` and all that contain one: up to three labels of 63 characters, or up to twelve of 20 (the true bound, 253
@@ -210,7 +209,7 @@ FORMAT_NAMES = frozenset(_BUILDERS) | frozenset(_OLD_NAMES)
 
 @lru_cache(maxsize=64)
 def format_dfa(name: str) -> CharDfa:
-    """The automaton of a format; built once. Raises `UnsupportedGrammar` for a name that is not in `FORMAT_NAMES`."""
+    """Return the automaton of a format, built once. Raises `UnsupportedGrammar` for a name not in `FORMAT_NAMES`."""
     builder = _BUILDERS.get(_OLD_NAMES.get(name, name))
     if builder is None:
         raise UnsupportedGrammar(f"unknown format {name!r}; known are {', '.join(sorted(FORMAT_NAMES))}")

@@ -1,7 +1,7 @@
-"""After how many more characters a state can accept, for every state of an automaton at once.
+"""Find the states of an automaton that can accept after a given number of characters.
 
-The states that accept after exactly k characters follow from those for k - 1, so the sequence of these sets repeats
-itself from somewhere on; patterns of practice reach that point after a few steps.
+The states that accept after exactly k characters follow from those for k - 1, so the sequence of these sets becomes
+periodic, for most patterns after a few steps.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ _REMEMBERED = 10_000
 
 
 class LengthSets:
-    """Sets of states are integers: bit q for state q. Mutable only in what it remembers."""
+    """Sets of states are integers: bit q for state q."""
 
     def __init__(self, dfa: CharDfa) -> None:
         rows = dfa.table.rows
@@ -24,12 +24,12 @@ class LengthSets:
         self._exact = [first]
         self._seen = {first: 0}
         self._turn: int | None = None
-        """Where the sequence goes on after its last set."""
+        """Index at which the sequence goes on after its last set."""
         self._within: dict[tuple[int, int | None], int] = {}
         self.every = (1 << len(rows)) - 1
 
     def within(self, low: int, high: int | None) -> int:
-        """States that accept some text of `low` to `high` characters (None: of any length from `low` on)."""
+        """Return the states that accept some text of `low` to `high` characters (None: any number from `low` on)."""
         key = (low, high)
         found = self._within.get(key)
         if found is None:
@@ -49,7 +49,7 @@ class LengthSets:
         return found
 
     def _place(self, size: int) -> int:
-        """Index of the states that accept after exactly `size` characters."""
+        """Return the index of the states that accept after exactly `size` characters."""
         while self._turn is None and len(self._exact) <= size:
             after = self._step(self._exact[-1])
             if after in self._seen:

@@ -1,7 +1,7 @@
-"""Tokens refused where a text ends inside a character: after a backslash, inside `\\u0061`, between bytes of UTF-8.
+"""Refuse tokens where a text ends inside a character: after a backslash, inside `\\u0061`, between bytes of UTF-8.
 
-What finishes the character, the *head* of a token, says where the text then stands, the same for most heads.
-What comes behind is looked up in the vocabulary of all such rests, as it is after whole characters.
+The *head* of a token finishes the character; most heads lead to the same state. The rest is looked up in the vocabulary
+of all such rests, as whole tokens are elsewhere.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NONE = np.empty(0, np.int32)
 
 
 class Remainders:
-    """Tokens of which the first `size` bytes are all among `head`, and how their rests are spelled."""
+    """Tokens whose first `size` bytes are all among `head`, and the vocabulary of their rests."""
 
     def __init__(self, vocabulary: Vocabulary, size: int, head: frozenset[int], json: bool) -> None:
         self.size = size
@@ -38,8 +38,8 @@ class Remainders:
 
 
 class Spellings:
-    """A vocabulary by what its tokens add to a text: to one that ends with a whole character, or inside one. `json` as
-    in `BlocklistScanner`."""
+    """A vocabulary by what its tokens add to a text that ends with a whole character, or inside one. `json` as in
+    `BlocklistScanner`."""
 
     def __init__(self, vocabulary: Vocabulary, json: bool) -> None:
         self.vocabulary = vocabulary
@@ -57,7 +57,7 @@ class Spellings:
 
 
 def spelled_of(vocabulary: Vocabulary, json: bool) -> Spellings:
-    """The same for the same arguments, as long as the vocabulary keeps it."""
+    """Return the same object for the same arguments while the vocabulary keeps it."""
     key = ("spelled", json)
     known: Spellings | None = vocabulary.screens.get(key)
     if known is None:
@@ -66,7 +66,7 @@ def spelled_of(vocabulary: Vocabulary, json: bool) -> Spellings:
 
 
 def _text(word: bytes, json: bool) -> str | None:
-    """What a token adds to an open text, None where it begins inside a character (or is special)."""
+    """Return what a token adds to an open text, None where it begins inside a character (or is special)."""
     if not word or 0x80 <= word[0] < 0xC0:
         return None
     if json:
@@ -95,7 +95,7 @@ class PartialCharacters:
         ]
 
     def refused(self, at: ScanState) -> I32 | None:
-        """Tokens refused at `at`, inside a character; None where each that may come has to be tried."""
+        """Return the tokens refused at `at`, inside a character; None where each must be tried."""
         begun = at.begun
         if begun == _BACKSLASH:
             return np.concatenate([self._after(at, 1, _ESCAPES), self._tried(at, self._codes)])
@@ -105,7 +105,7 @@ class PartialCharacters:
         return self._after(at, size - len(begun), _LATER)
 
     def _after(self, at: ScanState, size: int, head: frozenset[int]) -> I32:
-        """Of the tokens that finish the character with `size` bytes among `head`."""
+        """Return the refused tokens of those that finish the character with `size` bytes among `head`."""
         behind, refused, besides = self._parts(size, head)
         found: list[I32] = []
         groups: dict[tuple[int, int], list[bytes]] = {}
@@ -138,7 +138,7 @@ class PartialCharacters:
         return known
 
     def _besides(self, behind: Remainders) -> I32:
-        """Tokens whose rest ends the string and holds something blocked in another one."""
+        """Return tokens whose rest ends the string and holds something blocked in another one."""
         found = []
         for tokens in behind.by_head.values():
             for token in tokens:

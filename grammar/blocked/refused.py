@@ -24,7 +24,8 @@ _SHORT = 3
 
 
 class SpelledVocabulary:
-    """A vocabulary by the symbols of what each token adds to a text; None for those that begin inside a character."""
+    """A vocabulary sorted by the symbols that each token adds; `texts`: None for tokens that begin inside a
+    character."""
 
     def __init__(self, texts: list[str | None]) -> None:
         pairs = sorted((symbols_of(text)[0], token) for token, text in enumerate(texts) if text is not None)
@@ -35,7 +36,7 @@ class SpelledVocabulary:
             self._index(size)
 
     def _index(self, size: int) -> None:
-        """Remember the ranges of all beginnings of `size` symbols: most that are asked for are none, or end there."""
+        """Keep the ranges of all prefixes of `size` symbols: most look-ups end there."""
         starts: dict[str, int] = {}
         for place, symbols in enumerate(self.symbols):
             starts.setdefault(symbols[:size], place)
@@ -47,7 +48,7 @@ class SpelledVocabulary:
         )
 
     def beginning(self, prefix: str, first: int = 0, last: int | None = None) -> tuple[int, int]:
-        """Range of the tokens that begin with `prefix`, all of them between `first` and `last`."""
+        """Return the range of tokens that begin with `prefix`, between `first` and `last`."""
         if len(prefix) <= _SHORT:
             return self._spans.get(prefix, (0, 0))
         symbols = self.symbols
@@ -69,7 +70,7 @@ class RefusedTokens:
         self._elsewhere = np.unique(np.concatenate([self._within_word, at_word]))
 
     def _whole(self) -> tuple[I32, I32]:
-        """Tokens that spell a whole phrase: whatever stands before, or only where the token begins a word."""
+        """Return the tokens that spell a whole phrase anywhere, and those that do so where they begin a word."""
         anywhere: list[int] = []
         at_word: list[int] = []
         root = self.phrases.below[0]
@@ -92,7 +93,7 @@ class RefusedTokens:
         return False
 
     def ids(self, state: int, before: int) -> I32:
-        """Sorted tokens refused in `state`, after a symbol of kind `before`."""
+        """Return the sorted tokens refused in `state`, after a symbol of kind `before`."""
         always = self._within_word if before == WORD else self._elsewhere
         parts: list[I32] = []
         for place in self.phrases.begun(state):
@@ -100,10 +101,10 @@ class RefusedTokens:
         return np.unique(np.concatenate([always, *parts])) if parts else always
 
     def _rests(self, place: int, before: int, parts: list[I32]) -> None:
-        """Adds tokens that begin with the rest of a phrase begun: down both tries at once.
+        """Add tokens that begin with the rest of a begun phrase, by walking both tries at once.
 
-        The vocabulary is sorted as if each token began a text: within a word its first border is not spelled, and after
-        a blank its first blank counts for nothing.
+        The vocabulary is sorted as if each token began a text: within a word its first border does not count, and after
+        a blank its first blank does not.
         """
         below, final, spelled = self.phrases.below, self.phrases.final, self.spelled
         pending: list[tuple[int, str, int, int]] = []
@@ -133,7 +134,7 @@ class PatternRows:
         self._rows: dict[int, I32] = {}
 
     def row(self, state: int) -> I32:
-        """int32 [words]. Of tokens that end a JSON string, only what stands before its quote counts."""
+        """Return int32 [words]. Of tokens that end a JSON string, only what stands before the quote counts."""
         known = self._rows.get(state)
         if known is None:
             known = self._rows[state] = self._row(state)

@@ -1,4 +1,4 @@
-"""Where a text stands as the blocklist sees it: outside strings, or how far into one, or into free text."""
+"""Scan a text for a blocklist: outside strings, inside one, or in free text."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class BlocklistScanner:
         self.start = ScanState(False) if json else self.opened
 
     def after(self, at: ScanState, data: bytes) -> ScanState:
-        """After `data`; stops where a phrase or a pattern is found."""
+        """Return the state after `data`; stops where a phrase or a pattern is found."""
         if at.found:
             return at
         while data:
@@ -72,7 +72,7 @@ class BlocklistScanner:
 
 
 def closing_quote(begun: bytes, data: bytes) -> int:
-    """Offset in `data` of the quote that ends the string, or -1."""
+    """Return the offset in `data` of the quote that ends the string, or -1."""
     at = 1 if begun == b"\\" or (begun.startswith(b"\\u") and begun.endswith(b"\\")) else 0
     while at < len(data):
         if data[at] == 0x22:
@@ -82,7 +82,7 @@ def closing_quote(begun: bytes, data: bytes) -> int:
 
 
 def decoded(data: bytes, as_json: bool) -> tuple[str, bytes]:
-    """Whole characters of `data`, and the bytes of the last one if it is not whole."""
+    """Return the whole characters of `data`, and the bytes of the last one if it is not whole."""
     if as_json and b"\\" in data:
         return _unescaped(data)
     cut = _whole(data)
@@ -90,7 +90,7 @@ def decoded(data: bytes, as_json: bool) -> tuple[str, bytes]:
 
 
 def _whole(data: bytes) -> int:
-    """Length without a last UTF-8 character that is not whole."""
+    """Return the length without a last UTF-8 character that is not whole."""
     for back in range(1, min(4, len(data) + 1)):
         byte = data[-back]
         if byte >= 0xC0:
@@ -119,7 +119,7 @@ def _unescaped(data: bytes) -> tuple[str, bytes]:
 
 
 def _escape_size(data: bytes, at: int) -> int:
-    """Bytes of the escape at `at`, both halves of a pair; 0 if it is not whole."""
+    """Return the bytes of the escape at `at`, both halves of a pair; 0 if it is not whole."""
     if at + 1 >= len(data):
         return 0
     if data[at + 1] != 0x75:

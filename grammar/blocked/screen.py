@@ -1,4 +1,4 @@
-"""The blocklist against one vocabulary: bits taken out of masks, tokens refused, by where the text stands.
+"""A blocklist applied to one vocabulary: bits taken out of masks, tokens refused, by scan state.
 
 Not covered: a phrase that spans two JSON strings, or a string and what is outside; numbers.
 """
@@ -18,10 +18,10 @@ from sluicegate.plugins.contract import Mask
 
 
 class ScreenState:
-    """A standing, what is refused there, and where words lead from it: shared by all texts that stand so.
+    """A scan state, the tokens refused there, and where words lead from it. Shared by all texts in that state.
 
-    `found`: a phrase or a pattern is whole. `bare`: nothing is refused, once that has been looked up. `known`: spots by
-    the word that leads there.
+    `found`: a phrase or a pattern is whole. `bare`: nothing is refused, once that has been looked up. `known`: states
+    by the word that leads there.
     """
 
     __slots__ = ("_allowed", "_struck", "bare", "found", "known", "screen", "standing")
@@ -39,7 +39,7 @@ class ScreenState:
         return self.screen.step(self, word)
 
     def strike(self, row: Mask) -> None:
-        """Take the tokens out of `row` that would bring a phrase or a pattern about."""
+        """Clear the tokens in `row` that would complete a phrase or a pattern."""
         if self._struck is None:
             found = self.screen.refused(self.standing)
             if found is None:
@@ -54,7 +54,7 @@ class ScreenState:
 
 
 class Screen:
-    """For JSON (`json`) or for plain text. Shared by grammars; what it works out is remembered per standing."""
+    """For JSON (`json`) or for plain text. Shared by grammars; keeps what it works out by scan state."""
 
     def __init__(self, blocklist: Blocklist, vocabulary: Vocabulary, json: bool) -> None:
         self.vocabulary = vocabulary
@@ -84,7 +84,7 @@ class Screen:
         return found
 
     def step(self, spot: ScreenState, word: bytes) -> ScreenState:
-        """The spot after `word`, the same for the same standing as long as it is kept."""
+        """Return the state after `word`, the same object while it is kept."""
         if self._steps >= _STEPS:
             self._forget()
         self._steps += 1
@@ -92,13 +92,13 @@ class Screen:
         return found
 
     def _forget(self) -> None:
-        """Spots in use live on with their matchers, and lead to new ones."""
+        """Drop all states; those in use live on with their matchers, and lead to new ones."""
         spots, self._spots, self._steps = self._spots, {}, 0
         for spot in list(spots.values()):
             spot.known = {}
 
     def _by_trial(self) -> tuple[I32, I32]:
-        """Tokens with a blocked string of their own: from outside strings, and after the end of one."""
+        """Return tokens that hold a blocked string, read outside strings, and read inside one behind its end."""
         outside, later = [], []
         for token, word in enumerate(self.vocabulary.words):
             if b'"' not in word:
@@ -114,8 +114,8 @@ class Screen:
         return self.reader.after(at, word).found
 
     def refused(self, at: ScanState) -> tuple[I32, I32 | None] | None:
-        """Tokens that are refused, and a row of those that the patterns leave (None: all). None where each token that
-        may come has to be tried."""
+        """Return the refused tokens, and a row of those that the patterns allow (None: all); None where each must be
+        tried."""
         if not at.inside:
             return self._outside, None
         allowed = None if self._allowed is None else self._allowed.row(at.pattern)
@@ -135,7 +135,7 @@ class Screen:
         return struck
 
     def strike_by_trial(self, row: Mask, at: ScanState) -> None:
-        """Between the halves of a pair: few tokens go on with it."""
+        """Try each token of `row`. For states between the halves of a pair, where few tokens continue."""
         words = self.vocabulary.words
         bits = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")[: len(words)])
         struck = [token for token in bits.tolist() if self.blocks(at, words[token])]
@@ -145,12 +145,12 @@ class Screen:
 _KEPT = 4_000
 _SPOTS = 4_000
 _STEPS = 100_000
-"""Words remembered with where they lead, over all spots: some 100 bytes each."""
+"""Words kept with where they lead, over all states: some 100 bytes each."""
 _NONE = np.empty(0, np.int32)
 
 
 def screen_of(blocklist: Blocklist, vocabulary: Vocabulary, json: bool) -> Screen:
-    """The same for the same arguments, as long as the vocabulary keeps it."""
+    """Return the same object for the same arguments while the vocabulary keeps it."""
     key = ("screen", blocklist, json)
     known: Screen | None = vocabulary.screens.get(key)
     if known is None:
@@ -162,7 +162,7 @@ def screen_of(blocklist: Blocklist, vocabulary: Vocabulary, json: bool) -> Scree
 
 
 def leaving(blocklist: Blocklist, vocabulary: Vocabulary) -> I32:
-    """Tokens that hold something blocked and might end a JSON value inside a tag."""
+    """Return tokens that hold something blocked and might end a JSON value inside a tag."""
     key = ("leaving", blocklist)
     known: I32 | None = vocabulary.screens.get(key)
     if known is None:

@@ -1,4 +1,4 @@
-"""What a matcher keeps of a blocklist: where its text stands."""
+"""The scan state of one matcher under a blocklist."""
 
 from __future__ import annotations
 
@@ -43,8 +43,11 @@ _NONE = np.empty(0, np.int32)
 
 
 class Watch:
-    """Mutable, one per matcher; its tape tells which text is JSON. `spot` is all there is to save: where the tape goes
-    back, it is put back too. `both`: the text may go from JSON to other text."""
+    """Mutable, one per matcher; its tape knows which text is JSON.
+
+    `spot`: all there is to save and put back where the tape is rolled back. `both`: the text may go from JSON to other
+    text.
+    """
 
     __slots__ = ("both", "screens", "spot")
 
@@ -54,7 +57,7 @@ class Watch:
         self.spot = self._begin(tape)
 
     def _begin(self, tape: Tape) -> ScreenState:
-        """In a text that is read from its beginning."""
+        """Scan the present value from its beginning."""
         return self.screens.now(tape).start.after(bytes(tape.text[tape.since :]))
 
     def strike(self, row: Mask) -> None:
@@ -64,8 +67,10 @@ class Watch:
             kernels.clear_bits(row, self.screens.leaving)
 
     def move(self, word: bytes, tape: Tape, since: int) -> bool:
-        """After `word`, which is on the tape already; False (and nothing has moved) where it is blocked. `since`: where
-        the present value began before it."""
+        """Move past `word`, which is on the tape already; False, and no move, where it is blocked.
+
+        `since`: where the present value began before it.
+        """
         spot = self.spot
         ahead = spot.known.get(word) or spot.after(word)
         if ahead.found:
@@ -78,6 +83,6 @@ class Watch:
         return True
 
     def is_clear(self, text: bytes) -> bool:
-        """Nothing is blocked in `text`, which is not on the tape yet and is read as what is there now."""
+        """Whether nothing is blocked in `text`, which is not on the tape yet."""
         spot = self.spot
         return not spot.screen.reader.after(spot.standing, text).found

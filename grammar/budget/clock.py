@@ -1,7 +1,6 @@
-"""CPU time that a thread has spent on its own work.
+"""CPU time that a thread has spent on its own work, without collections of garbage.
 
-Collections of garbage are left out: they fall on whoever allocates next, and in a large process a full one takes
-seconds of which the work at hand made nothing.
+A collection falls on whoever allocates next; a full one takes seconds in a large process.
 """
 
 from __future__ import annotations

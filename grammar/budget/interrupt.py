@@ -1,4 +1,4 @@
-"""Work of a library that never looks at our clock: its calls of Python functions are where it is interrupted."""
+"""Interrupt a library that never looks at our clock, at its calls of Python functions."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ class _Stopped(BaseException):
 
 @contextmanager
 def interrupted() -> Iterator[None]:
-    """What is done inside, by this thread, counts as many small steps of the work at hand (see `budget.allowed`): it
-    raises that work's error past its time, and rests where it rests. Doubles the time of what calls much; one call
-    of a C function (a regular expression at work, a sort) is not interrupted."""
+    """Count each call inside, by this thread, as a small step of the work at hand (see `meter.allowed`): it raises that
+    work's error past its time, and pauses where it pauses.
+
+    Doubles the time of code that calls much. Not covered: one call of a C function, such as a regular expression.
+    """
     before = sys.getprofile()
     sys.setprofile(_look)
     try:

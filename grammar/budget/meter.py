@@ -1,4 +1,4 @@
-"""How much work one automaton may cost. Patterns come from strangers, and some of them explode."""
+"""Bound the CPU time and the states of one piece of work: patterns and grammars come from strangers."""
 
 from __future__ import annotations
 
@@ -30,8 +30,7 @@ _TICKS = 256
 
 
 class Exhausted(Exception):
-    """What was worked out for a mask or a token is past its time. No `GrammarError`: nothing that answers those in
-    another way takes it for one."""
+    """The work for a mask or a token is past its time. No `GrammarError`, so that no fallback for those catches it."""
 
 
 class Allowance:
@@ -58,7 +57,7 @@ _now: ContextVar[Allowance | None] = ContextVar("what the work of this thread ma
 
 @contextmanager
 def allowed(allowance: Allowance) -> Iterator[Allowance]:
-    """What is done inside raises the error of `allowance` past its time, wherever it looks at the clock."""
+    """Let work inside raise the error of `allowance` past its time, where it looks at the clock."""
     token = _now.set(allowance)
     try:
         yield allowance
@@ -68,8 +67,10 @@ def allowed(allowance: Allowance) -> Iterator[Allowance]:
 
 @contextmanager
 def within(seconds: float) -> Iterator[None]:
-    """What is compiled inside, all automata together, raises `GrammarLimit` past so much CPU time of the thread. The
-    pause of what surrounds it is kept."""
+    """Let compilation inside, all automata together, raise `GrammarLimit` past so much CPU time of the thread.
+
+    Keeps the pause of the allowance around it.
+    """
     outer = _now.get()
     error = GrammarLimit(
         f"the grammar takes more than {seconds:g} s of CPU time to compile; make it smaller, or "
@@ -80,14 +81,14 @@ def within(seconds: float) -> Iterator[None]:
 
 
 def look() -> None:
-    """Raise if the time for the work at hand is used up. Called where work is done in a loop."""
+    """Raise if the time for the work at hand is used up. For loops."""
     allowance = _now.get()
     if allowance is not None:
         allowance.look()
 
 
 def tick() -> None:
-    """`look`, once in so many times: for steps of a few microseconds."""
+    """`look`, once in 256 calls: for steps of a few microseconds."""
     allowance = _now.get()
     if allowance is not None:
         allowance.ticks -= 1
@@ -134,8 +135,7 @@ class WorkMeter:
             )
 
     def renew(self, wide: bool = False) -> None:
-        """A fresh count of states for the next phase; the clock runs on. `wide`: for states on the way to the result,
-        which may have fewer: what counts and is searched for at once (a host name of 1 to 256 characters, anywhere in a
-        text) shrinks to a fifth, and more."""
+        """Count states anew for the next phase; the clock runs on. `wide`: five times as many, for intermediate states:
+        counted repetitions that are searched for shrink to a fifth and less when minimised."""
         self._left = self.budget.max_states * (_WIDE if wide else 1)
         self._next_look = self._left - _CLOCK_EVERY

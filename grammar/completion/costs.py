@@ -1,5 +1,8 @@
-"""How many bytes a piece of a grammar takes at least, as far as its own frame: what lies outside is the same for all
-ways to go on. An estimate: guards are not asked, and of several ways to count items the plainest is taken."""
+"""Estimate how many bytes a piece of a grammar takes at least, up to the end of its frame.
+
+What lies outside the frame is the same for all ways to go on. Guards are not asked, and items are counted in the
+simplest of several ways.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +26,14 @@ _CLOSED = 2
 _END = EndOfText()
 _GUESS = 20
 _DEEPEST = 30
-"""Questions inside questions; what lies deeper is guessed too."""
+"""Values inside values; what lies deeper is guessed."""
 _LIKELY = 6
-"""Names looked at where any of many may come: required ones, then short ones."""
+"""Names that are tried where many may come: required ones, then short ones."""
 
 
 class Costs:
-    """Mutable; shared by the matchers of a grammar. All results are remembered, but not those that rest on a question
-    still being asked: a value inside itself."""
+    """Shared by the matchers of a grammar, under `lock`. Results are kept, except those that rest on a value that is
+    still being worked out: a value inside itself."""
 
     def __init__(self) -> None:
         self.words = ShortWords()
@@ -40,7 +43,7 @@ class Costs:
         self._asking: set[Any] = set()
         self._assumed = False
         self.left = 0
-        """Values that may still be looked into for this search; then costs are guessed."""
+        """Values that this search may still look into; then costs are guessed."""
 
     def reading(self, reading: Reading) -> int:
         if reading is AT_END:
@@ -65,7 +68,7 @@ class Costs:
         return best
 
     def move(self, choice: ByteChoice, byte: int) -> int:
-        """A closing bracket ends the frame."""
+        """Return the cost of `byte` and what follows it; a closing bracket ends the frame."""
         if byte in _CLOSERS:
             return 1
         return 1 + min(map(self.reading, choice.go(byte)), default=NEVER)
@@ -87,11 +90,11 @@ class Costs:
         return 0 if follow.is_end else 1
 
     def value(self, source: Any, terms: Conjunction) -> int:
-        """Of a whole value that satisfies `terms`."""
+        """Return the cost of a whole value that satisfies `terms`."""
         return self._guarded(self._values, terms, lambda: self._cheapest_value(source.value(terms, _END)))
 
     def _cheapest_value(self, readings: tuple[Reading, ...]) -> int:
-        """Objects and arrays are not looked into where a number is as short."""
+        """Return the least cost, without a look into containers where a scalar is as short."""
         best = NEVER
         for reading in sorted(readings, key=lambda reading: isinstance(reading, ByteChoice)):
             if best > _CLOSED or not isinstance(reading, ByteChoice):
@@ -123,8 +126,10 @@ class Costs:
     # --- objects and arrays ---
 
     def names(self, reading: InLexeme) -> list[tuple[int, Word]]:
-        """Inside a listed name: what is left of each name that can still be meant, and the cost with all that is then
-        still required. Required names come first where the order is free."""
+        """Return the rests of the names that may be spelled, each with the cost of it and all that is then required.
+
+        Required names come first where the order is free.
+        """
         named = reading.follow
         assert isinstance(named, ListedName)
         state = named.state
@@ -150,7 +155,7 @@ class Costs:
         return 1 + self.value(state.values, terms)
 
     def _rest(self, state: ObjectState) -> int:
-        """From after a member to the closing bracket."""
+        """Return the cost from behind a member to the closing bracket."""
         plan = state.plan
         missing = [i for i, needed in enumerate(plan.required) if needed and not _given(state, i)]
         cost = 1 + sum(self._member(state, i) for i in missing)
@@ -162,7 +167,7 @@ class Costs:
         return len(state.plan.names[index]) + 4 + self.value(state.values, state.plan.values[index])
 
     def _demand(self, state: ObjectState, k: int) -> int:
-        """A member that meets demand `k` of the plan, if it is not met by what does not come."""
+        """Return the cost of a member that meets existential constraint `k`, unless a missing name meets it."""
         plan = state.plan
         if plan.skipped(state.at) >> k & 1:
             return 0
@@ -178,7 +183,7 @@ class Costs:
         )
 
     def _cheapest(self, state: ObjectState) -> int:
-        """A member that is not required, as cheap as any."""
+        """Return the cost of the cheapest member that is not required."""
         plan = state.plan
         listed = [
             self._member(state, i) for i, needed in enumerate(plan.required) if not needed and not _given(state, i)
@@ -187,7 +192,7 @@ class Costs:
         return min([*listed, *free], default=0)
 
     def items(self, state: ArrayState) -> int:
-        """From before an item to the closing bracket."""
+        """Return the cost from before an item to the closing bracket."""
         plan = state.plan
         count = max(plan.low - state.index, 1)
         first = range(state.index, min(state.index + count, len(plan.prefix)))

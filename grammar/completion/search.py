@@ -1,4 +1,4 @@
-"""A search for the shortest text that finishes what a matcher has begun, and the tokens to write it with."""
+"""Search for the shortest text that finishes what a matcher has begun, and for tokens that spell it."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _SECOND_KEY = re.compile(rb',[ \t\r\n]*"(?:[^"\\]|\\.)*"')
 
 
 class Completion(NamedTuple):
-    """Accepting `tokens` one after the other finishes the text with `text`. Their number bounds the least number that
-    is needed; where the grammar leaves checks to guards it may be more than that."""
+    """Accepting `tokens` in order finishes the text with `text`. Not always the fewest tokens: guards are not
+    foreseen."""
 
     text: bytes
     tokens: tuple[int, ...]
@@ -38,7 +38,7 @@ class Completion(NamedTuple):
 def shortest_completion(
     states: ParserStates, state: ParserState, tape: Tape | None, costs: Costs, watch: Watch | None = None
 ) -> Completion | None:
-    """None if no way was found within 4,000 tries; `tape` is left as it was."""
+    """Return None if no way was found within 4,000 tries. `tape` is left as it was."""
     checkpoint = tape.checkpoint() if tape is not None else None
     try:
         with costs.lock:
@@ -63,7 +63,7 @@ class _Node(NamedTuple):
 
 
 class _Search:
-    """Every step is a real one, so guards are asked."""
+    """Every step is taken on the tape, so guards are asked."""
 
     def __init__(
         self, states: ParserStates, state: ParserState, tape: Tape | None, costs: Costs, watch: Watch | None = None
@@ -83,7 +83,7 @@ class _Search:
         return _Node(self.state, self.checkpoint, b"", self._ways(self.state))
 
     def _deep(self) -> bytes | None:
-        """Depth first along the cheapest ways."""
+        """Search depth first along the cheapest ways."""
         stack = [self._first()]
         for _ in range(_MOST_TRIES):
             if not stack:
@@ -101,8 +101,8 @@ class _Search:
         return None
 
     def _wide(self) -> bytes | None:
-        """First where few choices were other than the cheapest, and few brackets refused: a check of a whole value may
-        refuse all that begins in one way, without end."""
+        """Search first where few choices were not the cheapest and few brackets were refused: a check of a whole value
+        may refuse endlessly many texts that begin alike."""
         heap = [(0, 0, 0, self._first())]
         for count in range(1, _MOST_TRIES):
             if not heap:
@@ -121,7 +121,7 @@ class _Search:
         return None
 
     def _take(self, node: _Node, alone: ParserState, text: bytes) -> _Node | None:
-        """After `text`, from wherever the tape is."""
+        """Return the node after `text`, None where it is refused."""
         if self.tape is not None and self.checkpoint is not None and node.checkpoint is not None:
             _go_back(self.tape, node.checkpoint, node.text, self.checkpoint)
         after, _ = self.states.take(alone, text, self.tape)
@@ -136,14 +136,14 @@ class _Search:
 
 
 def _go_back(tape: Tape, checkpoint: Checkpoint, text: bytes, first: Checkpoint) -> None:
-    """To an earlier place of the search, whose bytes may be gone from the tape."""
+    """Return the tape to an earlier place of the search, whose bytes may be gone."""
     del tape.text[first.size :]
     tape.text += text
     tape.restore(checkpoint)
 
 
 def _ways(states: ParserStates, state: ParserState, costs: Costs) -> list[tuple[ParserState, bytes]]:
-    """Texts to go on with, each up to the next decision and in the one reading it is so cheap in, cheapest first."""
+    """Return texts up to the next decision, each in its cheapest reading, cheapest first."""
     found: dict[tuple[bytes, int], int] = {}
     for k, reading in enumerate(state.readings):
         for cost, way in _of_reading(reading, costs):
@@ -155,7 +155,7 @@ def _ways(states: ParserStates, state: ParserState, costs: Costs) -> list[tuple[
 
 
 def _bytes(states: ParserStates, state: ParserState) -> Iterator[tuple[ParserState, bytes]]:
-    """Where all words of a string were blocked: its next byte, nearest to the end first."""
+    """Yield the next bytes of strings, nearest to the end first, for where all short words were blocked."""
     for reading in state.readings:
         if isinstance(reading, InLexeme) and reading.lexeme.is_string:
             alone = states.intern((reading,))
@@ -198,8 +198,8 @@ def _of_lexeme(reading: InLexeme, costs: Costs) -> Iterator[tuple[int, bytes]]:
 
 
 def spell(vocabulary: Vocabulary, text: bytes) -> tuple[int, ...] | None:
-    """`text` in the longest tokens, but none of a comma and a whole string, which no mask offers; None where a byte has
-    no token."""
+    """Spell `text` in the longest tokens, without any of a comma and a whole string, which no mask offers; None where a
+    byte has no token."""
     trie, tokens, at = vocabulary.trie, [], 0
     while at < len(text):
         node, best, end = -1, -1, at

@@ -1,4 +1,4 @@
-"""Short words that end a lexeme from one of its states."""
+"""Find short words that end a lexeme from one of its states."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class Word(NamedTuple):
 
 
 class ShortWords:
-    """Found by search from each state and remembered. Mutable; shared by the matchers of a grammar."""
+    """Keeps the words found from each state. Shared by the matchers of a grammar."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, State], tuple[Any, tuple[Word, ...]]] = {}
 
     def of(self, lexeme: Any, state: State) -> tuple[Word, ...]:
-        """The shortest first; empty if none was found within a few thousand steps."""
+        """Return words, the shortest first; none if none was found within a few thousand steps."""
         key = (id(lexeme), state)
         known = self._known.get(key)
         if known is None:
@@ -44,7 +44,7 @@ class ShortWords:
 
 
 def _search(lexeme: Any, start: State) -> list[Word]:
-    """Breadth first over bytes; each state is passed a few times, so that there are alternatives."""
+    """Search breadth first over bytes; each state is passed a few times, so that there are alternatives."""
     found: list[Word] = []
     if isinstance(lexeme, DfaLexeme):
         return _by_distance(lexeme, start)
@@ -77,7 +77,7 @@ def _search(lexeme: Any, start: State) -> list[Word]:
 
 
 def _by_distance(lexeme: DfaLexeme, start: int) -> list[Word]:
-    """Down the distances to acceptance; what differs is the first byte."""
+    """Follow the distances to acceptance; the words differ in their first byte."""
     if lexeme.outcome(start) is not None:
         return [Word(b"", 0)]
     distance = lexeme.distances
@@ -97,7 +97,7 @@ def _by_distance(lexeme: DfaLexeme, start: int) -> list[Word]:
 
 
 def _moves(lexeme: Any, state: State) -> list[tuple[int, State]]:
-    """Bytes that may come next, readable ones first, and no more than a few to each state."""
+    """Return bytes that may come next, readable ones first, and at most a few to each state."""
     counts: dict[State, int] = {}
     moves = []
     for byte in sorted(lexeme.next_bytes(state), key=_RANK.__getitem__):
@@ -109,7 +109,7 @@ def _moves(lexeme: Any, state: State) -> list[tuple[int, State]]:
 
 
 def steps(lexeme: Any, state: State) -> list[int]:
-    """Bytes that may come next, nearest to the end first, and then readable ones first."""
+    """Return bytes that may come next, nearest to the end first, then readable ones."""
     distance = lexeme.distances if isinstance(lexeme, DfaLexeme) else None
 
     def order(byte: int) -> tuple[int, int]:
@@ -119,7 +119,7 @@ def steps(lexeme: Any, state: State) -> list[int]:
 
 
 def _listed(lexeme: Literals | Words, state: State) -> list[Word]:
-    """Of many words that can still be meant, those that are short among the first few hundred."""
+    """Return the short ones among the first few hundred words that may be spelled."""
     window = lexeme.window(state)
     if window is None or window[0] >= 0 > window[2]:
         return []
@@ -136,7 +136,7 @@ def _listed(lexeme: Literals | Words, state: State) -> list[Word]:
 
 
 def _padded(lexeme: Counted, state: CountedState) -> list[Word]:
-    """Strings of any letters are as long as they must be; those of a pattern are searched for."""
+    """Return strings of any letters that are as long as they must be; none for patterns."""
     if lexeme.inner is not lexeme.every or state.size < 0:
         return []
     if state.char != lexeme.every.start:  # inside a character

@@ -1,9 +1,9 @@
-"""How many alternatives Lark makes of a rule: it writes out each optional part, so that they double with every one.
+"""Count the alternatives that Lark makes of a rule: it writes out optional parts, so they double with every one.
 
     start: a? b? c?     ->  8 alternatives
     start: (a | b)~3    ->  8 alternatives
 
-Counted before Lark reads the grammar: its own loader would take hours, and all memory, for a line of thirty such parts.
+Done before Lark reads the grammar: its loader would take hours, and all memory, for a line of thirty such parts.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from sluicegate.plugins.errors import GrammarLimit
 
 MOST_WAYS = 10_000
-"""Of one rule, and a third of all rules together. Thirteen optional parts in a row are 8,192."""
+"""Of one rule; all rules together may have three times as many. Thirteen optional parts in a row make 8,192."""
 _FAR = 10**9
 _WHOLE = 50
-"""Repetitions up to fewer than so many are written out; longer ones are split into rules of some ten items."""
+"""Shorter repetitions are written out; longer ones are split into rules of some ten items."""
 _SPLIT = 9
 _TOKENS = re.compile(
     r"""(?P<skip> //[^\n]* | \#[^\n]*)
@@ -33,7 +33,7 @@ _TOKENS = re.compile(
 
 
 def check_alternatives(text: str) -> None:
-    """Raises `GrammarLimit` with the rule and the number."""
+    """Raise `GrammarLimit`, with the rule and the number, for more alternatives than are read."""
     total = 0
     for name, line, ways in _ways(text):
         total += ways
@@ -48,13 +48,13 @@ def check_alternatives(text: str) -> None:
 
 
 class _Counter:
-    """Ways of what is read of one rule: a stack of groups, each [ways of its alternatives so far, of this one]."""
+    """Counts the alternatives of one rule: a stack of groups, each [ways of its alternatives so far, of this one]."""
 
     def __init__(self) -> None:
         self._groups = [[0, 1]]
         self._last = 1
         self._besides = 0
-        """Of rules that Lark makes for what is repeated."""
+        """Alternatives of rules that Lark makes for what is repeated."""
 
     def atom(self) -> None:
         self._settle(1)
@@ -90,7 +90,7 @@ class _Counter:
         return min(done + now + self._besides, _FAR)
 
     def _settle(self, last: int) -> None:
-        """The part read last belongs to its alternative; the next has `last` ways."""
+        """Count the part read last in its alternative; the next has `last` ways."""
         self._groups[-1][1] = min(self._groups[-1][1] * self._last, _FAR)
         self._last = last
 
@@ -102,7 +102,7 @@ class _Counter:
 
 
 def _ways(text: str) -> Iterator[tuple[str, int, int]]:
-    """Of each rule: its name, the line it begins in, and how many alternatives it makes; terminals make none."""
+    """Yield the name of each rule, its first line, and how many alternatives it makes; terminals make none."""
     counter: _Counter | None = None
     name, line, at = "", 1, 0
     for token in _TOKENS.finditer(text):

@@ -1,9 +1,9 @@
-"""A Lark or a GBNF grammar to masks.
+"""Compile a Lark or a GBNF grammar to masks.
 
 The texts of a Lark grammar are those that Lark's `earley` parser reads with its lexer `dynamic_complete`: a terminal
-may end wherever it matches, and terminals that may begin alike are all followed, so a keyword is not reserved against a
-name. `%ignore`, templates, `%import common.*` and flags are read. So are priorities; as with Lark's parser they choose
-between derivations of one text and never change which texts there are. `%json {...}` stands for a JSON value.
+may end wherever it matches, and all terminals that may begin are followed, so a keyword is not reserved against a name.
+`%ignore`, templates, `%import common.*` and flags are read. Priorities choose between derivations of one text, as with
+Lark, and never change which texts there are. `%json {...}` stands for a JSON value.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MOST_CHARACTERS = 200_000
 
 
 class Grammar(NamedTuple):
-    """What either notation is read into: rules over lexemes and, by the name of their terminal, JSON values."""
+    """Rules over lexemes, read from either notation; `regions`: JSON values by the name of their terminal."""
 
     rules: list[Production]
     lexemes: dict[str, DfaLexeme]
@@ -50,7 +50,7 @@ class Grammar(NamedTuple):
 
 
 def compile_lark(text: str, vocabulary: Vocabulary, *, options: GrammarOptions | None = None) -> LazyGrammar:
-    """Texts of the grammar's rule `start`, or, where it is written in GBNF (`root ::= ...`), of its rule `root`.
+    """Allow the texts of the rule `start`, or, in GBNF (`root ::= ...`), of the rule `root`.
 
     Raises `InvalidGrammar` or `UnsupportedGrammar` with line and column, `Unsatisfiable` if no text can be finished.
     """

@@ -1,8 +1,8 @@
-"""Earley's algorithm (1970), with nullable rules as Aycock and Horspool (2002) treat them, over lexemes.
+"""Earley's algorithm (1970) over lexemes, with nullable rules as in Aycock and Horspool (2002).
 
-A set of items is an immutable object that names the sets in which its items began, so a parse is a chain that can be
-shared, forked and dropped. Completed items are worked off while a set is made and are no part of it: sets that go on
-alike are the same object.
+A set of items is immutable and refers to the sets in which its items began, so parses can be shared, forked and
+dropped. Completed items are worked off while a set is made and are no part of it: sets that continue alike are the same
+object.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ class EarleyItem(NamedTuple):
 
 
 class EmbeddedValue(Protocol):
-    """What stands for a terminal and is no lexeme: a JSON value."""
+    """A terminal that is a JSON value instead of a lexeme."""
 
     def readings(self, follow: Continuation) -> tuple[Reading, ...]: ...
 
     def renew(self) -> None:
-        """Forget what was made for texts so far."""
+        """Forget what was made for earlier texts."""
 
 
 class ItemSet:
-    """One Earley set. `waiting`: items by the symbol they want next; `whole`: the text so far is one of the grammar."""
+    """One Earley set. `waiting`: items by the symbol they expect; `whole`: the text so far is one of the grammar."""
 
     __slots__ = ("_readings", "parser", "waiting", "whole")
 
@@ -58,7 +58,7 @@ class ItemSet:
         return origin == self.parser.start and self is self.parser.first
 
     def readings(self) -> tuple[Reading, ...]:
-        """Every terminal that may come next, those to be ignored, and the end."""
+        """Return readings for every terminal that may come next, those to be ignored, and the end."""
         if self._readings is None:
             names = sorted(name for is_terminal, name in self.waiting if is_terminal)
             readings = [reading for name in names for reading in self.parser.begin(name, Scanned(self, name))]
@@ -69,13 +69,13 @@ class ItemSet:
 
     @property
     def restarts(self) -> bool:
-        """A JSON value may come next."""
+        """Whether a JSON value may come next."""
         regions = self.parser.regions
         return bool(regions) and any(is_terminal and name in regions for is_terminal, name in self.waiting)
 
 
 def _restarted(items: ItemSet, run: Run, end_offset: int) -> ItemSet:
-    """`items` are reached: the tape begins anew where a value can."""
+    """Restart the tape where `items` let a value begin."""
     if items.restarts:
         run.asked = True  # the tape moves, so this step is taken anew each time
         run.tape.restart(end_offset)  # type: ignore[union-attr]  # regions come with their own tape
@@ -112,7 +112,7 @@ class Scanned(Continuation):
 
 
 class Ignored(Continuation):
-    """After a terminal that is ignored: everything as before."""
+    """After an ignored terminal: everything as before."""
 
     __slots__ = ("items",)
 
@@ -135,7 +135,7 @@ class Ignored(Continuation):
 
 
 class Parser:
-    """Immutable but for the sets it remembers. `follow`: what comes after a whole text."""
+    """Immutable but for the sets it keeps. `follow`: what comes after a whole text."""
 
     def __init__(
         self,
@@ -181,7 +181,7 @@ class Parser:
         return (InLexeme(lexeme, lexeme.start, follow),)
 
     def scan(self, items: ItemSet, name: str) -> ItemSet:
-        """The set after terminal `name`."""
+        """Return the set after terminal `name`."""
         key = (items, name)
         found = self._scanned.get(key)
         if found is None:
@@ -192,7 +192,7 @@ class Parser:
         return found
 
     def least(self, words: Callable[[Any, Any], Any]) -> ParseCosts:
-        """How many bytes it takes to finish; `words`: short words of lexemes."""
+        """Return the costs of finishing a parse; `words`: short words of lexemes."""
         if self._least is None:
             short = {name: words(lexeme, lexeme.start) for name, lexeme in self.lexemes.items()}
             self._least = ParseCosts(self.rules, short, list(self.regions))
@@ -235,7 +235,7 @@ class Parser:
         return first if item.since is None else item.since is self.first
 
     def _complete(self, item: EarleyItem, origin: str, items: dict[EarleyItem, None]) -> None:
-        """Advance what waited for `origin` where the item began. Empty ones are advanced when they are predicted."""
+        """Advance what waited for `origin` where the item began. Empty rules are advanced when they are predicted."""
         since = item.since
         if since is None:
             return
@@ -244,7 +244,7 @@ class Parser:
 
 
 def _growing(items: dict[EarleyItem, None]):  # type: ignore[no-untyped-def]
-    """Items in order, with those that are added on the way."""
+    """Yield items in order, with those that are added on the way."""
     seen = 0
     while seen < len(items):
         for item in list(items)[seen:]:

@@ -1,8 +1,7 @@
-"""Grammars in GBNF, as llama.cpp and, under the name of EBNF, XGrammar take them: `root ::= "a" | [b-z]+ # comment`.
+"""Read grammars in GBNF, as llama.cpp and, as EBNF, XGrammar take them: `root ::= "a" | [b-z]+ # comment`.
 
-A rule reaches to the next `name ::=`. What refers to no recursive rule becomes one automaton, however many rules it is
-written in; the others become rules of Earley's parser. Not read: tokens by number or name (`<[12]>`, `<think>`) and
-XGrammar's lookahead and tag dispatch.
+A rule reaches to the next `name ::=`. What refers to no recursive rule becomes one automaton; other rules are parsed by
+Earley's algorithm. Not covered: tokens by number or name (`<[12]>`, `<think>`), XGrammar's lookahead and tag dispatch.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ _DEEPEST = 100
 
 
 def is_gbnf(text: str) -> bool:
-    """Some line begins like a rule of GBNF, which no line of a Lark grammar does."""
+    """Whether some line begins like a rule of GBNF, as no line of a Lark grammar does."""
     return _RULE.search(text) is not None
 
 
 def read(text: str) -> tuple[list[Production], dict[str, DfaLexeme]]:
-    """Rules and lexemes; the first rule is `root`. Raises with line and column."""
+    """Return rules and lexemes; the first rule is `root`. Raises a `GrammarError` with line and column."""
     reader = _GbnfReader(text)
     trees = reader.rules()
     if ROOT not in trees:

@@ -1,4 +1,4 @@
-"""JSON values inside a grammar that is no JSON: where one may begin, and the one tape that follows it."""
+"""JSON values inside a grammar of other text, and the one tape that follows them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ class JsonRegion:
 
 
 def regions_of(source: Source, options: GrammarOptions) -> dict[str, JsonRegion]:
-    """By name of their terminals. Raises with the line and column of the schema, and the pointer into it."""
+    """Compile embedded schemas, by the name of their terminals.
+
+    Raises a `GrammarError` with line and column of the schema, and the pointer into it.
+    """
     found: dict[str, JsonRegion] = {}
     for name, (schema, at) in source.schemas.items():
         try:

@@ -1,4 +1,4 @@
-"""Rules over characters to rules over lexemes: what refers to no recursive rule becomes one automaton."""
+"""Turn rules over characters into rules over lexemes: what refers to no recursive rule becomes one automaton."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.plugins.errors import GrammarLimit
 
 _MOST_CHARS = 2_000
-"""Of one automaton, repetitions written out; what is longer stays a rule."""
+"""Characters of one automaton, repetitions written out; what is longer stays a rule."""
 _BUDGET = Budget(max_states=4_000, max_seconds=0.5)
 _MOST_SYMBOLS = 50_000
 _NOTHING: Symbol = (False, "no text")
@@ -66,7 +66,7 @@ class Rules:
     # --- sizes ---
 
     def _size(self, node: Node) -> int:
-        """Characters written out, as far as `_MOST_CHARS` + 1; that much also for what is recursive."""
+        """Count the characters written out, up to `_MOST_CHARS` + 1; what is recursive has that many."""
         if isinstance(node, RuleRef):
             known = self._sizes.get(node.name)
             if known is None:
@@ -86,7 +86,7 @@ class Rules:
     # --- rules ---
 
     def _emit(self, node: Node) -> tuple[Symbol, ...]:
-        """Symbols that stand for `node`."""
+        """Make rules and return the symbols that stand for `node`."""
         look()
         if self._is_regular(node):
             try:
@@ -105,7 +105,7 @@ class Rules:
         return self._repeat(node)
 
     def _joined(self, items: list[Node]) -> Iterator[Node]:
-        """Neighbours that are regular together, as one; never all of `items`."""
+        """Join neighbours that are regular together; never all of `items`."""
         run: list[Node] = []
         for item in items:
             if run and not (len(run) + 1 < len(items) and self._is_regular(Seq([*run, item]))):
@@ -180,8 +180,7 @@ class Rules:
 
 
 def _recursive(trees: Mapping[str, Node]) -> set[str]:
-    """Rules from which a rule can be reached that can be reached from itself: what is left when rules that name none
-    of the others are taken away again and again."""
+    """Return the rules that reach a recursive rule: those left when rules that name no other are removed repeatedly."""
     left = {name: set(_names(tree)) for name, tree in trees.items()}
     named_by: dict[str, list[str]] = {name: [] for name in trees}
     for name, others in left.items():

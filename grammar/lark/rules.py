@@ -16,7 +16,7 @@ class Production(NamedTuple):
 
 
 def productive(rules: list[Production]) -> set[str]:
-    """Names that derive some text."""
+    """Return the names that derive some text."""
     return _derived(rules, [{name for is_terminal, name in rule.expansion if not is_terminal} for rule in rules])
 
 
@@ -25,13 +25,13 @@ def all_useful(rule: Production, useful: set[str]) -> bool:
 
 
 def nullable(rules: list[Production]) -> set[str]:
-    """Names that derive the empty text."""
+    """Return the names that derive the empty text."""
     bare = [rule for rule in rules if not any(is_terminal for is_terminal, _ in rule.expansion)]
     return _derived(bare, [{name for _, name in rule.expansion} for rule in bare])
 
 
 def _derived(rules: list[Production], needs: list[set[str]]) -> set[str]:
-    """Names with a rule whose needs are all names that were found before: each rule is looked at once for each."""
+    """Return names with a rule whose needs are all among them, in time linear in the rules."""
     users: dict[str, list[int]] = {}
     for number, names in enumerate(needs):
         for name in names:

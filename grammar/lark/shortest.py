@@ -1,4 +1,4 @@
-"""How many bytes it takes at least to finish a parse."""
+"""Bound from below how many bytes it takes to finish a parse."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ class ShortestItems(Protocol):
 
 
 class ParseCosts:
-    """Costs of symbols, by the rules; those of Earley sets, along the sets they began in.
+    """Costs in bytes of symbols and of Earley sets.
 
-    `words`: short words of each terminal, the shortest first; `values`: terminals that stand for JSON values, which
-    take a byte at least.
+    `words`: short words of each terminal, the shortest first; `values`: terminals that are JSON values, of a byte at
+    least.
     """
 
     def __init__(self, rules: list[Production], words: dict[str, Any], values: list[str]) -> None:
@@ -56,7 +56,7 @@ class ParseCosts:
         self._known: dict[tuple[str, ShortestItems], int] = {}
 
     def _settle(self) -> None:
-        """Of names, the cheapest first: each rule is looked at when all its names are known, after Knuth (1977)."""
+        """Settle names, the cheapest first, once all names of a rule are known, after Knuth (1977)."""
         missing: list[int] = []
         users: dict[Symbol, list[int]] = {}
         queue: list[tuple[int, int]] = []
@@ -95,8 +95,8 @@ class ParseCosts:
         return self._sum(rule, item.dot) + self._after(rule.origin, item.since or items)
 
     def _after(self, origin: str, since: ShortestItems) -> int:
-        """From where an `origin` that began in `since` ends: the cheapest way out through what waited for it, after
-        Dijkstra (1959)."""
+        """Return the cost behind an `origin` that began in `since`: the cheapest way out through what waited for it,
+        after Dijkstra (1959)."""
         known = self._known.get((origin, since))
         if known is not None:
             return known

@@ -1,4 +1,4 @@
-"""A Lark grammar as its author wrote it: places in it, what is refused before Lark reads it, and embedded schemas."""
+"""A Lark grammar as written: places in it, what is refused before Lark reads it, and embedded schemas."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _REFUSED = {
 
 
 class Source:
-    """`text`: what Lark reads. Each `%json {...}` is a terminal of its own there; `schemas`: by its name the schema and
-    where it was written."""
+    """`text`: what Lark reads, with a terminal for each `%json {...}`. `schemas`: schemas and their offsets in what was
+    written, by the name of the terminal."""
 
     def __init__(self, written: str) -> None:
         self.written = written
@@ -45,7 +45,7 @@ class Source:
         self.text = "".join(parts)
 
     def _embedded(self) -> Iterator[tuple[int, int, str]]:
-        """Begin and end of every `%json {...}`, and the name it gets; raises for what is not supported here."""
+        """Yield begin, end and name of every `%json {...}`. Raises for directives that are not supported."""
         at = 0
         while piece := _PIECES.search(self.written, at):
             at = piece.end()
@@ -82,7 +82,7 @@ class Source:
         raise kind(self.placed(reason, at))
 
     def find(self, name: str) -> int:
-        """Where `name` is defined, else where it is first written."""
+        """Return where `name` is defined, else where it is first written."""
         word = re.escape(name)
         for pattern in (rf"^[?!]*({word})\s*(?:\.-?\d+)?\s*(?:\{{[^}}]*\}}\s*)?:", rf"(?<![\w'\"])({word})(?!\w)"):
             found = re.search(pattern, self.written, re.MULTILINE)
@@ -91,7 +91,7 @@ class Source:
         return self.written.find(name)
 
     def of_lark(self, error: Exception) -> str:
-        """What Lark says, with the place in what the author wrote."""
+        """Word an error of Lark's, with the place in what was written."""
         pattern = getattr(error, "pattern", None)
         if isinstance(pattern, str) and pattern in self.written:
             return self.placed(f"not a regular expression: {error}", self.written.find(pattern))
@@ -112,5 +112,5 @@ class Source:
 
 
 def marker(name: str) -> str:
-    """What the terminal of an embedded schema spells for Lark; no text that somebody typed."""
+    """Return the text that stands for an embedded schema in what Lark reads; nobody types it."""
     return f"{MARK}{name}{MARK}"

@@ -1,8 +1,8 @@
-"""Terminals as lexemes. A terminal is an automaton of its own: it must not look at what stands around it.
+"""Compile terminals to lexemes. A terminal is an automaton of its own: it must not look at what stands around it.
 
 Lark's parsers ask a backtracking matcher where a terminal ends. Greedy repetitions let it end wherever it matches; lazy
-ones, as in `common.ESCAPED_STRING`, only where it matches first. Alternatives of one regular expression count alike,
-whatever their order.
+ones, as in `common.ESCAPED_STRING`, only where it matches first. The order of alternatives in a regular expression does
+not matter.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _FAR = 1 << 30
 
 
 def lexeme_of(terminal: TerminalDef, source: Source) -> DfaLexeme:
-    """Raises with the line and column of the terminal."""
+    """Compile a terminal. Raises a `GrammarError` with its line and column."""
     look()
     pattern = terminal.pattern
     try:
@@ -73,7 +73,7 @@ def _automaton(text: str, flags: str, literal: bool) -> CharDfa:
 
 
 def _repetitions(node: Node) -> Iterator[bool]:
-    """Of every repetition that can vary: whether it is lazy."""
+    """Yield for every repetition of variable length whether it is lazy."""
     if isinstance(node, Repeat):
         if node.low != node.high:
             yield node.lazy
@@ -84,7 +84,7 @@ def _repetitions(node: Node) -> Iterator[bool]:
 
 
 def _ended_at_once(texts: CharDfa) -> CharDfa:
-    """Those of `texts` that do not begin with another one of them: all that lazy repetitions match."""
+    """Keep the texts that do not begin with another one of them: all that lazy repetitions match."""
     table = texts.table
     rows = [{} if accepts else row for accepts, row in zip(table.accepting, table.rows, strict=True)]
     return CharDfa(minimal(Table(table.starts, table.classes, rows, table.accepting), WorkMeter()))
@@ -97,13 +97,13 @@ def _place(terminal: TerminalDef, source: Source) -> int:
 
 
 def refuse_context(tree: Node) -> None:
-    """Raise where an anchor or a look could see past the ends of what `tree` itself matches."""
+    """Raise `UnsupportedGrammar` where an anchor or a look could see past the ends of a match of `tree`."""
     if has_anchor(tree):
         _check(tree, 0, 0)
 
 
 def _check(node: Node, before: int, after: int) -> None:
-    """`before`, `after`: characters that the terminal surely has on both sides of `node`."""
+    """`before`, `after`: characters that every match has on both sides of `node`."""
     if isinstance(node, Seq):
         least = [_widths(item)[0] for item in node.items]
         for i, item in enumerate(node.items):
@@ -126,7 +126,7 @@ _WHY = "; what stands beside a terminal is not known while it is written: say it
 
 
 def _widths(node: Node) -> tuple[int, int]:
-    """Fewest and most characters of a match."""
+    """Return the fewest and the most characters of a match."""
     if isinstance(node, Chars):
         return 1, 1
     if isinstance(node, Seq):

@@ -17,7 +17,7 @@ from sluicegate.grammar.schema.strings import Strings, StringSet
 
 
 def exact(number: int | float) -> Fraction:
-    """The decimal that the schema's author wrote."""
+    """Return the decimal that the schema spells."""
     return Fraction(number) if isinstance(number, int) else Fraction(repr(number))
 
 
@@ -104,7 +104,7 @@ def object_of(node: Subschema, names: StringSet) -> Object:
 
 
 def required(schema: dict[str, Any]) -> tuple[str, ...]:
-    """Names of the properties that an object must have."""
+    """Return the names of the properties that an object must have."""
     names = schema.get("required", ())
     return tuple(dict.fromkeys(names)) if isinstance(names, list) else ()  # draft 3 has a boolean beside the property
 

@@ -1,4 +1,4 @@
-"""Whole-value checks for what conjunctions cannot say, done by a JSON Schema library on the finished value."""
+"""Check finished values against what conjunctions cannot express, with a JSON Schema library."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sluicegate.plugins.errors import UnsupportedGrammar
 
 _PLAIN = "/~!$&'()*+,;=:@?"
 _URI = "http://schema.invalid/"
-"""Of documents that have no absolute `$id`; relative references can be joined to it."""
+"""Base URI of documents that have no absolute `$id`."""
 
 
 class Checks:
@@ -35,7 +35,7 @@ class Checks:
         return _readable(self.document.schema), _readable(self.document.others)
 
     def validator(self, fact: Fact) -> Callable[[Any], bool]:
-        """Does a value satisfy `fact` taken as positive?"""
+        """Return a test of whether a value satisfies `fact`, taken as positive. Raises `UnsupportedGrammar`."""
         if isinstance(fact, Constant):
             wanted = canonical(json.loads(fact.json, parse_float=Decimal)) if fact.json else object()
             return lambda value: bool(canonical(value) == wanted)
@@ -67,7 +67,7 @@ class Checks:
 
 
 def _readable(schema: Any) -> Any:
-    """With references spelled as the library asks for: characters that a URI cannot have are percent-encoded."""
+    """Percent-encode characters of references that a URI cannot have, as the library wants."""
     if isinstance(schema, list):
         return [_readable(part) for part in schema]
     if not isinstance(schema, dict):

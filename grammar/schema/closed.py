@@ -1,9 +1,8 @@
-"""A schema whose objects are closed: those that list `properties` and say nothing of others have no others.
+"""Close the objects of a schema: those that list `properties` and do not mention others get no others.
 
-This only narrows: whatever satisfies the closed schema satisfies the one that was given. So nothing is closed where a
-schema is asked about instead of asserted: below `not`, `if` and `contains`. Of `oneOf` the branches stay as they are,
-and one of them, closed, is wanted besides.
-"""
+This only narrows: whatever satisfies the closed schema satisfies the one given. So nothing is closed below keywords
+that do not narrow the whole, such as `not`, `if` and `contains`. Branches of `oneOf` stay as they are, and the value
+must satisfy one of them closed as well."""
 
 from __future__ import annotations
 
@@ -19,14 +18,17 @@ _PREFIX = "closed-"
 
 
 def closed(schema: Any) -> Any:
-    """`schema` with its objects closed. Raises `UnsupportedGrammar` for references that are no pointers into it."""
+    """Return a copy of `schema` with its objects closed.
+
+    Raises `UnsupportedGrammar` for references that are no pointers into it, `InvalidGrammar` for those that lead
+    nowhere."""
     if not isinstance(schema, dict):
         return schema
     return _Closing(schema).run()
 
 
 class _Closing:
-    """Each place that a reference leads to is closed once, and kept in `$defs` beside what was there."""
+    """Closes each target of a reference once, and keeps it in `$defs` beside what was there."""
 
     def __init__(self, root: dict[str, Any]) -> None:
         self._root = root
@@ -86,7 +88,7 @@ class _Closing:
 
 
 def _found_at(root: Any, reference: str, at: str) -> Any:
-    """What the pointer of `reference` leads to."""
+    """Follow the pointer of `reference`."""
     found = root
     for step in reference[2:].split("/") if len(reference) > 1 else ():
         key = unquote(step).replace("~1", "/").replace("~0", "~")

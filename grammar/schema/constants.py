@@ -20,8 +20,8 @@ def json_text(value: Any) -> str:
 
 @lru_cache(maxsize=4_000)
 def constant_set(text: str) -> ValueSet:
-    """The set of the one value that `text` spells; the empty text spells none. `const` and `enum` evaluate nothing for
-    `unevaluatedProperties`, so the parts are silent."""
+    """Return the set of the one value that `text` spells; the empty text spells none. Its parts are silent, because
+    `const` and `enum` evaluate nothing for `unevaluatedProperties`."""
     if not text:
         return NOTHING
     value = json.loads(text, parse_float=str, parse_int=str) if text[0] in "-0123456789" else json.loads(text)

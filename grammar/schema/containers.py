@@ -1,25 +1,23 @@
-"""What a schema says about objects and arrays, as conjunctions that can be intersected and, mostly, complemented."""
+"""Constraints on objects and arrays, as conjunctions that can be intersected and, mostly, complemented."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from sluicegate.grammar.schema import strings
 from sluicegate.grammar.schema.document import Subschema
 from sluicegate.grammar.schema.strings import Strings, StringSet
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
 _FEW = 8
-"""Properties of which one must differ that are told apart as alternatives; of more, one `Existential` speaks."""
+"""Properties of which one must differ that become alternatives; more become one `Existential`."""
 
 
 class SchemaRef(NamedTuple):
-    """One conjunct of what a value must satisfy: `node` holds, or (`positive` False) does not. Facts are the keys of
-    most tables, and tuples are hashed without a call of Python."""
+    """The value satisfies `node`, or (`positive` False) does not. A tuple, because facts are the keys of most tables
+    and tuples hash without a call of Python."""
 
     node: Subschema
     positive: bool = True
@@ -34,9 +32,9 @@ class Constant(NamedTuple):
 
 Fact = SchemaRef | Constant
 Conjunction = tuple[Fact, ...]
-"""All of them hold; () = any value. Order is that of the schema, no term twice."""
+"""All of them hold; () = any value. In the order of the schema, without repetitions."""
 NEVER: Conjunction = (Constant(""),)
-"""No value; the one `Constant` that spells nothing."""
+"""No value: the `Constant` that spells nothing."""
 
 
 def conjunction(terms: Iterable[Fact]) -> Conjunction:
@@ -44,7 +42,7 @@ def conjunction(terms: Iterable[Fact]) -> Conjunction:
 
 
 class _Hashed:
-    """What is looked up far more often than it is made; for frozen dataclasses, with `__hash__ = _Hashed.__hash__`."""
+    """Keeps its hash. For frozen dataclasses that are looked up often, with `__hash__ = _Hashed.__hash__`."""
 
     @cached_property
     def _hash(self) -> int:
@@ -60,10 +58,10 @@ def negated(term: Fact) -> Fact:
 
 @dataclass(frozen=True)
 class Members(_Hashed):
-    """`properties`, `patternProperties` and `additionalProperties` of one schema: they act together.
+    """`properties`, `patternProperties` and `additionalProperties` of one schema, which act together.
 
-    `rest` is for names that are neither in `named` nor match a pattern; None = anything. `silent`: from a negation,
-    which evaluates nothing for `unevaluatedProperties`.
+    `rest`: for names that are not in `named` and match no pattern; None = anything. `silent`: from a negation, which
+    evaluates nothing for `unevaluatedProperties`.
     """
 
     named: tuple[tuple[str, Conjunction], ...] = ()
@@ -79,8 +77,9 @@ class Members(_Hashed):
 
 @dataclass(frozen=True)
 class Existential(_Hashed):
-    """At least one property has, in one of these `ways`, a name out of a set and a value that satisfies the terms; or a
-    name of `absent` is not there. `origin`: a fact of which this says a part, checked where plans cannot count it."""
+    """An existential constraint: some property has, in one of these `ways`, a name of the set and a value that
+    satisfies the terms, or a name of `absent` is missing. `origin`: the fact that it is a part of, checked where plans
+    cannot count it."""
 
     ways: tuple[tuple[StringSet, Conjunction], ...]
     absent: frozenset[str]
@@ -98,13 +97,13 @@ class Object(_Hashed):
     names: StringSet = strings.EVERY
     existentials: tuple[Existential, ...] = ()
     every: tuple[tuple[StringSet, Conjunction], ...] = ()
-    """What every property with a name out of a set satisfies; from negations."""
+    """What each property with a name of the set satisfies; from negations."""
     checks: frozenset[Fact] = frozenset()
-    """What the conjunction cannot express, checked when the value is closed."""
+    """Facts that are checked when the value is closed."""
     __hash__ = _Hashed.__hash__
 
     def meet(self, other: Object) -> Object | None:
-        """None where nothing can satisfy both."""
+        """Intersect; None where nothing can satisfy both."""
         high = self.high if other.high is None else other.high if self.high is None else min(self.high, other.high)
         met = Object(
             self.parts + tuple(p for p in other.parts if p not in self.parts),
@@ -120,7 +119,7 @@ class Object(_Hashed):
         return None if met.contradicts() else met
 
     def contradicts(self) -> bool:
-        """Empty at a glance."""
+        """Whether this is obviously empty."""
         low = max(self.low, len(self.required))
         return (
             (self.high is not None and low > self.high)
@@ -162,7 +161,7 @@ class Array(_Hashed):
     high: int | None = None
     unique: bool = False
     repeats: bool = False
-    """Some two items are equal."""
+    """Two items are equal."""
     contains: tuple[Contains, ...] = ()
     checks: frozenset[Fact] = frozenset()
     __hash__ = _Hashed.__hash__
@@ -182,7 +181,7 @@ class Array(_Hashed):
         return None if (met.high is not None and low > met.high) or (met.unique and met.repeats) else met
 
     def at(self, index: int) -> Conjunction:
-        """What the item at `index` must satisfy."""
+        """Return what the item at `index` must satisfy."""
         terms: list[Fact] = []
         for part in self.parts:
             if index < len(part.prefix):
@@ -199,9 +198,11 @@ class Array(_Hashed):
 def complement_object(
     spec: Object, match: Callable[[str], StringSet], origin: Fact, merged: bool
 ) -> list[Object] | None:
-    """Objects that are not in `spec`, which says part of what `origin` denies, as alternatives; `merged`: as few as can
-    be, told apart by a demand. None where that takes more than conjunctions can say. `match`: the names that a pattern
-    matches."""
+    """Return the objects that are not in `spec` as alternatives; None where conjunctions cannot express them.
+
+    `origin`: the negated fact that `spec` is part of. `merged`: make few alternatives, with one existential constraint
+    for many. `match`: the names that a pattern matches.
+    """
     if spec.checks or any(len(terms) > 1 for some in spec.existentials for _, terms in some.ways):
         return None
     lone = _lone_name(spec)
@@ -220,7 +221,8 @@ def complement_object(
 
 
 def _lone_name(spec: Object) -> tuple[str, Conjunction] | None:
-    """Where one required property is all that `spec` speaks of: its name, and what it is outside, if it is there."""
+    """Complement a `spec` about one required property alone: return its name and what its value is outside of
+    `spec`."""
     if len(spec.required) != 1 or len(spec.parts) != 1 or spec.absent or spec.names != strings.EVERY or spec.every:
         return None
     part = spec.parts[0]
@@ -231,7 +233,7 @@ def _lone_name(spec: Object) -> tuple[str, Conjunction] | None:
 
 
 def _violations(spec: Object, match: Callable[[str], StringSet], origin: Fact, merged: bool) -> list[Object]:
-    """Some property is not as `spec` wants it; `merged`: or one is missing, or there."""
+    """Return objects of which some property violates `spec`; `merged`: or is missing, or there, against `spec`."""
     named = [(name, negated(term)) for part in spec.parts for name, terms in part.named for term in terms]
     ways: list[tuple[StringSet, Conjunction]] = []
     for part in spec.parts:
@@ -257,7 +259,7 @@ def _violations(spec: Object, match: Callable[[str], StringSet], origin: Fact, m
 
 
 def _unmet(some: Existential) -> Object:
-    """No property meets `some`, each of whose ways has one term at most."""
+    """Return the objects that violate `some`, each of whose ways has one term at most."""
     names = strings.EVERY
     for language, terms in some.ways:
         if not terms:
@@ -267,7 +269,7 @@ def _unmet(some: Existential) -> Object:
 
 
 def implied(name: str, spec: Object, origin: Fact) -> Object | None:
-    """Objects that satisfy `spec` or have no property `name`, as one conjunction; None where that cannot be said."""
+    """Return the objects that satisfy `spec` or lack property `name`, as one conjunction; None where there is none."""
     if spec.checks or spec.every or spec.low > 1 or spec.high is not None or spec.names != strings.EVERY:
         return None
     without = frozenset({name})
@@ -287,12 +289,12 @@ def _only(name: str) -> StringSet:
 
 
 def _without_never(term: Fact) -> Conjunction:
-    """What is not without any value says nothing."""
+    """Drop a term that every value satisfies."""
     return () if term == negated(NEVER[0]) else (term,)
 
 
 def complement_array(spec: Array) -> list[Array] | None:
-    """Arrays that are not in `spec`, as alternatives; None where that takes more than conjunctions can say."""
+    """Return the arrays that are not in `spec` as alternatives; None where conjunctions cannot express them."""
     found: list[Array] = []
     if spec.checks:
         return None

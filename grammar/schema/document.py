@@ -1,4 +1,4 @@
-"""A schema document: its subschemas by place, and what its references mean."""
+"""Index a schema document: its subschemas by place, its names, and what its references lead to."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _HOPS = 4
 
 
 def draft_of(schema: Json, default: int = 2020) -> int:
-    """Draft named by `$schema`; an unknown name means the default."""
+    """Return the draft that `$schema` names, else `default`."""
     name = schema.get("$schema") if isinstance(schema, dict) else None
     if isinstance(name, str):
         for part, draft in _DRAFTS.items():
@@ -38,8 +38,10 @@ def draft_of(schema: Json, default: int = 2020) -> int:
 
 
 class Subschema:
-    """One subschema at one place. `scope`: resources passed through on the way here that have dynamic anchors,
-    outermost first; it decides what `$dynamicRef` means. Interned by the document, so `is` compares."""
+    """One subschema at one place, interned by the document, so that `is` compares.
+
+    `scope`: resources with dynamic anchors on the way here, outermost first; `$dynamicRef` depends on it.
+    """
 
     __slots__ = ("base", "document", "draft", "pointer", "scope", "value")
 
@@ -54,7 +56,7 @@ class Subschema:
         self.scope = scope
 
     def target(self) -> Subschema:
-        """Where a schema that only refers leads to, at most four references on; any other is its own."""
+        """Follow a schema that is nothing but a `$ref`, at most four references far."""
         node = self
         for _ in range(_HOPS):
             if not isinstance(node.value, dict) or "$ref" not in node.value or not node.value.keys() <= _REFERRING:
@@ -63,7 +65,7 @@ class Subschema:
         return node
 
     def equals(self, other: Subschema) -> bool:
-        """The same schema, or a copy of it at a place where references mean the same."""
+        """Whether this is the same schema, or a copy at a place where references mean the same."""
         if self is other:
             return True
         return (
@@ -74,7 +76,7 @@ class Subschema:
         )
 
     def child(self, *keys: str | int) -> Subschema:
-        """Subschema below."""
+        """Return the subschema below."""
         value, pointer = self.value, self.pointer
         for key in keys:
             value = value[key]
@@ -82,7 +84,7 @@ class Subschema:
         return self.document.node(value, self.base, pointer, self.draft, self.scope)
 
     def at(self, *keys: str | int) -> str:
-        """Pointer below, for messages."""
+        """Return the pointer below, for messages."""
         return self.pointer + "".join("/" + str(key).replace("~", "~0").replace("/", "~1") for key in keys)
 
     def __repr__(self) -> str:
@@ -90,7 +92,7 @@ class Subschema:
 
 
 class AnyOf(Subschema):
-    """What satisfies any of `parts`, which stands at no place of its own."""
+    """A union of subschemas that the document does not spell."""
 
     __slots__ = ("parts",)
 
@@ -107,9 +109,11 @@ class AnyOf(Subschema):
 
 
 class SchemaDocument:
-    """Resolves `$ref`, `$anchor`, `$dynamicRef`, `$recursiveRef` and bundled `$id`s. Never fetches anything: what lies
-    outside is known if it was given along by its URI (without a fragment), or is one of JSON Schema's own schemas.
-    Pointers of what lies outside begin with the URI."""
+    """Resolves `$ref`, `$anchor`, `$dynamicRef`, `$recursiveRef` and bundled `$id`s without fetching anything.
+
+    Other documents are known by URI (without a fragment) if they were `given`, or are JSON Schema's own. Pointers into
+    them begin with the URI.
+    """
 
     def __init__(
         self, schema: Json, root_uri: str = "", most: int = 200_000, given: Mapping[str, Json] | None = None
@@ -139,8 +143,8 @@ class SchemaDocument:
         return base if name is None else urldefrag(_joined(base, name))[0]
 
     def _index(self, schema: Json, base: str, pointer: str, draft: int) -> None:
-        """Find every `$id` and anchor of the document; iterative, so that depth is the reader's limit, not ours. What
-        stands in unknown keywords is looked at last: it names what nothing else names."""
+        """Find every `$id` and anchor. Iterative, so that depth is no limit here. Unknown keywords come last, so that
+        they name only what nothing else names."""
         pending = [(schema, base, pointer, draft, True)]
         unknown: list[tuple[Json, str, str, int, bool]] = []
         while pending or unknown:
@@ -187,7 +191,7 @@ class SchemaDocument:
             self.dynamic.setdefault((base, ""), (value, pointer))
 
     def either(self, parts: tuple[Subschema, ...]) -> AnyOf:
-        """The same object for the same parts."""
+        """Return the union of `parts`, the same object each time."""
         found = self._either.get(parts)
         if found is None:
             found = self._either[parts] = AnyOf(parts)
@@ -210,8 +214,10 @@ class SchemaDocument:
         return found
 
     def resolve(self, node: Subschema, keyword: str) -> Subschema:
-        """The target of `node`'s reference. Raises `UnsupportedGrammar` for another document, `InvalidGrammar` for a
-        place that does not exist; both point at the keyword."""
+        """Return the target of `node`'s reference.
+
+        Raises `UnsupportedGrammar` for an unknown document, `InvalidGrammar` for a place that does not exist.
+        """
         reference = node.value[keyword]
         if not isinstance(reference, str):
             raise InvalidGrammar(f"{keyword} must be a string, not {reference!r}", pointer=node.at(keyword))
@@ -269,8 +275,7 @@ class SchemaDocument:
         raise InvalidGrammar(f"{keyword} {reference!r} leads nowhere: there is no {key!r}", pointer=node.at(keyword))
 
     def _know(self, uri: str, draft: int) -> bool:
-        """Take in the document outside that `uri` names, if there is one. One that names no draft has the `draft` of
-        what refers to it."""
+        """Index the other document at `uri`, if it is known; `draft` is its draft unless it names one."""
         found = self._given[uri] if uri in self._given else meta_schemas().get(uri)
         if found is None:
             return False

@@ -160,12 +160,12 @@ class SchemaLint:
 
 
 def compile_pattern(text: str, limits: GrammarLimits, pointer: str) -> CharDfa:
-    """A pattern, found anywhere. Errors name it and carry `pointer`."""
+    """Compile a pattern that is found anywhere. Raises a `GrammarError` that names it and carries `pointer`."""
     return _read_pattern(text, limits, pointer)[0]
 
 
 def _read_pattern(text: str, limits: GrammarLimits, pointer: str) -> tuple[CharDfa, bool]:
-    """With whether it is one of ECMA 262."""
+    """Compile a pattern; False: it is not one of ECMA 262."""
     try:
         return strings.pattern(text, limits.string_states)
     except GrammarError as error:

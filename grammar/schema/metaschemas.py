@@ -30,7 +30,8 @@ _ASKING = "http://schema.invalid/asking"
 
 @lru_cache(maxsize=1)
 def meta_schemas() -> dict[str, Any]:
-    """The meta-schemas of drafts 4 to 2020-12 and their parts, by URI without a fragment. Not to be changed."""
+    """Return the meta-schemas of drafts 4 to 2020-12 and their parts, by URI without a fragment. Must not be
+    changed."""
     found = {}
     for draft, dialect in DIALECTS.items():
         registry = jsonschema_rs.Registry([(_ASKING, {"$ref": dialect})], draft=_DRAFTS[draft])

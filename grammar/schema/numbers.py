@@ -87,7 +87,7 @@ def _intersect(a: Numbers, b: Numbers) -> Numbers:
 
 
 def _hopeless(part: Numbers) -> bool:
-    """Empty at a glance."""
+    """Whether the set is obviously empty."""
     if part.values is not None:
         return not any(part.has(n) for n in part.values)
     if part.step is not None and any((part.step / step).denominator == 1 for step in part.not_steps):
@@ -161,12 +161,8 @@ def _complement_one(part: Numbers) -> NumberSet:
     return simplified(tuple(found))
 
 
-def contains(parts: NumberSet, number: Fraction) -> bool:
-    return any(part.has(number) for part in parts)
-
-
 def finite_values(parts: NumberSet) -> frozenset[Fraction] | None:
-    """All of them where they are listed or a short run of integers, else None."""
+    """List the numbers where they are few, else return None."""
     found: frozenset[Fraction] = frozenset()
     for part in parts:
         values = part.values
@@ -184,7 +180,7 @@ def finite_values(parts: NumberSet) -> frozenset[Fraction] | None:
 
 @lru_cache(maxsize=500)
 def automaton(parts: NumberSet) -> ByteDfa | None:
-    """All JSON spellings; None if there are none. Raises `GrammarLimit` past the automata's limits."""
+    """Return the automaton of all JSON spellings; None if there are none. Raises `GrammarLimit`."""
     union_of: ByteDfa | None = None
     for part in parts:
         one = _automaton_of(part)
@@ -216,7 +212,7 @@ def _automaton_of(part: Numbers) -> ByteDfa:
 
 
 def plain_text(value: Fraction) -> str:
-    """Of a decimal fraction, without an exponent."""
+    """Spell a decimal fraction without an exponent."""
     if value.denominator == 1:
         return str(value.numerator)
     places = 0
@@ -228,7 +224,7 @@ def plain_text(value: Fraction) -> str:
 
 
 def _plain_spellings(values: frozenset[Fraction]) -> ByteDfa:
-    """All spellings of `values` that have no exponent: zeros may follow behind the point."""
+    """Return all spellings of `values` without an exponent; zeros may follow behind the point."""
     texts = [re.escape(plain_text(value)) for value in sorted(values)]
     ways = [text + (r"0*" if "." in text else r"(\.0+)?") for text in texts]
     zero = [r"-0(\.0+)?"] if 0 in values else []

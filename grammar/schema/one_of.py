@@ -18,7 +18,7 @@ _LONG = 64
 
 
 class OneOf(ValueSetAlgebra):
-    """Branches that surely have no value in common are put side by side; the others lose what is in another one."""
+    """Unites branches that surely have no value in common, and takes from the others what is in another branch."""
 
     def exactly_one(
         self, value_sets: list[ValueSet], origin: Subschema, thorough: bool = False, given: tuple[str, ...] = ()
@@ -73,8 +73,8 @@ class OneOf(ValueSetAlgebra):
         return result
 
     def _told_apart(self, branches: list[tuple[Object, ...]], given: tuple[str, ...]) -> bool:
-        """One property, which all have, surely has another value in each of `branches`, as where a `const` tells them
-        apart: a look at each branch instead of one at each pair."""
+        """Whether a property that all have surely has another value in each branch, such as a `const`. Linear, where a
+        look at each pair would be quadratic."""
         branches = [branch for branch in branches if branch]
         names = (*given, *branches[0][0].required) if branches else ()
         return any(self._tells_apart(name, branches, name in given) for name in dict.fromkeys(names))
@@ -93,7 +93,7 @@ class OneOf(ValueSetAlgebra):
 
     @abstractmethod
     def member_values(self, spec: Object, name: str) -> frozenset[object] | None:
-        """All values that property `name` of `spec` may have, and perhaps more; None where these are not a few."""
+        """Return the values that property `name` of `spec` may have, or a superset; None where they are many."""
 
     def _only(
         self,
@@ -104,7 +104,7 @@ class OneOf(ValueSetAlgebra):
         top: T,
         given: tuple[str, ...],
     ) -> tuple[T, ...] | None:
-        """`alternatives` less all `others`, numbered for `outside`, their complements; None where too many are left."""
+        """Take all `others` from `alternatives`; `outside(j)`: complement of the j-th. None where too many are left."""
         kept = alternatives
         for other, j in others:
             if not all(self.apart(mine, theirs, given) for mine in kept for theirs in other):
@@ -114,8 +114,8 @@ class OneOf(ValueSetAlgebra):
         return kept
 
     def _one_of_many(self, value_sets: list[ValueSet], origin: Subschema, told: bool) -> ValueSet:
-        """`exactly_one` for long lists: what is in some branch, less what is in two; arrays by a check, and objects
-        unless they are `told` apart."""
+        """Return what is in some branch and not in two, for long lists; containers are checked, but objects that a
+        property tells apart (`told`)."""
         check = frozenset({SchemaRef(origin)})
         met = [(value_set, NOTHING) for value_set in value_sets]
         while len(met) > 1:
@@ -161,7 +161,7 @@ class OneOf(ValueSetAlgebra):
         top: T,
         given: tuple[str, ...],
     ) -> tuple[T, ...]:
-        """`alternatives` less `others`; those that cannot meet them stay as they are."""
+        """Take `others` from `alternatives`; those that cannot meet them stay as they are."""
         kept: list[T] = []
         for alternative in alternatives:
             if all(self.apart(alternative, other, given) for other in others):
@@ -171,7 +171,7 @@ class OneOf(ValueSetAlgebra):
         return tuple(dict.fromkeys(kept))
 
     def apart(self, a: object, b: object, given: tuple[str, ...] = ()) -> bool:
-        """Surely no value is in both, or no object with the `given` properties."""
+        """Whether surely no value is in both, or no object with the `given` properties."""
         if isinstance(a, Object) and isinstance(b, Object):
             return self._objects_apart(a, b, given)
         if isinstance(a, Array) and isinstance(b, Array):

@@ -1,4 +1,4 @@
-"""From subschemas to the sets of values they allow, one keyword after the other."""
+"""Work out the set of values that a conjunction of subschemas allows, keyword by keyword."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ _TYPES: dict[str, ValueSet] = {
 }
 _PLAIN_INTEGER = only(numbers=(Numbers(step=Fraction(1), plain=True),))
 _TYPED = ANNOTATIONS | {"type"}
-"""A schema of these says no more than its type."""
+"""A schema of these keywords only restricts the type."""
 _Asked = tuple[Fact, bool, tuple[str, ...]]
 _SUBSETS = 5
 _DEPENDENT = 16
-"""Every dependency doubles the readings of an object; beyond this, demands say what depends."""
+"""Alternatives of an object that dependencies may make; beyond, existential constraints express them."""
 
 
 class Circular(Exception):
-    """A schema refers to itself without a value in between."""
+    """Raised where a schema refers to itself without a value in between."""
 
 
 class Semantics(OneOf):
-    """Domains of facts, each worked out once. One per compiled grammar."""
+    """Value sets of facts, each worked out once. One per compiled grammar."""
 
     def __init__(self, limits: GrammarLimits) -> None:
         super().__init__(limits.alternatives)
@@ -64,7 +64,7 @@ class Semantics(OneOf):
         self._open: set[_Asked] = set()
 
     def of_conjunction(self, facts: Conjunction) -> ValueSet:
-        """Values that satisfy all of `facts`."""
+        """Return the values that satisfy all of `facts`."""
         if len(facts) == 1:
             return self.of(facts[0])
         known = self._met.get(facts)
@@ -83,10 +83,10 @@ class Semantics(OneOf):
         return known
 
     def of(self, fact: Fact, thorough: bool = False, given: tuple[str, ...] = ()) -> ValueSet:
-        """`thorough`: keep apart which branches hold, for an `unevaluated*` keyword outside. `given`: properties that
-        the caller requires of every object anyway; of objects without them, the answer says nothing.
+        """Return the values that satisfy `fact`. Raises `Circular`.
 
-        Raises `Circular` where a schema means itself.
+        `thorough`: keep alternatives apart by the branches that hold, for an `unevaluated*` keyword outside. `given`:
+        properties that the caller requires of every object anyway; objects without them may be left out or not.
         """
         if isinstance(fact, Constant):
             return self._of_literal(fact)
@@ -159,7 +159,7 @@ class Semantics(OneOf):
         return value_set
 
     def _own(self, node: Subschema) -> ValueSet:
-        """Keywords that look at the value itself."""
+        """Return what the keywords that look at the value itself allow."""
         schema = node.value
         value_set = self._typed(node)
         if value_set is EVERYTHING:
@@ -275,7 +275,8 @@ class Semantics(OneOf):
         return self.union(holds, fails, thorough)
 
     def _dependent(self, node: Subschema, thorough: bool) -> Iterable[tuple[ValueSet, Object | None]]:
-        """Each as alternatives, and, where that can be said and nothing is to be evaluated, as one conjunction."""
+        """Yield each dependency as alternatives, and as one conjunction where that is possible and `thorough` is not
+        set."""
         for keyword in ("dependentRequired", "dependentSchemas", "dependencies"):
             for name, wanted in node.value.get(keyword, {}).items():
                 if isinstance(wanted, str):
@@ -292,8 +293,8 @@ class Semantics(OneOf):
 
 
 def _contradict(facts: Conjunction) -> bool:
-    """What one says another denies, perhaps through a reference, or of a copy. Told here, since of arrays and of nested
-    objects only a check of the whole value would tell it, too late."""
+    """Whether one fact denies another, also through a reference or for a copy. Of arrays and nested objects only a
+    check of the whole value would find that out, too late."""
     denied = [fact for fact in facts if not fact.positive]
     if not denied:
         return False
@@ -304,7 +305,7 @@ def _contradict(facts: Conjunction) -> bool:
 
 
 def member(spec: Object, name: str) -> Conjunction:
-    """What the value of property `name` must satisfy, patterns left out (they only narrow it further)."""
+    """Return what the value of property `name` must satisfy; patterns, which only narrow it, are left out."""
     facts: list[Fact] = []
     for part in spec.parts:
         if name in part.by_name:
@@ -315,7 +316,7 @@ def member(spec: Object, name: str) -> Conjunction:
 
 
 def is_empty(value_set: ValueSet) -> bool:
-    """No value at all, as far as a glance tells."""
+    """Whether the set obviously has no value."""
     return not (
         value_set.null
         or value_set.booleans

@@ -1,7 +1,6 @@
 """Sets of strings, closed under union, intersection and complement.
 
-Lengths stay numbers (never unrolled into states) and finite sets stay lists for as long as possible; everything else is
-an automaton over characters.
+Lengths stay numbers and finite sets stay lists as long as possible; everything else is an automaton over characters.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class Strings:
 
     @cached_property
     def reduced(self) -> Strings:
-        """The same set: a list if it is small and finite, bounds that the automaton implies already left out."""
+        """Return the same set as a list if it is small, and without bounds that the automaton implies."""
         if self.words is not None:
             return Strings(words=frozenset(word for word in self.words if self.has(word)))
         if self.dfa is None:
@@ -81,7 +80,7 @@ class Strings:
         return self.reduced.words == frozenset()
 
     def automaton(self) -> CharDfa:
-        """All of it as one automaton. Raises `GrammarLimit` where that takes counting to a large length."""
+        """Return one automaton of the whole set. Raises `GrammarLimit` where that takes counting to a large length."""
         if self.words is not None:
             return CharDfa.from_literals(sorted(self.reduced.words or ()))
         dfa = self.dfa or CharDfa.any_string()
@@ -108,8 +107,8 @@ def _accepts(dfa: CharDfa, text: str) -> bool:
 
 @lru_cache(maxsize=2_000)
 def pattern(text: str, states: int) -> tuple[CharDfa, bool]:
-    r"""A pattern, found anywhere, and whether it is one of ECMA 262: where it is none, it is read as Python's `re`
-    does, since that is where schemas with `(?P<name>...)` or `\Z` come from."""
+    r"""Compile a pattern that is found anywhere; False: it is no pattern of ECMA 262 and was read as one of Python's
+    `re`, where schemas with `(?P<name>...)` or `\Z` come from."""
     budget = Budget(states, advice=", or raise limits.string_states in [stages.constrain.grammar]")
     try:
         return CharDfa.from_pattern(text, budget=budget), True
@@ -156,7 +155,7 @@ def union(a: StringSet, b: StringSet) -> StringSet:
 
 
 def simplified(parts: StringSet) -> StringSet:
-    """Lists merged into one, empty parts dropped; more than a few parts become one automaton."""
+    """Merge lists into one, drop empty parts, and make one automaton of more than eight parts."""
     words = frozenset(w for part in parts if part.words is not None for w in part.words if part.has(w))
     rest: list[Strings] = []
     for part in parts:
@@ -198,7 +197,7 @@ def _complement_one(part: Strings) -> StringSet:
 
 
 def beyond(parts: StringSet, known: frozenset[str]) -> StringSet:
-    """A simpler set that differs at most in strings of `known`, for whoever asks about others only."""
+    """Return a simpler set that differs at most in strings of `known`."""
     return simplified(
         tuple(
             replace(part, minus=part.minus - known)
@@ -214,7 +213,7 @@ def is_empty(parts: StringSet) -> bool:
 
 
 def finite_words(parts: StringSet) -> frozenset[str] | None:
-    """All of them where they are few, else None."""
+    """List the strings where they are few, else return None."""
     found: frozenset[str] = frozenset()
     for part in parts:
         if part.words is None and part.dfa is None and part.high != 0:
@@ -227,7 +226,7 @@ def finite_words(parts: StringSet) -> frozenset[str] | None:
 
 
 def can_grow(part: Strings) -> bool:
-    """Every string of the set begins another one of it."""
+    """Whether every string of the set is a prefix of another one of it."""
     part = part.reduced
     if part.words is not None or part.high is not None:
         return part.words == frozenset()
@@ -238,12 +237,12 @@ def can_grow(part: Strings) -> bool:
 
 
 def ends_at(parts: Iterable[Strings], text: str) -> bool:
-    """`text` is in one of `parts` and begins no longer one of it."""
+    """Whether `text` is in one of `parts` and no prefix of another string of it."""
     return any(part.has(text) and not _goes_on(part.reduced, text) for part in parts)
 
 
 def _goes_on(part: Strings, text: str) -> bool:
-    """Some longer string of the set, which is reduced, begins with `text`."""
+    """Whether a longer string of `part`, which is reduced, begins with `text`."""
     if part.words is not None:
         return any(word.startswith(text) and word != text for word in part.words)
     room = None if part.high is None else part.high - len(text) - 1
@@ -264,7 +263,7 @@ def _lengths(dfa: CharDfa) -> LengthSets:
 
 
 def supply(parts: Iterable[Strings], without: frozenset[str], enough: int) -> int | None:
-    """How many strings are in any of `parts`, which share none, `without` some; None where `enough` are, at least."""
+    """Count the strings of `parts`, which share none, `without` some; None where there are at least `enough`."""
     found = 0
     for part in parts:
         if found >= enough or (part.high is None and part.dfa is None):

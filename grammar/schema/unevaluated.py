@@ -1,4 +1,4 @@
-"""`unevaluatedProperties` and `unevaluatedItems`: what no other keyword of the same value has spoken of."""
+"""`unevaluatedProperties` and `unevaluatedItems`: what no other keyword of the same value evaluates."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Sets of JSON values by type, with union, intersection and complement.
 
-Scalars are exact sets. Objects and arrays are lists of alternatives, each a conjunction; what a conjunction cannot
-say is left to a check of the finished value.
+Scalars are exact. Objects and arrays are lists of alternatives, each a conjunction; what a conjunction cannot express
+is checked on the finished value.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from sluicegate.plugins.errors import GrammarLimit
 
 T = TypeVar("T")
 OUTSIDE = 8
-"""Alternatives of a complement that are followed as readings of their own; beyond, a demand tells them apart."""
+"""Alternatives of a complement that become readings of their own; beyond, an existential constraint stands for them."""
 _MOST_PAIRS = 2_000
-"""Pairs of alternatives, in one schema, that are put together to see which can have a value."""
+"""Pairs of alternatives, in one schema, that are tried for values."""
 _ARRAYS = 32
-"""The same of arrays, for which there are no demands."""
+"""The same of arrays, which have no existential constraints."""
 _MERGED = 16
-"""So many when demands tell as much as they can; beyond, a check stands in."""
+"""The same with as many existential constraints as possible; beyond, a check of the value."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ NOTHING = ValueSet(False, frozenset(), numbers.NOTHING, strings.NOTHING, (), ())
 
 
 class ValueSetAlgebra(ABC):
-    """Operations with a bound on how many alternatives they may make. `pointer` names the place in errors."""
+    """Operations that make at most `limit` alternatives. `pointer`: the place named in errors."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -67,8 +67,8 @@ class ValueSetAlgebra(ABC):
         )
 
     def narrow(self, a: ValueSet, b: ValueSet, origin: Fact, most: int | None = None) -> ValueSet:
-        """`intersect`; where that makes too many alternatives (of objects, `most`) even without those that surely have
-        no value, the meaning of `b`, which is `origin`'s, is left to a check of the finished value."""
+        """Intersect, or check the finished value against `origin`, whose set `b` is, where that makes too many
+        alternatives (of objects `most`), not counting those that surely have no value."""
         try:
             if most is not None and len(a.objects) * len(b.objects) > most:
                 raise GrammarLimit("too many alternatives")
@@ -87,8 +87,7 @@ class ValueSetAlgebra(ABC):
             return self.intersect(a, loose)
 
     def _hopeful(self, a: tuple[Object, ...], b: tuple[Object, ...]) -> tuple[Object, ...] | None:
-        """Objects in both, less alternatives with a required property that surely has no value. None where that are too
-        many; properties' own alternatives are not looked through."""
+        """Intersect objects, without alternatives of which a required property surely has no value. None: too many."""
         self._pairs += len(a) * len(b)
         if self._pairs > _MOST_PAIRS or self._looking:
             return None
@@ -117,7 +116,7 @@ class ValueSetAlgebra(ABC):
         return tuple(dict.fromkeys(m for m in met if m is not None))
 
     def union(self, a: ValueSet, b: ValueSet, thorough: bool = False) -> ValueSet:
-        """`thorough` keeps every alternative, even one that allows all: each evaluates something else."""
+        """Unite. `thorough`: keep every alternative, even one that allows all: each evaluates something else."""
         if a is NOTHING:
             return b
         if b is NOTHING:
@@ -132,8 +131,10 @@ class ValueSetAlgebra(ABC):
         )
 
     def complement(self, value_set: ValueSet, origin: Fact, merged: bool = False) -> ValueSet:
-        """Values outside. Where containers are beyond conjunctions, a check that `origin` fails stands in. `merged`:
-        objects as few alternatives as can be, else so only where there are too many."""
+        """Return the values outside. Containers that conjunctions cannot complement are checked to fail `origin`.
+
+        `merged`: make as few alternatives of objects as possible, even where there would not be too many.
+        """
         failing = negated(origin)
 
         def objects(spec: Object, merged: bool) -> list[Object] | None:
@@ -172,7 +173,7 @@ class ValueSetAlgebra(ABC):
         return result
 
     def _outside_arrays(self, alternatives: tuple[Array, ...]) -> tuple[Array, ...] | None:
-        """So many pairs of alternatives contradict each other that those that do not are counted."""
+        """Complement arrays. Most pairs of alternatives contradict each other; only the others are counted."""
         result: tuple[Array, ...] = (Array(),)
         for alternative in alternatives:
             outside = complement_array(alternative)
@@ -185,7 +186,7 @@ class ValueSetAlgebra(ABC):
         return result
 
     def union_all(self, value_sets: list[ValueSet], thorough: bool = False) -> ValueSet:
-        """Two by two, so that long lists take time in proportion."""
+        """Unite two by two, which takes linear time for long lists."""
         while len(value_sets) > 1:
             pairs = zip(value_sets[::2], value_sets[1::2], strict=False)
             value_sets = [self.union(a, b, thorough) for a, b in pairs] + value_sets[len(value_sets) & ~1 :]
@@ -193,10 +194,10 @@ class ValueSetAlgebra(ABC):
 
     @abstractmethod
     def match(self, pattern: str) -> StringSet:
-        """Names that `pattern` matches."""
+        """Return the names that `pattern` matches."""
 
     def hopeless_member(self, spec: Object, name: str) -> bool:
-        """Property `name` of `spec` can surely have no value; overridden where schemas are known."""
+        """Whether property `name` of `spec` surely has no value. Overridden where schemas are known."""
         return False
 
 
@@ -207,7 +208,7 @@ def _either(a: tuple[T, ...], b: tuple[T, ...], top: T, thorough: bool) -> tuple
 
 
 def few_scalars(value_set: ValueSet) -> tuple[frozenset[str], frozenset[Fraction]] | None:
-    """Its texts and its numbers, where these can be listed and it has neither objects nor arrays."""
+    """List the strings and numbers of a set without containers; None where they are too many."""
     if value_set.objects or value_set.arrays:
         return None
     words, values = strings.finite_words(value_set.strings), numbers.finite_values(value_set.numbers)
@@ -215,5 +216,5 @@ def few_scalars(value_set: ValueSet) -> tuple[frozenset[str], frozenset[Fraction
 
 
 def only(**kept: object) -> ValueSet:
-    """Nothing but the given types."""
+    """Make a set of the given types only."""
     return replace(NOTHING, **kept)  # type: ignore[arg-type]

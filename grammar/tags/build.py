@@ -1,4 +1,4 @@
-"""From the tree of a structural tag to continuations: each part is built in front of what follows it."""
+"""Turn the tree of a structural tag into continuations, each part in front of what follows it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ END = EndOfText()
 
 
 class Builder:
-    """`regions`: what is compiled already, by the node it stands for. Equal arguments give the same continuation, so
-    that loops close and masks are shared. `counted` False: more than one tag is like any number, for a look ahead."""
+    """Equal arguments give the same continuation, so that loops close and masks are shared.
+
+    `regions`: compiled parts by their node. `counted` False: more than one tag counts as any number, for `explore`.
+    """
 
     def __init__(self, regions: Mapping[Format, Any], counted: bool = True) -> None:
         self.regions = regions
@@ -48,7 +50,7 @@ class Builder:
         return min(node.low, 1), None if node.high is None else 1
 
     def enter(self, node: Format, follow: Continuation) -> Continuation:
-        """`node`, and then `follow`."""
+        """Return a continuation that reads `node`, then `follow`."""
         key = (node, follow)
         found = self._known.get(key)
         if found is None:
@@ -78,7 +80,7 @@ class Builder:
         return self._separated(node, 0, follow)
 
     def heads(self, node: Format, follow: Continuation) -> list[Head] | None:
-        """The literals that `node` begins with; None if it can begin in another way."""
+        """Return the literals that `node` begins with; None if it can begin otherwise."""
         if isinstance(node, formats.ConstFormat):
             return [(node.text, follow)]
         if isinstance(node, formats.TagFormat):
@@ -107,7 +109,7 @@ class Builder:
     # --- free text ---
 
     def _free(self, stops: tuple[Head, ...], follow: Continuation, excludes: tuple[str, ...]) -> tuple[Reading, ...]:
-        """Text without `excludes` or any stop, until one of `stops`, or the literal that follows, or the end."""
+        """Read text without `excludes`, up to one of `stops`, the literal that follows, or the end."""
         if isinstance(follow, LiteralContinuation) and all(text for text, _ in follow.heads):
             stops = (*stops, *follow.heads)
         elif follow is not END:
@@ -133,7 +135,7 @@ class Builder:
         return tuple(readings)
 
     def _regex(self, node: formats.RegexFormat, follow: Continuation) -> tuple[Reading, ...]:
-        """Up to the first occurrence of the literal that follows; else as long as it can be."""
+        """Read up to the first occurrence of the literal that follows, else as far as the pattern goes."""
         texts: CharDfa = self.regions[node]
         if not isinstance(follow, LiteralContinuation) or not all(text for text, _ in follow.heads):
             lexeme = DfaLexeme(utf8(texts), general=True)
@@ -233,12 +235,12 @@ class Builder:
 
 
 def _leads(node: formats.TriggeredFormat, trigger: str) -> bool:
-    """Some tag begins with it; else it is only kept out of the text."""
+    """Whether some tag begins with `trigger`; else it is only kept out of the text."""
     return any(tag.begin.startswith(trigger) for tag in node.tags)
 
 
 def _refuse_nested(texts: tuple[str, ...]) -> None:
-    """Which of two literals ends a text must not hang on what comes after."""
+    """Refuse literals that hold one another: which one ends a text would depend on what comes after."""
     for text in texts:
         for other in texts:
             if text != other and text in other:

@@ -1,4 +1,4 @@
-"""A structural tag to masks."""
+"""Compile a structural tag to masks."""
 
 from __future__ import annotations
 
@@ -30,10 +30,9 @@ _SEVERAL = (formats.TriggeredFormat, formats.SeparatedFormat)
 def compile_structural_tags(
     value: Any, vocabulary: Vocabulary, *, options: GrammarOptions | None = None
 ) -> LazyGrammar:
-    """Texts that the structural tag `value` describes, see `formats` and docs/grammar.md.
+    """Allow the texts that the structural tag `value` describes, see `formats` and docs/grammar.md.
 
-    Free text never holds a trigger but to begin a tag, and no end of its own. Raises a `GrammarError` whose pointer
-    leads into `value`.
+    Free text holds a trigger only where a tag begins. Raises a `GrammarError` whose pointer leads into `value`.
     """
     options = options or GrammarOptions()
     try:
@@ -88,7 +87,7 @@ def _nodes(node: Format) -> Iterator[Format]:
 
 
 def _regions(nodes: list[Format], options: GrammarOptions) -> tuple[dict[Format, Any], list[str]]:
-    """What the parts with grammars of their own compile to; errors point to the part."""
+    """Compile the parts that have grammars of their own. Errors point to the part."""
     regions: dict[Format, Any] = {}
     notes: list[str] = []
     for node in nodes:
@@ -127,7 +126,7 @@ def _refuse_blocked(nodes: list[Format], blocked: Blocklist | None) -> None:
 
 
 def _open_ended(nodes: list[Format]) -> bool:
-    """A JSON value may be followed by something else than a literal or the end."""
+    """Whether a JSON value may be followed by something else than a literal or the end."""
     return any(
         (isinstance(node, formats.TagFormat) and "" in node.ends)
         or (isinstance(node, formats.SeparatedFormat) and not node.separator)
@@ -137,7 +136,7 @@ def _open_ended(nodes: list[Format]) -> bool:
 
 
 def _refuse_mixed(nodes: list[Format]) -> None:
-    """A tag's JSON and the rest of a longer begin must differ in their first byte: there is one tape for both."""
+    """Refuse a longer begin that continues like JSON behind a shorter one: both share one tape."""
     for node in nodes:
         if isinstance(node, _SEVERAL):
             begins = sorted({tag.begin for tag in node.tags})

@@ -1,4 +1,4 @@
-"""Free text as automata: everything up to a literal, or everything without any, after Aho and Corasick (1975)."""
+"""Free text up to a literal, or without any, as automata after Aho and Corasick (1975)."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _LIMIT = Budget(max_states=20_000, max_seconds=5.0)
 
 @lru_cache(maxsize=512)
 def until(stop: str, others: tuple[str, ...]) -> DfaLexeme:
-    """Texts that end with `stop` and hold neither it nor one of `others` before. No text of them begins another."""
+    """Accept texts that end with `stop` and hold neither it nor one of `others` before."""
     return DfaLexeme(utf8(until_chars(stop, others)), general=True)
 
 
 @lru_cache(maxsize=512)
 def without(stops: tuple[str, ...]) -> DfaLexeme:
-    """Texts that hold none of `stops`."""
+    """Accept texts that hold none of `stops`."""
     return DfaLexeme(utf8(without_chars(stops)), general=True)
 
 
@@ -40,7 +40,8 @@ def without_chars(stops: tuple[str, ...]) -> CharDfa:
 
 
 def _search(stops: tuple[str, ...], wanted: str | None) -> CharDfa:
-    """The search automaton of `stops`; it ends where `wanted` is found, or, if that is None, anywhere but at one."""
+    """Build the search automaton of `stops`; texts end where `wanted` is found, or, if None, anywhere without a
+    stop."""
     trie, fail, found = _machine(stops)
     letters = sorted({ord(char) for stop in stops for char in stop})
     rows: list[dict[int, int]] = []
@@ -60,7 +61,7 @@ def _search(stops: tuple[str, ...], wanted: str | None) -> CharDfa:
 
 
 def _machine(stops: tuple[str, ...]) -> tuple[list[dict[int, int]], list[int], list[str | None]]:
-    """Trie, failure links, and the stop that ends in each state."""
+    """Return the trie, its failure links, and the stop that ends in each state."""
     trie: list[dict[int, int]] = [{}]
     found: list[str | None] = [None]
     for stop in stops:
@@ -91,7 +92,7 @@ def _goto(trie: list[dict[int, int]], fail: list[int], state: int, letter: int) 
 
 
 def _alphabet(letters: list[int]) -> tuple[list[int], list[int]]:
-    """Interval starts and classes: one class for each letter, one for all other characters; surrogates are dead."""
+    """Return interval starts and classes: one for each letter, one for all other characters; surrogates are dead."""
     other = len(letters)
     cuts = {0: other}
     for (low, high), (after, _) in zip(EVERY, [*EVERY[1:], (0x110000, 0)], strict=True):

@@ -1,4 +1,4 @@
-"""Continuations between the parts of a tag: steps made on first visit, forks, and literals that share beginnings."""
+"""Continuations between the parts of a tag: made on first visit, forked, or literals that share beginnings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Head = tuple[str, Continuation]
 
 
 class LazyContinuation(Continuation):
-    """What comes next, given by a function that is called once. `restarts`: a JSON region begins here."""
+    """Readings made by a function that is called once. `restarts`: a JSON region begins here."""
 
     __slots__ = ("_known", "readings", "restarts")
     in_frame = True
@@ -44,7 +44,7 @@ class LazyContinuation(Continuation):
 
 
 class LiteralContinuation(LazyContinuation):
-    """One of several literals comes next."""
+    """One of several literals."""
 
     __slots__ = ("heads",)
 
@@ -58,7 +58,7 @@ def restarts(follow: Continuation) -> bool:
 
 
 def fork(ways: Iterable[Continuation]) -> Continuation:
-    """Any of `ways`."""
+    """Continue in any of `ways`."""
     listed = tuple(dict.fromkeys(ways))
     if len(listed) == 1:
         return listed[0]
@@ -86,7 +86,7 @@ def spelled(heads: Iterable[Head]) -> tuple[Reading, ...]:
 
 
 def _shared(texts: list[str]) -> str:
-    """What all of `texts` begin with."""
+    """Return the longest common prefix."""
     first, last = min(texts), max(texts)
     size = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
     return first[:size]

@@ -28,3 +28,9 @@ def minimize(transitions: npt.NDArray[np.integer], accepting: Iterable[bool], st
     rows: list[Row] = [{byte: t for byte, t in enumerate(line) if t >= 0} for line in transitions.tolist()]
     table = Table(list(range(256)), list(range(256)), rows, [bool(a) for a in accepting], start)
     return ByteDfa.of_table(minimal(table, WorkMeter(DEFAULT_BUDGET, "byte automaton")))
+
+
+def byte_literal(data: bytes) -> ByteDfa:
+    """Exactly these bytes."""
+    rows = [((byte, byte, position + 1),) for position, byte in enumerate(data)]
+    return ByteDfa([*rows, ()], [False] * len(data) + [True])

@@ -1,4 +1,4 @@
-"""`ByteDfa`: an immutable, canonical automaton over bytes, in the form that token classification walks."""
+"""`ByteDfa`: an immutable, canonical automaton over bytes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,6 @@ class ByteDfa:
 
     @property
     def start(self) -> int:
-        """The start state, always 0."""
         return 0
 
     @property
@@ -46,7 +45,7 @@ class ByteDfa:
 
     @cached_property
     def accepting(self) -> npt.NDArray[np.bool_]:
-        """bool [S]: may the bytes end in this state?"""
+        """bool [S]."""
         return _frozen(np.array(self._accepts, dtype=np.bool_))
 
     @cached_property
@@ -63,7 +62,7 @@ class ByteDfa:
 
     @cached_property
     def digest(self) -> bytes:
-        """128 bits that name the language."""
+        """16 bytes that name the language."""
         flat = [self.state_count, *self._accepts, *map(len, self.segments)]
         flat.extend(chain.from_iterable(chain.from_iterable(self.segments)))
         return blake2b(np.array(flat, dtype="<i4").tobytes(), digest_size=16).digest()
@@ -77,18 +76,17 @@ class ByteDfa:
         return bool(self._accepts[state])
 
     def step(self, state: int, byte: int) -> int:
-        """The next state, -1 if there is none."""
+        """Return the next state, -1 if there is none."""
         for low, high, target in self.segments[state] if state >= 0 else ():
             if low <= byte <= high:
                 return target
         return -1
 
     def is_empty(self) -> bool:
-        """Does it accept nothing at all?"""
         return not any(self._accepts)
 
     def table(self) -> Table:
-        """The same automaton as a `Table` over byte classes, for the algebra."""
+        """Return the same automaton as a `Table` over byte classes."""
         cuts = sorted({0, *(cut for _, low, high, _ in self._edges() for cut in (low, high + 1) if cut < _SYMBOLS)})
         number = {cut: c for c, cut in enumerate(cuts)}
         number[_SYMBOLS] = len(cuts)
@@ -113,7 +111,7 @@ class ByteDfa:
 
 
 def canonical_bytes(rows: Sequence[Segments], accepting: Sequence[bool]) -> ByteDfa:
-    """From trimmed, minimal rows with merged segments, start at 0, in any numbering."""
+    """Number trimmed, minimal rows with merged segments, start at 0, in canonical order."""
     number = {0: 0}
     queue = [0]
     for state in queue:
@@ -133,24 +131,18 @@ def _frozen(array: npt.NDArray) -> npt.NDArray:  # type: ignore[type-arg]
 # Operations
 
 
-def byte_literal(data: bytes) -> ByteDfa:
-    """Exactly these bytes."""
-    rows = [((byte, byte, position + 1),) for position, byte in enumerate(data)]
-    return ByteDfa([*rows, ()], [False] * len(data) + [True])
-
-
 def byte_union(left: ByteDfa, right: ByteDfa, *, budget: Budget = DEFAULT_BUDGET) -> ByteDfa:
-    """In one or both."""
+    """Accept what either accepts."""
     return ByteDfa.of_table(algebra.union(left.table(), right.table(), WorkMeter(budget, "union")))
 
 
 def byte_intersection(left: ByteDfa, right: ByteDfa, *, budget: Budget = DEFAULT_BUDGET) -> ByteDfa:
-    """In both."""
+    """Accept what both accept."""
     return ByteDfa.of_table(algebra.intersection(left.table(), right.table(), WorkMeter(budget, "intersection")))
 
 
 def byte_difference(left: ByteDfa, right: ByteDfa, *, budget: Budget = DEFAULT_BUDGET) -> ByteDfa:
-    """In `left`, not in `right`."""
+    """Accept what `left` accepts and `right` does not."""
     return ByteDfa.of_table(algebra.difference(left.table(), right.table(), WorkMeter(budget, "difference")))
 
 

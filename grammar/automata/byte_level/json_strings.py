@@ -1,4 +1,4 @@
-"""Languages of characters -> languages of bytes: raw UTF-8, and the body of a JSON string in every spelling.
+"""Turn automata over characters into automata over bytes: raw UTF-8, or the body of a JSON string.
 
 A set of code points that leads to one state is cut into aligned blocks, 64 wide for UTF-8 and 16 wide for `\\u`
 digits. A block that leads to one state as a whole shares one chain of nodes, however many there are, so `[^x]` costs
@@ -34,7 +34,7 @@ _Fragment = tuple[Segments, ...]
 
 
 def utf8(dfa: CharDfa, *, budget: Budget = STRING_BUDGET) -> ByteDfa:
-    """The UTF-8 encodings of the texts of `dfa`."""
+    """Accept the UTF-8 encodings of the texts of `dfa`. Raises `GrammarLimit`."""
     return spelled(dfa, "raw", WorkMeter(budget, "UTF-8 automaton"))
 
 

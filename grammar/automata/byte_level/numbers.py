@@ -1,11 +1,9 @@
-"""Spellings of JSON numbers within bounds, as exact decimal arithmetic sees them.
+"""Accept spellings of JSON numbers within bounds, by exact decimal arithmetic.
 
 Plain and fractional spellings are exact for every bound and divisor. Spellings with an exponent are included where a
-finite automaton can decide them without counting: no bounds, or bounds of zero only (the sign and "all digits zero"
-decide). With any other bound, or `multiple_of`, exponents are left out: a value is never wrong, some spellings of it
-are missing. Among integers, an exponent is allowed when it cannot leave a fraction: `12e3`, `1.0E+2`, `7e-0`, but not
-`1.5e1`. An exponent has two digits, or three up to 307 behind a mantissa below ten.
-"""
+finite automaton can decide them without counting: with no bounds, or bounds of zero only. With any other bound, or
+`multiple_of`, exponents are left out. Among integers, an exponent is allowed when it cannot leave a fraction: `12e3`,
+`1.0E+2`, `7e-0`, but not `1.5e1`. An exponent has two digits, or three up to 307 behind a mantissa below ten."""
 
 from __future__ import annotations
 
@@ -50,7 +48,7 @@ def number_dfa(
     plain: bool = False,
     budget: Budget = DEFAULT_BUDGET,
 ) -> ByteDfa:
-    """JSON spellings of the numbers that satisfy all of it; may be empty.
+    """Accept the JSON spellings of the numbers that satisfy all of it; may be empty.
 
     Floats mean their shortest decimal (`0.1` is one tenth). `integer` takes `1.0` for an integer, as JSON Schema does.
     `plain` leaves out exponents, `-0`, and for integers also `.0`. Raises `GrammarLimit` for a bound of more than 400
@@ -126,7 +124,7 @@ def _grammar(integer: bool, plain: bool, exponents: bool) -> Table:
 
 
 def _between(grammar: Table, low: _Bound | None, high: _Bound | None, meter: WorkMeter) -> Table:
-    """Unsigned spellings whose magnitude is within the bounds."""
+    """Restrict unsigned spellings to those within the bounds."""
     meter.renew()
     if high is not None and (high[0] < 0 or (high[0] == 0 and high[1])):
         return empty_table()
@@ -146,7 +144,7 @@ _REST = range(12)
 
 
 def _digits_of(bound: Fraction) -> tuple[str, str]:
-    """Decimal digits before and after the point, without zeros at either far end."""
+    """Return the decimal digits before and after the point, without outer zeros. Raises `GrammarLimit`."""
     denominator, places = bound.denominator, 0
     for prime in (2, 5):
         power = 0
@@ -163,7 +161,8 @@ def _digits_of(bound: Fraction) -> tuple[str, str]:
 
 
 def _above(bound: Fraction, strict: bool, meter: WorkMeter) -> Table:
-    """Unsigned spellings of at least `bound` (more than it if `strict`). Right for spellings of the grammar only.
+    """Accept unsigned spellings of at least `bound` (more than it if `strict`). Exact for spellings of the grammar
+    only.
 
     With as many digits before the point as the bound, digits are compared one by one; with more, the number is larger.
     For zero, exponents do not matter: a spelling is positive when its mantissa has a digit that is not zero.
@@ -186,7 +185,7 @@ def _above(bound: Fraction, strict: bool, meter: WorkMeter) -> Table:
 
 
 def _fraction_above(draft: _Draft, after: str, strict: bool) -> int:
-    """The state behind the point, when all digits before it equal the bound's; state 0 accepts all that follows."""
+    """Return the state behind the point where all digits before it equal the bound's; state 0 accepts all."""
     state = draft.state({**_onwards(0, range(10))}, not strict)
     if strict:
         draft.rows[state][0] = state
@@ -215,7 +214,10 @@ class _Draft:
 
 
 def _multiples(step: Fraction, meter: WorkMeter) -> Table:
-    """Unsigned plain spellings of the multiples of `step`: the remainder of the digits read so far (folklore)."""
+    """Accept unsigned plain spellings of the multiples of `step`, by the remainder of the digits so far.
+
+    Raises `InvalidGrammar` for a step that is not positive, `GrammarLimit` for too many remainders.
+    """
     if step <= 0:
         raise InvalidGrammar(f"multipleOf must be more than 0, not {step}")
     places = 0 if step.denominator == 1 else len(_digits_of(step)[1])
@@ -237,7 +239,7 @@ def _multiples(step: Fraction, meter: WorkMeter) -> Table:
 
 
 def _remainders(modulus: int, places: int, meter: WorkMeter) -> Table:
-    """States `(digits read behind the point or -1, remainder)`; behind `places` digits only zeros may follow."""
+    """Make states `(digits behind the point or -1, remainder)`; behind `places` digits only zeros may follow."""
     queue = [(-1, 0)]
     number = {queue[0]: 0}
     rows: list[Row] = []

@@ -1,9 +1,9 @@
-"""A name for what each state still accepts, so that work done for a state is shared by every automaton that has it.
+"""Name what each state still accepts, so that work done for a state is shared by all automata that have it.
 
 Two states, of the same or of different automata, have equal digests exactly when they accept the same continuations (up
-to collisions of 128-bit hashes). Found bottom up over strongly connected components (Tarjan, 1972). Inside a
-component the states are told apart by refinement with ranks that depend on nothing but the language (Moore, 1956,
-made canonical).
+to collisions of 128-bit hashes). Digests are made bottom up over strongly connected components (Tarjan, 1972). Inside a
+component, states are distinguished by refinement with ranks that depend on the language only (Moore, 1956, made
+canonical).
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from sluicegate.grammar.automata.byte_level.bytedfa import ByteDfa, Segments
 
 
 def residual_digests(dfa: ByteDfa) -> list[bytes]:
-    """One digest for every state of `dfa`. About linear in its edges."""
+    """Return a digest for every state of `dfa`, in time about linear in its edges."""
     return names_of(dfa.segments, dfa.accepting.tolist())
 
 
 def names_of(rows: Sequence[Segments], accepting: Sequence[bool]) -> list[bytes]:
-    """The same for a minimal automaton over any symbols, by rows of (first symbol, last one, target), in order."""
+    """Do the same for a minimal automaton over any symbols, by rows of (first symbol, last one, target), in order."""
     automaton = _Automaton(rows, accepting)
     digests: list[bytes] = [b""] * len(rows)
     for component in _components(rows):
@@ -40,13 +40,13 @@ class _Automaton(NamedTuple):
 
 
 def _described(dfa: _Automaton, state: int, inside: dict[int, int], digests: list[bytes]) -> object:
-    """Row of a state: targets outside the component by digest, those inside by their number in `inside`."""
+    """Describe a state: targets outside the component by digest, those inside by their number."""
     edges = [(low, high, inside[t] if t in inside else digests[t].hex()) for low, high, t in dfa.segments[state]]
     return bool(dfa.accepting[state]), edges
 
 
 def _digest_component(dfa: _Automaton, component: list[int], digests: list[bytes]) -> None:
-    """Number the component breadth first from a state that the language singles out, and hash the whole of it."""
+    """Number the component breadth first from a state that depends on the language only, and hash all of it."""
     inside = set(component)
     root = _singled_out(dfa, component, inside, digests)
     number = {root: 0}
@@ -62,10 +62,8 @@ def _digest_component(dfa: _Automaton, component: list[int], digests: list[bytes
 
 
 def _singled_out(dfa: _Automaton, component: list[int], inside: set[int], digests: list[bytes]) -> int:
-    """The first state that refinement tells from all others. Ranks depend on the language only, so the choice does.
-
-    The automaton is minimal: refinement ends with every state alone. Most often one is alone after a round or two.
-    """
+    """Return the first state that refinement distinguishes from all others. The automaton is minimal, so there is one;
+    mostly after a round or two."""
     alike = dict.fromkeys(component, -1)
     rank = _ranked({state: repr(_described(dfa, state, alike, digests)) for state in component})
     inner = {state: [t for _, _, t in dfa.segments[state] if t in inside] for state in component}

@@ -1,9 +1,9 @@
 """The body of a JSON string as one dense table, made by compiled loops.
 
-How bytes spell the characters of an alphabet does not hang on the automaton: it is read off once for each alphabet (a
-*decoder*: rows over bytes that lead to further rows, and in the end to a class of characters). For each state of the
-automaton the decoder's rows are filled in from the last to the first, classes by where they lead from that state;
-equal rows are one state of the result. The automaton itself never becomes objects.
+How bytes spell the characters of an alphabet does not depend on the automaton. It is worked out once for each alphabet
+(a *decoder*: rows over bytes that lead to further rows, and in the end to a class of characters). For each state of the
+automaton the decoder's rows are filled in from the last to the first, with the targets of that state for classes;
+equal rows are one state of the result.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sluicegate.grammar.budget.meter import Budget, WorkMeter
 
 _QUOTE = 0x22
 _NAMED = 100
-"""States of a larger automaton are told apart by their number: a name each would take longer than it saves."""
+"""States up to which each gets a name; beyond, naming them would take longer than it saves."""
 
 I32 = npt.NDArray[np.int32]
 
@@ -39,7 +39,7 @@ class StringTable:
     table: I32
 
     def name(self, state: int) -> bytes | None:
-        """128 bits that name what `state` still accepts, the same in every body of this way; None: no name."""
+        """Return 16 bytes that name what `state` still accepts, the same in every table of this way; None: no name."""
         size = self.texts.state_count
         if size > _NAMED:
             return None
@@ -56,12 +56,12 @@ class StringTable:
 
     @cached_property
     def _inside(self) -> dict[int, bytes]:
-        """Names of states inside a character. All ways through an escape lead to the same few."""
+        """Names of states inside a character; they are few."""
         return {}
 
     @cached_property
     def digest(self) -> bytes:
-        """128 bits that name the whole."""
+        """16 bytes that name the language."""
         return _hash(self.way.encode() + self.texts.digest)
 
     @cached_property
@@ -72,7 +72,7 @@ class StringTable:
 
 
 def _turns(row: I32) -> list[int]:
-    """Bytes at which another target begins."""
+    """Return the bytes at which another target begins."""
     return [0, *(np.flatnonzero(row[1:] != row[:-1]) + 1).tolist()]
 
 

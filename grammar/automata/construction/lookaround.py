@@ -1,10 +1,9 @@
-"""Lookahead, lookbehind, and anchors anywhere: an alternating automaton made deterministic.
+"""Compile lookahead, lookbehind, and anchors anywhere: an alternating automaton made deterministic.
 
-A thread is a place in the pattern plus obligations that the rest of the text must meet. A lookahead starts an
-obligation: the set of threads of its own pattern, followed beside the main thread (Chandra, Kozen and Stockmeyer,
-"Alternation", 1981). A lookbehind is the other way round: its pattern has been followed from the first character on,
-so at any place it is known whether some match ends there. `^` is "nothing behind", `$` is "nothing ahead", `\\b` is
-one lookbehind and one lookahead.
+A thread is a state of the pattern plus obligations that the rest of the text must meet. A lookahead adds an obligation:
+the threads of its own pattern, run beside the main one (Chandra, Kozen and Stockmeyer, "Alternation", 1981). The
+pattern of a lookbehind runs from the first character on, so it is known at any place whether a match ends there. `^` is
+"nothing behind", `$` is "nothing ahead", `\\b` is one lookbehind and one lookahead.
 
 Not covered: a lookahead, `$` or `\\b` inside a lookbehind, which would have to know the future.
 """
@@ -51,7 +50,7 @@ class _Graph:
 
 
 def search_table(tree: Node, meter: WorkMeter) -> Table:
-    """The canonical table of the texts in which `tree` occurs."""
+    """Return the canonical table of the texts in which `tree` occurs."""
     builder = _GraphBuilder(meter)
     graph = builder.graph
     start = builder.add(Seq([ANYTHING, tree]), builder.final())
@@ -126,8 +125,8 @@ class _GraphBuilder:
         return start
 
     def lookahead(self, item: Node) -> int:
-        """Its start. Copies of one lookahead share their states: distinct ones would be distinct obligations, and the
-        sets of obligations that a repetition can pile up would double with each."""
+        """Return its start. Copies share their states; else the sets of obligations of a repetition would double with
+        each copy."""
         key = (True, _identity(item))
         if key not in self.shared:
             self.shared[key] = self.add(item, self.final())
@@ -155,12 +154,12 @@ _ANY_CHARACTER = Chars(EVERY)
 
 
 def _identity(item: Node) -> object:
-    """The same for equal sets of characters and for one node met again in a copy. The tree outlives the building."""
+    """Identify equal sets of characters, and a node met again in a copy. The tree outlives the building."""
     return item.ranges if isinstance(item, Chars) else id(item)
 
 
 def _edge_as_looks(edge: WordBoundary) -> Node:
-    """Behind and ahead differ in being word characters, or (`negative`) agree."""
+    """Say that the characters behind and ahead differ in being word characters, or (`negative`) agree."""
     word = Chars(edge.word)
 
     def place(behind: bool, ahead: bool) -> Node:
@@ -221,7 +220,7 @@ class _Simulation:
         return Table(self.starts, self.classes, rows, [self.accepts(place.threads) for place in queue])
 
     def arrive(self, threads: NfaThreads, behind: tuple[frozenset[int], ...]) -> _DfaState:
-        """Close everything over moves that read nothing: lookbehinds first, for the threads depend on them."""
+        """Close over moves that read nothing, lookbehinds first: the threads depend on them."""
         facts: list[bool] = []
         self.facts = ()
         closed = []
@@ -241,7 +240,7 @@ class _Simulation:
         return self.arrive(self.read(place.threads, sets), behind)
 
     def read(self, threads: NfaThreads, sets: frozenset[int]) -> NfaThreads:
-        """Threads after one character, not yet closed; obligations read it too."""
+        """Read one character, in obligations too; the result is not closed."""
         reads = self.graph.reads
         out = set()
         for state, duties in threads:
@@ -251,7 +250,7 @@ class _Simulation:
         return frozenset(out)
 
     def close(self, threads: NfaThreads) -> NfaThreads:
-        """All threads reachable without reading, with obligations closed, settled ones gone, weaker threads kept."""
+        """Return the threads that are reachable without reading, without settled obligations and dominated threads."""
         found: set[NfaThread] = set()
         seen: set[NfaThread] = set()
         stack = list(threads)
@@ -277,7 +276,7 @@ class _Simulation:
         return self.reduce(found)
 
     def settle(self, duties: frozenset[Obligation]) -> frozenset[Obligation] | None:
-        """Obligations still open, or None if one is already broken."""
+        """Return the obligations that are still open, None if one is broken."""
         if not duties:
             return duties
         open_duties = set()
@@ -307,7 +306,6 @@ class _Simulation:
         )
 
     def accepts(self, threads: NfaThreads) -> bool:
-        """May the text end here?"""
         return any(
             state in self.graph.finals and all(self.accepts(inner) != negative for negative, inner in duties)
             for state, duties in threads

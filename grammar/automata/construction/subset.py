@@ -1,4 +1,4 @@
-"""Position automaton -> deterministic table, by the subset construction (Rabin and Scott, 1959)."""
+"""Make position automata deterministic by the subset construction (Rabin and Scott, 1959)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sluicegate.grammar.automata.tables.table import Row, Table, minimal
 from sluicegate.grammar.budget.meter import WorkMeter
 
 _SMALL = 4_000
-"""Positions of which sets are small: a state is one bit for each."""
+"""Positions up to which states, of one bit for each, are small."""
 
 
 def compile_tree(tree: Node, meter: WorkMeter, anchored: bool = False) -> Table:
@@ -20,7 +20,7 @@ def compile_tree(tree: Node, meter: WorkMeter, anchored: bool = False) -> Table:
 
 
 def _determinise(nfa: Positions, meter: WorkMeter) -> Table:
-    """A state is what may come next plus whether the text may end: fewer states than sets of positions."""
+    """Make a state of what may come next and whether the text may end: fewer than sets of positions."""
     starts, classes, members = partition(nfa.alphabet)
     by_class = _positions_by_class(nfa, members)
     dominators = _dominators(nfa)
@@ -67,11 +67,11 @@ def _positions_by_class(nfa: Positions, members: list[int]) -> list[tuple[int, i
 
 
 def _dominators(nfa: Positions) -> list[tuple[int, int]]:
-    """`(position, positions that add nothing beside it)`.
+    """Return pairs of a position and the complement of those that add nothing beside it.
 
-    A position that may repeat and may be last, such as the `.*` behind a search, accepts every text over its set.
-    Beside it, positions from which only characters of that set can be reached are superfluous. Without this, counted
-    repetitions and unanchored alternatives make states that differ in nothing that matters.
+    A position that may repeat and may be last, such as the `.*` behind a search, accepts every text over its set, so
+    positions from which only characters of that set can be read are superfluous beside it. This keeps counted
+    repetitions and unanchored alternatives from making many equivalent states.
     """
     sets = {n for p, n in enumerate(nfa.sets) if nfa.follow[p] & nfa.last & (1 << p)}
     harmless = {n: _positions_within(nfa, nfa.alphabet[n]) for n in sets}
@@ -84,7 +84,7 @@ def _dominators(nfa: Positions) -> list[tuple[int, int]]:
 
 
 def _positions_within(nfa: Positions, ranges: Ranges) -> int:
-    """Positions from which nothing outside `ranges` can be read."""
+    """Return the positions from which nothing outside `ranges` can be read."""
     within = [intersect(other, ranges) == other for other in nfa.alphabet]
     good = 0
     for position, number in enumerate(nfa.sets):

@@ -1,4 +1,4 @@
-"""A pattern's text to its table, by the cheapest way that is exact."""
+"""Compile the text of a pattern to its table, by the cheapest exact construction."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from sluicegate.grammar.budget.meter import Budget, WorkMeter
 
 @lru_cache(maxsize=512)
 def compile_pattern(pattern: str, dialect: Dialect, anchored: bool, ignore_case: bool, budget: Budget) -> Table:
-    """The canonical table; see `CharDfa.from_pattern`."""
+    """Return the canonical table; see `CharDfa.from_pattern`."""
     meter = WorkMeter(budget)
     return _compile(parse(pattern, dialect, ignore_case), anchored, meter)
 
@@ -43,7 +43,8 @@ def _compile(tree: Node, anchored: bool, meter: WorkMeter) -> Table:
 
 
 def _leading_conditions(tree: Node) -> tuple[list[Lookaround], Node] | None:
-    """`^(?=a)(?!b)rest` as conditions and `^rest`: the usual shape of password rules. None if it has another shape."""
+    """Split `^(?=a)(?!b)rest`, the usual shape of password rules, into its lookaheads and `^rest`; None: another
+    shape."""
     if not (isinstance(tree, Seq) and tree.items and isinstance(tree.items[0], StartAnchor)):
         return None
     looks = []
@@ -55,7 +56,7 @@ def _leading_conditions(tree: Node) -> tuple[list[Lookaround], Node] | None:
 
 
 def _intersect_conditions(looks: list[Lookaround], rest: Node, meter: WorkMeter) -> Table:
-    """At the beginning of the text a lookahead is one more language that the whole text must be in."""
+    """Intersect. A lookahead at the beginning of the text is a language that the whole text must be in."""
     whole = _compile(rest, False, meter)
     for look in looks:
         condition = _compile(Seq([StartAnchor(), look.item]), False, meter)

@@ -1,8 +1,7 @@
-"""Anchors at the edges of a pattern, resolved on the tree: no automaton has to know about them.
+"""Resolve anchors at the edges of a pattern on its tree, so that no automaton has to know about them.
 
-An unanchored search for `r` is the language of `.* r .*`; a `^` that can only stand first says that the left `.*` is
-empty, likewise `$` on the right. Anchors anywhere else are left to `lookaround`, which handles all of them, only
-slower.
+An unanchored search for `r` is the language of `.* r .*`; a `^` that can only stand first empties the left `.*`, a `$`
+the right one. Anchors anywhere else are left to the slower constructions.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ from sluicegate.grammar.automata.patterns.syntax import (
 
 
 def search_tree(tree: Node) -> Node | None:
-    """A tree without anchors for "`tree` occurs somewhere", or None if an anchor or lookaround is out of reach."""
+    """Return a tree without anchors for "`tree` occurs somewhere", None where that is not possible."""
     left = _open_left(tree)
     whole = _open_right(left) if left is not None else None
     return None if whole is None or has_anchor(whole) else whole
 
 
 def _open_left(node: Node) -> Node | None:
-    """`.*` before `node`, except where `^` forbids it."""
+    """Put `.*` before `node`, except where `^` forbids it."""
     if isinstance(node, StartAnchor):
         return EMPTY
     if not has_anchor(node, (StartAnchor, Lookaround)):
@@ -46,7 +45,7 @@ def _open_left(node: Node) -> Node | None:
 
 
 def _open_right(node: Node) -> Node | None:
-    """`.*` after `node`, except where `$` forbids it."""
+    """Put `.*` after `node`, except where `$` forbids it."""
     if isinstance(node, EndAnchor):
         return EMPTY
     if isinstance(node, Lookaround) and node.ahead and not node.negative:

@@ -1,4 +1,4 @@
-"""Backslash escapes: everything but anchors, which the parser reads itself."""
+"""Read backslash escapes, all but anchors, which the parser reads itself."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class EscapeReader:
         self.ascii_only = False
 
     def read(self, start: int, in_class: bool) -> int | Ranges:
-        """A single character as its number, a set as ranges."""
+        """Return a single character as its number, a set as ranges."""
         reader = self.reader
         char = reader.next()
         if char in "dwsDWS":
@@ -53,7 +53,6 @@ class EscapeReader:
         return _PYTHON_SETS[letter]()
 
     def word(self) -> Ranges:
-        """What `\\b` looks at."""
         return self.shorthand("w")
 
     def numeric(self, kind: str, start: int, in_class: bool) -> int:
@@ -93,7 +92,7 @@ class EscapeReader:
         return value if value <= charsets.LAST else None
 
     def surrogate(self, high: int, start: int, in_class: bool) -> int:
-        """`\\ud83d\\ude00` is one character. A lone half matches nothing: dropped from a class, refused outside."""
+        """Read `\\ud83d\\ude00` as one character. A lone half is dropped from a class, refused outside."""
         reader = self.reader
         back = reader.position
         if high < 0xDC00 and reader.take("\\u"):

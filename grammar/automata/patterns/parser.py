@@ -1,4 +1,4 @@
-"""Text of a pattern -> `syntax` tree, for ECMA-262 (with the `u` flag's meaning) and Python `re` notation.
+"""Parse a pattern to its `syntax` tree, in ECMA-262 (as with the `u` flag) or Python `re` notation.
 
 Leniencies of ECMA-262 Annex B that real schemas rely on are kept: escaped punctuation, a literal `{`, `}` or `]`, `-`
 beside a class escape. What is refused is said in `docs/decisions/0003-own-pattern-parser.md`.
@@ -116,7 +116,7 @@ class _Parser:
         return Alt([EndAnchor(), Lookaround(Seq([newline, EndAnchor()]), ahead=True, negative=False, position=start)])
 
     def quantified(self, item: Node, grouped: bool) -> Node:
-        """Any quantifiers after `item`. Lazy and greedy ones describe the same language."""
+        """Read the quantifier after `item`, if any. Lazy and greedy ones describe the same language."""
         reader = self.reader
         start = reader.position
         char = reader.peek() if reader.more() else ""
@@ -147,7 +147,7 @@ class _Parser:
         self.reader.unsupported("a possessive quantifier; write it without the second '+'", at=start)
 
     def braces(self) -> tuple[int, int | None] | None:
-        """Counts after an opening brace, or None (and nothing read) if the brace is a plain character."""
+        """Read the counts after an opening brace; None, and nothing read, if the brace is a plain character."""
         reader = self.reader
         start = reader.position
         low, comma, high = reader.digits(), reader.take(","), ""
@@ -181,7 +181,7 @@ class _Parser:
         return Lookaround(inner, ahead=look[0], negative=look[1], position=start)
 
     def group_kind(self, start: int) -> tuple[bool, bool] | None:
-        """What follows `(?`: `(ahead, negative)` of a lookaround, None for a plain group or flags."""
+        """Read what follows `(?`: `(ahead, negative)` of a lookaround, None for a plain group or flags."""
         reader = self.reader
         for opening, look in (("=", (True, False)), ("!", (True, True)), ("<=", (False, False)), ("<!", (False, True))):
             if reader.take(opening):
@@ -205,7 +205,7 @@ class _Parser:
         return None
 
     def inline_flags(self, start: int) -> None:
-        """`(?i)`, `(?i:...)`, `(?-s:...)`: the first is not ECMA-262, the others since 2025; all are common."""
+        """Read `(?i)`, `(?i:...)`, `(?-s:...)`. The first is not ECMA-262, the others since 2025; all are common."""
         reader = self.reader
         on, removing = set(self.flags), False
         while reader.more() and reader.peek() not in ":)":
@@ -265,7 +265,7 @@ class _Parser:
         return Chars(charsets.negate(ranges) if negative else ranges)
 
     def class_item(self, start: int) -> tuple[Ranges, bool]:
-        """A character, an escape, or a range; and whether it named a lone surrogate."""
+        """Read a character, an escape, or a range; and whether it named a lone surrogate."""
         reader = self.reader
         at = reader.position
         low = self.class_atom()
@@ -282,7 +282,7 @@ class _Parser:
         return charsets.union([(low, high)]), low >= 0xD800 and high <= 0xDFFF
 
     def class_atom(self) -> int | Ranges:
-        """A single character as its number, a set as ranges."""
+        """Read a single character as its number, a set as ranges."""
         reader = self.reader
         start = reader.position
         char = reader.next()

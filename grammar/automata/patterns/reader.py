@@ -1,4 +1,4 @@
-"""A cursor over the text of a pattern, and errors that point at the offending place."""
+"""A cursor over the text of a pattern, with errors that point at the offending place."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class Cursor:
         return False
 
     def digits(self) -> str:
-        """ASCII digits from here on."""
+        """Read ASCII digits."""
         start = self.position
         while self.more() and "0" <= self.peek() <= "9":
             self.position += 1
         return self.text[start : self.position]
 
     def hexadecimal(self, count: int) -> int | None:
-        """Exactly `count` hexadecimal digits, or None and nothing read."""
+        """Read exactly `count` hexadecimal digits, or nothing and return None."""
         digits = self.text[self.position : self.position + count]
         if len(digits) != count or any(d not in "0123456789abcdefABCDEF" for d in digits):
             return None
@@ -54,7 +54,7 @@ class Cursor:
         return int(digits, 16)
 
     def take_name(self) -> bool:
-        """A group's name and its closing `>`."""
+        """Read a group's name and its closing `>`."""
         end = self.text.find(">", self.position)
         name = self.text[self.position : end] if end > 0 else ""
         if not name.replace("$", "_").isidentifier():
@@ -83,7 +83,7 @@ class Cursor:
         raise GrammarLimit(self.point(f"pattern: {reason}", None))
 
     def point(self, reason: str, at: int | None) -> str:
-        """The reason, the place, and the pattern with a caret under it."""
+        """Return the reason, the place, and the pattern with a caret under it."""
         position = self.position if at is None else at
         first = max(0, position - _SHOWN // 2)
         shown = self.text[first : first + _SHOWN]

@@ -41,7 +41,7 @@ _LONG_NAMES = {
 
 @lru_cache(maxsize=1)
 def _categories() -> dict[str, Ranges]:
-    """Runs of every general category. Planes 4 to 13 hold nothing, 15 and 16 are for private use: not scanned."""
+    """Find the runs of every general category. Planes 4 to 13 are empty, 15 and 16 for private use: not scanned."""
     runs: dict[str, list[tuple[int, int]]] = {"Cn": [(0x40000, 0xDFFFF)], "Co": []}
     for first, last in ((0, 0x3FFFF), (0xE0000, 0xE0FFF)):
         start, current = first, unicodedata.category(chr(first))
@@ -58,7 +58,7 @@ def _categories() -> dict[str, Ranges]:
 
 @lru_cache(maxsize=256)
 def category(name: str) -> Ranges | None:
-    """A general category by its short or long name, None if there is no such category."""
+    """Return a general category by its short or long name, None if there is none."""
     short = _LONG_NAMES.get(name.lower(), name)
     parts = _GROUPS.get(short, (short,))
     found = _categories()
@@ -69,7 +69,7 @@ def category(name: str) -> Ranges | None:
 
 @lru_cache(maxsize=256)
 def script(name: str) -> Ranges | None:
-    """The characters of a script, from RE2's tables; None if RE2 knows no such script.
+    """Return the characters of a script, from RE2's tables; None if RE2 does not know it.
 
     `unicodedata` has no scripts. RE2 is asked once for all runs in a text that holds every scalar value.
     """
@@ -104,7 +104,7 @@ _BINARY: dict[str, Ranges] = {
 
 
 def unicode_property(text: str) -> Ranges | None:
-    """What `\\p{text}` stands for: a category, a script, or one of a few binary properties; None if unknown."""
+    """Return the characters of `\\p{text}`: a category, a script, or a binary property; None if unknown."""
     name, equals, value = text.partition("=")
     if equals:
         if name in ("General_Category", "gc"):
@@ -141,7 +141,7 @@ def _where(test) -> Ranges:  # type: ignore[no-untyped-def]
 
 @lru_cache(maxsize=1)
 def _orbits() -> dict[int, tuple[int, ...]]:
-    """Characters that ignoring case makes equal, for every character that has a partner (simple folding)."""
+    """Map each character to those that it equals when case is ignored (simple folding), if there are any."""
     groups: dict[str, set[int]] = {}
     for code_point in (*range(0xD800), *range(0xE000, 0x20000)):
         character = chr(code_point)
@@ -154,7 +154,7 @@ def _orbits() -> dict[int, tuple[int, ...]]:
 
 
 def _fold(character: str) -> str:
-    """Simple case folding: `str.casefold` where it stays one character, else lower case (as for U+1E9E)."""
+    """Fold by `str.casefold` where that is one character, else by lower case (as for U+1E9E)."""
     for candidate in (character.casefold(), character.lower()):
         if len(candidate) == 1:
             return candidate
@@ -162,7 +162,7 @@ def _fold(character: str) -> str:
 
 
 def ignoring_case(ranges: Ranges) -> Ranges:
-    """`ranges` and everything that differs from it in case only."""
+    """Add everything that differs from `ranges` in case only."""
     orbits = _orbits()
     extra: set[int] = set()
     for low, high in ranges:

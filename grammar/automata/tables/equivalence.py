@@ -1,8 +1,8 @@
-"""Which states of a trimmed automaton accept the same words.
+"""Find the states of a trimmed automaton that accept the same words.
 
-Three ways, the cheapest that fits: one bottom-up pass when no cycle is longer than a self-loop (Revuz, "Minimisation of
-acyclic deterministic automata in linear time", 1992, widened to self-loops); rounds of refinement for small automata
-(Moore, 1956); splitting by the smaller half for the rest (Hopcroft, "An n log n algorithm", 1971).
+By the cheapest algorithm that fits: one bottom-up pass when no cycle is longer than a self-loop (Revuz, "Minimisation
+of acyclic deterministic automata in linear time", 1992, extended to self-loops); refinement in rounds for small
+automata (Moore, 1956); splitting by the smaller half for the rest (Hopcroft, "An n log n algorithm", 1971).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _MOORE_LIMIT = 48  # states; above it Hopcroft wins on every automaton measured
 
 
 def equivalence_classes(rows: Sequence[Row], accepting: Sequence[bool], meter: WorkMeter) -> list[int]:
-    """Block number of every state; numbers are dense from 0. Row keys must be in ascending order."""
+    """Return the block number of every state, dense from 0. Row keys must be in ascending order."""
     order = _bottom_up(rows)
     if order is not None:
         return _by_hashing(rows, accepting, order)
@@ -26,7 +26,7 @@ def equivalence_classes(rows: Sequence[Row], accepting: Sequence[bool], meter: W
 
 
 def _bottom_up(rows: Sequence[Row]) -> list[int] | None:
-    """States with all their successors before them, or None if there is a cycle of two states or more."""
+    """Order states behind their successors; None if there is a cycle of two states or more."""
     mark = bytearray(len(rows))  # 0 new, 1 open, 2 done
     order: list[int] = []
     for root in range(len(rows)):
@@ -74,7 +74,7 @@ def _by_hashing(rows: Sequence[Row], accepting: Sequence[bool], order: list[int]
 
 
 def _unrolled_twin(signature: _Signature, signatures: list[_Signature]) -> int | None:
-    """A block that this state only unrolls by one step: `aa*` seen before `a*`."""
+    """Find a block that this state unrolls by one step: `aa*` before `a*`."""
     accepts, keys, targets = signature
     for candidate in set(targets):
         if candidate != _SELF:

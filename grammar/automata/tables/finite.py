@@ -13,7 +13,7 @@ _LIMIT = Budget(max_states=2_000_000, max_seconds=10.0)  # of trie nodes: 10,000
 
 
 def literal_table(texts: Iterable[str], budget: Budget = _LIMIT) -> Table:
-    """The canonical table of exactly these texts. Raises `InvalidGrammar` for a text with a lone surrogate."""
+    """Return the canonical table of exactly these texts. Raises `InvalidGrammar` for a lone surrogate."""
     listed = list(texts)
     characters = sorted(set().union(*listed))
     if any("\ud800" <= c <= "\udfff" for c in characters):
@@ -27,7 +27,7 @@ def literal_table(texts: Iterable[str], budget: Budget = _LIMIT) -> Table:
 
 
 def _shared(trie: Table) -> Table:
-    """Equal subtrees become one. A child has a higher number than its parent, so one pass from the end does it."""
+    """Join equal subtrees, in one pass from the end: a child has a higher number than its parent."""
     block = [0] * len(trie.rows)
     known: dict[tuple[object, ...], int] = {}
     rows: list[Row] = []

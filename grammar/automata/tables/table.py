@@ -1,4 +1,4 @@
-"""The working form of every automaton here: states over a small alphabet of symbol classes.
+"""Tables, the working form of every automaton here: states over a small alphabet of symbol classes.
 
 An alphabet maps symbols (code points or bytes) to classes by sorted interval starts; class -1 is always dead. A row
 maps a class to the next state, keys in ascending order, missing = dead. Minimal tables are canonical: classes are as
@@ -33,15 +33,14 @@ class Table:
     start: int = 0
 
     def class_of(self, symbol: int) -> int:
-        """Class of a symbol."""
         return self.classes[bisect_right(self.starts, symbol) - 1]
 
     def is_empty(self) -> bool:
-        """True when no accepting state exists; sound only for trimmed tables."""
+        """Whether a trimmed table accepts nothing."""
         return not any(self.accepting)
 
     def digest(self) -> bytes:
-        """128-bit name of a canonical table."""
+        """Return 16 bytes that name a canonical table."""
         flat = [len(self.starts), len(self.rows), *self.starts, *self.classes, *self.accepting]
         flat.extend(map(len, self.rows))
         for row in self.rows:
@@ -50,12 +49,12 @@ class Table:
 
 
 def empty_table() -> Table:
-    """The language of nothing at all, in canonical form."""
+    """Return the canonical table of the empty language."""
     return Table([0], [-1], [{}], [False])
 
 
 def minimal(table: Table, meter: WorkMeter) -> Table:
-    """The canonical minimal table of the same language."""
+    """Return the canonical minimal table of the same language."""
     table = trim(table)
     if table.is_empty():
         return empty_table()
@@ -109,7 +108,7 @@ def _quotient(table: Table, blocks: list[int]) -> Table:
 
 
 def canonical(table: Table) -> Table:
-    """Coarsest classes, classes by first symbol, states breadth first. `table` is trimmed and minimal."""
+    """Make classes coarse and number them by first symbol, states breadth first. `table` is trimmed and minimal."""
     merged = _coarsest(table)
     starts, classes, order = _renumber_intervals(table, merged)
     rows = [{order[merged[c]]: t for c, t in row.items()} for row in table.rows]
@@ -128,7 +127,7 @@ def canonical(table: Table) -> Table:
 
 
 def _coarsest(table: Table) -> dict[int, int]:
-    """Classes that go to the same place from every state are one class."""
+    """Join classes that lead to the same place from every state."""
     columns: dict[int, list[int]] = {}
     size = len(table.rows)
     for state, row in enumerate(table.rows):

@@ -1,4 +1,4 @@
-"""Reading words off a canonical table: the shortest, all of them, how many."""
+"""Read words off a canonical table: the shortest, all of them, how many."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LIMIT = 0x110000
 
 
 def shortest(table: Table) -> str | None:
-    """Breadth-first; of a set, the character that reads best stands for it."""
+    """Return a shortest word, with the most readable character of each class; None for the empty language."""
     if table.is_empty():
         return None
     faces = _faces(table)
@@ -32,7 +32,7 @@ def shortest(table: Table) -> str | None:
 
 
 def _faces(table: Table) -> dict[int, str]:
-    """A character for every class: a lower-case letter if there is one, else a printable one, else the first."""
+    """Choose a character for every class: a lower-case letter if there is one, else a printable one, else the first."""
     preferences = [*range(0x61, 0x7B), *range(0x30, 0x3A), *range(0x41, 0x5B), *range(0x21, 0x7F), 0x20]
     faces: dict[int, str] = {}
     for code_point in preferences:
@@ -43,7 +43,7 @@ def _faces(table: Table) -> dict[int, str]:
 
 
 def longest(table: Table) -> int | None:
-    """Length of the longest word, None if there is no bound; 0 for the empty language."""
+    """Return the length of the longest word, None if there is no bound; 0 for the empty language."""
     depth: dict[int, int] = {}
     open_states: set[int] = set()
     stack = [(table.start, False)]
@@ -68,13 +68,13 @@ def longest(table: Table) -> int | None:
 
 
 def length_range(table: Table) -> tuple[int, int | None] | None:
-    """Lengths of the shortest and the longest word (None: no bound)."""
+    """Return the lengths of the shortest and the longest word (None: no bound)."""
     first = shortest(table)
     return None if first is None else (len(first), longest(table))
 
 
 def count(table: Table, limit: int) -> int | None:
-    """Number of words, None if it is above `limit`."""
+    """Count the words, None if there are more than `limit`."""
     if table.is_empty():
         return 0
     if longest(table) is None:
@@ -103,7 +103,7 @@ def _class_sizes(table: Table) -> dict[int, int]:
 
 
 def enumerate_words(table: Table, limit: int) -> Iterator[str]:
-    """Shortest first, then by code point. Only ways that lead to a word of the wanted length are taken."""
+    """Yield words by length, then by code point. Only ways to a word of the wanted length are taken."""
     if limit <= 0 or table.is_empty():
         return
     given = 0

@@ -1,4 +1,4 @@
-"""A blocklist as an operator or a caller states it, and what it says about whole texts."""
+"""A blocklist of phrases and patterns, and what it holds of whole texts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Blocklist:
 
     @cached_property
     def texts(self) -> CharDfa | None:
-        """Texts without the patterns; None where there are none."""
+        """The texts without the patterns; None where there are no patterns."""
         return _without(self.patterns) if self.patterns else None
 
     @cached_property
@@ -43,15 +43,15 @@ class Blocklist:
         return Classes(self.machine)
 
     def prepare(self) -> None:
-        """Work out, once, what patterns beside the phrases are looked through with (a quarter of a second)."""
+        """Work out, once, what `without` needs of the phrases (a quarter of a second)."""
         if self.machine is not None:
             _ = self._classes
 
     def without(self, texts: CharDfa, least: bool = False, most: bool = False) -> CharDfa:
-        """Of `texts` those that hold nothing blocked, or more where masks need not know: where every text that holds
-        nothing so far has a way on. `least`, `most`: their length is bounded so, beside what `texts` says.
+        """Return the texts that hold nothing blocked, or a superset of which masks alone can keep out what is blocked:
+        every text without it so far can go on.
 
-        Raises `GrammarLimit` where that takes too many states.
+        `least`, `most`: their length is bounded besides. Raises `GrammarLimit` where that takes too many states.
         """
         found = texts if self.texts is None else texts.intersection(self.texts)
         return found if self.machine is None or found.is_empty() else self._without(found, least, most)
@@ -61,7 +61,7 @@ class Blocklist:
         return without_phrases(texts, self._classes, least, most)
 
     def holds(self, text: str) -> bool:
-        """Is a phrase or a pattern in `text`?"""
+        """Whether a phrase or a pattern is in `text`."""
         short = len(text) < self._least and text.isascii()  # other characters may be spelled by several symbols
         if not short and self.machine is not None and self.machine.step(0, symbols_of(text, SPACE)[0]) == Phrases.FOUND:
             return True
@@ -70,12 +70,12 @@ class Blocklist:
 
 @lru_cache(maxsize=32)
 def blocklist(phrases: tuple[str, ...], patterns: tuple[str, ...]) -> Blocklist | None:
-    """The same object for the same lists; None for empty ones. Raises a `GrammarError`."""
+    """Return the same object for the same lists; None for empty ones. Raises a `GrammarError`."""
     return Blocklist(phrases, patterns) if phrases or patterns else None
 
 
 def _without(patterns: tuple[str, ...]) -> CharDfa:
-    """Texts in which none of `patterns` (Python's dialect) is found. Raises a `GrammarError`."""
+    """Accept texts in which none of `patterns` (Python's dialect) is found. Raises a `GrammarError`."""
     found = CharDfa.any_string()
     for pattern in patterns:
         held = CharDfa.from_pattern(pattern, dialect="python")

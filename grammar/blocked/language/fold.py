@@ -1,7 +1,7 @@
-"""What a character counts as when phrases are looked for: case, marks, invisible characters and kinds of blank folded.
+"""Fold characters before phrases are searched: case, marks, invisible characters, kinds of blank.
 
-A mark stands before every word, so that a phrase begins at a word border; it may end anywhere. Not covered:
-look-alike letters, digits for letters, letters spaced out. An output rail sees those.
+A symbol stands for the border before every word, so that a phrase begins at a word; it may end anywhere. Not covered:
+look-alike letters, digits for letters, letters spaced out, which output rails see.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from bisect import bisect_right
 from functools import lru_cache
 
 SPACE, OTHER, WORD = 0, 1, 2
-"""What the symbol before is. A text begins as after a space: leading blanks count for nothing."""
+"""Kinds of the symbol before. A text begins as after a space, so leading blanks do not count."""
 BORDER = "\0"
 _UNSPACED = (
     (0x0E00, 0x0FFF), (0x1000, 0x109F), (0x1100, 0x11FF), (0x1780, 0x17FF), (0x2E80, 0x9FFF), (0xA960, 0xA97F),
@@ -30,7 +30,7 @@ Symbols = tuple[tuple[str, int], ...]
 
 @lru_cache(maxsize=8192)
 def folded(char: str) -> Symbols:
-    """Symbols of `char`, each with what it is."""
+    """Return the symbols of `char`, each with its kind."""
     text = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", char).casefold())
     found = []
     for symbol in text:
@@ -49,12 +49,12 @@ def kind_of(symbol: str) -> int:
 
 
 def _unspaced(symbol: str) -> bool:
-    """Of a script that writes words without spaces: every place is a border there."""
+    """Whether `symbol` is of a script without spaces between words, where every place is a border."""
     return bool(bisect_right(_CUTS, ord(symbol)) & 1)
 
 
 def symbols_of(text: str, before: int = OTHER) -> tuple[str, int]:
-    """Symbols of `text` after a symbol of kind `before`, and the kind of the last one."""
+    """Return the symbols of `text` behind one of kind `before`, and the kind of the last one."""
     return _of_ascii(text, before) if text.isascii() else _of_any(text, before)
 
 
@@ -72,7 +72,7 @@ def _of_any(text: str, before: int) -> tuple[str, int]:
 
 
 def _of_ascii(text: str, before: int) -> tuple[str, int]:
-    """The same in a few steps for all of the text."""
+    """Do the same with a few operations on the whole text."""
     symbols = text.lower().translate(_ASCII)
     if "  " in symbols:
         symbols = _BLANKS.sub(" ", symbols)
@@ -93,7 +93,7 @@ _WORD_BEGINS = re.compile("(?<![0-9a-z])(?=[0-9a-z])")
 
 @lru_cache(maxsize=1)
 def fold_runs() -> list[tuple[int, Symbols]]:
-    """Starts of runs of characters, with what they fold to; "" as symbol: to themselves."""
+    """Return starts of runs of characters and what they fold to; "" as symbol: to themselves."""
     found: list[tuple[int, Symbols]] = []
     for block in range(0, sys.maxunicode + 1, _BLOCK):
         text = "".join(map(chr, range(block, block + _BLOCK)))
@@ -111,7 +111,7 @@ def _extend(runs: list[tuple[int, Symbols]], code: int, symbols: Symbols) -> Non
 
 
 def _is_plain(text: str) -> bool:
-    """All of its characters, a block's, are of one kind and fold to themselves: Chinese, or nobody's."""
+    """Whether all characters of a block are of one kind and fold to themselves, as Chinese and unassigned ones."""
     if set(map(unicodedata.category, text)) <= _PLAIN:
         return True
     return (

@@ -8,7 +8,7 @@ from sluicegate.grammar.blocked.language.fold import SPACE, symbols_of
 
 
 class Phrases:
-    """The machine. `step` follows folded symbols; state 0 is the start, `FOUND` the end. Immutable."""
+    """An Aho-Corasick automaton over folded symbols; state 0 is the start, `FOUND` the end. Immutable."""
 
     FOUND = -1
 
@@ -44,7 +44,7 @@ class Phrases:
                 queue.append(after)
 
     def step(self, state: int, symbols: str) -> int:
-        """`FOUND` once a phrase is whole."""
+        """Follow `symbols`; `FOUND` once a phrase is whole."""
         below, fail = self.below, self.fail
         for symbol in symbols:
             while state and symbol not in below[state]:
@@ -55,7 +55,7 @@ class Phrases:
         return state
 
     def begun(self, state: int) -> list[int]:
-        """The phrases begun in `state`, as places in the trie."""
+        """Return the phrases begun in `state`, as states of the trie."""
         found = []
         while state:
             found.append(state)

@@ -1,7 +1,7 @@
-"""Texts of an automaton that hold no phrase, as an automaton: for patterns that phrases could leave without a way on.
+"""Take texts that hold a phrase out of an automaton, where refusing tokens could leave a text without a way on.
 
-Most patterns need none: where every place leaves more letters than a phrase begun can refuse, a text can always go on,
-and the masks of `screen` are enough.
+Most patterns do not need it: where every state allows more letters than a begun phrase can refuse, a text can always go
+on, and refusing tokens is enough.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _BLOCK = 16
 
 
 class Classes:
-    """Characters by what they do to `phrases`, and which of them one and the same place may refuse."""
+    """Classes of characters by what they do to `phrases`, and which of them may be refused in the same place."""
 
     def __init__(self, phrases: Phrases) -> None:
         self.phrases = phrases
@@ -52,7 +52,7 @@ class Classes:
         _ = self.blocks
 
     def _places(self) -> dict[str, set[int]]:
-        """For each symbol the states in which it goes on with a phrase that was begun."""
+        """Return, for each symbol, the states in which it continues a begun phrase."""
         found: dict[str, set[int]] = {}
         for state in range(len(self.phrases.below)):
             for begun in self.phrases.begun(state):
@@ -61,7 +61,7 @@ class Classes:
         return found
 
     def after(self, standing: _Standing, number: int) -> _Standing:
-        """(state of the phrases, kind of the symbol before) after a character of a class."""
+        """Return (state of the phrases, kind of the last symbol) after a character of a class."""
         found = self._steps.get((standing, number))
         if found is None:
             state, before = standing
@@ -74,7 +74,7 @@ class Classes:
         return found
 
     def refusable(self, numbers: frozenset[int]) -> bool:
-        """Characters of all these classes may be refused in one and the same place."""
+        """Whether characters of all these classes may be refused in the same place."""
         known = self._refusable.get(numbers)
         if known is None:
             known = self._refusable[numbers] = self._ask(numbers)
@@ -88,7 +88,7 @@ class Classes:
         return any(all(self.after(s, number)[0] == Phrases.FOUND for number in numbers) for s in standings)
 
     def _candidates(self, number: int) -> frozenset[int] | set[int]:
-        """States in which a character of the class may do something else than in state 0."""
+        """Return the states in which a character of the class may do something else than in state 0."""
         return self._going_on.get(self.symbols[number][0][0], _NONE) | self._going_on.get(BORDER, _NONE)
 
     @cached_property
@@ -128,11 +128,12 @@ class Classes:
 
 
 def without_phrases(texts: CharDfa, classes: Classes, least: bool, most: bool) -> CharDfa:
-    """Texts of `texts` without phrases, or `texts` itself where no text of it that masks let through is without a way
-    on; `least`, `most`: their length is bounded so. Raises `GrammarLimit`.
+    """Return `texts` without phrases, or `texts` itself where refusing tokens never leaves a text without a way on.
 
-    Where that takes more than 20,000 states, places from which every way hangs on single letters that phrases may
-    refuse are left out with the texts that lead there (an address ending in `[IPv6:...]`). Not covered: a character
+    `least`, `most`: their length is bounded besides. Raises `GrammarLimit`.
+
+    Where that takes more than 20,000 states, states that need single letters which phrases may refuse are left out with
+    the texts that lead there (an address ending in `[IPv6:...]`). Not covered: a character
     half written (`\\u1ea`, of which all sixteen count as `a`) where that takes more than 2,000 states.
     """
     table = texts.table
@@ -155,7 +156,7 @@ def without_phrases(texts: CharDfa, classes: Classes, least: bool, most: bool) -
 
 
 def _sure(table: Table, wide: set[int]) -> Table:
-    """Without the states from which characters that are not all refused do not lead to the end."""
+    """Drop the states from which the end needs classes of characters that may all be refused."""
     kept = _distances([{target for c, target in row.items() if c in wide} for row in table.rows], table.accepting)
     if table.start not in kept:
         raise GrammarLimit(
@@ -167,8 +168,10 @@ def _sure(table: Table, wide: set[int]) -> Table:
 
 
 def _goes_on(table: Table, wide: set[int], least: bool, counted: bool) -> bool:
-    """From every state the end is reached by characters that are not all refused; `counted`: no later than by others;
-    `least`: whatever can be reached at all can be reached so."""
+    """Whether the end is reached from every state by classes of which some character is allowed.
+
+    `counted`: no later than by others; `least`: each target is reached so.
+    """
     rows = [{target for c, target in row.items() if c in wide} for row in table.rows]
     if least:
         return all(set(row.values()) == after for row, after in zip(table.rows, rows, strict=True))
@@ -179,7 +182,7 @@ def _goes_on(table: Table, wide: set[int], least: bool, counted: bool) -> bool:
 
 
 def _distances(rows: list[set[int]], accepting: list[bool]) -> dict[int, int]:
-    """How many characters it takes to the end at least, from where it can be reached."""
+    """Return the least number of characters to the end, for the states that reach it."""
     before: list[list[int]] = [[] for _ in rows]
     for state, row in enumerate(rows):
         for target in row:
@@ -195,7 +198,7 @@ def _distances(rows: list[set[int]], accepting: list[bool]) -> dict[int, int]:
 
 
 def _wide(table: Table, classes: Classes) -> set[int]:
-    """Classes of `table` that hold more characters than can be refused at once."""
+    """Return the classes of `table` that hold more characters than can be refused at once."""
     sizes: dict[int, int] = {}
     for start, end, c in zip(table.starts, [*table.starts[1:], sys.maxunicode + 1], table.classes, strict=True):
         sizes[c] = sizes.get(c, 0) + end - start
@@ -209,7 +212,7 @@ _Block = frozenset[tuple[int, int]]
 
 
 def _blocks(table: Table, classes: Classes) -> set[_Block]:
-    """Characters that begin alike, as pairs of a class of `table` and one of `classes`."""
+    """Return blocks of characters that are spelled alike at first, as pairs of a class of `table` and of `classes`."""
     codes, numbers, sizes = classes.blocks
     own = np.array(table.classes)[np.searchsorted(table.starts, codes, "right") - 1].tolist()
     pairs = zip(own, numbers, strict=True)
@@ -217,7 +220,7 @@ def _blocks(table: Table, classes: Classes) -> set[_Block]:
 
 
 def _leaves_some(table: Table, classes: Classes, counted: bool) -> bool:
-    """From every state, of characters that begin alike some may always come where any may; `counted`: to each state."""
+    """Whether every state that allows some characters of a block always allows one; `counted`: to each target."""
     ways = {frozenset(row.items()) if counted else frozenset((c, 0) for c in row) for row in table.rows}
     return all(_leaves_some_of(dict(row), block, classes) for block in _blocks(table, classes) for row in ways)
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sluicegate.grammar.automata import Budget, ByteDfa, CharDfa, byte_literal, byte_union, string_table, utf8
+from sluicegate.grammar.automata import Budget, ByteDfa, CharDfa, byte_union, string_table, utf8
 from sluicegate.plugins.errors import GrammarLimit
 from tests.grammar.automata.strategies import any_text, patterns, texts
-from tests.reference.byte_automata import byte_concat, json_string_body, minimize
+from tests.reference.byte_automata import byte_concat, byte_literal, json_string_body, minimize
 
 _SETTINGS = settings(max_examples=150, deadline=None)
 _SHORT = {'"': '\\"', "\\": "\\\\", "/": "\\/", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
