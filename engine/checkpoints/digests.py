@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 from sluicegate.engine.checkpoints.draft_heads import FILE as HEADS
 
 _SAMPLE_BYTES = 1 << 16
+
+
+class _Hash(Protocol):
+    """What `hashlib` makes."""
+
+    def update(self, data: bytes, /) -> None: ...
 
 
 def folder_digest(folder: Path, salt: str = "") -> str:
@@ -35,7 +41,7 @@ def file_digest(where: str) -> str:
     return digest.hexdigest()
 
 
-def _add(digest: Any, path: Path) -> None:
+def _add(digest: _Hash, path: Path) -> None:
     size = path.stat().st_size
     with path.open("rb") as file:
         if size <= 16 << 20:

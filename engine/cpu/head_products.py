@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,15 @@ from sluicegate.engine.cpu.kernels.products import multiply
 from sluicegate.engine.cpu.kernels.rows import floats, integers, small_exp
 
 I64 = npt.NDArray[np.int64]
+
+
+class Heads(Protocol):
+    """The weights of `engine.checkpoints.draft_heads.DraftHeads`."""
+
+    @property
+    def weight(self) -> Tensor: ...
+    @property
+    def bias(self) -> Tensor: ...
 
 
 class HeadProducts:
@@ -38,10 +47,10 @@ class HeadProducts:
         return out
 
 
-def products_of(heads: Any, embedding: Tensor, vocabulary: Tensor) -> HeadProducts | None:
+def products_of(heads: Heads, embedding: Tensor, vocabulary: Tensor) -> HeadProducts | None:
     """Return the compiled products of `heads`, with `embedding` and `vocabulary` [V, d]; None where they would not
     fit."""
-    if vocabulary.device.type != "cpu" or heads.width % LANES:
+    if vocabulary.device.type != "cpu" or heads.bias.shape[1] % LANES:
         return None
     return HeadProducts(heads.weight.detach(), heads.bias.detach(), embedding, vocabulary)
 

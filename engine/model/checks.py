@@ -15,7 +15,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sluicegate.engine.attention.paged import ATTENTION_NAME, ShapeProbe, StepLayout, Stretch, register_attention
+from sluicegate.engine.attention.paged import (
+    ATTENTION_NAME,
+    AttentionStep,
+    ShapeProbe,
+    StepLayout,
+    Stretch,
+    register_attention,
+)
 from sluicegate.engine.checkpoints.packed import scheme_of
 from sluicegate.engine.memory.kv import KVPool, LayerShape
 from sluicegate.engine.model.lora_batch import finding_rowwise_layers
@@ -154,7 +161,7 @@ def _in_steps(module: Any, ids: Tensor, layers: tuple[LayerShape, ...]) -> Tenso
     return torch.cat(parts)
 
 
-def _forward(module: Any, ids: Tensor, start: int, paged: Any) -> Tensor:
+def _forward(module: Any, ids: Tensor, start: int, paged: AttentionStep) -> Tensor:
     """Return logits [T, V] float32 of `ids` [T] at positions from `start` on."""
     positions = torch.arange(start, start + len(ids), device=ids.device)
     out = module(input_ids=ids.unsqueeze(0), position_ids=positions.unsqueeze(0), use_cache=False, paged=paged)

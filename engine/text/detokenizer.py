@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import codecs
 import json
+from collections.abc import Callable
 from typing import Any, Protocol
 
 _REPLACEMENT = "\ufffd"
@@ -138,7 +139,7 @@ class _WindowStream:
         return after[len(before) :]
 
 
-def _byte_decoder(tokenizer: Any) -> tuple[Any, int]:
+def _byte_decoder(tokenizer: Any) -> tuple[Callable[[str], bytes] | None, int]:
     """Return (function from token string to bytes, leading spaces to strip), or (None, 0) where bytes are unknown."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     decoder = getattr(backend, "decoder", None)

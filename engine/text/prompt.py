@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from jinja2.exceptions import TemplateError
@@ -316,5 +316,5 @@ def _enumeration(values: list[Any]) -> str:
     return "|".join(shown + (["..."] if len(values) > _MAX_ENUM_VALUES else [])) or "never"
 
 
-def _union(parts: Any) -> str:
+def _union(parts: Iterable[str]) -> str:
     return "|".join(dict.fromkeys(parts)) or "never"
