@@ -1,15 +1,20 @@
 """Serve decoder-only models of `transformers` from a paged KV cache with continuous batching: tokens in, tokens out."""
 
-from sluicegate.engine.checkpoints.progress import LoadProgress
-from sluicegate.engine.engine import Engine
-from sluicegate.engine.memory.blocks import BlockPool
-from sluicegate.engine.model.loading import load_model
-from sluicegate.engine.model.model import LoadedModel
-from sluicegate.engine.sequences.delivery import LiveGeneration
-from sluicegate.engine.settings import EngineSettings, ModelSettings
-from sluicegate.engine.text.detokenizer import Detokenizer
-from sluicegate.engine.text.prompt import RESERVED_VARIABLES, render_chat, schema_sketch
-from sluicegate.engine.text.stopping import StopChecker
+from typing import TYPE_CHECKING
+
+from sluicegate.plugins.lazy import lazily
+
+if TYPE_CHECKING:
+    from sluicegate.engine.checkpoints.progress import LoadProgress
+    from sluicegate.engine.engine import Engine
+    from sluicegate.engine.memory.blocks import BlockPool
+    from sluicegate.engine.model.loading import load_model
+    from sluicegate.engine.model.model import LoadedModel
+    from sluicegate.engine.sequences.delivery import LiveGeneration
+    from sluicegate.engine.settings import EngineSettings, ModelSettings
+    from sluicegate.engine.text.detokenizer import Detokenizer
+    from sluicegate.engine.text.prompt import RESERVED_VARIABLES, render_chat, schema_sketch
+    from sluicegate.engine.text.stopping import StopChecker
 
 __all__ = [
     "RESERVED_VARIABLES",
@@ -26,3 +31,22 @@ __all__ = [
     "render_chat",
     "schema_sketch",
 ]
+
+__getattr__ = lazily(
+    __name__,
+    {
+        "BlockPool": "memory.blocks",
+        "Detokenizer": "text.detokenizer",
+        "Engine": "engine",
+        "EngineSettings": "settings",
+        "LiveGeneration": "sequences.delivery",
+        "LoadProgress": "checkpoints.progress",
+        "LoadedModel": "model.model",
+        "ModelSettings": "settings",
+        "RESERVED_VARIABLES": "text.prompt",
+        "StopChecker": "text.stopping",
+        "load_model": "model.loading",
+        "render_chat": "text.prompt",
+        "schema_sketch": "text.prompt",
+    },
+)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sluicegate.engine.engine import Engine
 from sluicegate.engine.settings import EngineSettings
 from sluicegate.plugins import RegistryLike
+
+if TYPE_CHECKING:
+    from sluicegate.engine.engine import Engine
 
 
 def register(registry: RegistryLike) -> None:
@@ -16,4 +18,6 @@ def register(registry: RegistryLike) -> None:
 
 def make_engine(settings: Mapping[str, Any]) -> Engine:
     """Settings are the fields of `EngineSettings`; models are loaded when the stage is started."""
+    from sluicegate.engine.engine import Engine  # torch takes two seconds to import: only those who serve need it
+
     return Engine(EngineSettings.of(settings))

@@ -73,9 +73,10 @@ def test_all_of_a_package_is_complete(package: str) -> None:
 
 
 def test_a_command_that_serves_nothing_is_light() -> None:
-    """`sluicegate --help` and what works on keys load no framework; each would cost the seconds of its import."""
+    """`sluicegate --help`, and what lists keys or stages, import no framework: each would cost its seconds."""
     heavy = ("torch", "transformers", "fastapi", "aiohttp")
-    code = f"import sys, sluicegate.gateway.commands.cli; print([m for m in {heavy} if m in sys.modules])"
+    loaded = "sluicegate.gateway.commands.cli, sluicegate.gateway.registry"
+    code = f"import sys, {loaded}; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

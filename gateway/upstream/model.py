@@ -8,7 +8,6 @@ from functools import cache
 from typing import Any
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast
 
 from sluicegate.gateway.upstream.settings import UpstreamModelSettings
 from sluicegate.plugins import Constraint
@@ -53,6 +52,8 @@ def byte_tokenizer() -> Any:
     made = Tokenizer(models.BPE(vocab={**words, END: 256}, merges=[]))
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     made.decoder = decoders.ByteLevel()
+    from transformers import PreTrainedTokenizerFast  # a second to import: only those who ask upstreams need it
+
     return PreTrainedTokenizerFast(tokenizer_object=made, eos_token=END)
 
 
