@@ -1,4 +1,4 @@
-"""Who may use how much, who has used what, and what it cost."""
+"""Reserve, settle and record what keys and teams use; the door to keys, limits and usage."""
 
 from __future__ import annotations
 
@@ -64,8 +64,7 @@ class Held:
 
 
 class Accounts:
-    """All of it for one gateway. Used on the event loop; the store is called on a thread of its own, never while a
-    request waits."""
+    """Of one gateway. Used on the event loop; calls the store on a thread of its own, never while a request waits."""
 
     def __init__(self, settings: AccountSettings, keys: Iterable[KeySettings] = ()) -> None:
         """Nothing is opened before `start`. Raises `ConfigurationError`."""
@@ -115,7 +114,7 @@ class Accounts:
         self._tasks = [asyncio.create_task(self._keep(every_s, work)) for every_s, work in self._rounds()]
 
     async def close(self) -> None:
-        """What does not work any more keeps nothing else from being closed."""
+        """Flush, give back leases and close everything; a failure of one part does not keep others open."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -133,7 +132,7 @@ class Accounts:
             thread.shutdown(wait=False)
 
     def _rounds(self) -> list[tuple[float, Callable[[], Awaitable[object]]]]:
-        """What is done again and again, each by itself: none waits for another that fails or hangs."""
+        """Periodic work as (interval in seconds, call); each has a task of its own, so that none waits for another."""
         every_s = self.settings.flush_s
         rounds: list[tuple[float, Callable[[], Awaitable[object]]]] = [(every_s, self.flush), (every_s, self.refresh)]
         if self.shared is not None:
@@ -149,7 +148,7 @@ class Accounts:
                 log.debug("the books: a round failed", exc_info=True)
 
     async def _restore(self) -> None:
-        """What was spent this month: in the store, and what waits for it."""
+        """Sum what was spent this month, in the store and still waiting for it."""
         now_s = time.time()
         self._totals.restore(await self.on_thread(self.store.spent, day_of(now_s)), now_s)
         for table in self._flusher.waiting:
@@ -168,8 +167,8 @@ class Accounts:
     # --- a request's way ----------------------------------------------------------------------------------------
 
     async def admit(self, request: Request, caller: Caller) -> None:
-        """`reserve`, once leases cover it where limits are shared. Raises `Overloaded` where that cannot be told, and
-        `BooksUnavailable` where what is used could not be written down."""
+        """`reserve`, once leases cover the request where limits are shared. Raises `Overloaded` where the shared limits
+        do not answer, `BooksUnavailable` where usage could not be written, and what `reserve` raises."""
         if request.n:  # who has to write nothing down may come while the disk is full: to make room, for one
             self.health.check()
         self._directory.check(caller)
@@ -179,8 +178,8 @@ class Accounts:
         self.reserve(request, caller)
 
     def reserve(self, request: Request, caller: Caller) -> None:
-        """Count the request against every limit of its key and team, at what it may use; `settle` puts it right. One
-        with `n` 0 generates nothing: it is counted, and over.
+        """Count the request against every limit of its key and team at the most it may use; `settle` corrects that. A
+        request with `n` 0 generates nothing and needs no `settle`.
         Raises `RateLimited`, `RequestError` where it can never fit, or `BooksUnavailable`; then nothing was counted."""
         meters = self.meters.of(caller)
         now_s = time.time()
@@ -207,7 +206,7 @@ class Accounts:
         return need if need.nanos <= MAX_NANOS else Need(need.tokens, MAX_NANOS)
 
     def settle(self, outcome: Outcome) -> None:
-        """What the request really used. One that `reserve` refused is only counted as an error."""
+        """Replace the reservation by what the request used. One that `reserve` refused counts as an error only."""
         now_s = time.time()
         held = self._held.pop(outcome.request.id, None)
         if held is None and outcome.caller.key_id is None and self.keyring.required:
@@ -256,7 +255,7 @@ class Accounts:
             self.meters.renew()
 
     async def change_key(self, record: KeyRecord) -> None:
-        """Keep `record` in the store and heed it at once. Raises `RequestError` for a key of the configuration."""
+        """Write `record` to the store and apply it at once. Raises `RequestError` for a key of the configuration."""
         found = self.keyring.records.get(record.id)
         if found is not None and found.source == "configuration":
             raise RequestError(f"key {record.id!r} stands in the configuration; change it there", code="fixed_key")
@@ -283,21 +282,21 @@ class Accounts:
         return dict(self._directory.teams)
 
     async def usage(self, since: str, until: str) -> UsageTable:
-        """Sums of the days [since, until], with what is not in the store yet."""
+        """Return sums of the days [since, until], including what is not in the store yet."""
         async with self._store_errors("usage cannot be read now; ask again"):
             await self.flush()
             return await self.on_thread(self.store.usage, since, until)
 
     @contextlib.asynccontextmanager
-    async def _store_errors(self, told: str) -> AsyncIterator[None]:
-        """What a store raises becomes `BooksUnavailable`; what is the operator's own fault stays as it is."""
+    async def _store_errors(self, advice: str) -> AsyncIterator[None]:
+        """Turn what a store raises into `BooksUnavailable`; errors of our own pass unchanged."""
         try:
             yield
         except SluicegateError:
             raise
         except Exception as error:
             log.error("the books: %s: %s", type(error).__name__, error)
-            raise BooksUnavailable(f"the store does not answer; {told}", retry_after_s=RETRY_S) from error
+            raise BooksUnavailable(f"the store does not answer; {advice}", retry_after_s=RETRY_S) from error
 
     # --- rounds ---------------------------------------------------------------------------------------------------
 
@@ -306,7 +305,7 @@ class Accounts:
         await self._flusher.flush()
 
     async def _share(self) -> None:
-        """Settle what is open with the other gateways, and give back what is leased and not used."""
+        """Give back leases that are not used, and report what was."""
         for meter in self.meters.shared:
             await meter.give_back(time.time())
 
@@ -318,7 +317,7 @@ def _store(settings: AccountSettings) -> AccountStore:
 
 
 def _journal(settings: AccountSettings, health: Health) -> Journal | None:
-    """None where there is no disk to keep one on."""
+    """Return None where the settings name no disk."""
     folder = settings.journal or (f"{settings.path}.journal" if settings.path else "")
     return Journal(Path(folder), sync=settings.sync, health=health) if folder else None
 

@@ -1,4 +1,4 @@
-"""The door of the books: figures and names that every store can keep. What is beyond is cut to the bound, and said."""
+"""Bounds of figures and names that every store can keep; values beyond them are cut and logged."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_NAME = 256
 
 
 def plausible(used: Tokens) -> bool:
-    """Whether these are numbers that a request can have used."""
+    """Whether a request can have used this much."""
     prompt, completion, cached = used.prompt_tokens, used.completion_tokens, used.cached_tokens
     return (
         type(prompt) is int
@@ -30,7 +30,7 @@ def plausible(used: Tokens) -> bool:
 
 
 def bounded(used: Tokens) -> Tokens:
-    """The nearest usage that is plausible; what is no number counts as none."""
+    """Return the nearest plausible usage; a value that is no number counts as 0."""
     prompt = _within(used.prompt_tokens, MAX_TOKENS)
     return Tokens(
         prompt_tokens=prompt,

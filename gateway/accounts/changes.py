@@ -1,4 +1,4 @@
-"""What can be done to a key: pure functions from records to records."""
+"""Create, revoke and rotate keys: pure functions from records to records."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def create(
     team: str = "",
     **lists: Sequence[str],
 ) -> tuple[KeyRecord, str]:
-    """The record to keep, and the secret, which nobody can find out again. Raises `RequestError`."""
+    """Return the record to keep and the secret, which is not kept anywhere. Raises `RequestError`."""
     if not _ID.fullmatch(key_id):
         raise RequestError(f"{key_id!r} is no id: 1 to 64 letters, digits, `.`, `_`, `@` and `-`", param="id")
     for what, name in (("tenant", tenant), ("team", team)):
@@ -56,7 +56,7 @@ def revoke(record: KeyRecord) -> KeyRecord:
 
 
 def rotate(record: KeyRecord, grace_s: float) -> tuple[KeyRecord, str]:
-    """Another secret; the one until now stays good for `grace_s`. Raises `RequestError` for a revoked key."""
+    """Replace the secret; the old one stays valid for `grace_s`. Raises `RequestError` for a revoked key."""
     if record.revoked_at_s is not None:
         raise RequestError(f"key {record.id!r} is revoked; create another", param="id")
     secret = new_secret()

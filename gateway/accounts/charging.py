@@ -1,4 +1,4 @@
-"""What a request is charged: figures that stores can keep, whatever a model claims to have used."""
+"""Charge a request: figures that stores can keep, whatever a model reports."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ log = logging.getLogger("sluicegate.accounts")
 
 
 def charged(outcome: Outcome, prices: Prices, reserved: Need | None) -> tuple[Usage, int, bool]:
-    """(usage, cost in billionths, whether a figure was cut). A figure that no request can have used is cut to the
-    nearest that one can, and costs no less than was reserved: unknown is never free."""
+    """Return (usage, cost in billionths, whether a figure was cut). An implausible figure is cut to the nearest
+    plausible one and costs no less than was reserved: unknown is never free."""
     used = outcome.usage
     known = plausible(used)
     if not known:
@@ -32,7 +32,7 @@ def charged(outcome: Outcome, prices: Prices, reserved: Need | None) -> tuple[Us
 
 
 def tokens_a_minute(outcome: Outcome, counted: Usage) -> int:
-    """What counts against tokens a minute: for an answer of the cache, what it would have been."""
+    """Tokens counted against the limit a minute; a cached answer counts as if it had been generated."""
     if not outcome.cached:
         return counted.prompt_tokens + counted.completion_tokens
     chars = sum(len(m.content) for m in outcome.request.messages) + sum(len(a.text) for a in outcome.answers)

@@ -1,4 +1,4 @@
-"""Keys and teams as the store has them, read again and again; what the store lost is kept for a while, and said."""
+"""Poll the store for keys and teams; keys that the store lost are served for a while longer."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class OnReader(Protocol):
 
 
 class Directory:
-    """Used on the event loop. A row that is implausible, or all rows where the store was emptied, keep their last known
-    value for `keep_s`; a row that somebody took out of a store which is otherwise as it was is gone at once."""
+    """Used on the event loop. Implausible rows, and all rows of a store that was emptied, keep their last known value
+    for `keep_s`; a row deleted from an otherwise unchanged store is gone at once."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Directory:
         keep_s: float,
         read: OnReader,
     ) -> None:
-        """`teams` are those of the configuration, which stand above the store's."""
+        """`teams`: those of the configuration, which override the store's."""
         self.teams: dict[str, Limits] = dict(teams)
         self._fixed_teams = dict(teams)
         self._store = store
@@ -61,7 +61,7 @@ class Directory:
         self._unreadable_teams: frozenset[str] = frozenset()
 
     async def refresh(self) -> bool:
-        """Read again if somebody changed something; whether there is anything new."""
+        """Read the store again if it changed; return whether anything is new."""
         began_s = time.time()
         try:
             found = await self._read(self._look, self._version)
@@ -86,8 +86,8 @@ class Directory:
     def check(self, caller: Caller) -> None:
         """Raise `BooksUnavailable` for a team whose limits the store keeps and nobody can read."""
         if self._unreadable_teams and caller.team in self._unreadable_teams:
-            told = f"the limits of team {caller.team!r} cannot be read from the store; set them again"
-            raise BooksUnavailable(told, retry_after_s=RETRY_S)
+            message = f"the limits of team {caller.team!r} cannot be read from the store; set them again"
+            raise BooksUnavailable(message, retry_after_s=RETRY_S)
 
     def _look(self, known: Version) -> Found | None:
         """On the reader's thread."""
@@ -115,29 +115,29 @@ class Directory:
         self._origin = self._origin or found.version.origin
 
     def _is_lost(self, found: Found) -> bool:
-        """The store is another one than this gateway began with, or has no keys where there were some."""
+        """Whether the store was replaced, or has no keys where it had some."""
         replaced = bool(self._origin) and found.version.origin != self._origin
         return replaced or (bool(self._keys) and not found.keys)
 
     def _say(self, found: Found | None) -> None:
-        """What is wrong with the keys now, until it is mended."""
-        told = []
+        """Report what is wrong with the keys, until it is mended."""
+        notes = []
         if self._doubtful:
-            told.append(
+            notes.append(
                 f"the store lost {len(self._doubtful)} keys that were not revoked; they are served for "
                 f"{self._keep_s:.0f} s more at most: bring its data back, or make them anew and restart"
             )
         if strange := (found.strange if found is not None else self._store.set_aside):
             rows = sorted(strange.keys | strange.teams)
             if rows:
-                told.append(f"{len(rows)} rows of keys and teams are not believed: {', '.join(map(ascii, rows[:5]))}")
-        if told:
-            self._health.begin("keys", "; ".join(told))
+                notes.append(f"{len(rows)} rows of keys and teams are not believed: {', '.join(map(ascii, rows[:5]))}")
+        if notes:
+            self._health.begin("keys", "; ".join(notes))
         else:
             self._health.end("keys")
 
     def _failed(self, error: Exception) -> None:
         self._health.counts["refresh_failures"] += 1
-        told = error.message if isinstance(error, SluicegateError) else type(error).__name__
-        reason = f"keys cannot be read ({told}); the last known are served for {self._keep_s:.0f} s at most"
+        cause = error.message if isinstance(error, SluicegateError) else type(error).__name__
+        reason = f"keys cannot be read ({cause}); the last known are served for {self._keep_s:.0f} s at most"
         self._health.begin("keys", reason, error)

@@ -15,7 +15,7 @@ DIMENSIONS = ("day", "key_id", "team", "feature", "model")
 
 
 def rows(table: UsageTable, by: Sequence[str], currency: str) -> list[dict[str, Any]]:
-    """Summed up by some of `DIMENSIONS`, in order. Raises `RequestError` for one that is none."""
+    """Sum `table` by the dimensions `by`, in their order. Raises `RequestError` for an unknown one."""
     for name in by:
         if name not in DIMENSIONS:
             raise RequestError(f"`by` has no {name!r}; valid names: {', '.join(DIMENSIONS)}", param="by")
@@ -43,5 +43,5 @@ def _row(key: Key, usage: UsageSum, by: Sequence[str], currency: str) -> dict[st
 
 
 def _harmless(value: Any) -> Any:
-    """A spreadsheet takes text that begins like this for a formula."""
+    """Escape text that a spreadsheet would take for a formula."""
     return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value

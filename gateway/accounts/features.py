@@ -24,7 +24,7 @@ class Features:
         self._seen: set[str] = set()
 
     def of(self, request: Request) -> str:
-        """From `metadata.feature`, else from the header; `other` for what is no tag or one too many."""
+        """Return the tag from `metadata.feature`, else the header; `other` if it is invalid or one too many."""
         tag = request.metadata.get(METADATA) or FEATURE.get()
         if not tag:
             return ""

@@ -1,4 +1,4 @@
-"""What is wrong with the books now, and how often what went wrong: for `/readyz`, `/metrics` and the log."""
+"""Current troubles of keys and usage, and counts of past ones, for `/readyz`, `/metrics` and the log."""
 
 from __future__ import annotations
 

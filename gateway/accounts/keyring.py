@@ -1,4 +1,4 @@
-"""Which key is whose: an index over digests, renewed as a whole when a key changes."""
+"""Index of API keys by digest, rebuilt as a whole when a key changes."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from sluicegate.plugins import AuthenticationError, BooksUnavailable, Caller, Co
 
 
 class Keyring:
-    """Used on the event loop. The index goes by a keyed hash of the digest under a secret of this process, so that how
-    long a look-up takes says nothing about any key; what it finds is compared in constant time."""
+    """Used on the event loop. The index is keyed by a BLAKE2b hash of the digest under a secret of this process, so
+    that the time of a look-up tells nothing about any key; a hit is compared in constant time."""
 
     def __init__(self, fixed: Sequence[KeyRecord], *, required: bool = False) -> None:
-        """`fixed` are the keys of the configuration. `required`: refuse who has no key even where there is none."""
+        """`fixed`: keys of the configuration. `required`: refuse callers without a key even where there are no keys."""
         _check_unique(fixed)
         for record in fixed:
             check_names(
@@ -34,7 +34,7 @@ class Keyring:
 
     @property
     def required(self) -> bool:
-        """Nobody is served without a key."""
+        """Whether callers without a key are refused."""
         return self._required or bool(self._fixed)
 
     @property
@@ -42,8 +42,8 @@ class Keyring:
         return self._records
 
     def replace(self, kept: Iterable[KeyRecord], doubtful: Mapping[str, float] | None = None) -> None:
-        """The keys of the store, from now on. One whose id the configuration uses as well is left out. `doubtful`: ids
-        that the store lost, and until when they are served all the same."""
+        """Replace the store's keys; ids that the configuration uses too are left out. `doubtful`: ids that the store
+        lost, and until when they are served nevertheless."""
         self._doubtful = dict(doubtful or {})
         records = {record.id: record for record in (*kept, *self._fixed)}
         index: dict[bytes, tuple[bytes, KeyRecord, Caller, float]] = {}
@@ -69,7 +69,7 @@ class Keyring:
         return found[1], found[2]
 
     def by_id(self, key_id: str) -> tuple[KeyRecord, Caller]:
-        """For work that was asked for earlier with this key. Raises `AuthenticationError` where it is gone since."""
+        """Look up the key of work that was accepted earlier. Raises `AuthenticationError` if it is gone since."""
         record = self._records.get(key_id)
         state = "gone" if record is None else record.state(time.time())
         if record is None or state != "active":
@@ -78,7 +78,7 @@ class Keyring:
         return record, record.caller()
 
     def identify(self, api_key: str | None) -> tuple[KeyRecord | None, Caller]:
-        """The anonymous caller where no key is needed."""
+        """Return the key's caller, or the anonymous one where no key is required."""
         if not self.required:
             return None, Caller()
         if not api_key:
@@ -86,8 +86,7 @@ class Keyring:
         return self.find(api_key)
 
     def _check_believed(self, record: KeyRecord, now_s: float) -> None:
-        """Raise `BooksUnavailable` where it is too long ago that the store was seen to have this key: it may be revoked
-        since. Nobody is told that a key which was good is unknown."""
+        """Raise `BooksUnavailable` where the store has not confirmed this key for too long: it may be revoked since."""
         if record.source == "configuration":
             return
         if now_s >= self.good_until_s or (self._doubtful and now_s >= self._doubtful.get(record.id, float("inf"))):
@@ -101,7 +100,7 @@ class Keyring:
 
 
 def check_names(whose: str, **names: str) -> None:
-    """Raises `ConfigurationError` for what the books could not keep, or would take for nobody."""
+    """Raise `ConfigurationError` for names that the stores cannot keep, or that are empty."""
     for what, name in names.items():
         if not name or not is_name(name) or not name.isprintable():
             raise ConfigurationError(

@@ -95,8 +95,8 @@ async def _ticks(runtime: Runtime, views: Views) -> AsyncIterator[bytes]:
     while not runtime.progress.is_stopping():
         new = runtime.trace_sink.seen - seen
         seen += new
-        told = {**views.now(), "ended": views.recent(min(new, 100)) if new else []}
-        yield b"data: " + orjson.dumps(told, default=str) + b"\n\n"
+        state = {**views.now(), "ended": views.recent(min(new, 100)) if new else []}
+        yield b"data: " + orjson.dumps(state, default=str) + b"\n\n"
         await asyncio.sleep(TICK_S)
 
 

@@ -21,7 +21,7 @@ def add_reload_routes(router: APIRouter, runtime: Runtime) -> None:
         except (ConfigurationError, PluginError) as error:
             raise RequestError(f"not reloaded, the old stays: {error.message}", code=error.code) from error
         except Exception as error:
-            told = f"not reloaded, the old stays: a rail did not start ({type(error).__name__})"
-            raise RequestError(told, code="stage_failed") from error
+            message = f"not reloaded, the old stays: a rail did not start ({type(error).__name__})"
+            raise RequestError(message, code="stage_failed") from error
         rails = [{"slot": slot, "name": name, "version": version} for slot, name, version in done.rails]
         return {"reloaded": True, "rails": rails, "restart_needed_for": list(done.restart)}

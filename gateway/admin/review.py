@@ -43,20 +43,20 @@ def add_review_routes(router: APIRouter, runtime: Runtime) -> None:
         """What is held, oldest first."""
         by, queue = operator_of(runtime, request, SCOPE), queue_of(runtime)
         found = await queue.items(None if status == "all" else status, limit)
-        data = [told(item, body, reveal=reveal, by=by) for item, body in found]
+        data = [shown(item, body, reveal=reveal, by=by) for item, body in found]
         return {"object": "list", "data": data, "counts": dict(await queue.counts())}
 
     @router.get("/admin/review/{id}", tags=["admin"])
     async def one(request: Request, id: str, reveal: bool = False) -> Any:
         by = operator_of(runtime, request, SCOPE)
-        return told(*await queue_of(runtime).get(id), reveal=reveal, by=by)
+        return shown(*await queue_of(runtime).get(id), reveal=reveal, by=by)
 
     @router.post("/admin/review/{id}/{verb}", tags=["admin"])
     async def decide(request: Request, id: str, verb: Verb, verdict: ReviewVerdict = ReviewVerdict()) -> Any:
         """The first decision stands."""
         by, queue = operator_of(runtime, request, SCOPE), queue_of(runtime)
         item = await queue.decide(id, OUTCOMES[verb], by.key_id or "operator", verdict.note)
-        return told(item, (await queue.get(id))[1], reveal=False, by=by)
+        return shown(item, (await queue.get(id))[1], reveal=False, by=by)
 
 
 def queue_of(runtime: Runtime) -> ReviewQueue:
@@ -65,7 +65,7 @@ def queue_of(runtime: Runtime) -> ReviewQueue:
     return runtime.reviews
 
 
-def told(item: Item, body: Any, *, reveal: bool, by: Caller) -> dict[str, Any]:
+def shown(item: Item, body: Any, *, reveal: bool, by: Caller) -> dict[str, Any]:
     texts = _texts(item, body)
     found = {**asdict(item), "object": "review", "characters": sum(map(len, texts))}
     if reveal:

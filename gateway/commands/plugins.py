@@ -37,8 +37,8 @@ def add_plugins(commands: Any) -> None:
 
 
 def _add_config(parser: argparse.ArgumentParser, default: Any) -> None:
-    told = "TOML file; SLUICEGATE_* variables override it"
-    parser.add_argument("--config", type=Path, metavar="FILE", default=default, help=told)
+    text = "TOML file; SLUICEGATE_* variables override it"
+    parser.add_argument("--config", type=Path, metavar="FILE", default=default, help=text)
 
 
 def _list(parsed: argparse.Namespace) -> int:
@@ -102,8 +102,8 @@ def _tried(registry: Registry, stage: Registered, settings: Settings) -> tuple[A
     try:
         built = registry.build(stage.slot, stage.name, settings.of_stage(stage.slot, stage.name))
     except ConfigurationError as error:
-        told = f"{error.message}; give [stages.{stage.slot}.{stage.name}] with --config FILE"
-        return None, [Fault("not-built", told)]
+        text = f"{error.message}; give [stages.{stage.slot}.{stage.name}] with --config FILE"
+        return None, [Fault("not-built", text)]
     except PluginError as error:
         return None, [Fault("crashing", error.message)]
     return built, check_stage(stage.slot, built)
@@ -111,8 +111,8 @@ def _tried(registry: Registry, stage: Registered, settings: Settings) -> tuple[A
 
 def _report(stage: Registered, built: Any, faults: Sequence[Fault]) -> bool:
     """Print one stage's row, a line for each fault below it; whether there was one."""
-    told = f"{len(faults)} fault{'s' * (len(faults) != 1)}" if faults else f"ok       {_declared(stage.slot, built)}"
-    print(f"{stage.slot:10} {stage.name:20} {told}".rstrip())
+    text = f"{len(faults)} fault{'s' * (len(faults) != 1)}" if faults else f"ok       {_declared(stage.slot, built)}"
+    print(f"{stage.slot:10} {stage.name:20} {text}".rstrip())
     for fault in faults:
         print(f"    {fault}")
     return bool(faults)

@@ -1,4 +1,4 @@
-"""What the console shows, as JSON: the state of the house, live and recent requests, one request's whole story."""
+"""JSON for the console: the gateway's state, live and recent requests, one request in full."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Views:
             "verdicts": _verdicts(families.get(semconv.METRIC_VERDICTS.removesuffix("_total"))),
             "caches": {name: dict(cache.stats()) for name, cache in runtime.caches},
             "slice_s": SLICE_S,
-            "series": runtime.trace_sink.series.told(),
+            "series": runtime.trace_sink.series.as_json(),
             "objectives": _objectives(runtime),
         }
 
@@ -203,5 +203,5 @@ def _verdicts(family: Metric | None) -> list[list[Any]]:
 
 
 def _objectives(runtime: Runtime) -> dict[str, float]:
-    told = runtime.settings.telemetry
-    return {"first_s": told.slo_first_s, "token_s": told.slo_token_s, "total_s": told.slo_total_s}
+    objectives = runtime.settings.telemetry
+    return {"first_s": objectives.slo_first_s, "token_s": objectives.slo_token_s, "total_s": objectives.slo_total_s}

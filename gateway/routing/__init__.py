@@ -1,4 +1,4 @@
-"""Which model answers: routers, versions with weights, fallbacks, places, shadows."""
+"""Which model answers: routers, versions with weights, fallbacks, queues, shadows."""
 
 from sluicegate.gateway.routing.by_name import ByName
 from sluicegate.gateway.routing.router import Routing

@@ -1,4 +1,4 @@
-"""Places of a model: how many requests it runs for us, how many wait for one, and for how long."""
+"""Queue of a model: how many requests run, how many wait, and for how long."""
 
 from __future__ import annotations
 

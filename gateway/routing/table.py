@@ -127,20 +127,20 @@ class RouteTable:
     def _keep(self) -> None:
         if self._state is None:
             return
-        told = {
+        kept = {
             name: [{"weights": dict(c.weights), "at_s": c.at_s, "by": c.by} for c in route.history]
             for name, route in self._routes.items()
         }
         beside = self._state.with_name(self._state.name + ".new")
-        beside.write_text(json.dumps(told, indent=1), "utf-8")
+        beside.write_text(json.dumps(kept, indent=1), "utf-8")
         os.replace(beside, self._state)
 
     def _restore(self) -> None:
         if self._state is None or not self._state.exists():
             return
         try:
-            told = json.loads(self._state.read_text("utf-8"))
-            for name, changes in told.items():
+            kept = json.loads(self._state.read_text("utf-8"))
+            for name, changes in kept.items():
                 route = self._routes.setdefault(name, Route(RouteSettings()))
                 route.history = [Change(**change) for change in changes]
         except (OSError, ValueError, TypeError, AttributeError) as error:

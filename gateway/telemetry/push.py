@@ -33,7 +33,7 @@ from sluicegate.gateway.telemetry import semconv
 from sluicegate.gateway.telemetry.otlp.sending import Refused, Sender, Target
 from sluicegate.gateway.telemetry.span_builder import Value
 from sluicegate.gateway.telemetry.trace_sink import resource_of
-from sluicegate.gateway.telemetry.tracing import exports
+from sluicegate.gateway.telemetry.tracing import exports, number_of
 
 log = logging.getLogger("sluicegate.export")
 
@@ -81,7 +81,7 @@ def pusher_of(registry: CollectorRegistry, environ: Mapping[str, str]) -> Pusher
     """None where nobody asked. Raises `ConfigurationError`."""
     if not exports(environ, "METRICS"):
         return None
-    every_s = int(environ.get("OTEL_METRIC_EXPORT_INTERVAL", "60000")) / 1000
+    every_s = number_of(environ, ("OTEL_METRIC_EXPORT_INTERVAL",), 60_000) / 1000
     return Pusher(registry, Sender(Target.of(environ, "METRICS")), resource_of(environ), every_s)
 
 

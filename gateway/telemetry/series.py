@@ -1,4 +1,4 @@
-"""What happened in each of the last slices of time: requests, their ends, verdicts, tokens."""
+"""Counts for each of the last slices of time: requests, outcomes, verdicts, tokens."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Slice:
     tokens: int = 0
     verdicts: Counter[tuple[str, str]] = field(default_factory=Counter)
 
-    def told(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         return {
             "at_s": self.began_s,
             "requests": self.requests,
@@ -59,10 +59,10 @@ class Series:
             if decision.slot in ("screen", "moderate"):
                 slice_.verdicts[self._labels.of("rail", decision.stage), decision.outcome] += 1
 
-    def told(self) -> list[dict[str, Any]]:
+    def as_json(self) -> list[dict[str, Any]]:
         """Oldest first; slices in which nothing happened are left out."""
         oldest = self._clock() - SLICE_S * KEPT
-        return [found.told() for found in self._slices if found.began_s >= oldest]
+        return [found.as_json() for found in self._slices if found.began_s >= oldest]
 
     def _current(self) -> Slice:
         began_s = int(self._clock()) // SLICE_S * SLICE_S

@@ -1,4 +1,4 @@
-"""A finished request as spans: which there are, what they say, and how they nest. The console draws the same ones."""
+"""Build the spans of a finished request; the console draws the same ones."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class SpanFact:
 
 
 def spans_of(done: Finished) -> list[SpanFact]:
-    """The root first; then every stage, and below the delivery what the engine did."""
+    """Return the root, then one span for each stage, then below the delivery those of the engine."""
     spans = [_root(done)]
     for decision in done.decisions:
         spans.append(_stage(decision))
@@ -75,7 +75,7 @@ def _request(done: Finished) -> dict[str, Value]:
 
 
 def _response(done: Finished) -> dict[str, Value]:
-    told: dict[str, Value] = {
+    attributes: dict[str, Value] = {
         semconv.TENANT: done.caller.tenant,
         semconv.POLICY: done.policy,
         semconv.CACHE_HIT: done.cached,
@@ -90,24 +90,24 @@ def _response(done: Finished) -> dict[str, Value]:
         semconv.RAILS: done.rails,
         semconv.RAILS_VERSION: done.rails_version,
     }
-    told |= {name: value for name, value in versions.items() if value}
+    attributes |= {name: value for name, value in versions.items() if value}
     if done.not_enforced:
-        told[semconv.NOT_ENFORCED] = done.not_enforced
+        attributes[semconv.NOT_ENFORCED] = done.not_enforced
     if done.review is not None:
-        told[semconv.REVIEW_ID] = done.review
+        attributes[semconv.REVIEW_ID] = done.review
     if done.model:
-        told[semconv.RESPONSE_MODEL] = done.model
+        attributes[semconv.RESPONSE_MODEL] = done.model
     if done.first_s is not None:
-        told[semconv.RESPONSE_TIME_TO_FIRST_CHUNK] = done.first_s
+        attributes[semconv.RESPONSE_TIME_TO_FIRST_CHUNK] = done.first_s
     if done.timeline is not None and done.timeline.started_s is not None:
-        told[semconv.LATENCY_IN_QUEUE] = done.timeline.started_s - done.timeline.queued_s
+        attributes[semconv.LATENCY_IN_QUEUE] = done.timeline.started_s - done.timeline.queued_s
     if done.error is not None:
-        told[semconv.ERROR_TYPE] = done.error
-    return told
+        attributes[semconv.ERROR_TYPE] = done.error
+    return attributes
 
 
 def _content(content: Content | None) -> dict[str, Value]:
-    """In the form that the conventions give, and once more in the words of OpenInference."""
+    """Content by the GenAI conventions, and again by OpenInference's names."""
     if content is None:
         return {}
     parts = [{"role": role, "parts": [{"type": "text", "content": text}]} for role, text in content.messages]
@@ -161,7 +161,7 @@ def _guard(decision: Decision) -> dict[str, Value]:
 
 
 def _delivery(done: Finished, span: SpanFact) -> SpanFact:
-    """Where text was held: the longest times, as events at their beginning."""
+    """The span of delivery, with the longest holds of text as events."""
     longest = sorted(done.holds, key=lambda hold: hold.began_s - hold.ended_s)[:MAX_HOLD_EVENTS]
     events = tuple(
         Event(
@@ -175,7 +175,7 @@ def _delivery(done: Finished, span: SpanFact) -> SpanFact:
 
 
 def _engine(line: Timeline, done: Finished, parent: int) -> Iterator[SpanFact]:
-    """Queue wait, prefill and decode, as far as the generation got."""
+    """Spans of queue wait, prefill and decode, as far as the generation got."""
     zero = done.began_s
     ended = line.ended_s if line.ended_s is not None else zero + done.duration_s
     yield _part("queue", line.queued_s - zero, (line.started_s or ended) - zero, parent)

@@ -1,4 +1,4 @@
-"""Where every finished request is handed in: to the exporter when it was sampled, to the ring always."""
+"""Take every finished request: into the console's ring, and to the exporter if it was sampled."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ class TraceSink:
 
 
 def resource_of(environ: Mapping[str, str]) -> dict[str, Value]:
-    """What the standard variables and the SDK's detectors say of this process."""
-    found = Resource.create({}).attributes
-    told = {key: value for key, value in found.items() if isinstance(value, str | bool | int | float)}
-    name = environ.get("OTEL_SERVICE_NAME") or str(told[SERVICE_NAME])
-    return {**told, SERVICE_NAME: "sluicegate" if name.startswith("unknown_service") else name}
+    """Return resource attributes from the standard variables and the SDK's detectors."""
+    detected = Resource.create({}).attributes
+    found = {key: value for key, value in detected.items() if isinstance(value, str | bool | int | float)}
+    name = environ.get("OTEL_SERVICE_NAME") or str(found[SERVICE_NAME])
+    return {**found, SERVICE_NAME: "sluicegate" if name.startswith("unknown_service") else name}

@@ -8,14 +8,14 @@ cost the event loop as much as the request itself (decision 0050).
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from opentelemetry import context, propagate, trace
 from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, Decision, ParentBased, Sampler, TraceIdRatioBased
 
-from sluicegate.plugins import ConfigurationError
+from sluicegate.plugins import ConfigurationError, wrong_value
 from sluicegate.plugins.frozen import quick
 
 log = logging.getLogger("sluicegate.tracing")
@@ -24,7 +24,7 @@ log = logging.getLogger("sluicegate.tracing")
 @quick
 @dataclass(frozen=True, slots=True)
 class TraceIds:
-    """Who a request is to tracing. `parent_id` 0: nobody above it."""
+    """Trace and span ids of a request. `parent_id` 0: it has no parent."""
 
     trace_id: int
     span_id: int
@@ -39,7 +39,7 @@ class TraceIds:
 
 
 class Tracing:
-    """Makes identities; decides at once whether a trace will be exported, so that every hop decides alike."""
+    """Makes trace ids and decides at once whether the trace is exported, so that every hop decides alike."""
 
     def __init__(self, sampler: Sampler) -> None:
         self._sampler = sampler
@@ -67,8 +67,19 @@ def exports(environ: Mapping[str, str], signal: str) -> bool:
     return bool(asked) and not off
 
 
+def number_of(environ: Mapping[str, str], names: Sequence[str], default: float) -> float:
+    """Read the first of the variables `names` that is set. Raises `ConfigurationError` for what is no number."""
+    for name in names:
+        if text := environ.get(name):
+            try:
+                return float(text)
+            except ValueError as error:
+                raise wrong_value("", name, "a number", text) from error
+    return default
+
+
 def sampler_of(environ: Mapping[str, str]) -> Sampler:
-    """What `OTEL_TRACES_SAMPLER` and `OTEL_TRACES_SAMPLER_ARG` say. Raises `ConfigurationError`."""
+    """Make the sampler of `OTEL_TRACES_SAMPLER` and `OTEL_TRACES_SAMPLER_ARG`. Raises `ConfigurationError`."""
     name = environ.get("OTEL_TRACES_SAMPLER", "parentbased_always_on").lower()
     roots = {"always_on": ALWAYS_ON, "always_off": ALWAYS_OFF}
     kind = name.removeprefix("parentbased_")
@@ -90,5 +101,5 @@ def _ratio(text: str) -> float:
 
 
 def parent_context(headers: Mapping[str, str]) -> context.Context:
-    """The caller's trace, from the W3C `traceparent` header; an empty context where there is none."""
+    """Read the W3C `traceparent` header; an empty context where there is none."""
     return propagate.extract(headers) if "traceparent" in headers else context.Context()

@@ -1,4 +1,4 @@
-"""What an answer of another server may hold: a bound for every field that is read. No other is read."""
+"""Bounds of every field that is read of an upstream answer; other fields are not read."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ MOST_EVENT_BYTES = 8 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Those that follow from what was asked. `tokens` and `chars`: of one choice, thoughts and calls included."""
+    """Bounds that follow from the request. `tokens` and `chars`: of one choice, with reasoning and calls."""
 
     choices: int
     tokens: int

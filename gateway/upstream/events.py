@@ -1,4 +1,4 @@
-"""What the other server streams: bytes in, its chunks out."""
+"""Parse an upstream stream: bytes in, chunks of JSON out."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ DONE = b"[DONE]"
 
 
 class Broken(SluicegateError):
-    """The answer is no good: the stream was cut, is no stream, or breaks its schema. It may be asked for again."""
+    """The answer cannot be used: cut, not a stream, or against its schema. It may be requested again."""
 
     code = "upstream_failed"
 
 
 class Malformed(Broken):
-    """What no server sends that means well: past a bound, or of a wrong type. It is not asked for again."""
+    """A field past a bound or of a wrong type: hostile or broken. The answer is not requested again."""
 
 
 class TimeUp(Exception):
@@ -28,7 +28,7 @@ class TimeUp(Exception):
 
 
 async def whole(pieces: AsyncIterator[bytes], bounds: Bounds) -> dict[str, Any]:
-    """An answer that is not streamed, as if it had been: one chunk with all of it. Raises `Broken`."""
+    """Read an answer that is not streamed as one chunk. Raises `Broken`."""
     body = bytearray()
     async for piece in pieces:
         body += piece
@@ -42,7 +42,7 @@ async def whole(pieces: AsyncIterator[bytes], bounds: Bounds) -> dict[str, Any]:
 
 
 async def chunks(pieces: AsyncIterator[bytes], bounds: Bounds) -> AsyncGenerator[dict[str, Any], None]:
-    """JSON objects of `data:` lines until `[DONE]`. Raises `Broken` where the stream ends without it, or is none."""
+    """Yield the JSON objects of `data:` lines until `[DONE]`. Raises `Broken` where that is missing."""
     begun: list[bytes] = []  # of a line whose end has not come
     held, seen = 0, 0
     async for piece in pieces:
@@ -78,8 +78,8 @@ def _too_long(bounds: Bounds) -> Malformed:
 
 
 def _parsed(data: bytes, bounds: Bounds) -> dict[str, Any]:
-    """No number is NaN or infinite, no string holds half of a surrogate pair, nothing is deeper than 1024: the parser
-    refuses them all. Whole numbers past 64 bits come as floats, which no reader takes for a whole number."""
+    """Parse one event. The parser refuses NaN, infinity, lone surrogates and nesting past 1024; integers past 64 bits
+    become floats, which readers do not accept as integers."""
     if len(data) > FEW_BYTES and data.count(b"[") + data.count(b"{") + data.count(b'"') > bounds.event_parts:
         raise Malformed("the server sent an event of more parts than were asked for")
     try:

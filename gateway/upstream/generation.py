@@ -1,4 +1,4 @@
-"""A generation that runs elsewhere: asked for, judged, and asked for again where it is no good."""
+"""A generation that runs on another server: requested, judged, and requested again if unusable."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class UpstreamCall:
 
 
 class UpstreamGeneration:
-    """A `Generation` that is begun by `begin`, or by iterating. Of a streamed request pieces go on as they come; of
-    others, where the answer has a schema or tools, only once it is whole, so that a broken one can be asked for again.
+    """A `Generation` that starts with `begin`, or when iterated. Streamed requests pass pieces on as they come; others
+    with a schema or tools hold them until the answer is whole, so that a broken one can be requested again.
 
-    Its `usage` counts from the moment a prompt was written to the server, whatever becomes of the answer."""
+    `usage` counts from the moment that a prompt was written to the server, whatever becomes of the answer."""
 
     def __init__(self, asked: UpstreamCall) -> None:
         self._asked = asked
@@ -103,7 +103,7 @@ class UpstreamGeneration:
             self._drop()
 
     async def _pieces(self) -> AsyncGenerator[Piece, None]:
-        """Of one answer; whole, where it is to be held until it is judged."""
+        """Yield the pieces of one answer, held until it is judged where that is needed."""
         held: list[Piece] = []
         request = self._asked.offered.request
         holding = (self._job.grammar is not None or bool(request.callable_tools)) and not request.stream
@@ -117,7 +117,7 @@ class UpstreamGeneration:
             yield piece
 
     async def _read(self) -> AsyncGenerator[Piece, None]:
-        """Ends of choices come last, when all that belongs to them has: whoever has them all stops reading."""
+        """Yield pieces, ends of choices last: the reader stops once it has all of them."""
         reply, reading = self._reply, self._reading
         assert reply is not None
         ends: list[Piece] = []
@@ -147,7 +147,7 @@ class UpstreamGeneration:
             yield piece
 
     async def _chunks(self, reply: Reply, bounds: Bounds) -> AsyncGenerator[dict[str, Any], None]:
-        """Whatever the server made of it: a stream, or all at once."""
+        """Yield chunks, whether the server streams or answers at once."""
         pieces = reply.pieces(self._deadline, bounds.event_bytes + SPARE_BYTES)
         if not reply.is_stream:
             yield await whole(pieces, bounds)
@@ -167,8 +167,7 @@ class UpstreamGeneration:
         await self.begin()
 
     def _now(self) -> tuple[Usage, bool]:
-        """Of this attempt, with the tries before its answer began; and whether a claim of the server was not
-        believed."""
+        """Return (usage of this attempt with its retries, whether the server's reported usage was rejected)."""
         lost = self._tries.read - (self._reply is not None)
         found, odd = self._reading.usage() if self._reply is not None else (Usage(), False)
         for _ in range(lost):

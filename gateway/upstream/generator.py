@@ -19,7 +19,7 @@ class Upstream:
     """A `Generator`, and a `ModelHost`: servers can be added and removed while requests run."""
 
     def __init__(self, settings: UpstreamSettings, *, shows_messages: bool = False) -> None:
-        """`shows_messages`: the log says what other servers say of what they refuse."""
+        """`shows_messages`: log what servers say when they refuse."""
         self._shows_messages = shows_messages
         self._validator = Validator()
         self._settings = dict(settings.models)
@@ -39,7 +39,7 @@ class Upstream:
             await client.close()
 
     async def generate(self, job: Job) -> UpstreamGeneration:
-        """Nothing is asked before the generation's `begin`: whoever holds it knows what asking has cost."""
+        """Sends nothing before the generation's `begin`, so that its holder knows what was spent."""
         settings = self._settings.get(job.model)
         if settings is None:
             raise NotFound(f"there is no model {job.model!r} here; served: {', '.join(sorted(self._models))}")
@@ -65,7 +65,7 @@ class Upstream:
         }
 
     def load(self, model: str | None = None) -> Load:
-        """What is known of the other server: how much of ours it runs, and whether it is left alone."""
+        """Report requests running there, and the seconds until the breaker allows a trial."""
         client = self._clients.get(model or next(iter(self._clients)))
         if client is None:
             raise NotFound(f"there is no model {model!r} here")

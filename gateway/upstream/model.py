@@ -39,7 +39,7 @@ def upstream_model(name: str, settings: UpstreamModelSettings) -> UpstreamModel:
 
 
 def judged(constraint: Constraint | None) -> Constraint | None:
-    """The constraint as an answer from elsewhere is held to it."""
+    """Return the constraint as it is checked against an upstream answer."""
     if constraint is None or constraint.kind not in ("json_schema", "json_object"):
         return constraint
     return replace(constraint, options={**JUDGED_AS, **constraint.options})

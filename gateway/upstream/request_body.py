@@ -1,4 +1,4 @@
-"""What is asked of the other server: our request in the words of `/chat/completions`."""
+"""Write the body for the upstream server: our request as `/chat/completions` spells it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _DEFAULTS = Sampling()
 
 
 def body_of(request: Request, settings: UpstreamModelSettings, name: str) -> dict[str, Any]:
-    """Raises `RequestError` for what that server would not understand: nothing is left out silently."""
+    """Raises `RequestError` for fields that the server does not know: none is left out silently."""
     body: dict[str, Any] = {
         "model": settings.model or name,
         "messages": [_message(message) for message in request.messages],
@@ -39,7 +39,7 @@ def _check(fits: bool, parameter: str) -> None:
 
 
 def with_complaint(body: dict[str, Any], answer: str, complaint: str) -> dict[str, Any]:
-    """The same, with the broken answer and what is wrong with it."""
+    """Append the broken answer and what is wrong with it."""
     asked = {"role": "user", "content": f"That answer is not valid: {complaint}. Give the whole answer again, valid."}
     return {**body, "messages": [*body["messages"], {"role": "assistant", "content": answer}, asked]}
 
@@ -59,8 +59,8 @@ def _message(message: Message) -> dict[str, Any]:
 
 
 def _sampling(sampling: Sampling, settings: UpstreamModelSettings) -> dict[str, Any]:
-    """Whatever differs from the defaults, under the names of the table of fields. Raises `RequestError` for what that
-    server does not know."""
+    """Return what differs from the defaults, by the names of the table of fields. Raises `RequestError` for fields that
+    the server does not know."""
     found: dict[str, Any] = {}
     for row in FORWARDED:
         value = getattr(sampling, row.attribute)
@@ -71,7 +71,7 @@ def _sampling(sampling: Sampling, settings: UpstreamModelSettings) -> dict[str, 
 
 
 def _prompting(request: Request, settings: UpstreamModelSettings) -> dict[str, Any]:
-    """How that server is to make its prompt of the messages."""
+    """Return the fields that control how the server makes its prompt."""
     found: dict[str, Any] = {}
     if request.chat_template_kwargs:
         found["chat_template_kwargs"] = dict(request.chat_template_kwargs)
@@ -106,8 +106,8 @@ def _constraint(constraint: Constraint | None, settings: UpstreamModelSettings) 
 
 
 def _options(constraint: Constraint) -> dict[str, Any]:
-    """Options of JSON in vLLM's words. The rest, and all of them where that server knows none, are held against its
-    answer, which is judged under our grammar."""
+    """Options of JSON as vLLM spells them. Others, and all of them for servers that know none, are enforced by checking
+    the answer with our grammar."""
     whitespace = constraint.options.get("whitespace", "flexible")
     found: dict[str, Any] = {"disable_additional_properties": True} if constraint.options.get("close_objects") else {}
     if whitespace == "compact":

@@ -179,6 +179,20 @@ def test_a_protocol_that_is_not_spoken_is_refused_at_start() -> None:
         Target.of({"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, "TRACES")
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "OTEL_BSP_SCHEDULE_DELAY",
+        "OTEL_BSP_MAX_QUEUE_SIZE",
+        "OTEL_EXPORTER_OTLP_TIMEOUT",
+        "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT",
+    ],
+)
+def test_a_variable_that_is_no_number_is_named_at_start(name: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"^{name} must be a number, found 'soon'$"):
+        exporter_of({name: "soon"}, {})
+
+
 def test_a_signal_may_have_an_endpoint_of_its_own() -> None:
     own = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://a:1/", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://b:2/in"}
     assert Target.of(own, "TRACES").url == "http://b:2/in"

@@ -1,4 +1,4 @@
-"""From what was counted into the store: sums of a segment, with its number, until the store has them."""
+"""Move counted usage into the store, segment by segment, until the store has confirmed each."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class OnThread(Protocol):
 
 
 class Flusher:
-    """Used on the event loop. Sums that a store did not confirm are sent again under the same number, which a store
-    adds once, however often it comes."""
+    """Used on the event loop. Resends sums that a store did not confirm under the same number, which the store adds
+    only once."""
 
     def __init__(self, store: AccountStore, journal: Journal | None, health: Health, on_thread: OnThread) -> None:
         self._store = store

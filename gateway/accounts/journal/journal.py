@@ -1,4 +1,4 @@
-"""What was accepted and is not in the store yet: a line when a request is reserved, a line when it is settled.
+"""Write-ahead log of usage that is not in the store yet: a line when a request is reserved, one when it is settled.
 
 A line is written with one system call before the request goes on. What was written survives the process, however it
 ends; with `sync` also the machine. Segments are numbered. One is finished, its sums go into the store together with its
@@ -66,8 +66,8 @@ class Journal:
             raise ConfigurationError(f"the journal {self._folder} cannot be written: {error.strerror}") from error
 
     def recover(self, applied: int) -> tuple[int, UsageTable]:
-        """What a killed gateway left: settled requests as they were, others at their reservation; and the number of the
-        last segment that was read. `applied` is the last one that is in the store. Raises `ConfigurationError`."""
+        """Return (last segment read, sums that a killed gateway left): settled requests as they were, others at their
+        reservation. `applied`: the last segment that is in the store. Raises `ConfigurationError`."""
         left = sorted(self._segments())
         self._warn_of_strays()
         found = recovered([self._path(number) for number in left if number > applied], self._health)
@@ -80,8 +80,8 @@ class Journal:
         return last, found
 
     def reserved(self, request_id: str, key: UsageKey, usage: UsageSum) -> None:
-        """`usage` is what will be charged if nothing more is ever heard of the request. Raises `BooksUnavailable` where
-        the line cannot be written; then nothing is."""
+        """Write what is charged if the request is never settled. Raises `BooksUnavailable` where the line cannot be
+        written; then nothing is."""
         line = _line(RESERVED, request_id, key, usage)
         try:
             self._append(line)
@@ -91,7 +91,7 @@ class Journal:
         self._open[request_id] = line
 
     def settled(self, request_id: str, key: UsageKey, usage: UsageSum) -> None:
-        """A line that the disk does not take is tried again with the next one: the sums in memory have it."""
+        """Write what the request used. A line that the disk refuses is retried with the next one."""
         self._open.pop(request_id, None)
         line = _line(SETTLED, request_id, key, usage)
         try:
@@ -102,14 +102,14 @@ class Journal:
             self.dirty = True
 
     def finish(self) -> int:
-        """Begin the next segment; the number of the one that is whole now. Raises `BooksUnavailable` where the next
-        cannot be begun: the last one then stays in use."""
+        """Begin the next segment and return the number of the finished one. Raises `BooksUnavailable` where the next
+        cannot be begun; the current one then stays in use."""
         whole = self._number
         try:
             made = self._next()
         except OSError as error:
-            told = self._note("segments", "begins no new file", error)
-            raise BooksUnavailable(told, retry_after_s=RETRY_S) from error
+            message = self._note("segments", "begins no new file", error)
+            raise BooksUnavailable(message, retry_after_s=RETRY_S) from error
         self._health.end("segments")
         old, self._segment = self._segment, made
         self._late.clear()  # the sums that go into the store with the old segment have them
@@ -118,7 +118,7 @@ class Journal:
         return whole
 
     def heal(self) -> None:
-        """See whether the disk takes lines again, without waiting for a request to find out."""
+        """Probe whether the disk takes lines again, instead of waiting for a request to find out."""
         if self._segment is None or "journal" not in self._health.troubles:
             return
         try:
@@ -129,7 +129,7 @@ class Journal:
             self._health.end("journal")
 
     def delete(self, number: int) -> None:
-        """That segment and all before it are in the store. One that cannot be deleted is known by its number."""
+        """Delete that segment and all before it, which are in the store. Failures are logged."""
         try:
             for found in self._segments():
                 if found <= number:
@@ -138,7 +138,7 @@ class Journal:
             self._note("segments", "cannot be tidied", error)
 
     def close(self) -> None:
-        """A line that comes later is an error."""
+        """Close the segment and unlock the folder; later lines raise."""
         if self._segment is not None:
             _close(self._segment)
         if self._lock is not None:
@@ -157,7 +157,7 @@ class Journal:
         self._health.end("journal")
 
     def _failed(self, error: OSError) -> str:
-        """Note that lines are not taken; what is to be said."""
+        """Note that lines are not taken, and return the message."""
         return self._note("journal", "takes no lines", error)
 
     def _note(self, part: Part, what: str, error: OSError) -> str:
@@ -168,7 +168,7 @@ class Journal:
         return f"the journal {what}: {error.strerror}"
 
     def _named(self) -> str:
-        """A name for this journal in stores that several gateways share."""
+        """Read or make the name of this journal in stores that several gateways share."""
         path = self._folder / "name"
         with contextlib.suppress(FileNotFoundError):
             found = path.read_bytes()[:64].decode("ascii", "replace").strip()
@@ -184,7 +184,7 @@ class Journal:
         return made
 
     def _next(self) -> JournalSegment:
-        """The next segment, with the lines that are still open; whole, or not there. Raises `OSError`."""
+        """Make the next segment with the lines of open requests, completely or not at all. Raises `OSError`."""
         number = self._number + 1
         for _ in range(TRIES):
             with contextlib.suppress(FileExistsError):
@@ -216,7 +216,7 @@ class Journal:
 
 
 def _is_segment(path: Path) -> bool:
-    """A file of ours: a link, a folder or a number that no journal reaches is none."""
+    """Whether `path` is a segment: no link, no folder, and a number that a journal can reach."""
     named = _SEGMENT.fullmatch(path.name) is not None and int(path.stem) <= MAX_NUMBER
     return named and path.name == f"{int(path.stem):012d}.log" and path.is_file() and not path.is_symlink()
 

@@ -1,4 +1,4 @@
-"""What a killed gateway left in its journal: sums of what can be believed; the rest is set aside."""
+"""Read the journal that a killed gateway left; implausible lines are set aside."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ SET_ASIDE = "set-aside.lines"
 
 
 def recovered(segments: Iterable[Path], health: Health | None = None) -> UsageTable:
-    """Sums of segments that are not in the store, in order: settled requests as they were, others at their
-    reservation. Raises `ConfigurationError` where a segment can neither be read nor set aside."""
+    """Sum segments, given in order: settled requests as they were, others at their reservation. Raises
+    `ConfigurationError` where a segment can neither be read nor set aside."""
     table: UsageTable = {}
     reservations: dict[str, Line] = {}
     for path in segments:
@@ -60,7 +60,7 @@ def _believed(path: Path, health: Health) -> list[Line]:
 
 
 def _lines(path: Path) -> Iterator[bytes]:
-    """Lines without their ends, blank ones left out; one that is too long comes in parts, which are no lines."""
+    """Yield lines without line ends and blank ones; a line that is too long comes in parts, which do not parse."""
     with path.open("rb") as file:
         while raw := file.readline(MAX_LINE):
             if raw.strip(b"\n\0 "):
@@ -68,7 +68,7 @@ def _lines(path: Path) -> Iterator[bytes]:
 
 
 def _keep_strange(path: Path, lines: list[bytes]) -> None:
-    """A disk that is too full for a copy keeps the whole segment under a second name instead."""
+    """Copy `lines` aside; where the disk is too full, keep the whole segment under a second name instead."""
     try:
         with os.fdopen(os.open(path.parent / SET_ASIDE, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as file:
             file.write(b"".join(b"%s\t%s\n" % (path.name.encode(), line) for line in lines))
@@ -80,7 +80,7 @@ def _keep_strange(path: Path, lines: list[bytes]) -> None:
 
 
 def _set_file_aside(path: Path, error: OSError) -> None:
-    """Else it would be deleted with the segments that were read."""
+    """Rename an unreadable segment, so that it is not deleted with those that were read."""
     try:
         path.rename(path.with_name(f"{path.name}.unreadable"))
     except OSError as second:

@@ -1,5 +1,4 @@
-"""One file of the journal, open for appending. It owns its descriptor: once closed, a write is an error, never a write
-to whatever the number stands for by then."""
+"""One file of the journal, open for appending. Writes after `close` raise, instead of reaching a reused descriptor."""
 
 from __future__ import annotations
 
@@ -16,10 +15,10 @@ PROBE = b"\n" * 4096
 
 
 class JournalSegment:
-    """A line is in the file whole or not at all, as far as the disk lets that be done."""
+    """Appends lines completely or not at all, as far as the disk allows."""
 
     def __init__(self, path: Path, *, sync: bool) -> None:
-        """Make the file. Raises `OSError`, also where there is one."""
+        """Create the file. Raises `OSError`, also if it exists."""
         self.path = path
         self._sync = sync
         self._length = 0
@@ -27,7 +26,7 @@ class JournalSegment:
         self._file: io.FileIO | None = io.FileIO(path, "xb", opener=_private)
 
     def append(self, lines: bytes) -> None:
-        """Raises `OSError`; nothing of `lines` is in the file then. `BooksUnavailable` once it is closed."""
+        """Raises `OSError`, with nothing of `lines` in the file, or `BooksUnavailable` once closed."""
         file = self._opened()
         data = b"\n" + lines if self._torn else lines
         try:
@@ -49,13 +48,13 @@ class JournalSegment:
             self._cut_back(file)
 
     def close(self) -> None:
-        """The descriptor is given up even where the disk reports an error, which is raised."""
+        """Raises what the disk reports; the descriptor is closed in any case."""
         file, self._file = self._file, None
         if file is not None:
             file.close()
 
     def remove(self) -> None:
-        """Close it and take it away; what cannot be done is left."""
+        """Close and delete the file; failures are ignored."""
         with contextlib.suppress(OSError):
             self.close()
         with contextlib.suppress(OSError):
@@ -67,7 +66,7 @@ class JournalSegment:
         return self._file
 
     def _cut_back(self, file: io.FileIO) -> None:
-        """Where even that fails the next line begins on a line of its own."""
+        """Truncate a torn write; where that fails, let the next line begin on a line of its own."""
         try:
             os.ftruncate(file.fileno(), self._length)
         except OSError:
@@ -81,7 +80,7 @@ def _private(path: str, flags: int) -> int:
 
 
 def _write(file: io.FileIO, data: bytes) -> None:
-    """All of it: a disk that fills up takes the beginning first and says so with the next call."""
+    """Write all of `data`: a disk that fills up takes a part and fails with the next call."""
     written = file.write(data) or 0
     while written < len(data):
         written += file.write(data[written:]) or 0

@@ -1,4 +1,4 @@
-"""How much a request may use, told before anything is generated."""
+"""Estimate how much a request may use, before anything is generated."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ CHARS_PER_TOKEN = 4
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Who may come to answer a request: versions of the model that was asked for, and what answers in their place.
-    `models` None: any that is served. `context`: the longest of them."""
+    """Models that may answer a request: versions of the one asked for, and its fallbacks. `models` None: any that is
+    served. `context`: the longest of them, in tokens."""
 
     models: Collection[str] | None
     context: int = UNKNOWN_CONTEXT
@@ -35,9 +35,8 @@ ReachOf = Callable[[str], Reach]
 
 
 def need_of(request: Request, prices: Prices, reach_of: ReachOf, *, budgeted: bool) -> Need:
-    """`tokens` is a fair guess. `nanos`, only worked out where somebody has a budget, is never too low: no tokenizer
-    makes more tokens of a text than it has bytes, no answer outgrows the model's context, and no model that may come to
-    answer costs more."""
+    """Estimate a request. `tokens` is a fair guess. `nanos`, computed only if `budgeted`, is an upper bound: a text has
+    at most as many tokens as bytes, an answer at most the context's length, and the dearest possible model counts."""
     if not request.n:  # a call that generates nothing
         return Need(0, 0, seats=0)
     asked, reach = request.sampling.max_tokens, reach_of(request.model)
@@ -52,18 +51,18 @@ def need_of(request: Request, prices: Prices, reach_of: ReachOf, *, budgeted: bo
 
 
 def most_read(request: Request, context: int) -> int:
-    """Tokens of the prompt, never too few."""
+    """Upper bound of the prompt's tokens."""
     return min(_prompt_bytes(request), context)
 
 
 def fairly_read(request: Request) -> int:
-    """Tokens of the prompt where nobody has counted them, never more than `most_read`."""
+    """Estimate the prompt's tokens; never more than `most_read`."""
     shown = _shown_bytes(request) if request.tools or request.constraint is not None else 0
     return -(-(_message_chars(request) + shown) // CHARS_PER_TOKEN)
 
 
 def _choices(request: Request) -> int:
-    """All that are generated, given or not: `best_of` and beams cost as much as choices do."""
+    """Choices that are generated, returned or not: `best_of` and beams cost as much."""
     return max(request.n, request.sampling.best_of or 0)
 
 
@@ -77,13 +76,13 @@ def _message_chars(request: Request) -> int:
 
 
 def _call_chars(message: Message) -> int:
-    """Of what a message shows besides its content: names, ids, and calls with their arguments."""
+    """Characters that a message shows besides its content: names, ids and calls with arguments."""
     written = sum(len(c.id) + len(c.name) + len(c.arguments) for c in message.tool_calls)
     return written + len(message.name or "") + len(message.tool_call_id or "")
 
 
 def _prompt_bytes(request: Request) -> int:
-    """At most. What a template of the operator's adds is not known here: the prompt may then be as long as it can."""
+    """Upper bound in bytes. What an operator's template adds is not known here: it counts as a whole context."""
     if request.parts is not None:
         return UNKNOWN_CONTEXT
     text = sum(len(m.content.encode("utf-8", "surrogatepass")) + 4 * _call_chars(m) for m in request.messages)
@@ -92,7 +91,7 @@ def _prompt_bytes(request: Request) -> int:
 
 
 def _shown_bytes(request: Request) -> int:
-    """The schema and the tools, which the prompt may show."""
+    """Bytes of the schema and the tools, which the prompt may show."""
     constraint = request.constraint
     shown: list[Any] = [[tool.name, tool.description, tool.parameters] for tool in request.callable_tools]
     if constraint is not None and constraint.kind == "json_schema":

@@ -57,8 +57,8 @@ class Shared:
             reply = read_reply(await self._sent(limit, question), question)
         except Exception as error:
             self._health.counts["lease_failures"] += 1
-            told = f"the store of shared limits does not answer ({type(error).__name__}); bring it back"
-            self._health.begin("leases", told, error)
+            reason = f"the store of shared limits does not answer ({type(error).__name__}); bring it back"
+            self._health.begin("leases", reason, error)
             raise Overloaded(UNREACHABLE, retry_after_s=1.0) from error
         self._alive_until = sent + ALIVE_S
         self._health.end("leases")

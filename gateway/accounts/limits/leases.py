@@ -98,8 +98,8 @@ class SharedMeter:
                 )
                 error.code = "insufficient_quota"
                 raise error
-            told = f"all {self._limit(what)} {what} of {self.name} are taken, on all gateways together"
-            raise RateLimited(told, retry_after_s=self._seconds if what == "seats" else max(1.0, lease.wait_s))
+            message = f"all {self._limit(what)} {what} of {self.name} are taken, on all gateways together"
+            raise RateLimited(message, retry_after_s=self._seconds if what == "seats" else max(1.0, lease.wait_s))
 
     def take(self, need: Need, now_s: float) -> Taken:
         self._running += need.seats

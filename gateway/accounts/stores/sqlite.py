@@ -167,8 +167,8 @@ class SqliteAccountStore:
             db.execute(_ADD, row)
             return 0
         except BAD_ROW as error:
-            told = ascii(row)[:4096]
-            db.execute("INSERT INTO set_aside (row, reason) VALUES (?, ?)", (told, ascii(str(error))[:256]))
+            shown = ascii(row)[:4096]
+            db.execute("INSERT INTO set_aside (row, reason) VALUES (?, ?)", (shown, ascii(str(error))[:256]))
             return 1
 
     @property

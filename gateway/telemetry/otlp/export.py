@@ -17,6 +17,7 @@ from sluicegate.gateway.telemetry.finished import Finished
 from sluicegate.gateway.telemetry.otlp.encoding import encode
 from sluicegate.gateway.telemetry.otlp.sending import Refused, Sender, Target
 from sluicegate.gateway.telemetry.span_builder import Value
+from sluicegate.gateway.telemetry.tracing import number_of
 
 log = logging.getLogger("sluicegate.export")
 QUEUE = 2048
@@ -104,9 +105,6 @@ class Exporter:
 
 def exporter_of(environ: Mapping[str, str], resource: Mapping[str, Value]) -> Exporter:
     """From the standard variables. Raises `ConfigurationError`."""
-    every_s = int(environ.get("OTEL_BSP_SCHEDULE_DELAY", "5000")) / 1000
-    return Exporter(Sender(Target.of(environ, "TRACES")), resource, every_s, max(1, _queue_limit(environ)))
-
-
-def _queue_limit(environ: Mapping[str, str]) -> int:
-    return int(environ.get("OTEL_BSP_MAX_QUEUE_SIZE", QUEUE))
+    every_s = number_of(environ, ("OTEL_BSP_SCHEDULE_DELAY",), 5000) / 1000
+    limit = int(number_of(environ, ("OTEL_BSP_MAX_QUEUE_SIZE",), QUEUE))
+    return Exporter(Sender(Target.of(environ, "TRACES")), resource, every_s, max(1, limit))

@@ -14,6 +14,7 @@ from urllib.parse import unquote
 
 import httpx
 
+from sluicegate.gateway.telemetry.tracing import number_of
 from sluicegate.plugins import ConfigurationError
 
 RETRIED = frozenset((429, 502, 503, 504))
@@ -53,7 +54,7 @@ class Target:
         return cls(
             own or f"{base.rstrip('/')}/v1/{signal.lower()}",
             _headers(read("HEADERS") or ""),
-            float(read("TIMEOUT") or 10.0),
+            number_of(environ, (f"OTEL_EXPORTER_OTLP_{signal}_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"), 10.0),
             (read("COMPRESSION") or "none") == "gzip",
             read("CERTIFICATE"),
         )

@@ -1,9 +1,8 @@
-"""How many tokens another server used: what it claims, as far as that can be true, else our own count.
+"""Count the tokens that another server used: as it reports, where plausible, else by our own estimate.
 
-Our own count of a text is a quarter of its characters. A claim of tokens written is believed between a sixteenth of the
-characters and all bytes of the text, plus the thoughts that are said to be hidden, but never past `max_tokens`; one of
-tokens read, between a sixteenth of the prompt's characters and its bytes. So what is charged is never more than what
-was reserved for one answer, however many were asked for.
+Our estimate is a quarter of the characters. Reported completion tokens are accepted between a sixteenth of the text's
+characters and its bytes, plus reported hidden reasoning, and never past `max_tokens`; reported prompt tokens between a
+sixteenth of the prompt's characters and its bytes. So the charge never exceeds what was reserved for one answer.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from sluicegate.plugins import Request, Usage
 
 
 class Length:
-    """How long the text of one choice is, and whether `max_tokens` can be so long. Words are counted only once there
-    are as many characters as could be too many words."""
+    """Measures the text of one choice against `max_tokens`. Counts words only once there are enough characters for too
+    many words."""
 
     def __init__(self, bounds: Bounds) -> None:
         self._bounds = bounds
@@ -29,7 +28,7 @@ class Length:
         self.chars = 0
 
     def fit(self, text: str) -> str:
-        """What of `text` may still be said; less than all of it ends the choice."""
+        """Return the beginning of `text` that still fits; less than all of it ends the choice."""
         left = self._bounds.chars - self.chars
         fitting = text if len(text) <= left else text[:left]
         self.chars += len(fitting)
@@ -60,7 +59,7 @@ class Length:
             self._open = not text[-1].isspace()
 
     def _first(self, text: str, words: int) -> str:
-        """The beginning of `text` that holds so many new words."""
+        """Return the beginning of `text` with at most `words` new words."""
         rest = text
         if self._open and not text[:1].isspace():
             words += 1
@@ -77,7 +76,7 @@ class Written:
 
 
 def used(request: Request, context: int, bounds: Bounds, written: Written, claim: Claim | None) -> tuple[Usage, bool]:
-    """What one answer used, and whether the server's claim was left aside or cut."""
+    """Return (usage of one answer, whether the server's report was rejected or cut)."""
     prompt, odd_prompt = _read(request, context, claim)
     completion, odd_completion = _wrote(bounds, written, claim)
     cached = min(claim.cached, prompt) if claim is not None else 0
@@ -85,12 +84,12 @@ def used(request: Request, context: int, bounds: Bounds, written: Written, claim
 
 
 def unanswered(request: Request, context: int) -> Usage:
-    """Of a prompt that was sent, and nothing is known of what became of it."""
+    """Usage of a prompt that was sent and never answered."""
     return Usage(prompt_tokens=_estimated(request, context))
 
 
 def within_one(request: Request, context: int, total: Usage) -> Usage:
-    """`total` of several answers, but not more than one can use: so much was reserved."""
+    """Cut `total` to the most that one answer can use, which is what was reserved."""
     bounds = Bounds.of(request, context)
     prompt = min(total.prompt_tokens, most_read(request, context))
     completion = min(total.completion_tokens, bounds.choices * bounds.tokens)

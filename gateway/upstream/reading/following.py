@@ -1,4 +1,4 @@
-"""A text of another server read along its grammar, on the event loop: within what the loop can bear."""
+"""Match a text of another server against its grammar on the event loop, within a CPU budget."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LOOK_EVERY = 8
 
 
 class Spare:
-    """What the texts of one choice may still take beyond what their bytes give them."""
+    """CPU time in seconds that the texts of one choice may still take beyond their allowance a byte."""
 
     __slots__ = ("left_s",)
 
@@ -25,7 +25,7 @@ class Spare:
 
 
 class Following:
-    """Not for plug-ins' matchers that take long for one byte: what cannot be bounded is bounded between bytes only."""
+    """Not covered: a plug-in's matcher that takes long for one byte; its time is checked between bytes only."""
 
     def __init__(self, grammar: CompiledGrammar, spare: Spare) -> None:
         self._matcher = grammar.matcher()
@@ -37,7 +37,7 @@ class Following:
         return self._matcher.can_stop
 
     def take(self, text: str, complaint: str) -> None:
-        """Raises `Broken` with `complaint` at the first byte that no valid text has there, and `GrammarTooCostly`."""
+        """Raises `Broken` with `complaint` at the first byte that the grammar refuses, or `GrammarTooCostly`."""
         accept, read = self._matcher.accept, text.encode()
         ends_s = time.thread_time() + self._spare.left_s + BYTE_S * len(read)
         try:

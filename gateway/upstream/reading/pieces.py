@@ -1,4 +1,4 @@
-"""Chunks of the other server become pieces, each judged by its choice's grammar before it goes on."""
+"""Turn upstream chunks into pieces, each checked by its choice's grammar before it is passed on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WHOLE = ("stop", "tool_calls")
 
 
 class UpstreamChoice:
-    """One choice: its text so far, how its grammar and its calls stand, and how long it may still be."""
+    """One choice: its text so far, the state of its grammar and calls, and its remaining length."""
 
     def __init__(self, grammar: CompiledGrammar | None, offered: Offered, bounds: Bounds) -> None:
         self.ended = False
@@ -96,13 +96,13 @@ class UpstreamChoice:
             yield Piece(index, text, channel="tool_arguments", call=number, tool=name)
 
     def _finish(self, index: int, reason: FinishReason) -> Iterator[Piece]:
-        """The last piece stays in the region where the choice stands, if that is a call."""
+        """Yield the last pieces, in the region of the open call if there is one."""
         yield from self._pieces(index, self.calls.close(whole=reason in WHOLE))
         self._end(reason)
         yield Piece(index, finish_reason=reason, **self._where)
 
     def _end(self, reason: FinishReason) -> None:
-        """Raises `Broken` for an answer that says it is whole and is not."""
+        """Raise `Broken` for an answer that claims to be whole and is not."""
         self.ended = True
         if reason not in WHOLE:
             return
@@ -133,7 +133,7 @@ class UpstreamReading:
 
     @property
     def cut(self) -> bool:
-        """All has ended, and the server would go on: nothing more is read."""
+        """Whether every choice has ended and one was cut: nothing more is read."""
         return any(choice.cut for choice in self.choices) and self.whole
 
     def feed(self, chunk: Mapping[str, Any], *, whole: bool = False) -> Iterator[Piece]:
@@ -143,7 +143,6 @@ class UpstreamReading:
             yield from self.choices[sent.index].feed(sent, whole=whole)
 
     def usage(self) -> tuple[Usage, bool]:
-        """What was used so far, and whether the server's claim was not believed. A choice that was cut had all its
-        tokens."""
+        """Return (usage so far, whether the server's report was rejected). A cut choice counts as `max_tokens`."""
         written = Written(sum(c.chars for c in self.choices), sum(c.size for c in self.choices))
         return used(self._request, self._context, self._bounds, written, self.claim)

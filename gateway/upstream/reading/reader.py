@@ -1,6 +1,6 @@
-"""The one reader of what another server says: a chunk of JSON becomes facts, each field checked against its bound.
+"""Parse chunks of another server into facts, each field checked against its bound.
 
-Not covered: what the texts say; rails and grammars judge that. Fields that are not named here are never looked at.
+Not covered: what the texts say, which rails and grammars judge. Fields that are not named here are ignored.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def _choice(sent: Mapping[str, Any], bounds: Bounds) -> Said:
 
 
 def _reason(sent: Any) -> FinishReason | None:
-    """A word that is not known means that something went wrong there."""
+    """Map a finish reason; an unknown one means that something went wrong there."""
     if sent is None or sent == "":
         return None
     if type(sent) is not str or len(sent) > MOST_REASON:
@@ -130,7 +130,7 @@ def _reason(sent: Any) -> FinishReason | None:
 
 
 def _calls(sent: Any) -> list[CallPart]:
-    """A call without an index is the one at its place in the list: so answers that are not streamed number them."""
+    """Parse calls; one without an index has its place in the list, as in answers that are not streamed."""
     if type(sent) is not list or len(sent) > MOST_CALLS:
         raise Malformed(f"`tool_calls` of the server is no list of at most {MOST_CALLS}")
     return [_call(_object(call, "tool_calls[]"), place) for place, call in enumerate(sent)]
@@ -150,8 +150,8 @@ def _call(sent: Mapping[str, Any], place: int) -> CallPart:
 
 
 def _logprobs(sent: Any, text: str, bounds: Bounds) -> tuple[TokenLogprob, ...]:
-    """A token is at least a byte of the text, but for those that end it. Ids of another server's tokenizer are not
-    told: -1."""
+    """Parse log probabilities: at most one token a byte of the text, besides those that end it. Ids are -1: they are of
+    another tokenizer."""
     entries = _object(sent, "logprobs").get("content")
     if entries is None:
         return ()
@@ -181,8 +181,8 @@ def _token(sent: Any, where: str) -> tuple[str, bytes, float]:
 
 
 def _bytes(sent: Any, token: str, where: str) -> bytes:
-    """As they were sent, where they spell the token, or part of a code point that the token stands for; else the
-    token's own: nothing leaves in bytes that is not in a text."""
+    """Return the sent bytes where they spell the token or a part of its code point, else the token's own: no bytes
+    leave that are not in a text."""
     own = token.encode()
     if sent is None:
         return own

@@ -1,4 +1,4 @@
-"""Calls of tools in one choice of another server: names are whole and offered before they leave, arguments judged."""
+"""Check the tool calls of an upstream choice: names must be offered, arguments follow their schema."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _Call:
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """What the request offers. Arguments for a tool without a grammar are held until whole, and judged then."""
+    """Tools that the request offers. Arguments for a tool without a grammar are held until whole, then validated."""
 
     request: Request
     grammars: Mapping[str, CompiledGrammar]
@@ -38,9 +38,9 @@ class Offered:
 
 
 class Calls:
-    """Takes what chunks add, gives (number, name or None, arguments) for pieces. A call is over when the next begins.
+    """Takes parts of calls, yields (number, name or None, arguments) for pieces. A call ends when the next begins.
 
-    Same as judging all calls at the end, but incremental."""
+    Same as validating all calls at the end, but incremental."""
 
     def __init__(self, offered: Offered, spare: Spare) -> None:
         self._offered = offered
@@ -52,7 +52,7 @@ class Calls:
         return len(self._seen)
 
     def take(self, part: CallPart) -> Iterator[tuple[int, str | None, str]]:
-        """Raises `Broken` for a tool or arguments that were not asked for."""
+        """Raises `Broken` for a tool that is not offered or arguments against the schema."""
         if self._now is None or part.index != self._now.index:
             yield from self.close(whole=True)
             self._now = self._next(part.index)
@@ -63,7 +63,7 @@ class Calls:
             yield from self._arguments(call, part.arguments)
 
     def close(self, *, whole: bool) -> Iterator[tuple[int, str | None, str]]:
-        """What was held of the call that is over. `whole`: it must be; else what cannot be judged is dropped."""
+        """Yield what was held of the ended call. `whole`: it must be complete; else drop what cannot be validated."""
         call, self._now = self._now, None
         if call is None:
             return
@@ -86,7 +86,7 @@ class Calls:
         return _Call(index)
 
     def _name(self, call: _Call, part: str) -> None:
-        """Some servers repeat the name in each chunk, a few send it in parts."""
+        """Add to the name: some servers repeat it in each chunk, a few send it in parts."""
         names = self._offered.names
         if part == call.name and call.name in names:
             return
@@ -114,7 +114,7 @@ class Calls:
         call.matcher = Following(grammar, self._spare) if grammar is not None else None
 
     def _judge(self, call: _Call) -> None:
-        """Of a call that was held, or has no end by its grammar. The complaint quotes names of the schema alone."""
+        """Validate a call that was held, or whose grammar allows no end; the complaint quotes names of the schema."""
         if call.matcher is None and call.name in self._offered.names:
             whole = ToolCall("", call.name, "".join(call.held))
             if (

@@ -1,4 +1,4 @@
-"""Where a name leads: addresses inside are refused, unless the operator meant one, at the moment of connecting."""
+"""Resolve names of servers, refusing private addresses at the moment of connecting unless the operator allows them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from sluicegate.gateway.upstream.settings import is_public
 
 
 class PublicOnly(AbstractResolver):
-    """Resolves as the system does and leaves out what is not public. The connection goes to just what was looked at, so
-    that a name cannot change between the look and the call."""
+    """Resolves as the system does and drops addresses that are not public. The connection goes to the resolved address,
+    so that a name cannot change between the check and the call."""
 
     def __init__(self) -> None:
         self._resolver = aiohttp.ThreadedResolver()

@@ -1,4 +1,4 @@
-"""One other server: connections, tries, time limits, and what its refusals mean here."""
+"""Client of one upstream server: connections, retries, time limits and refusals."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ PLAIN = ("", "identity")
 
 @dataclass(slots=True)
 class Tries:
-    """What became of the tries for one answer, in whatever way asking ended."""
+    """Counts attempts for one answer, however asking ends."""
 
     read: int = 0
     """How often the whole prompt was written to the server, and it did not refuse to begin."""
 
 
 class Reply(Protocol):
-    """A head that has come, and a body to be read or dropped."""
+    """A response whose head has arrived, with a body to be read or dropped."""
 
     @property
     def is_stream(self) -> bool: ...
@@ -57,10 +57,10 @@ class Reply(Protocol):
         to the answer."""
 
     def progressed(self) -> None:
-        """Something came that belongs to the answer: the server is not silent."""
+        """Restart the silence timer: something that belongs to the answer arrived."""
 
     async def finish(self) -> None:
-        """All that matters was read; give the connection back if the server ends at once."""
+        """Return the connection to the pool if the server ends the response at once; all that matters was read."""
 
     def drop(self) -> None: ...
 
@@ -69,7 +69,7 @@ class Client:
     """Used on the event loop that `start` ran on."""
 
     def __init__(self, name: str, settings: UpstreamModelSettings, *, shows_messages: bool = False) -> None:
-        """`shows_messages`: what a refusal says goes to the log; it may quote a prompt."""
+        """`shows_messages`: log what the server says when it refuses, which may quote a prompt."""
         self._name = name
         self._shows_messages = shows_messages
         self._settings = settings
@@ -108,8 +108,8 @@ class Client:
             await self._session.close()
 
     async def ask(self, body: Mapping[str, Any], tries: Tries, traceparent: str = "") -> Reply:
-        """The head of an answer. Tries again where that may help; `tries` is kept true at every moment. Raises
-        `RequestError` for what the caller can mend, `Overloaded` where the server is busy or left alone, else
+        """Return the head of an answer, after retries where they may help; `tries` is always up to date. Raises
+        `RequestError` for the caller's faults, `Overloaded` where the server is busy or its breaker open, else
         `UpstreamFailed`."""
         data = orjson.dumps(body, option=orjson.OPT_NON_STR_KEYS)
         headers = {**self._headers, "traceparent": traceparent} if traceparent else self._headers
@@ -187,7 +187,7 @@ class Client:
 
 
 class _Again(Exception):
-    """What would be raised, and when another try may help."""
+    """A failed attempt: the error to raise if it was the last, and when to retry."""
 
     def __init__(self, error: SluicegateError, wait_s: float) -> None:
         super().__init__()
@@ -196,7 +196,7 @@ class _Again(Exception):
 
 
 class _Prompt(aiohttp.BytesPayload):
-    """A body that says when it was written."""
+    """A request body that notes when it was written whole."""
 
     def __init__(self, data: bytes, tries: Tries) -> None:
         super().__init__(data)
@@ -212,7 +212,7 @@ class _Prompt(aiohttp.BytesPayload):
         self._mark()
 
     def refused(self) -> None:
-        """The server did not begin."""
+        """Take the attempt back: the server did not begin."""
         self._tries.read -= self._written
 
     def _mark(self) -> None:
@@ -224,7 +224,7 @@ class _Live:
     def __init__(
         self, answer: aiohttp.ClientResponse, client: Client, settings: UpstreamModelSettings, began: float
     ) -> None:
-        """`began`: when it was asked for, in the loop's time."""
+        """`began`: when the request was sent, in the event loop's time."""
         self._answer = answer
         self._client = client
         self._idle_s = settings.idle_s

@@ -1,7 +1,7 @@
-"""Heads that nobody waits for: a server may say "100 Continue" a few times, and not for ever; and it answers once.
+"""Bound interim responses ("100 Continue") and refuse unrequested ones, which aiohttp does not.
 
-aiohttp takes the former one after the other without giving way to others, for as long as they come. An answer more than
-was asked for it keeps, on a connection that is used again, for whoever asks next.
+aiohttp reads interim responses in a loop without yielding, for as long as they come, and keeps a surplus response on a
+reused connection for the next request.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MOST_INTERIM = 16
 
 
 class FewInterim(ResponseHandler):
-    """Closes the connection after `MOST_INTERIM` of them in a row, and at anything that comes unasked."""
+    """Closes the connection after `MOST_INTERIM` interim responses in a row, and at unrequested data."""
 
     def __init__(self, loop: Any) -> None:
         super().__init__(loop)
@@ -50,8 +50,7 @@ class FewInterim(ResponseHandler):
 
 
 def bounded(connector: aiohttp.TCPConnector) -> aiohttp.TCPConnector:
-    """`connector`, whose connections are of this kind. What aiohttp makes them with has no public name: raises
-    `AttributeError` where that is another one."""
+    """Make `connector` use `FewInterim`. aiohttp's factory has no public name: raises `AttributeError` if it moved."""
     made: Any = connector._factory
     connector._factory = partial(FewInterim, **made.keywords)  # type: ignore[assignment]
     return connector

@@ -1,4 +1,4 @@
-"""What another server's refusal means here. Its own words never reach a caller: they may quote a prompt or a key."""
+"""Translate upstream refusals. Their own words never reach a caller: they may quote a prompt or a key."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ PARAMS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Of an error body, what is on our lists; "" where it says nothing of the kind. `message` is for logs alone."""
+    """Known parts of an error body, "" where absent. `message` is for logs only."""
 
     code: str = ""
     param: str = ""
@@ -60,7 +60,7 @@ class Refusal:
 
 
 async def refusal(answer: aiohttp.ClientResponse) -> Refusal:
-    """Bounded in bytes and time; a body that is no error object says nothing."""
+    """Read an error body, bounded in bytes and time; empty where it is no error object."""
     body = bytearray()
     with contextlib.suppress(Exception):
         async with asyncio.timeout(LIMIT_S):
@@ -84,7 +84,7 @@ def _listed(sent: Mapping[str, Any]) -> Refusal:
 
 
 def as_error(name: str, status: int, said: Refusal) -> RequestError:
-    """What a caller gets of a 400, 413 or 422: our own sentence."""
+    """Return our own error for a 400, 413 or 422."""
     reason = f" ({said.code.replace('_', ' ')})" if said.code else ""
     message = f"the server behind model {name!r} refused the request with status {status}{reason}"
     if said.code == "context_length_exceeded":
@@ -93,12 +93,12 @@ def as_error(name: str, status: int, said: Refusal) -> RequestError:
 
 
 def shown(message: str) -> str:
-    """For a log: short, on one line, ASCII."""
+    """Shorten a text for the log: one line of ASCII."""
     return message[:MOST_SHOWN].encode("unicode_escape").decode("ascii")
 
 
 def retry_after(header: str | None) -> float | None:
-    """Seconds, an hour at most; a date there is not read."""
+    """Parse `Retry-After` in seconds, at most an hour; None for a date."""
     try:
         found = float(header) if header is not None else math.nan
     except ValueError:
