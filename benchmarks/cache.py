@@ -31,7 +31,7 @@ from sluicegate.cache.entries import IndexRow
 from sluicegate.cache.semantic import HashedNgrams, signature
 from sluicegate.cache.semantic.fact_guard import Guard
 from sluicegate.cache.semantic.index import Partition
-from sluicegate.plugins.contract import Answer, Caller, Message, Request, Sampling
+from sluicegate.plugins import Answer, Caller, Message, Request, Sampling
 
 PAIRS = Path(__file__).with_name("pairs.txt")
 DIM = 384

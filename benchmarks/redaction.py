@@ -24,7 +24,7 @@ from typing import Any
 import jsonschema_rs
 
 from benchmarks import common
-from sluicegate.plugins.contract import Caller, Message, Request
+from sluicegate.plugins import Caller, Message, Request
 from sluicegate.safety import JsonWindow, MatchPolicy, MatchRail, compile_pii, redactor_for
 
 PIECE = 3

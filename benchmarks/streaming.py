@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks import common
-from sluicegate.plugins.contract import Caller, Message, OutputRail, Request
+from sluicegate.plugins import Caller, Message, OutputRail, Request
 from sluicegate.safety import (
     HoldbackWindow,
     JsonWindow,

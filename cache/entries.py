@@ -14,7 +14,7 @@ from typing import Literal, Protocol, get_args, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from sluicegate.plugins.contract import Answer, CacheKey, Usage
+from sluicegate.plugins import Answer, CacheKey, Usage
 
 Vector = npt.NDArray[np.float32]
 LabelKind = Literal["model_version", "template_version", "rails", "tag"]

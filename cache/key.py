@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
-from sluicegate.plugins.contract import CacheKey, Caller, Constraint, Message, Request, Sampling
+from sluicegate.plugins import CacheKey, Caller, Constraint, Message, Request, Sampling
 
 _DEFAULTS = {f.name: getattr(Sampling(), f.name) for f in fields(Sampling)}
 _ONLY_DRAWS = frozenset(f.name for f in fields(Sampling) if f.metadata.get("only_draws"))

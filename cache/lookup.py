@@ -9,7 +9,7 @@ from typing import Any, Literal
 from sluicegate.cache.entries import Kept, labels_of
 from sluicegate.cache.key import cache_key
 from sluicegate.cache.semantic.tier import Probe, Trial
-from sluicegate.plugins.contract import Answer, CacheKey, Caller, Request, Usage
+from sluicegate.plugins import Answer, CacheKey, Caller, Request, Usage
 
 MAX_COMPARED_CHARS = 8192
 """Longer questions are answered exactly or not at all: their vectors would take long, and say little."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Generic, Literal, TypeVar
 
 from sluicegate.cache.entries import Counts
-from sluicegate.plugins.contract import CacheKey
+from sluicegate.plugins import CacheKey
 
 T = TypeVar("T")
 Role = Literal["leads", "follows", "alone"]

@@ -27,7 +27,7 @@ from sluicegate.cache.stores.redis_store import RedisStore
 from sluicegate.cache.stores.sealing import TenantSealer
 from sluicegate.cache.stores.sqlite_store import SqliteStore
 from sluicegate.cache.tiers import TieredCache
-from sluicegate.plugins.contract import RegistryLike
+from sluicegate.plugins import RegistryLike
 from sluicegate.plugins.errors import ConfigurationError
 from sluicegate.plugins.settings import Count, Positive, Within, add_stage, wrong_value
 

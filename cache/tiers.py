@@ -20,7 +20,7 @@ from sluicegate.cache.semantic.model_embedders import ServedEmbedder
 from sluicegate.cache.semantic.tier import Place, Probe, SemanticTier, Trial
 from sluicegate.cache.single_flight import SingleFlight
 from sluicegate.cache.stores.memory import keepable
-from sluicegate.plugins.contract import Answer, CacheKey, Caller, Lifecycle, ResponseCache, StatsReporter, Usage
+from sluicegate.plugins import Answer, CacheKey, Caller, Lifecycle, ResponseCache, StatsReporter, Usage
 from sluicegate.plugins.errors import NotFound, PermissionDenied
 
 log = logging.getLogger("sluicegate.cache")

@@ -29,7 +29,7 @@ from sluicegate.grammar.store.folder import MOST_BYTES, Folder, default_folder
 from sluicegate.grammar.store.vocabularies import Vocabularies
 from sluicegate.grammar.tags import compile_structural_tags
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
-from sluicegate.plugins.contract import Constraint, RegistryLike, ServedModel
+from sluicegate.plugins import Constraint, RegistryLike, ServedModel
 from sluicegate.plugins.errors import ConfigurationError, GrammarLimit, InvalidGrammar
 from sluicegate.plugins.settings import Count, add_stage
 

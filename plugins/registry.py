@@ -10,18 +10,10 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from sluicegate.plugins.contract import (
-    API_VERSION,
-    OPTIONAL,
-    SLOTS,
-    DescribedRail,
-    Lifecycle,
-    RailProperties,
-    SlotName,
-    StageFactory,
-    StatsReporter,
-    methods_of,
-)
+from sluicegate.plugins.contract.names import API_VERSION, SLOTS, SlotName
+from sluicegate.plugins.contract.optional import OPTIONAL, DescribedRail, Lifecycle, StatsReporter, methods_of
+from sluicegate.plugins.contract.registration import StageFactory
+from sluicegate.plugins.contract.verdicts import RailProperties
 from sluicegate.plugins.errors import ConfigurationError, PluginError
 
 GROUP = "sluicegate.plugins"

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from string import Template
 
-from sluicegate.plugins.contract import API_VERSION, SLOTS, SlotName
+from sluicegate.plugins.contract.names import API_VERSION, SLOTS, SlotName
 from sluicegate.plugins.errors import ConfigurationError
 from sluicegate.plugins.skeletons import SKELETONS, Skeleton
 

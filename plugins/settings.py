@@ -27,7 +27,8 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from sluicegate.plugins.contract import API_VERSION, RegistryLike, SlotName
+from sluicegate.plugins.contract.names import API_VERSION, SlotName
+from sluicegate.plugins.contract.registration import RegistryLike
 from sluicegate.plugins.errors import ConfigurationError
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sluicegate.plugins.contract import SlotName
+from sluicegate.plugins.contract.names import SlotName
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeGuard, TypeVar, get_args
 
-from sluicegate.plugins.contract import CHANNELS, Channel, RegistryLike, Role
+from sluicegate.plugins import CHANNELS, Channel, RegistryLike, Role
 from sluicegate.plugins.errors import ConfigurationError
 from sluicegate.plugins.settings import add_stage, check_names, read_both
 from sluicegate.safety.detection import DetectionScreen

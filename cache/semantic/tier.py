@@ -13,7 +13,7 @@ from sluicegate.cache.semantic.embedder import Embedder
 from sluicegate.cache.semantic.fact_guard import Guard, facts_digest
 from sluicegate.cache.semantic.index import Partition, warm_up
 from sluicegate.cache.semantic.verified import Judge, Verified, same_answers
-from sluicegate.plugins.contract import Answer, Lifecycle
+from sluicegate.plugins import Answer, Lifecycle
 
 Place = tuple[str, str]
 """Tenant and scope."""

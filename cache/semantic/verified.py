@@ -22,7 +22,7 @@ from math import inf, log
 from random import Random
 from typing import Any
 
-from sluicegate.plugins.contract import Answer
+from sluicegate.plugins import Answer
 
 Judge = Callable[[tuple[Answer, ...], tuple[Answer, ...]], bool]
 SAMPLES = 200

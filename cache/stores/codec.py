@@ -18,7 +18,7 @@ import orjson
 
 from sluicegate.cache.entries import GENERATION, Counts, IndexRow, Kept, same_epochs
 from sluicegate.cache.stores.entry_check import MAX_ENTRY_BYTES, Damaged, checked
-from sluicegate.plugins.contract import Answer, CacheKey
+from sluicegate.plugins import Answer, CacheKey
 
 MAGIC = b"SG1"
 ROW_MAGIC = b"SR1"

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar, get_args
 
 from sluicegate.cache.entries import MAX_LABEL_CHARS, MAX_TAGS, Kept
-from sluicegate.plugins.contract import Answer, FinishReason, TokenLogprob, ToolCall, Usage
+from sluicegate.plugins import Answer, FinishReason, TokenLogprob, ToolCall, Usage
 
 MAX_ENTRY_BYTES = 16 << 20
 """More than is ever kept of one request."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from threading import Lock
 from time import monotonic
 
-from sluicegate.plugins.contract import Answer, CacheKey
+from sluicegate.plugins import Answer, CacheKey
 
 ENTRY_OVERHEAD_BYTES = 1000
 """Of an entry besides its texts: key strings, tuples, the dataclasses, the dict slot; measured on CPython 3.11."""

@@ -8,7 +8,7 @@ from time import monotonic
 
 from sluicegate.cache.entries import GENERATION, Feed, IndexRow, Kept, Look, same_epochs
 from sluicegate.cache.stores.memory import MemoryCache
-from sluicegate.plugins.contract import Answer, CacheKey
+from sluicegate.plugins import Answer, CacheKey
 
 NOTE_BYTES = 400
 """Of an entry's labels, time and usage; taken from the budget beside what `MemoryCache` counts."""

@@ -30,7 +30,7 @@ from sluicegate.cache.stores.guarded_calls import GuardedCalls
 from sluicegate.cache.stores.memory import keepable
 from sluicegate.cache.stores.redis_client import Tls, connect
 from sluicegate.cache.stores.vector_sets import VectorSets
-from sluicegate.plugins.contract import Answer, CacheKey
+from sluicegate.plugins import Answer, CacheKey
 from sluicegate.plugins.errors import ConfigurationError, Overloaded
 
 ROWS_A_LOOK = 200

@@ -19,7 +19,7 @@ from sluicegate.cache.stores.codec import HEAD_BYTES, EntrySealer, decode_row, e
 from sluicegate.cache.stores.entry_check import MAX_ENTRY_BYTES, Damaged
 from sluicegate.cache.stores.guarded_calls import GuardedCalls
 from sluicegate.cache.stores.memory import keepable
-from sluicegate.plugins.contract import Answer, CacheKey
+from sluicegate.plugins import Answer, CacheKey
 from sluicegate.plugins.errors import Overloaded
 
 T = TypeVar("T")

@@ -14,7 +14,7 @@ from sluicegate.grammar.blocked.scanner import BlocklistScanner, ScanState, clos
 from sluicegate.grammar.token_ids import I32
 from sluicegate.grammar.vocabulary import kernels
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
-from sluicegate.plugins.contract import Mask
+from sluicegate.plugins import Mask
 
 
 class ScreenState:

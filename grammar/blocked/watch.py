@@ -12,7 +12,7 @@ from sluicegate.grammar.reading.tape import Tape
 from sluicegate.grammar.token_ids import I32
 from sluicegate.grammar.vocabulary import kernels
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
-from sluicegate.plugins.contract import Mask
+from sluicegate.plugins import Mask
 
 
 @dataclass(frozen=True, slots=True)

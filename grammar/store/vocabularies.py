@@ -12,7 +12,7 @@ from sluicegate.grammar.store import snapshot
 from sluicegate.grammar.store.folder import Folder
 from sluicegate.grammar.vocabulary import kernels
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
-from sluicegate.plugins.contract import ServedModel
+from sluicegate.plugins import ServedModel
 
 log = logging.getLogger("sluicegate.grammar")
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from sluicegate.plugins.contract import RailExample
+from sluicegate.plugins.contract.verdicts import RailExample
 from sluicegate.plugins.testing.faults import Fault, FaultKind
 from sluicegate.plugins.testing.rails import check_rail, promised
 from sluicegate.plugins.testing.screens import check_screen

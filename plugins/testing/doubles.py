@@ -12,22 +12,10 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sluicegate.plugins.contract import (
-    Answer,
-    Caller,
-    CompiledGrammar,
-    Constraint,
-    FinishReason,
-    Job,
-    Mask,
-    Message,
-    Outcome,
-    Piece,
-    Prompt,
-    Request,
-    ServedModel,
-    Usage,
-)
+from sluicegate.plugins.contract.answers import Answer, Outcome, Piece, Usage
+from sluicegate.plugins.contract.models import CompiledGrammar, Job, ServedModel
+from sluicegate.plugins.contract.names import FinishReason, Mask
+from sluicegate.plugins.contract.requests import Caller, Constraint, Message, Prompt, Request
 from sluicegate.plugins.errors import ContextLengthExceeded, NotFound
 from sluicegate.plugins.timeline import Timeline
 

@@ -11,15 +11,11 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise, zip_longest
 from time import thread_time
 
-from sluicegate.plugins.contract import (
-    Caller,
-    Channel,
-    InputRail,
-    OutputRail,
-    RailExample,
-    RailProperties,
-    properties_of,
-)
+from sluicegate.plugins.contract.names import Channel
+from sluicegate.plugins.contract.optional import properties_of
+from sluicegate.plugins.contract.requests import Caller
+from sluicegate.plugins.contract.slots import InputRail, OutputRail
+from sluicegate.plugins.contract.verdicts import RailExample, RailProperties
 from sluicegate.plugins.testing.chunking import Chunking, chunkings
 from sluicegate.plugins.testing.doubles import make_request
 from sluicegate.plugins.testing.faults import Fault, first_of_each_kind, within

@@ -11,7 +11,10 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Literal
 
-from sluicegate.plugins.contract import Caller, Channel, OutputRail, RailSession, Request, Span, Verdict
+from sluicegate.plugins.contract.names import Channel
+from sluicegate.plugins.contract.requests import Caller, Request
+from sluicegate.plugins.contract.slots import OutputRail, RailSession
+from sluicegate.plugins.contract.verdicts import Span, Verdict
 from sluicegate.plugins.testing.chunking import Chunking
 from sluicegate.plugins.testing.doubles import make_request
 from sluicegate.plugins.testing.faults import Fault

@@ -11,21 +11,11 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import replace
 from time import perf_counter
 
-from sluicegate.plugins.contract import (
-    Caller,
-    Constraint,
-    InputRail,
-    Lifecycle,
-    Message,
-    RailExample,
-    Request,
-    Sampling,
-    ScreenResult,
-    Tool,
-    ToolCall,
-    texts_of,
-    with_texts,
-)
+from sluicegate.plugins.contract.optional import Lifecycle
+from sluicegate.plugins.contract.requests import Caller, Constraint, Message, Request, Sampling, Tool, ToolCall
+from sluicegate.plugins.contract.slots import InputRail
+from sluicegate.plugins.contract.texts import texts_of, with_texts
+from sluicegate.plugins.contract.verdicts import RailExample, ScreenResult
 from sluicegate.plugins.testing.doubles import make_request
 from sluicegate.plugins.testing.faults import Fault, first_of_each_kind, within
 from sluicegate.plugins.testing.rails import LIMIT_S, ORDINARY, promised, spans_of

@@ -12,20 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from sluicegate.plugins.contract import (
-    Answer,
-    CacheKey,
-    Caller,
-    CompiledGrammar,
-    Constraint,
-    Generation,
-    Job,
-    Lifecycle,
-    Matcher,
-    Prompt,
-    Sampling,
-    SlotName,
-)
+from sluicegate.plugins.contract.answers import Answer, CacheKey
+from sluicegate.plugins.contract.models import CompiledGrammar, Generation, Job, Matcher
+from sluicegate.plugins.contract.names import SlotName
+from sluicegate.plugins.contract.optional import Lifecycle
+from sluicegate.plugins.contract.requests import Caller, Constraint, Prompt, Sampling
 from sluicegate.plugins.errors import RequestError, TokenRejected
 from sluicegate.plugins.registry import ATTRIBUTES, METHODS
 from sluicegate.plugins.testing.doubles import MODEL, FakeModel, make_outcome, make_request

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
 
-from sluicegate.plugins.contract import Request, Text, place_of
+from sluicegate.plugins import Request, Text, place_of
 from sluicegate.plugins.contract.texts import Path
 from sluicegate.safety.matching.json_escapes import Unescaped
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from sluicegate.plugins.contract import Caller, RailProperties, Request, ScreenResult, Text, texts_of
+from sluicegate.plugins import Caller, RailProperties, Request, ScreenResult, Text, texts_of
 from sluicegate.plugins.errors import RequestTooLarge, StageFailed
 from sluicegate.safety.detection.detector import NOTHING, Detector, Finding
 from sluicegate.safety.detection.parts import Part, PartReader, alone, pieces

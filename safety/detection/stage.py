@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from sluicegate.plugins.contract import RegistryLike, Role
+from sluicegate.plugins import RegistryLike, Role
 from sluicegate.plugins.errors import ConfigurationError
 from sluicegate.plugins.settings import Count, Positive, add_stage
 from sluicegate.safety.detection import classifier

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from sluicegate.plugins.contract import Request, Text
+from sluicegate.plugins import Request, Text
 from sluicegate.safety.matching.automaton import Automaton, Match
 from sluicegate.safety.matching.scanner import find_all
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from sluicegate.plugins.contract import (
+from sluicegate.plugins import (
     CHANNELS,
     Caller,
     Channel,

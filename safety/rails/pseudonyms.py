@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from sluicegate.plugins.contract import Caller, RailProperties, Request, ScreenResult, Text, in_two, texts_of
+from sluicegate.plugins import Caller, RailProperties, Request, ScreenResult, Text, in_two, texts_of
 from sluicegate.safety.matching.automaton import Automaton
 from sluicegate.safety.matching.json_escapes import find_spelled
 from sluicegate.safety.rails.match_rails import LONG, MatchPolicy, as_spelled, version

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sluicegate.plugins.contract import ClearingSession, RailSession, Verdict, offers
+from sluicegate.plugins import ClearingSession, RailSession, Verdict, offers
 from sluicegate.safety.rail_policy import RailPolicy
 
 

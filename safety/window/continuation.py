@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 
-from sluicegate.plugins.contract import (
+from sluicegate.plugins import (
     ClearingSession,
     ContinuableSession,
     CuttableSession,

@@ -15,16 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 
-from sluicegate.plugins.contract import (
-    Caller,
-    Channel,
-    CuttableSession,
-    OutputRail,
-    RailSession,
-    Request,
-    Verdict,
-    offers,
-)
+from sluicegate.plugins import Caller, Channel, CuttableSession, OutputRail, RailSession, Request, Verdict, offers
 from sluicegate.safety.rail_policy import WindowLimits
 from sluicegate.safety.window.active_rail import ActiveRail
 from sluicegate.safety.window.continuation import LeadSession, continuing

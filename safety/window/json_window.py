@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from sluicegate.plugins.contract import Caller, Channel, OutputRail, Request
+from sluicegate.plugins import Caller, Channel, OutputRail, Request
 from sluicegate.safety.rail_policy import WindowLimits
 from sluicegate.safety.window.holdback import HoldbackWindow
 from sluicegate.safety.window.json_position import PARTED, UNPAIRED, JsonPosition, after, decoded_escape, whole_values

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from sluicegate.plugins.contract import Caller, Channel, OutputRail, RailSession, Request, Verdict
+from sluicegate.plugins import Caller, Channel, OutputRail, RailSession, Request, Verdict
 from sluicegate.safety.rail_policy import WindowLimits
 from sluicegate.safety.window.continuation import LeadSession
 from sluicegate.safety.window.holdback import HoldbackWindow

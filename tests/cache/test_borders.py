@@ -20,8 +20,7 @@ from sluicegate.cache.semantic.verified import SAMPLES, Verified, confident_shar
 from sluicegate.cache.stage import memory, redis
 from sluicegate.cache.stores.codec import HEAD_BYTES, decode, decode_row, encode, encode_row, has_label, mark
 from sluicegate.cache.stores.memory import entry_bytes
-from sluicegate.plugins import Answer, CacheKey, Caller, ConfigurationError, TokenLogprob, ToolCall
-from sluicegate.plugins.contract import Usage
+from sluicegate.plugins import Answer, CacheKey, Caller, ConfigurationError, TokenLogprob, ToolCall, Usage
 from tests.cache.examples import ANSWERS, answer, asked
 from tests.waiting import soon
 

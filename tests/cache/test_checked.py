@@ -17,7 +17,7 @@ from sluicegate.cache.entries import Kept
 from sluicegate.cache.stores import codec
 from sluicegate.cache.stores.entry_check import MAX_ENTRY_BYTES, Damaged
 from sluicegate.cache.stores.sqlite_store import SqliteStore
-from sluicegate.plugins.contract import Answer, CacheKey, TokenLogprob, ToolCall, Usage
+from sluicegate.plugins import Answer, CacheKey, TokenLogprob, ToolCall, Usage
 
 KEY = CacheKey("t", "m", "ab" * 32)
 LOGPROB = TokenLogprob(5, "a", b"a", -0.5, ((6, "b", b"b", -1.0),))

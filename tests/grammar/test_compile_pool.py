@@ -12,7 +12,7 @@ import pytest
 
 from sluicegate.grammar import GrammarLimit
 from sluicegate.grammar.compile_pool import WAITING, CompileJob, CompilePool
-from sluicegate.plugins.contract import Constraint, FairConstrainer
+from sluicegate.plugins import Constraint, FairConstrainer
 from sluicegate.plugins.errors import RateLimited
 from tests.grammar.test_stage import build
 from tests.grammar.test_stage import model as model

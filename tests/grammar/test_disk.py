@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sluicegate.grammar import Vocabulary, compile_json_schema
 from sluicegate.grammar.store import snapshot as prepared
 from sluicegate.grammar.store.folder import ENV, Folder, default_folder
-from sluicegate.plugins.contract import Constraint
+from sluicegate.plugins import Constraint
 from sluicegate.plugins.errors import ConfigurationError
 from tests.grammar.grammar_checks import allowed, byte_vocabulary
 from tests.grammar.test_stage import (

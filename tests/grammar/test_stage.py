@@ -17,7 +17,7 @@ import sluicegate.grammar
 from sluicegate.grammar import GrammarLimit, InvalidGrammar, Unsatisfiable
 from sluicegate.grammar.options import GrammarLimits
 from sluicegate.grammar.stage import GrammarConstrainer, register
-from sluicegate.plugins.contract import Constraint
+from sluicegate.plugins import Constraint
 from sluicegate.plugins.errors import ConfigurationError
 from sluicegate.plugins.registry import Registry
 from tests.grammar.test_vocabulary import bpe

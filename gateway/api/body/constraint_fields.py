@@ -12,8 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from sluicegate.gateway.api.body.depth import check_depth, check_values_inside
 from sluicegate.gateway.api.body.shared_fields import SharedFields, contradiction
 from sluicegate.gateway.api.body.unknown_fields import Listed, Wire
-from sluicegate.plugins import Constraint, RequestError
-from sluicegate.plugins.contract import ConstraintKind
+from sluicegate.plugins import Constraint, ConstraintKind, RequestError
 
 Found = tuple[str, Constraint]
 """A field's name, and the constraint that it says."""
