@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import deque
 from functools import lru_cache
 
 from sluicegate.grammar.automata import CharDfa, utf8
 from sluicegate.grammar.automata.charsets import EVERY
+from sluicegate.grammar.automata.tables.keyword_trie import keyword_trie
 from sluicegate.grammar.automata.tables.table import Table, minimal
 from sluicegate.grammar.budget.meter import Budget, WorkMeter
 from sluicegate.grammar.lexemes.base import DfaLexeme
@@ -42,53 +42,20 @@ def without_chars(stops: tuple[str, ...]) -> CharDfa:
 def _search(stops: tuple[str, ...], wanted: str | None) -> CharDfa:
     """Build the search automaton of `stops`; texts end where `wanted` is found, or, if None, anywhere without a
     stop."""
-    trie, fail, found = _machine(stops)
-    letters = sorted({ord(char) for stop in stops for char in stop})
-    rows: list[dict[int, int]] = []
-    accepting: list[bool] = []
+    trie = keyword_trie(stops)
+    letters = sorted({char for stop in stops for char in stop})
     meter = WorkMeter(_LIMIT, "set of triggers and ends")
-    dead = {state for state, stop in enumerate(found) if stop is not None}
-    goals = {state for state in dead if found[state] == wanted}
-    for state in range(len(trie)):
+    dead = {state for state, end in enumerate(trie.ends) if end >= 0}
+    goals = {state for state in dead if stops[trie.ends[state]] == wanted}
+    rows: list[dict[int, int]] = []
+    for state in range(len(trie.below)):
         meter.states()
-        row = {len(letters): 0}
-        for number, letter in enumerate(letters):
-            row[number] = _goto(trie, fail, state, letter)
-        rows.append({} if state in dead else {c: t for c, t in sorted(row.items()) if t not in dead or t in goals})
-        accepting.append(state in goals if wanted is not None else state not in dead)
-    starts, classes = _alphabet(letters)
+        row = {number: trie.goto(state, letter) for number, letter in enumerate(letters)}
+        row[len(letters)] = 0
+        rows.append({} if state in dead else {c: t for c, t in row.items() if t not in dead or t in goals})
+    accepting = [state in goals if wanted is not None else state not in dead for state in range(len(rows))]
+    starts, classes = _alphabet([ord(letter) for letter in letters])
     return CharDfa(minimal(Table(starts, classes, rows, accepting), meter))
-
-
-def _machine(stops: tuple[str, ...]) -> tuple[list[dict[int, int]], list[int], list[str | None]]:
-    """Return the trie, its failure links, and the stop that ends in each state."""
-    trie: list[dict[int, int]] = [{}]
-    found: list[str | None] = [None]
-    for stop in stops:
-        state = 0
-        for char in stop:
-            after = trie[state].get(ord(char))
-            if after is None:
-                after = trie[state][ord(char)] = len(trie)
-                trie.append({})
-                found.append(None)
-            state = after
-        found[state] = stop
-    fail = [0] * len(trie)
-    queue = deque(trie[0].values())
-    while queue:
-        state = queue.popleft()
-        for letter, after in trie[state].items():
-            fail[after] = _goto(trie, fail, fail[state], letter)
-            found[after] = found[after] if found[after] is not None else found[fail[after]]
-            queue.append(after)
-    return trie, fail, found
-
-
-def _goto(trie: list[dict[int, int]], fail: list[int], state: int, letter: int) -> int:
-    while letter not in trie[state] and state:
-        state = fail[state]
-    return trie[state].get(letter, 0)
 
 
 def _alphabet(letters: list[int]) -> tuple[list[int], list[int]]:

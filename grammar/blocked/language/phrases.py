@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
-
+from sluicegate.grammar.automata.tables.keyword_trie import keyword_trie
 from sluicegate.grammar.blocked.language.fold import SPACE, symbols_of
 
 
@@ -13,35 +12,9 @@ class Phrases:
     FOUND = -1
 
     def __init__(self, phrases: tuple[str, ...]) -> None:
-        self.below: list[dict[str, int]] = [{}]
-        self.final: list[bool] = [False]
-        for phrase in phrases:
-            self._add(symbols_of(phrase, SPACE)[0].rstrip(" "))
-        self.fail = [0] * len(self.below)
-        self._link()
-
-    def _add(self, symbols: str) -> None:
-        state = 0
-        for symbol in symbols:
-            after = self.below[state].get(symbol)
-            if after is None:
-                after = self.below[state][symbol] = len(self.below)
-                self.below.append({})
-                self.final.append(False)
-            state = after
-        self.final[state] = True
-
-    def _link(self) -> None:
-        queue = deque(self.below[0].values())
-        while queue:
-            state = queue.popleft()
-            for symbol, after in self.below[state].items():
-                back = self.fail[state]
-                while back and symbol not in self.below[back]:
-                    back = self.fail[back]
-                self.fail[after] = self.below[back].get(symbol, 0)
-                self.final[after] = self.final[after] or self.final[self.fail[after]]
-                queue.append(after)
+        trie = keyword_trie(symbols_of(phrase, SPACE)[0].rstrip(" ") for phrase in phrases)
+        self.below, self.fail = trie.below, trie.fail
+        self.final = [end >= 0 for end in trie.ends]
 
     def step(self, state: int, symbols: str) -> int:
         """Follow `symbols`; `FOUND` once a phrase is whole."""
