@@ -1,8 +1,8 @@
-"""Threads that compile: tenants take turns, and none has all of them.
+"""A pool of OS threads that compile: tenants take turns, and none has all threads.
 
-What one tenant sends waits behind what it sent before, and behind one piece of each other tenant. A piece that takes
-long gives its place to the next one and goes on beside it, resting now and then: so nobody waits for it. A piece that
-nobody waits for any more is not begun, and ends at its next look at the clock where it has begun.
+What one tenant sends waits behind what it sent before, and behind one job of each other tenant. A job that takes long
+gives its seat to the next one and goes on beside the others, resting now and then. A job that nobody waits for any more
+is not begun; where it has begun it ends at its next look at the clock.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from sluicegate.plugins.errors import RateLimited
 from sluicegate.plugins.fair_queue import FairQueue
 
 WAITING = 64
-"""Pieces of one tenant that may wait; further ones are refused."""
+"""Jobs of one tenant that may wait; further ones are refused."""
 LONG_S = 0.1
-"""What takes longer gives its place up."""
+"""A job that takes longer gives up its seat."""
 BESIDE = 16
-"""So many go on beside those that have a place."""
+"""Jobs that may go on without a seat."""
 SLICE_S = 0.002
-"""Work between two rests of these: a thread that computes in Python leaves the interpreter to others only when it is
-asked to, and each time they ask they wait for the switch interval."""
+"""Work of a job without a seat between two rests: a thread that computes in Python leaves the interpreter to others
+only when they ask, and each time they wait for the switch interval."""
 REST = 0.5
-"""How long a rest is, of the time worked."""
+"""Length of a rest, as a share of the time worked."""
 
 
 class Abandoned(Exception):
-    """Nobody waits for it any more."""
+    """Nobody waits for the job any more."""
 
 
 @dataclass(slots=True, eq=False)
 class CompileJob:
-    """Work for one or several who wait for the same. `tenant`: whose turn it takes, the first of them."""
+    """Work that one or several callers wait for. `tenant`: the first of them, whose turn it takes."""
 
     tenant: str
     act: Callable[[], Any]
@@ -50,7 +50,7 @@ class CompileJob:
     aside: bool = False
 
     def pause(self) -> None:
-        """From the working thread, every millisecond or so."""
+        """Called by the working thread every millisecond or so. Raises `Abandoned`; gives up the seat; rests."""
         if self.waiters == 0:
             raise Abandoned
         now = time.perf_counter()
@@ -64,7 +64,7 @@ class CompileJob:
 
 
 class CompilePool:
-    """Used on one event loop; threads start with the first piece."""
+    """Used on one event loop; threads start with the first job."""
 
     def __init__(self, threads: int, name: str) -> None:
         self._share = max(1, threads // 2)
@@ -78,7 +78,7 @@ class CompilePool:
         return len(self._queue)
 
     def add(self, tenant: str, act: Callable[[CompileJob], Any]) -> CompileJob:
-        """Queue a piece that nobody waits for yet; see `wait`. Raises `RateLimited`."""
+        """Queue a job, to be waited for by `wait`. Raises `RateLimited` where too many of `tenant` wait."""
         waiting = self._queue.waiting(tenant)
         if waiting >= WAITING:
             wait_s = max(1.0, self._usual_s * waiting / self._share)
@@ -89,13 +89,13 @@ class CompilePool:
             )
         job = CompileJob(tenant, lambda: None, asyncio.get_running_loop().create_future())
         job.act = lambda: act(job)
-        job.done.add_done_callback(_looked_at)
+        job.done.add_done_callback(_retrieve)
         self._queue.add(tenant, job)
         self._dispatch()
         return job
 
     async def wait(self, job: CompileJob) -> Any:
-        """Return what came of it, or raise what it raised. Who is cancelled here waits no more."""
+        """Return the job's result, or raise its error. A cancelled caller waits no more."""
         job.waiters = (job.waiters or 0) + 1
         try:
             return await asyncio.shield(job.done)
@@ -146,7 +146,7 @@ class CompilePool:
             job.done.cancel()
 
 
-def _looked_at(done: asyncio.Future[Any]) -> None:
+def _retrieve(done: asyncio.Future[Any]) -> None:
     """Retrieve an error that nobody waits for, so that asyncio does not log it."""
     if not done.cancelled():
         done.exception()

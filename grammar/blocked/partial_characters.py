@@ -13,14 +13,13 @@ import numpy as np
 from sluicegate.grammar.blocked.language.phrases import Phrases
 from sluicegate.grammar.blocked.refused import RefusedTokens, SpelledVocabulary
 from sluicegate.grammar.blocked.scanner import BlocklistScanner, ScanState, closing_quote, decoded
-from sluicegate.grammar.token_ids import I32
+from sluicegate.grammar.token_ids import I32, NO_IDS
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 _BACKSLASH = b"\\"
 _ESCAPES = frozenset(b'"\\/bfnrt')
 _HEX = frozenset(b"0123456789abcdefABCDEF")
 _LATER = frozenset(range(0x80, 0xC0))
-_NONE = np.empty(0, np.int32)
 
 
 class Remainders:
@@ -123,7 +122,7 @@ class PartialCharacters:
                 own = np.array([token for first in firsts for token in behind.by_head[first]], np.int32)
                 tokens = np.intersect1d(tokens, own)
             found.append(tokens)
-        return np.concatenate(found) if found else _NONE
+        return np.concatenate(found) if found else NO_IDS
 
     def _tried(self, at: ScanState, tokens: list[int]) -> I32:
         return np.array([token for token in tokens if self.reader.after(at, self.words[token]).found], np.int32)
@@ -132,7 +131,7 @@ class PartialCharacters:
         known = self._known.get((size, head))
         if known is None:
             behind = self._behind(size, head)
-            besides = self._besides(behind) if self.reader.json else _NONE
+            besides = self._besides(behind) if self.reader.json else NO_IDS
             refused = None if self.phrases is None else RefusedTokens(self.phrases, behind.spelled, besides)
             known = self._known[size, head] = behind, refused, besides
         return known

@@ -11,7 +11,7 @@ from sluicegate.grammar.blocked.language.blocklist import Blocklist
 from sluicegate.grammar.blocked.partial_characters import PartialCharacters, spelled_of
 from sluicegate.grammar.blocked.refused import PatternRows, RefusedTokens, lexeme_of
 from sluicegate.grammar.blocked.scanner import BlocklistScanner, ScanState, closing_quote
-from sluicegate.grammar.token_ids import I32
+from sluicegate.grammar.token_ids import I32, NO_IDS
 from sluicegate.grammar.vocabulary import kernels
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 from sluicegate.plugins import Mask
@@ -61,7 +61,7 @@ class Screen:
         pattern = lexeme_of(blocklist.texts, json) if blocklist.texts is not None else None
         self.reader = BlocklistScanner(blocklist.machine, pattern, json)
         self._allowed = PatternRows(pattern, vocabulary) if pattern is not None else None
-        self._outside, self._later = self._by_trial() if json else (_NONE, _NONE)
+        self._outside, self._later = self._by_trial() if json else (NO_IDS, NO_IDS)
         machine, spelled = blocklist.machine, spelled_of(vocabulary, json)
         self._refused = None if machine is None else RefusedTokens(machine, spelled.whole, self._later)
         self._partial = PartialCharacters(machine, vocabulary, self.reader, spelled.behind)
@@ -146,7 +146,6 @@ _KEPT = 4_000
 _SPOTS = 4_000
 _STEPS = 100_000
 """Words kept with where they lead, over all states: some 100 bytes each."""
-_NONE = np.empty(0, np.int32)
 
 
 def screen_of(blocklist: Blocklist, vocabulary: Vocabulary, json: bool) -> Screen:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from sluicegate.grammar.blocked.language.blocklist import Blocklist
 from sluicegate.grammar.blocked.screen import Screen, ScreenState, leaving, screen_of
 from sluicegate.grammar.reading.tape import Tape
-from sluicegate.grammar.token_ids import I32
+from sluicegate.grammar.token_ids import I32, NO_IDS
 from sluicegate.grammar.vocabulary import kernels
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 from sluicegate.plugins import Mask
@@ -30,16 +28,13 @@ class Screens:
             return None
         in_json = screen_of(blocklist, vocabulary, True) if json else None
         in_text = screen_of(blocklist, vocabulary, False) if plain else None
-        both = leaving(blocklist, vocabulary) if json and plain else _NONE
+        both = leaving(blocklist, vocabulary) if json and plain else NO_IDS
         return cls(in_json, in_text, both)
 
     def now(self, tape: Tape) -> Screen:
         found = self.plain if tape.off or self.json is None else self.json
         assert found is not None
         return found
-
-
-_NONE = np.empty(0, np.int32)
 
 
 class Watch:

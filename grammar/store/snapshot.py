@@ -20,7 +20,7 @@ import numpy.typing as npt
 from sluicegate.grammar.classification import automata
 from sluicegate.grammar.classification.automata import RootClass
 from sluicegate.grammar.store.folder import Arrays, Folder
-from sluicegate.grammar.token_ids import I32
+from sluicegate.grammar.token_ids import I32, NO_IDS
 from sluicegate.grammar.vocabulary.boundary import Ending
 from sluicegate.grammar.vocabulary.slices import VocabularySlice, alphabets
 from sluicegate.grammar.vocabulary.trie import FlatTrie
@@ -152,7 +152,7 @@ def _of_classes(vocabulary: Vocabulary) -> Arrays:
     endings = [found.endings[0] if found.endings else None for _, found in kept]
     parts: dict[str, list[I32]] = {
         "ids": [found.ids for _, found in kept],
-        **{part: [_NONE if e is None else getattr(e, part) for e in endings] for part in _ENDING},
+        **{part: [NO_IDS if e is None else getattr(e, part) for e in endings] for part in _ENDING},
     }
     return {
         "classes.digest": np.frombuffer(b"".join(key[1] for key, _ in kept), np.uint8),
@@ -160,13 +160,12 @@ def _of_classes(vocabulary: Vocabulary) -> Arrays:
         "classes.quoted": np.array([key[0] for key, _ in kept], np.bool_),
         "classes.ends": np.array([end is not None for end in endings], np.bool_),
         "classes.has_row": np.array([found.row is not None for _, found in kept], np.bool_),
-        "classes.rows": np.concatenate([*rows, _NONE]),
-        **{f"classes.{name}": np.concatenate([*found, _NONE]) for name, found in parts.items()},
+        "classes.rows": np.concatenate([*rows, NO_IDS]),
+        **{f"classes.{name}": np.concatenate([*found, NO_IDS]) for name, found in parts.items()},
         **{f"classes.{name}.sizes": np.array([a.size for a in found], np.int32) for name, found in parts.items()},
     }
 
 
-_NONE = np.empty(0, np.int32)
 _ENDING = ("closers", "numbers", "tokens")
 
 

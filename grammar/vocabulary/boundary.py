@@ -7,7 +7,7 @@ import threading
 
 import numpy as np
 
-from sluicegate.grammar.token_ids import I32
+from sluicegate.grammar.token_ids import I32, NO_IDS
 from sluicegate.grammar.vocabulary import kernels
 
 _STRING = rb'"(?:[^"\\\x00-\x1f]|\\.)*+'
@@ -16,7 +16,6 @@ _LEXEMES = re.compile(
     rb"(?:" + _STRING + rb"\\?|-|t|tr|tru|f|fa|fal|fals|n|nu|nul)?",
     re.DOTALL,
 )
-_NONE = np.empty(0, np.int32)
 _MOST = 200
 _SECOND_KEY = re.compile(rb',[ \t\r\n]*"(?:[^"\\]|\\.)*"')
 
@@ -49,7 +48,7 @@ class BoundaryTokens:
             self._all = int.from_bytes(np.packbits(flags, bitorder="little").tobytes(), "little")
         found &= self._all
         if not found:
-            return _NONE
+            return NO_IDS
         known = self._known.get(found)
         if known is None:
             if len(self._known) >= _MOST:

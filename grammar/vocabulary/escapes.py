@@ -9,11 +9,10 @@ from itertools import product
 import numpy as np
 
 from sluicegate.grammar.lexemes.literals import escapes_of
-from sluicegate.grammar.token_ids import I32
+from sluicegate.grammar.token_ids import I32, NO_IDS
 from sluicegate.grammar.vocabulary.trie import TrieNode, build_trie
 
 QUOTE, BACKSLASH = b'"', b"\\"
-_NO_IDS = np.empty(0, np.int32)
 _MOST = 20_000
 _SPELT = re.compile(rb'[^"\\]*\\')
 
@@ -32,7 +31,7 @@ class EscapeTokens:
         after = after or self.tokens
         known = self._known.get((char, after.path))
         if known is None:
-            ids, alone = [_NO_IDS], True
+            ids, alone = [NO_IDS], True
             for spelling in escapes_of(char):
                 for variant in _cases(spelling):
                     node: TrieNode | None = after

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from sluicegate.grammar.automata.byte_level import string_bodies
-from sluicegate.grammar.token_ids import I32
+from sluicegate.grammar.token_ids import I32, NO_IDS
 from sluicegate.grammar.vocabulary import kernels, pruning
 from sluicegate.grammar.vocabulary.boundary import BoundaryTokens, Ending, Scratch, plausible
 from sluicegate.grammar.vocabulary.escapes import BACKSLASH, QUOTE, EscapeTokens
@@ -28,7 +28,6 @@ from sluicegate.plugins.errors import InvalidGrammar
 _BOUNDARIES = re.compile(rb'(?:(?<=")(?=[ \t\r\n:,}\]])|(?<=[0-9el])(?=[ \t\r\n,}\]])|(?<=[ \t\r\n])(?=[^ \t\r\n]))')
 _CLOSING = re.compile(rb'((?:[^"\\]|\\.)*")', re.DOTALL)
 _QUOTED = re.compile(rb'[^"]*"((?:[^"\\]|\\.)*")', re.DOTALL)
-_NO_IDS = np.empty(0, np.int32)
 CLASSES_BYTES = 128 << 20
 """A dense class takes 16 kB of a 128,000 token vocabulary."""
 RESTS_BYTES = 32 << 20
@@ -284,7 +283,7 @@ class Vocabulary:
                     there = trie.at(trie.find(rest[1:], node)).tolist()
                     numbers += [number] * len(there)
                     tokens += there
-                below = _NO_IDS
+                below = NO_IDS
             cut = int(trie.depth[node]) - 1
             for token in below.tolist():
                 number = self._remainder_numbers.get(self.words[token][cut:])
@@ -305,8 +304,8 @@ class Vocabulary:
                 parts.append(self.pairs_at(below))
                 below = int(self.trie.skip[below])
             found = self._pairs_at[key] = (
-                np.concatenate([_NO_IDS, *(numbers for numbers, _ in parts)]),
-                np.concatenate([_NO_IDS, *(tokens for _, tokens in parts)]),
+                np.concatenate([NO_IDS, *(numbers for numbers, _ in parts)]),
+                np.concatenate([NO_IDS, *(tokens for _, tokens in parts)]),
             )
         return found
 
