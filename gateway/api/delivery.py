@@ -1,4 +1,4 @@
-"""ASGI responses that know when the client has left: its generation is cancelled (`gateway/http/disconnects.py`)."""
+"""ASGI responses that cancel their generation when the client disconnects (`gateway/http/disconnects.py`)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HEARTBEAT = b": keep-alive\n\n"
 
 
 class Frames(Protocol):
-    """How a wire format writes a stream. Every method answers whole events, as bytes."""
+    """Writes a stream in one wire format. Every method returns whole events, as bytes."""
 
     def opening(self) -> bytes: ...
 
@@ -32,11 +32,11 @@ class Frames(Protocol):
     def closing(self) -> bytes: ...
 
     def failing(self, error: SluicegateError) -> bytes:
-        """The error and the stream's end, after which a client must not take what it has for an answer."""
+        """Write the error and the end, after which a client must not take what it has for an answer."""
 
 
 class NoResponse(Response):
-    """The answer to a client that has left."""
+    """Answers nothing, to a client that has disconnected."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         return
@@ -67,7 +67,7 @@ class EventStream(Response):
             await self._pipeline.close(self._exchange, asyncio.CancelledError())
 
     async def _end_with(self, error: SluicegateError, send: Send) -> None:
-        """The gateway stops before the stream has ended."""
+        """End a stream because the gateway stops."""
         if not self._begun:
             await self._begin(send)
         last = self._writer.failing(error)
@@ -92,7 +92,7 @@ class EventStream(Response):
 
 
 class _Heartbeat:
-    """A comment line after every silence, so that proxies keep the connection; frames are never cut by it."""
+    """Sends a comment line after every silence, so that proxies keep the connection; it never cuts a frame."""
 
     def __init__(self, send: Send, every_s: float) -> None:
         self.sent_at = time.monotonic()
@@ -116,7 +116,7 @@ class _Heartbeat:
 
 
 async def frames_of(pipeline: Pipeline, exchange: Exchange, writer: Frames) -> AsyncGenerator[bytes, None]:
-    """The whole stream as the format writes it; errors become its last frame."""
+    """Yield the whole stream as the format writes it; errors become its last frame."""
     yield writer.opening()
     try:
         async with contextlib.aclosing(pipeline.stream(exchange)) as deltas:

@@ -1,6 +1,6 @@
-"""`/docs`: the OpenAPI document as a page, with nothing fetched from elsewhere, so that it works offline and runs no
-stranger's script beside an operator's key. The page is for everyone and holds nothing; the document, `/openapi.json`,
-is for whoever has a key, where there are keys."""
+"""`/docs`: the OpenAPI document as a page that fetches nothing from elsewhere, so that it works offline and runs no
+foreign script beside an operator's key. The page is public and holds nothing; the document, `/openapi.json`, needs a
+key where there are keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an answer says besides its text, in every wire format: usage, log probabilities, the story of the stages."""
+"""Parts of an answer besides its text, in every wire format: usage, log probabilities, what the stages decided."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from sluicegate.plugins import Decision, TokenLogprob
 
 def usage(exchange: Exchange) -> dict[str, Any]:
     counted = exchange.reported_usage
-    told: dict[str, Any] = {
+    found: dict[str, Any] = {
         "prompt_tokens": counted.prompt_tokens,
         "completion_tokens": counted.completion_tokens,
         "total_tokens": counted.prompt_tokens + counted.completion_tokens,
         "prompt_tokens_details": {"cached_tokens": counted.cached_tokens},
     }
     if exchange.request.reasoning:
-        told["completion_tokens_details"] = {"reasoning_tokens": exchange.thought_tokens}
-    return told
+        found["completion_tokens_details"] = {"reasoning_tokens": exchange.thought_tokens}
+    return found
 
 
-def story(decisions: Iterable[Decision]) -> list[dict[str, Any]]:
-    """What each stage decided and how long it took, for `explain`."""
+def stages_of(decisions: Iterable[Decision]) -> list[dict[str, Any]]:
+    """Return what each stage decided and how long it took, for `explain`."""
     return [
         {
             "slot": d.slot,
@@ -57,7 +57,7 @@ def token_logprobs(entries: Iterable[TokenLogprob]) -> list[dict[str, Any]]:
 
 
 def finite(logprob: float) -> float:
-    """JSON has no infinity; the API's own convention for "practically never" is -9999."""
+    """Replace minus infinity, which JSON has not, by -9999, the API's convention for "practically never"."""
     return max(logprob, -9999.0)
 
 
@@ -74,7 +74,7 @@ def extension(exchange: Exchange, *, explain: bool) -> dict[str, Any]:
     if exchange.review:
         found["review"] = dict(exchange.review)
     if explain:
-        found["stages"] = story(exchange.decisions)
+        found["stages"] = stages_of(exchange.decisions)
         found.setdefault("cached", False)
         found |= explained(exchange)
     return found

@@ -1,7 +1,7 @@
-"""Files and batches of all tenants, and the worker that runs what is open, from start to close.
+"""Keep the files and batches of all tenants, and run what is open.
 
 One gateway at a time runs the batches of a folder. Another on the same folder reads, refuses what would change
-anything, and goes on with the work once the first is gone.
+anything, and takes over once the first is gone.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from sluicegate.gateway.batches.disk_retry import STORAGE, DiskRetry, Waiting
 from sluicegate.gateway.batches.folder import FolderLock
-from sluicegate.gateway.batches.patience import STORAGE, Patience, Waiting
 from sluicegate.gateway.batches.quotas import Quotas
 from sluicegate.gateway.batches.records import OPEN, BatchRecord, FileRecord
 from sluicegate.gateway.batches.runner import BatchRunner, Run
@@ -37,12 +37,12 @@ WATCH_S = 1.0
 """How often a gateway looks whether the folder is its own."""
 FORGET_S = 3600.0
 TRIES = 5
-"""How often a batch is gone on with that broke, by something else than its disk."""
+"""How often a batch is resumed that broke, by something else than its disk."""
 THREADS = 4
 
 
 class Batches:
-    """Without a path nothing is kept and every call is refused with the reason."""
+    """Used on the event loop. Without a path nothing is kept, and every call is refused with the reason."""
 
     def __init__(self, settings: BatchSettings) -> None:
         self._settings = settings
@@ -52,7 +52,7 @@ class Batches:
         """While this gateway holds the folder."""
         self._run: Run | None = None
         self._lock = FolderLock(self._folder)
-        self._patience = Patience()
+        self._retry = DiskRetry()
         self._quotas = Quotas(settings)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._watcher: asyncio.Task[None] | None = None
@@ -64,8 +64,8 @@ class Batches:
         self._creating = asyncio.Lock()
 
     async def start(self, run: Run) -> None:
-        """Go on with every batch that was open when a gateway last ended. Raises `ConfigurationError` where the folder
-        can never be used; a disk that fails now is waited for."""
+        """Resume every batch that was open when a gateway last ended. Raises `ConfigurationError` where the folder can
+        never be used; a disk that fails now is waited for."""
         if not self._settings.path:
             return
         self._run = run
@@ -89,15 +89,15 @@ class Batches:
         return {
             "holds_folder": float(self._runner is not None),
             "open": len(self._tasks),
-            "waiting_for_disk": len(self._patience.waiting),
-            "disk_failures_total": self._patience.failures,
+            "waiting_for_disk": len(self._retry.waiting),
+            "disk_failures_total": self._retry.failures,
         }
 
     # --- files ---
 
     @asynccontextmanager
     async def upload(self, tenant: str) -> AsyncIterator[IncomingFile]:
-        """Whatever is not kept inside is gone afterwards."""
+        """Yield an upload; what is not kept inside is removed afterwards."""
         self._check_holder()
         with self._quotas.upload(tenant) as coming:
             store = self._opened()
@@ -147,7 +147,7 @@ class Batches:
 
         def put(store: BatchStore) -> None:
             self._quotas.check_batches(store.open_count(record.tenant))
-            self._quotas.check_disk(store.shelf.free_bytes())
+            self._quotas.check_disk(store.contents.free_bytes())
             store.put_batch(record)
 
         async with self._creating:  # who counts, adds before the next one counts
@@ -165,17 +165,17 @@ class Batches:
         return await self._call(lambda store: store.batches(tenant))
 
     async def counts(self, record: BatchRecord) -> tuple[int, int, int, int]:
-        """(answered well, failed, prompt tokens, completion tokens) so far."""
+        """Return (answered well, failed, prompt tokens, completion tokens) so far."""
         if record.counts is not None:
             return record.counts
         return await self._call(lambda store: store.counts(record.id))
 
     def waiting(self, batch_id: str) -> Waiting | None:
-        """Why a batch does not go on now."""
-        return self._patience.waiting.get(batch_id)
+        """Return why a batch does not go on now."""
+        return self._retry.waiting.get(batch_id)
 
     async def cancel(self, batch_id: str, tenant: str) -> BatchRecord:
-        """What was answered so far is written out."""
+        """End a batch, and write out what was answered so far."""
         record = await self.batch(batch_id, tenant)
         if record.status not in OPEN:
             raise RequestError(f"batch {batch_id!r} is {record.status}; only one that runs can be cancelled")
@@ -197,7 +197,7 @@ class Batches:
                 self._begin(record)
         return record
 
-    # --- who runs what is open ---
+    # --- running what is open ---
 
     async def _watch(self) -> None:
         while True:
@@ -210,7 +210,7 @@ class Batches:
                 log.exception("the folder of the batches could not be looked at")
 
     async def _look(self) -> None:
-        """Take the folder if nobody has it, or put it down if it is another's now."""
+        """Take the folder if nobody has it, or give it up if it is another's now."""
         if self._runner is not None:
             if not await self._on_disk(self._lock.is_held):
                 log.error("the lock of %s is not the one that was taken: batches stop here", self._folder)
@@ -244,7 +244,7 @@ class Batches:
         await self._forget_old()
         found = await self._on_disk(store.open_batches)
         assert self._run is not None
-        self._runner = BatchRunner(store, self._run, self._settings.concurrency, self._patience, self._on_disk)
+        self._runner = BatchRunner(store, self._run, self._settings.concurrency, self._retry, self._on_disk)
         log.info("this gateway runs the batches of %s: %d are open", self._folder, len(found))
         for record in found:
             self._begin(record)
@@ -255,7 +255,7 @@ class Batches:
         for task in tasks.values():
             task.cancel()
         await asyncio.gather(*tasks.values(), return_exceptions=True)
-        self._patience.waiting.clear()
+        self._retry.waiting.clear()
 
     async def _forget_old(self) -> None:
         self._forgot_s = time.monotonic()
@@ -272,16 +272,16 @@ class Batches:
     def _ended(self, batch_id: str, task: asyncio.Task[None]) -> None:
         if self._tasks.get(batch_id) is task:
             del self._tasks[batch_id]
-            self._patience.waiting.pop(batch_id, None)
+            self._retry.waiting.pop(batch_id, None)
 
     async def _finish(self, runner: BatchRunner, record: BatchRecord) -> None:
-        """To its end, whatever happens to the disk; what breaks otherwise again and again fails."""
+        """Run a batch to its end, whatever happens to the disk. It fails where something else breaks `TRIES` times."""
         broke = 0
         while True:
             try:
                 return await runner.finish(record)
             except STORAGE as error:
-                await self._patience.pause(record.id, error, self._pause_s(broke))
+                await self._retry.pause(record.id, error, self._pause_s(broke))
             except Exception as error:
                 broke += 1
                 log.exception("batch %s broke (%d of %d)", record.id, broke, TRIES)
@@ -289,7 +289,7 @@ class Batches:
                     await runner.move(record, "failed", error=f"the gateway failed on it: {type(error).__name__}")
                     return None
                 await asyncio.sleep(self._pause_s(broke))
-            found = await self._patience.until_kept(record.id, partial(self._on_disk, partial(self._again, record.id)))
+            found = await self._retry.until_kept(record.id, partial(self._on_disk, partial(self._again, record.id)))
             if found is None or found.status not in OPEN:
                 return None
             record = found
@@ -300,7 +300,7 @@ class Batches:
     def _again(self, batch_id: str) -> BatchRecord | None:
         return self._opened().batch(batch_id)
 
-    # --- what they share ---
+    # --- shared ---
 
     def _check_holder(self) -> None:
         """Raises `Overloaded`, or `StorageFailed`, where this gateway may change nothing in the folder."""
@@ -325,25 +325,25 @@ class Batches:
         if reason != self._failure:
             log.error("batches cannot run in %s: %s", self._folder, reason)
         self._failure = reason
-        self._patience.failures += 1
+        self._retry.failures += 1
 
     async def _call(self, work: Callable[[BatchStore], T]) -> T:
         store = self._opened()
         return await self._disk_call(lambda: work(store))
 
     async def _disk_call(self, work: Callable[[], T]) -> T:
-        """For a caller, who is told what the disk says."""
+        """Run `work` for a caller, who reads why a disk fails."""
         try:
             return await self._on_disk(work)
         except STORAGE as error:
-            self._patience.failures += 1
+            self._retry.failures += 1
             log.error("a call for a file or batch failed: %s: %s", type(error).__name__, error)
             reason = getattr(error, "strerror", None) or str(error)
             raise StorageFailed(f"the disk of the files does not do: {reason[:200]}") from error
 
     async def _on_disk(self, work: Callable[[], T], *, setting: bool = False) -> T:
-        """On a thread, to its end even where the caller leaves. With `setting` what an operator has to mend is a
-        `ConfigurationError`."""
+        """Run `work` on a thread, to its end even where the caller disconnects. With `setting` what an operator has to
+        mend is a `ConfigurationError`."""
         try:
             return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._threads, work))
         except (FileExistsError, NotADirectoryError, PermissionError) as error:

@@ -1,7 +1,7 @@
-"""Who runs the batches of a folder: one gateway, for as long as its process lives.
+"""Lock a folder of batches: one gateway runs them, for as long as its process lives.
 
-The kernel gives the lock back however the holder ends. On NFS that holds where the server keeps locks and the mount
-does not switch them off (`nolock`, `local_lock`); several machines are better given a folder each.
+The kernel releases the lock however the holder ends. On NFS that holds where the server keeps locks and the mount does
+not switch them off (`nolock`, `local_lock`); give several machines a folder each.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ class FolderLock:
         self._descriptor: int | None = None
 
     def take(self) -> bool:
-        """Whether this process now holds the folder. Raises `ConfigurationError` where nothing can be locked there."""
+        """Take the lock if it is free; return whether this process holds it. Raises `ConfigurationError` where nothing
+        can be locked there."""
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             if not _locked(descriptor) or not self._is_there(descriptor):
@@ -41,16 +42,16 @@ class FolderLock:
         return True
 
     def is_held(self) -> bool:
-        """False also where somebody has put another file in the place of the locked one."""
+        """Return False also where somebody put another file in the place of the locked one."""
         return self._descriptor is not None and self._is_there(self._descriptor)
 
     def holder(self) -> str:
-        """Who says so in the file, in words; it is only a note."""
+        """Return who holds it, in words, from the note in the file."""
         try:
             with self._path.open("rb") as opened:
-                told = json.loads(opened.read(LONGEST_NOTE))
-            since = time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(int(told["since_s"])))
-            return f"process {int(told['pid'])} on {str(told['host'])[:100]!r}, since {since}"
+                note = json.loads(opened.read(LONGEST_NOTE))
+            since = time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(int(note["since_s"])))
+            return f"process {int(note['pid'])} on {str(note['host'])[:100]!r}, since {since}"
         except (OSError, ValueError, TypeError, KeyError, OverflowError):
             return "another process"
 

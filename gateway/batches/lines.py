@@ -1,4 +1,4 @@
-"""A batch's input: one request a line, checked as a whole before anything runs."""
+"""Read the input of a batch: one request a line, checked as a whole before anything runs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class BadLine(RequestError):
 
 
 def check_lines(path: Path, endpoint: str) -> int:
-    """How many there are. Raises `BadLine`; bodies are looked at only when they are run."""
+    """Return how many lines there are. Raises `BadLine`; bodies are read only when they are run."""
     seen: set[str] = set()
     for line in lines_of(path, endpoint):
         if line.custom_id in seen:
@@ -49,7 +49,7 @@ def check_lines(path: Path, endpoint: str) -> int:
 
 
 def lines_of(path: Path, endpoint: str) -> Iterator[Line]:
-    """Blank lines are skipped, but counted."""
+    """Yield the lines that are not blank; blank ones are counted. Raises `BadLine`."""
     with path.open("rb") as opened:
         for number, raw in enumerate(opened, 1):
             if raw.strip():

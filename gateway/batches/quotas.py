@@ -1,4 +1,4 @@
-"""How much a tenant may keep here, counted before it is kept: what is being uploaded counts already."""
+"""Bound how much a tenant may keep, before it is kept: what is being uploaded counts already."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ UPLOADS_AT_ONCE = 16
 
 
 @dataclass(slots=True)
-class Coming:
+class PendingUploads:
     """Uploads of one tenant that have not ended."""
 
     uploads: int = 0
@@ -25,12 +25,12 @@ class Quotas:
 
     def __init__(self, settings: BatchSettings) -> None:
         self._settings = settings
-        self._coming: dict[str, Coming] = {}
+        self._coming: dict[str, PendingUploads] = {}
 
     @contextmanager
-    def upload(self, tenant: str) -> Iterator[Coming]:
-        """One upload more, until it ends. Raises `RateLimited` where too many run."""
-        coming = self._coming.setdefault(tenant, Coming())
+    def upload(self, tenant: str) -> Iterator[PendingUploads]:
+        """Count one upload more, until it ends. Raises `RateLimited` where too many run."""
+        coming = self._coming.setdefault(tenant, PendingUploads())
         if coming.uploads >= UPLOADS_AT_ONCE:
             raise RateLimited(f"{UPLOADS_AT_ONCE} files are being uploaded already; wait for one", retry_after_s=1.0)
         coming.uploads += 1
@@ -42,8 +42,8 @@ class Quotas:
                 self._coming.pop(tenant, None)
 
     def check_files(self, tenant: str, kept: tuple[int, int], more: int = 0) -> None:
-        """Whether `more` bytes still fit beside what is kept, as (files, bytes), and what is coming."""
-        coming = self._coming.get(tenant, Coming())
+        """Raises `QuotaExceeded` where `more` bytes do not fit beside `kept` (files, bytes) and what is coming."""
+        coming = self._coming.get(tenant, PendingUploads())
         files, size = kept[0] + coming.uploads, kept[1] + coming.bytes + more
         if (most := self._settings.max_files) and files > most:
             raise _exceeded(f"{kept[0]} files are kept here, the quota ([batches] max_files) is {most}", "file")

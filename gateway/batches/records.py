@@ -1,4 +1,4 @@
-"""What a batch and its files are, and what is believed of them when they are read back. Times are Unix seconds."""
+"""Records of batches and their files, and the checks of records that are read back. Times are Unix seconds."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Running one batch: lines side by side, each kept as soon as it is answered, so that a restart repeats only what was
-under way. An answer that the disk does not take waits in memory until it does: nothing is asked, or paid for, twice."""
+"""Run one batch: lines side by side, each kept as soon as it is answered, so that a restart repeats only what was under
+way. An answer that the disk refuses waits in memory until it does not: nothing is asked, or paid for, twice."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 
 import orjson
 
+from sluicegate.gateway.batches.disk_retry import DiskRetry
 from sluicegate.gateway.batches.lines import BadLine, Line, check_lines, lines_of
-from sluicegate.gateway.batches.patience import Patience
 from sluicegate.gateway.batches.records import BatchRecord, FileRecord, LineResult, Status
 from sluicegate.gateway.batches.store import BatchStore
 from sluicegate.plugins import Overloaded, RateLimited
@@ -39,25 +39,25 @@ class LineAnswer:
 
 
 Run = Callable[[str, Mapping[str, Any], str | None], Awaitable[LineAnswer]]
-"""(endpoint, body, key id) -> its answer. Raises `RateLimited` and `Overloaded`, which mean later, and nothing else."""
+"""(endpoint, body, key id) -> its answer. Raises nothing but `RateLimited` and `Overloaded`, which mean later."""
 OnDisk = Callable[[Callable[[], Any]], Awaitable[Any]]
-"""Makes a call that blocks on a thread."""
+"""Runs a call that blocks on a thread."""
 
 
 class BatchRunner:
     """`places`: how many lines of all batches together run at a time, and of one batch at most."""
 
-    def __init__(self, store: BatchStore, run: Run, places: int, patience: Patience, on_disk: OnDisk) -> None:
+    def __init__(self, store: BatchStore, run: Run, places: int, retry: DiskRetry, on_disk: OnDisk) -> None:
         self._store = store
         self._run = run
         self._per_batch = places
         self._places = asyncio.Semaphore(places)
-        self._patience = patience
+        self._retry = retry
         self._on_disk = on_disk
 
     async def finish(self, record: BatchRecord) -> None:
-        """From wherever it stands to its end. Cancelling the task leaves it to be gone on with later. Raises what the
-        disk raises while the input is read; calling it again goes on."""
+        """Run a batch from wherever it stands to its end. A cancelled task can be resumed later. Raises what the disk
+        raises while the input is read; calling again resumes."""
         if record.status == "validating":
             record = await self._validated(record)
         if record.status == "in_progress":
@@ -100,7 +100,7 @@ class BatchRunner:
         await self._kept(record, lambda: self._store.add_result(record.id, result))
 
     async def _asked(self, record: BatchRecord, line: Line) -> LineAnswer:
-        """Who has to come back later gives its place to others meanwhile."""
+        """Ask until the line is answered; while it has to wait, others have its place."""
         while time.time() <= record.expires_s:
             try:
                 async with self._places:
@@ -111,7 +111,7 @@ class BatchRunner:
         return LineAnswer(0, orjson.dumps({"code": "batch_expired", "message": "not run within its window"}))
 
     async def _written(self, record: BatchRecord) -> None:
-        """The output file has what went well, the error file the rest, both in the order of the lines."""
+        """Write what went well to the output file and the rest to the error file, in the order of the lines."""
         results = partial(self._store.results, record.id)
         good = await self._file(record, "output", lambda: (_row(r) for r in results() if r.status == 200))
         bad = await self._file(record, "error", lambda: (_row(r) for r in results() if r.status != 200))
@@ -129,7 +129,7 @@ class BatchRunner:
         log.info("batch %s is %s", moved.id, ended)
 
     async def _file(self, record: BatchRecord, kind: str, rows: Callable[[], Iterator[bytes]]) -> str | None:
-        """Written again after a crash it has the same id, so that there is one of each kind."""
+        """Write one file; its id is the same after a crash, so that there is one of each kind."""
         file_id = f"file-{hashlib.sha256(f'{record.id} {kind}'.encode()).hexdigest()[:32]}"
         name = f"{record.id}_{kind}.jsonl"
         made = FileRecord(file_id, record.tenant, name, "batch_output", 0, int(time.time()))
@@ -142,7 +142,7 @@ class BatchRunner:
         return moved
 
     async def _kept(self, record: BatchRecord, work: Callable[[], T]) -> T:
-        found: T = await self._patience.until_kept(record.id, lambda: self._on_disk(work))
+        found: T = await self._retry.until_kept(record.id, lambda: self._on_disk(work))
         return found
 
 
@@ -155,7 +155,7 @@ def _pending(path: Path, endpoint: str, done: set[int]) -> Iterator[Line]:
 
 
 def _why(error: BaseException) -> dict[str, Any]:
-    """Of a batch that fails as a whole."""
+    """Return the fields that say why a batch fails as a whole."""
     if isinstance(error, BadLine):
         return {"error": error.message, "error_line": error.line}
     return {"error": GONE, "error_line": None}

@@ -1,4 +1,4 @@
-"""What is known of files and batches, in one SQLite file beside the bytes of the files.
+"""Records of files and batches, in one SQLite file beside the bytes of the files.
 
 Calls block for as long as the disk takes; `Batches` makes them on threads of its own. They raise `sqlite3.Error` and
 `OSError`. Prompts and answers lie here unencrypted, readable by the gateway's own user only.
@@ -19,6 +19,7 @@ from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from sluicegate.gateway.batches.file_store import FileStore
 from sluicegate.gateway.batches.records import (
     OPEN,
     BatchRecord,
@@ -28,7 +29,6 @@ from sluicegate.gateway.batches.records import (
     check_result,
     file_of,
 )
-from sluicegate.gateway.batches.shelf import Shelf
 from sluicegate.plugins import ConfigurationError
 
 log = logging.getLogger("sluicegate.batches")
@@ -58,7 +58,7 @@ class BatchStore:
         self._path = folder / NAME
         self._lock = threading.Lock()
         try:
-            self.shelf = Shelf(folder)
+            self.contents = FileStore(folder)
             self._db = _opened(self._path, repair)
         except (FileExistsError, NotADirectoryError, PermissionError) as error:
             raise ConfigurationError(f"[batches] path {str(folder)!r} cannot be used: {error}") from error
@@ -70,50 +70,50 @@ class BatchStore:
     # --- files ---
 
     def add_file(self, record: FileRecord, parts: Iterable[bytes]) -> bool:
-        """The bytes are on the disk before the record names them; where either fails, neither is there. False, and no
-        file, where there are no bytes. `record.bytes` is found out here."""
-        size = self.shelf.put(record.id, parts)
+        """Write the bytes, then the record that names them; where either fails, neither is there. `record.bytes` is set
+        here. Return False, and keep nothing, where there are no bytes."""
+        size = self.contents.put(record.id, parts)
         if not size:
-            self.shelf.remove(record.id)
+            self.contents.remove(record.id)
             return False
         self.name_file(replace(record, bytes=size))
         return True
 
     def name_file(self, record: FileRecord) -> None:
-        """Let the bytes that are there be found."""
+        """Record a file whose bytes are there."""
         row = (record.id, record.tenant, record.created_s, json.dumps(asdict(record)))
         try:
             with self._writing() as db:
                 db.execute("insert or replace into files values (?, ?, ?, ?)", row)
         except BaseException:
             with contextlib.suppress(OSError):
-                self.shelf.remove(record.id)
+                self.contents.remove(record.id)
             raise
 
     def file(self, file_id: str, tenant: str) -> FileRecord | None:
         return self._one(file_of, "select record from files where id = ? and tenant = ?", (file_id, tenant))
 
     def files(self, tenant: str) -> list[FileRecord]:
-        """Newest first."""
+        """Return them newest first."""
         return self._all(file_of, "select record from files where tenant = ? order by created_s desc, id", (tenant,))
 
     def kept(self, tenant: str) -> tuple[int, int]:
-        """(files, bytes) of a tenant."""
+        """Return (files, bytes) of a tenant."""
         query = "select count(*), coalesce(sum(json_extract(record, '$.bytes')), 0) from files where tenant = ?"
         with self._lock:
             count, size = self._db.execute(query, (tenant,)).fetchone()
         return count, size
 
     def content(self, file_id: str) -> Path:
-        return self.shelf.path(file_id)
+        return self.contents.path(file_id)
 
     def remove_file(self, file_id: str) -> None:
         with self._writing() as db:
             db.execute("delete from files where id = ?", (file_id,))
-        self.shelf.remove(file_id)
+        self.contents.remove(file_id)
 
     def forget(self, before_s: int) -> None:
-        """Drop files, and batches that have ended, of before that time; not what an open batch reads."""
+        """Remove files, and batches that have ended, of before that time; not what an open batch reads."""
         needed = {record.input_file_id for record in self.open_batches()}
         for record in self._all(file_of, "select record from files where created_s < ?", (before_s,)):
             if record.id not in needed:
@@ -130,18 +130,18 @@ class BatchStore:
             _put(db, record)
 
     def end_batch(self, record: BatchRecord) -> None:
-        """Its results are in its files now."""
+        """Record the end of a batch, whose results are in its files now."""
         with self._writing() as db:
             _put(db, record)
             db.execute("delete from results where batch = ?", (record.id,))
 
     def batch(self, batch_id: str, tenant: str | None = None) -> BatchRecord | None:
-        """Of any tenant where none is named."""
+        """Return a batch, of any tenant where none is named."""
         query = "select record from batches where id = ?1 and (?2 is null or tenant = ?2)"
         return self._one(batch_of, query, (batch_id, tenant))
 
     def batches(self, tenant: str) -> list[BatchRecord]:
-        """Newest first."""
+        """Return them newest first."""
         query = "select record from batches where tenant = ? order by created_s desc, rowid desc"
         return self._all(batch_of, query, (tenant,))
 
@@ -151,7 +151,7 @@ class BatchStore:
             return int(self._db.execute(query, (tenant, *OPEN)).fetchone()[0])
 
     def open_batches(self) -> list[BatchRecord]:
-        """Oldest first: what a restart has to go on with."""
+        """Return what a restart has to resume, oldest first."""
         query = f"select record from batches where status in ({_MARKS}) order by created_s"
         return self._all(batch_of, query, OPEN)
 
@@ -164,7 +164,7 @@ class BatchStore:
             db.execute("insert or replace into results values (?, ?, ?, ?, ?, ?, ?)", (batch_id, *values, *tokens))
 
     def results(self, batch_id: str) -> Iterator[LineResult]:
-        """In the order of the lines, a page at a time: together they may be larger than memory."""
+        """Yield results in the order of the lines. Read a page at a time: together they may be larger than memory."""
         query = f"select {_RESULT} from results where batch = ? and line > ? order by line limit {_PAGE}"
         last = -1
         while True:
@@ -176,7 +176,7 @@ class BatchStore:
             last = rows[-1][0]
 
     def counts(self, batch_id: str) -> tuple[int, int, int, int]:
-        """(answered well, failed, prompt tokens, completion tokens) so far."""
+        """Return (answered well, failed, prompt tokens, completion tokens) so far."""
         query = (
             "select count(*), coalesce(sum(status = 200), 0), coalesce(sum(prompt_tokens), 0), "
             "coalesce(sum(completion_tokens), 0) from results where batch = ?"
@@ -189,15 +189,15 @@ class BatchStore:
         with self._lock:
             return {row[0] for row in self._db.execute("select line from results where batch = ?", (batch_id,))}
 
-    # --- what a start believes ---
+    # --- checks at a start ---
 
     def tidy(self, keep_s: float) -> None:
-        """Check all that is kept, set aside what no gateway wrote, and clear away what was never finished."""
+        """Check all that is kept, set aside what no gateway wrote, and remove what was never finished."""
         self._set_aside("files", "select id, record from files", lambda row: file_of(row[1]).id == row[0])
         self._set_aside("batches", "select id, record from batches", lambda row: batch_of(row[1]).id == row[0])
         with self._lock:
             known = {row[0] for row in self._db.execute("select id from files")}
-        self.shelf.tidy(known, keep_s)
+        self.contents.tidy(known, keep_s)
         for record in self.open_batches():
             self._check_results(record.id)
 
@@ -234,7 +234,7 @@ class BatchStore:
             db.execute("insert into aside values (?, ?, ?, ?, ?)", (kind, str(key), reason, int(time.time()), shown))
             db.execute(delete, (key,))
 
-    # --- what they share ---
+    # --- shared ---
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
@@ -246,7 +246,7 @@ class BatchStore:
         return found[0] if found else None
 
     def _all(self, read: Callable[[Any], R], query: str, values: tuple[Any, ...]) -> list[R]:
-        """What cannot be read is left out; the next start sets it aside."""
+        """Leave out what cannot be read; the next start sets it aside."""
         with self._lock:
             rows = self._db.execute(query, values).fetchall()
         found = []
@@ -287,9 +287,9 @@ def _checked(path: Path, *, look: bool) -> sqlite3.Connection:
         db.execute("pragma journal_mode=wal")
         db.executescript(_SCHEMA)
         if look:
-            told = db.execute("pragma quick_check(1)").fetchone()[0]
-            if told != "ok":
-                raise sqlite3.DatabaseError(told)
+            found = db.execute("pragma quick_check(1)").fetchone()[0]
+            if found != "ok":
+                raise sqlite3.DatabaseError(found)
             db.execute(f"select {_RESULT}, batch from results limit 1")
             db.execute("select id, tenant, created_s, record from files limit 1")
             db.execute("select id, tenant, created_s, status, record from batches limit 1")

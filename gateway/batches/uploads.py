@@ -1,4 +1,4 @@
-"""One upload: bytes go to the disk as they come, and are counted before they do."""
+"""Write one upload to the disk as it comes; its bytes are counted before they are written."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from sluicegate.gateway.batches.quotas import Coming, Quotas
+from sluicegate.gateway.batches.file_store import write_all
+from sluicegate.gateway.batches.quotas import PendingUploads, Quotas
 from sluicegate.gateway.batches.records import FileRecord
-from sluicegate.gateway.batches.shelf import write_all
 from sluicegate.gateway.batches.store import BatchStore
 
 PART_BYTES = 1 << 20
@@ -26,7 +26,7 @@ class IncomingFile:
         tenant: str,
         store: BatchStore,
         quotas: Quotas,
-        coming: Coming,
+        coming: PendingUploads,
         call: Callable[[Callable[[], Any]], Awaitable[Any]],
     ) -> None:
         self.id = file_id
@@ -41,10 +41,10 @@ class IncomingFile:
         self._size = 0
 
     async def begin(self) -> None:
-        kept, free = await self._call(lambda: (self._store.kept(self._tenant), self._store.shelf.free_bytes()))
+        kept, free = await self._call(lambda: (self._store.kept(self._tenant), self._store.contents.free_bytes()))
         self._quotas.check_files(self._tenant, kept)
         self._quotas.check_disk(free)
-        self._descriptor = await self._call(lambda: self._store.shelf.begin(self.id))
+        self._descriptor = await self._call(lambda: self._store.contents.begin(self.id))
 
     async def write(self, data: bytes) -> None:
         self._waiting += data
@@ -52,7 +52,7 @@ class IncomingFile:
             await self._flush()
 
     async def keep(self, filename: str, purpose: str) -> FileRecord:
-        """On the disk, and to be found, when this returns."""
+        """Sync and record the file."""
         await self._flush()
         record = FileRecord(self.id, self._tenant, filename[:255], purpose, self._size, int(time.time()))
         descriptor = self._descriptor
@@ -60,22 +60,22 @@ class IncomingFile:
         self._descriptor = None  # `keep` closes it
 
         def kept() -> None:
-            self._store.shelf.keep(self.id, descriptor)
+            self._store.contents.keep(self.id, descriptor)
             self._store.name_file(record)
 
         await self._call(kept)
         return record
 
     async def end(self) -> None:
-        """Whatever was not kept is gone."""
+        """Remove what was not kept."""
         descriptor, self._descriptor = self._descriptor, None
         if self._working is not None and not self._working.done():  # a descriptor is closed when nothing uses it
             await asyncio.wait((self._working,))
         self._coming.bytes -= self._size
-        await self._disk(lambda: self._store.shelf.drop(self.id, descriptor))
+        await self._disk(lambda: self._store.contents.drop(self.id, descriptor))
 
     async def _call(self, work: Callable[[], Any]) -> Any:
-        """To its end even where the caller leaves, and `end` waits for it."""
+        """Run `work` to its end even where the caller disconnects; `end` waits for it."""
         self._working = asyncio.ensure_future(self._disk(work))
         return await asyncio.shield(self._working)
 
@@ -90,11 +90,11 @@ class IncomingFile:
 
         def written() -> int:
             write_all(descriptor, part)
-            return self._store.shelf.free_bytes()
+            return self._store.contents.free_bytes()
 
         self._quotas.check_disk(await self._call(written))
 
 
 def usable(name: str) -> str:
-    """A file's name as it may be shown: nothing of a path, nothing that does not print."""
+    """Return a file's name as it may be shown: nothing of a path, nothing that does not print."""
     return "".join(letter for letter in os.path.basename(name.replace("\\", "/")) if letter.isprintable()) or "file"

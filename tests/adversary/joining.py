@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequenc
 from contextlib import contextmanager
 from typing import Any
 
+import pytest
 from websockets.sync.client import connect
 
 from sluicegate.gateway.testing import TestApp
@@ -23,6 +24,8 @@ Said = dict[str, str]
 """Joined texts: `content`, `reasoning`, `refusal`, `names`, `arguments`."""
 FUNCTION = {"name": "look", "description": "Look", "parameters": {"type": "object"}}
 TOOL = {"type": "function", "function": FUNCTION}
+KEY = "AKIAIOSFODNN7EXAMPLE"
+"""Which rails forbid, as a whole."""
 
 
 class Liar(ScriptedServer):
@@ -249,3 +252,4 @@ WAYS: Sequence[tuple[Dialect, bool]] = (
     (batch, False),
 )
 NAMES = [f"{dialect.__name__}-{'stream' if stream else 'whole'}" for dialect, stream in WAYS]
+ways = pytest.mark.parametrize("way", WAYS, ids=NAMES)

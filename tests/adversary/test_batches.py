@@ -184,7 +184,7 @@ def failing(name: str, times: int, monkeypatch: pytest.MonkeyPatch, code: int) -
             raise OSError(code, os.strerror(code))
         return real(*arguments, **options)
 
-    monkeypatch.setattr(f"gateway.batches.shelf.os.{name}", broken)
+    monkeypatch.setattr(f"sluicegate.gateway.batches.file_store.os.{name}", broken)
 
 
 @pytest.mark.parametrize("call", ["fsync", "rename", "write", "open"])

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from sluicegate.gateway.testing import TestApp
-from tests.adversary.joining import NAMES, WAYS, Dialect, Liar, between, call
+from tests.adversary.joining import WAYS, Dialect, Liar, call, ways
 
 SPELLINGS = [
     "4111111111111111",
@@ -24,24 +22,13 @@ SPELLINGS = [
 HARMLESS = ["3.14", "4111.5", "4.25e3", "-0.0", "4111111111111112.0", "1763829120.125"]
 
 
-@pytest.fixture(scope="module")
-def liar() -> Liar:
-    return Liar()
-
-
-@pytest.fixture(scope="module")
-def app(liar: Liar, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestApp]:
-    with between(liar, batches={"path": str(tmp_path_factory.mktemp("batches"))}) as made:
-        yield made
-
-
 def spoken(liar: Liar, number: str, *, letters: bool) -> None:
     whole = f'{{"a": [{number}, "x"]}}'
     parts = list(whole) if letters else [whole]
     liar.says(call(parts[0]), *[call(part, name=None) for part in parts[1:]], reason="tool_calls")
 
 
-@pytest.mark.parametrize("way", WAYS, ids=NAMES)
+@ways
 @pytest.mark.parametrize("number", [SPELLINGS[1], SPELLINGS[5]])
 def test_a_card_number_does_not_leave_as_a_number_in_parts(
     app: TestApp, liar: Liar, way: tuple[Dialect, bool], number: str

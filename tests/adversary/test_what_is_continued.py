@@ -4,7 +4,6 @@ forbidden."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,11 +13,12 @@ from sluicegate.gateway.testing import TestApp
 from sluicegate.plugins import Piece
 from tests.adversary.joining import (
     ASKED,
+    KEY,
+    WAYS,
     Dialect,
     Liar,
     Said,
     Speaker,
-    batch,
     behind,
     between,
     call,
@@ -28,11 +28,9 @@ from tests.adversary.joining import (
     of_chat,
     responses,
     say,
-    socket,
     think,
+    ways,
 )
-
-KEY = "AKIAIOSFODNN7EXAMPLE"
 
 
 def continued(dialect: Dialect, app: TestApp, stream: bool, lead: str, **fields: Any) -> tuple[Said, str]:
@@ -46,35 +44,7 @@ def continued(dialect: Dialect, app: TestApp, stream: bool, lead: str, **fields:
     return dialect(app, stream, fields.pop("with_tool", False), messages=begun, **asked, **fields)
 
 
-WAYS: Sequence[tuple[Dialect, bool]] = (
-    *((dialect, stream) for dialect in (chat, responses, messages) for stream in (False, True)),
-    (socket, True),
-    (batch, False),
-)
-ways = pytest.mark.parametrize("way", WAYS, ids=[f"{d.__name__}-{'stream' if s else 'whole'}" for d, s in WAYS])
 streamed = pytest.mark.parametrize("stream", [False, True])
-
-
-@pytest.fixture(scope="module")
-def liar() -> Liar:
-    return Liar()
-
-
-@pytest.fixture(scope="module")
-def app(liar: Liar, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestApp]:
-    with between(liar, batches={"path": str(tmp_path_factory.mktemp("batches"))}) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def speaker() -> Speaker:
-    return Speaker()
-
-
-@pytest.fixture(scope="module")
-def spoken(speaker: Speaker) -> Iterator[TestApp]:
-    with behind(speaker) as found:
-        yield found
 
 
 @ways

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
@@ -14,13 +14,13 @@ import pytest
 from sluicegate.gateway.testing import TestApp
 from sluicegate.plugins import Piece
 from tests.adversary.joining import (
+    KEY,
     NAMES,
     WAYS,
     Dialect,
     Liar,
     Speaker,
     batch,
-    behind,
     between,
     call,
     chat,
@@ -30,24 +30,12 @@ from tests.adversary.joining import (
     responses,
     say,
     think,
+    ways,
 )
 
 LETTERS = "the halberd is long."
-KEY = "AKIAIOSFODNN7EXAMPLE"
 
 
-@pytest.fixture(scope="module")
-def liar() -> Liar:
-    return Liar()
-
-
-@pytest.fixture(scope="module")
-def app(liar: Liar, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestApp]:
-    with between(liar, batches={"path": str(tmp_path_factory.mktemp("batches"))}) as found:
-        yield found
-
-
-ways = pytest.mark.parametrize("way", WAYS, ids=NAMES)
 BODIES_OF_CHAT = [found for found in zip(WAYS, NAMES, strict=True) if found[0][0] not in (responses, messages)]
 ways_of_chat = pytest.mark.parametrize(
     "way", [way for way, _ in BODIES_OF_CHAT], ids=[name for _, name in BODIES_OF_CHAT]
@@ -109,17 +97,6 @@ def test_thoughts_with_content_between_are_one_text(app: TestApp, liar: Liar, wa
     assert said["content"] == "xy"
     assert "berd" not in raw
     assert said["reasoning"] == "the [REDACTED] is"
-
-
-@pytest.fixture(scope="module")
-def speaker() -> Speaker:
-    return Speaker()
-
-
-@pytest.fixture(scope="module")
-def spoken(speaker: Speaker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestApp]:
-    with behind(speaker, batches={"path": str(tmp_path_factory.mktemp("spoken"))}) as found:
-        yield found
 
 
 @ways

@@ -1,5 +1,5 @@
-"""The shape of an answer on the wire: `response_format`, vLLM's `structured_outputs` and `guided_...`, and SGLang's
-`regex`, `ebnf` and `json_schema`, which all come to one constraint."""
+"""Read the shape of an answer into one constraint: `response_format`, vLLM's `structured_outputs` and `guided_...`, and
+SGLang's `regex`, `ebnf` and `json_schema`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sluicegate.gateway.api.body.unknown_fields import Listed, Wire
 from sluicegate.plugins import Constraint, ConstraintKind, RequestError
 
 Found = tuple[str, Constraint]
-"""A field's name, and the constraint that it says."""
+"""A field's name, and the constraint it asks for."""
 
 
 class JsonSchemaFormat(Wire):
@@ -183,7 +183,7 @@ def _parsed(value: dict[str, Any] | bool | str, name: str) -> Any:
 
 
 def _options(wire: ConstrainedFields) -> dict[str, Any]:
-    """Options of the compiler that fields of other servers ask for. Raises `RequestError` where two disagree."""
+    """Return options of the compiler that fields of other servers ask for. Raises `RequestError` where two disagree."""
     found: dict[str, tuple[str, Any]] = {name: ("sluicegate.grammar", v) for name, v in wire.sluicegate.grammar.items()}
     asked = wire.structured_outputs
     for name, option, of in (
@@ -203,7 +203,7 @@ def _options(wire: ConstrainedFields) -> dict[str, Any]:
 
 
 def _check_alone(wire: ConstrainedFields) -> None:
-    """Options need something to act on; so does an empty `structured_outputs`, which was meant to say something."""
+    """Raises `RequestError` for options that have nothing to act on, and for an empty `structured_outputs`."""
     asked = wire.structured_outputs
     names = [f"structured_outputs.{name}" for name in OLDER if asked is not None and getattr(asked, name)]
     names += [older for older in OLDER.values() if getattr(wire, older)]

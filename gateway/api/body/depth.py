@@ -1,4 +1,4 @@
-"""How deep a body may nest, checked once at the door: what comes later recurses, and some of it cannot say so."""
+"""Bound how deep a body may nest, where it is read: what comes later recurses, and some of it cannot report that."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def check_depth(tree: Any, text: bytes | str | None = None, *, at: str = "") -> 
 
 
 def more_marks(text: bytes | str, marks: str, most: int) -> bool:
-    """Whether more than `most` of the characters of `text` are among `marks`. Looked at is one piece after the other,
-    no further than needed: one count over megabytes holds the interpreter for tens of milliseconds."""
+    """Return whether more than `most` of the characters of `text` are among `marks`. Counts piece by piece, no further
+    than needed: one count over megabytes holds the interpreter for tens of milliseconds."""
     counted = 0
     for at in range(0, len(text), PIECE):
         piece = text[at : at + PIECE]
@@ -62,7 +62,7 @@ JsonText = Annotated[str, AfterValidator(check_values_inside)]
 
 
 def _parts(node: Any) -> list[tuple[Any, Any]]:
-    """Objects and arrays inside; what else there is has no depth."""
+    """Return (name, part) of the objects and arrays inside; nothing else has depth."""
     if type(node) is dict:
         return [(name, part) for name, part in node.items() if type(part) in (dict, list)]
     if type(node) is list:

@@ -1,4 +1,4 @@
-"""A multipart form with one file, read as it comes: the file's bytes go where they are kept, all else is small.
+"""Read a multipart form with one file as it comes: the file's bytes go where they are kept, all else is small.
 
 Bounded: parts, the heads of parts, and the values of fields. The whole is bounded by `[server] max_body_bytes`.
 """
@@ -61,7 +61,7 @@ def _boundary(request: Request) -> bytes:
 
 
 class _Reader:
-    """What the parser calls; one part after the other."""
+    """Receives the events of the parser, one part after the other."""
 
     def __init__(self) -> None:
         self.form = Form()
@@ -88,7 +88,7 @@ class _Reader:
         return calls  # type: ignore[return-value]
 
     def taken(self) -> list[bytes]:
-        """Bytes of the file that came since the last time."""
+        """Return the bytes of the file that came since the last call."""
         found, self._file = self._file, []
         return found
 

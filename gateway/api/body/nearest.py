@@ -1,4 +1,4 @@
-"""The known name that an unknown one was probably meant to be."""
+"""Find the known name that an unknown one was probably meant to be."""
 
 from __future__ import annotations
 

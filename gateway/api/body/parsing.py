@@ -1,4 +1,4 @@
-"""Reading a request's body: bytes to a checked model, with errors that name the field by path."""
+"""Read a request's body into a checked model, with errors that name the field by path."""
 
 from __future__ import annotations
 

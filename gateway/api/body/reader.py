@@ -1,4 +1,4 @@
-"""Reading bodies: how many values and messages one may have, and a thread for those that are large.
+"""Read bodies within the bounds on values and messages, large ones in a thread.
 
     parsed = await reader.parse(request, parse_chat)
 
@@ -91,8 +91,8 @@ def check_values(body: bytes, most: int) -> None:
 
 
 def _check_brackets(body: bytes) -> None:
-    """Raises `RequestError` for what is too deep before it is too long: the first is the sender's mistake whatever the
-    gateway's bounds are, and no parser need see it."""
+    """Raises `RequestError` for what is too deep, before it is refused as too long: depth is wrong whatever the bounds
+    of the gateway are, and no parser need see it."""
     inside, depth, at = False, 0, 0
     while at < len(body):
         piece, at, was = *_piece_at(body, at), at
@@ -109,7 +109,7 @@ def _check_brackets(body: bytes) -> None:
 
 
 def _piece_at(body: bytes, at: int) -> tuple[bytes, int]:
-    """The next piece to look at, and where the one after it begins."""
+    """Return the next piece to look at, and where the one after it begins."""
     piece = body[at : at + CHUNK]
     if len(piece) == CHUNK and (CHUNK - len(piece.rstrip(b"\\"))) % 2:
         piece = piece[:-1]  # what escapes and what is escaped stay together
@@ -117,7 +117,7 @@ def _piece_at(body: bytes, at: int) -> tuple[bytes, int]:
 
 
 def count_values(body: bytes, most: int) -> int:
-    """Commas and opening brackets outside strings; counting ends soon after `most`."""
+    """Count commas and opening brackets outside strings; stops soon after `most`."""
     inside, counted, at = False, 0, 0
     while at < len(body) and counted <= most:
         piece, at = _piece_at(body, at)
@@ -127,7 +127,7 @@ def count_values(body: bytes, most: int) -> int:
 
 
 def _outside(piece: bytes, inside: bool) -> tuple[Any, bool]:
-    """(the bytes of `piece` outside strings, uint8; whether it ends inside of one)."""
+    """Return (the bytes of `piece` outside strings, uint8 [n]; whether it ends inside of one)."""
     if b"\\" in piece:
         piece = piece.replace(b"\\\\", b"__").replace(b'\\"', b"__")
     read = np.frombuffer(piece, np.uint8)

@@ -64,7 +64,7 @@ Mode = Literal["none", "auto", "required"]
 
 
 def tools_of(given: Iterable[tuple[str, str | None, dict[str, Any] | None]]) -> tuple[Tool, ...]:
-    """(name, description, schema of the arguments) each. Raises `RequestError` that names the tool."""
+    """Make tools of (name, description, schema of the arguments). Raises `RequestError` that names the tool."""
     tools: dict[str, Tool] = {}
     for i, (name, description, parameters) in enumerate(given):
         if not _NAME.fullmatch(name):
@@ -80,7 +80,7 @@ def tools_of(given: Iterable[tuple[str, str | None, dict[str, Any] | None]]) -> 
 
 
 def _arguments(name: str, parameters: dict[str, Any] | None) -> dict[str, Any]:
-    """Arguments are always an object, also where the schema forgets to say so."""
+    """Return a schema of an object, also where the given one forgets to say so."""
     if not parameters:
         return _NO_ARGUMENTS
     kind = parameters.get("type", "object")

@@ -1,6 +1,6 @@
-"""Streams that are made of blocks: thoughts, text, a call, each opened, grown and closed.
+"""Write streams as blocks (thoughts, text, a call), each opened, grown and closed.
 
-For wire formats with one choice (`/v1/responses`, `/v1/messages`); what an event looks like, the format says.
+For wire formats with one choice (`/v1/responses`, `/v1/messages`), which bring the look of each event.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sluicegate.gateway.request.context import Exchange
 from sluicegate.plugins import Channel, TokenLogprob, ToolCall
 
 Key = tuple[str, int]
-"""A text of the answer: its channel, and which call."""
+"""A text of the answer: its channel and the number of its call."""
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ class Block:
 
 
 class BlockWriter(ABC):
-    """Knows which blocks are open. Subclasses write `_opened`, `_grown` and `_closed`.
+    """Tracks which blocks are open. Subclasses write `_opened`, `_grown` and `_closed`.
 
     A block is closed when the stream turns to another and nothing of its text waits for a rail. Else it stays open, and
     the rest follows under its number while others grow; what a text says after its block was closed begins a new one.
@@ -47,7 +47,7 @@ class BlockWriter(ABC):
         self._exchange = exchange
         self._open: dict[Key, Block] = {}
         self._calls: set[int] = set()
-        """Calls whose block was closed: what follows of their text is nobody's (blanks, or what ends as an error)."""
+        """Calls whose block was closed: the rest of their text is dropped (blanks, or what ends as an error)."""
         self._here: Key | None = None
 
     def delta(self, delta: Delta) -> bytes:
@@ -65,7 +65,7 @@ class BlockWriter(ABC):
         return b"".join(written)
 
     def _turn(self, key: Key, delta: Delta) -> bytes:
-        """The stream goes on in another block, which may be open already."""
+        """Go on in another block, which may be open already."""
         self._here = key
         done = [other for other in self._open if other != key and self._is_settled(delta.index, *other)]
         written = b"".join([self._close(other) for other in done])
@@ -111,5 +111,5 @@ class BlockWriter(ABC):
 
 
 def event(name: str, fields: dict[str, Any]) -> bytes:
-    """One server-sent event that says its type twice, as both formats do."""
+    """Write one server-sent event, with its type in both places where these formats have it."""
     return b"event: %b\ndata: %b\n\n" % (name.encode(), orjson.dumps({"type": name, **fields}))

@@ -1,4 +1,4 @@
-"""What leaves `/v1/chat/completions`: whole completions, and the frames of a stream."""
+"""Write answers of `/v1/chat/completions`: whole, and as the frames of a stream."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class ChunkWriter(ChunkStream):
         return self._head + orjson.dumps(choice) + b"]" + self._held(delta) + b"}\n\n"
 
     def _held(self, delta: Delta) -> bytes:
-        """Where the rest can be fetched, once a person has agreed."""
+        """Write where the rest can be fetched, once a person has agreed."""
         review = self._exchange.review
         if delta.finish_reason is None or not review:
             return b""

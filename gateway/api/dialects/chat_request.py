@@ -1,4 +1,4 @@
-"""The OpenAI wire format of `/v1/chat/completions`: JSON in, `Request` out."""
+"""Read bodies of `/v1/chat/completions`."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class ChatMessage(Wire):
 
 
 class Reasoning(Wire):
-    """`effort` other than "none" turns thoughts on; how many there are is the model's affair."""
+    """`effort` other than "none" turns thoughts on; the model decides how many there are."""
 
     enabled: bool | None = None
     effort: Effort | None = None
@@ -192,7 +192,7 @@ def _variables(given: Mapping[str, Any] | None) -> Mapping[str, Any]:
 
 
 def _continued(wire: ChatRequest, reasoning: bool) -> bool:
-    """Whether the last message is the beginning of the answer. Raises `RequestError` where it cannot be."""
+    """Return whether the last message is the beginning of the answer. Raises `RequestError` where it cannot be."""
     if not wire.continue_final_message:
         return False
     last = wire.messages[-1]

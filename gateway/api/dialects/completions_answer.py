@@ -1,4 +1,4 @@
-"""What leaves `/v1/completions`: texts, and the frames of a stream."""
+"""Write answers of `/v1/completions`: whole, and as the frames of a stream."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _summed(each: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _extension(exchanges: Sequence[Exchange], *, explain: bool) -> dict[str, Any]:
-    """Of several prompts, what there is to say of each, in their order."""
+    """Return the notes on one prompt, or of several those on each, in their order."""
     each = [extension(exchange, explain=explain) for exchange in exchanges]
     return each[0] if len(each) == 1 else {"prompts": each} if any(each) else {}
 

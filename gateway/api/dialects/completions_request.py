@@ -1,4 +1,4 @@
-"""The wire format of `/v1/completions`: a prompt as it is, no chat around it."""
+"""Read bodies of `/v1/completions`: prompts as they are, without a chat template."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sluicegate.plugins import Message, Request, RequestError
 MAX_PROMPTS = 32
 DEFAULT_MAX_TOKENS = 16
 OF_MESSAGES = ("reasoning", "template", "variables", "context", "context_tokens")
-"""Our own fields that say what becomes of messages, of which there are none here."""
+"""Our own fields that act on messages, of which there are none here."""
 Text = Annotated[str, Field(min_length=1)]
 
 

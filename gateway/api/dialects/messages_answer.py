@@ -1,4 +1,4 @@
-"""What leaves `/v1/messages`: a message of content blocks, the events of a stream, and errors in Anthropic's shape."""
+"""Write answers of `/v1/messages`: messages of content blocks, the events of a stream, errors in Anthropic's shape."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def _details(refusal: str | None) -> dict[str, Any] | None:
 
 
 def _usage(exchange: Exchange) -> dict[str, Any]:
-    """Anthropic counts what came from the prefix cache apart."""
+    """Count as Anthropic does: what came from the prefix cache apart."""
     counted = exchange.reported_usage
     return {
         "input_tokens": counted.prompt_tokens - counted.cached_tokens,

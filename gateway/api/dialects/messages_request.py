@@ -1,4 +1,4 @@
-"""The wire format of `/v1/messages` (Anthropic's): content blocks in, `Request` out."""
+"""Read bodies of `/v1/messages`, Anthropic's: content blocks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sluicegate.gateway.api.body.unknown_fields import BodyFields, Listed, Wire
 from sluicegate.plugins import Constraint, Message, Request, RequestError, Sampling, Tool, ToolCall, ToolChoice
 
 NAMES = {"stop": "stop_sequences", "structured_outputs": "output_config.format"}
-"""Of parameters, where they are not those of chat."""
+"""What this dialect calls parameters of chat, where it differs."""
 
 
 class TextBlock(Wire):
@@ -163,7 +163,8 @@ def _request(wire: MessagesRequest, api_key: str | None) -> Request:
 
 
 def _continued(wire: MessagesRequest, reasoning: bool) -> bool:
-    """A last message of the assistant's is the beginning of the answer. Raises `RequestError` where it cannot be."""
+    """Return whether the last message, of the assistant, is the beginning of the answer. Raises `RequestError` where it
+    cannot be."""
     last = wire.messages[-1]
     if last.role != "assistant":
         return False
@@ -216,7 +217,7 @@ def _messages(wire: MessagesRequest) -> Iterator[Message]:
 
 
 def _turn(turn: MessagesTurn) -> Iterator[Message]:
-    """Results of tools and documents become messages of their own, which is how the rails know them."""
+    """Yield results of tools and documents as messages of their own, which is how the rails know them."""
     if isinstance(turn.content, str):
         yield Message(turn.role, turn.content)
         return

@@ -1,4 +1,4 @@
-"""What leaves `/v1/responses`: a response with its output items, and the events of a stream."""
+"""Write answers of `/v1/responses`: a response with its output items, and the events of a stream."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _blocks(answer: Answer, exchange: Exchange) -> Iterator[Block]:
 
 
 class ResponseWriter(BlockWriter):
-    """Events of one stream, numbered. What a client needs to begin an item comes before its first text."""
+    """Numbered events of one stream. What a client needs to begin an item comes before its first text."""
 
     def __init__(self, exchange: Exchange, parsed: ParsedResponse) -> None:
         super().__init__(exchange)

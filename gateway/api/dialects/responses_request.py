@@ -1,7 +1,4 @@
-"""The wire format of `/v1/responses`: input items in, `Request` out.
-
-Nothing is stored here, so that what needs a stored response is refused by name.
-"""
+"""Read bodies of `/v1/responses`: input items. Nothing is stored, so that what needs a stored response is refused."""
 
 from __future__ import annotations
 
@@ -38,7 +35,7 @@ NAMES = {
     "logprobs": "top_logprobs",
     "structured_outputs": "text.format",
 }
-"""Of parameters, where they are not those of chat."""
+"""What this dialect calls parameters of chat, where it differs."""
 
 
 class ResponsePart(Wire):
@@ -197,8 +194,8 @@ def _request(wire: ResponsesRequest, api_key: str | None) -> Request:
 
 
 def _sampling(wire: ResponsesRequest) -> Sampling:
-    told = wire.top_logprobs is not None or LOGPROBS in (wire.include or ())
-    logprobs = (wire.top_logprobs or 0) if told else None
+    wanted = wire.top_logprobs is not None or LOGPROBS in (wire.include or ())
+    logprobs = (wire.top_logprobs or 0) if wanted else None
     return sampling_of(wire, FIELDS, on_length=wire.sluicegate.on_length, logprobs=logprobs)
 
 

@@ -115,7 +115,7 @@ async def _shown(runtime: Runtime, record: BatchRecord) -> dict[str, Any]:
 
 
 def _waiting(runtime: Runtime, record: BatchRecord) -> dict[str, Any]:
-    """Why an open batch does not go on now."""
+    """Return why an open batch does not go on now."""
     found = runtime.batches.waiting(record.id)
     if found is None or record.status not in OPEN:
         return {}

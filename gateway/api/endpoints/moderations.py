@@ -1,6 +1,6 @@
 """`/v1/moderations` in OpenAI's shape, answered by the rails that this gateway runs.
 
-Categories are those of the rails, not OpenAI's thirteen: `false` for something that nobody looked for would be a lie.
+Categories are those of the rails, not OpenAI's thirteen: `false` for what no rail looks for would be wrong.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""`/v1/reviews/{id}`: what became of a request or an answer that waited for a person, for the tenant who asked.
+"""`/v1/reviews/{id}`: the outcome of a request or an answer that waited for a person, for the tenant who asked.
 
 An approved request is answered when its outcome is first fetched: under the caller's own key and limits, through all
-rails, except that those whose wish was granted do not wait a second time. So nothing is lost between the decision and
-the answer, whatever stops in between.
+rails, but those that wanted a person do not wait again. So nothing is lost between the decision and the answer.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ def _shown(item: Item, body: Any) -> dict[str, Any]:
 
 
 async def _answered(runtime: Runtime, queue: ReviewQueue, item: Item, request: Request, caller: Caller) -> Any:
-    """The item's body with the answer to its request; two who fetch at once get one answer."""
+    """Return the item's body with the answer to its request; two who fetch at once get one answer."""
     lock = queue.running.setdefault(item.id, asyncio.Lock())
     try:
         async with lock:

@@ -1,4 +1,4 @@
-"""The bytes of files: written under another name first, on the disk before they get their own, and never half there.
+"""Store the bytes of files: under another name until they are on the disk, so that no file is ever half there.
 
 Calls block for as long as the disk takes, and raise `OSError`.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 log = logging.getLogger("sluicegate.batches")
 
 
-class Shelf:
+class FileStore:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._files, self._incoming, self._aside = (folder / name for name in ("files", "incoming", "aside"))
@@ -26,11 +26,11 @@ class Shelf:
         return self._files / file_id
 
     def begin(self, file_id: str) -> int:
-        """A descriptor to write to; `keep` or `drop` follows."""
+        """Return a descriptor to write to; `keep` or `drop` follows."""
         return os.open(self._incoming / file_id, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
 
     def keep(self, file_id: str, descriptor: int) -> None:
-        """Close it and let it be found under its name, whole."""
+        """Sync and close the file, and give it its own name."""
         try:
             os.fsync(descriptor)
         finally:
@@ -39,7 +39,7 @@ class Shelf:
         _sync_folder(self._files)
 
     def drop(self, file_id: str, descriptor: int | None = None) -> None:
-        """What was begun is gone; never raises."""
+        """Remove what was begun. Never raises."""
         if descriptor is not None:
             with contextlib.suppress(OSError):
                 os.close(descriptor)
@@ -47,7 +47,7 @@ class Shelf:
             (self._incoming / file_id).unlink(missing_ok=True)
 
     def put(self, file_id: str, parts: Iterable[bytes]) -> int:
-        """A whole file, and its size; an older one of that name is replaced at once or not at all."""
+        """Write a whole file and return its size; one of that name is replaced atomically."""
         descriptor: int | None = self.begin(file_id)
         size = 0
         try:
@@ -70,7 +70,7 @@ class Shelf:
         return found.f_bavail * found.f_frsize
 
     def tidy(self, known: Collection[str], keep_s: float) -> None:
-        """Remove what was never finished; set files that no record names aside, and forget those after `keep_s`."""
+        """Remove what was never finished, set aside files that no record names, and remove these after `keep_s`."""
         for left in self._incoming.iterdir():
             log.warning("removed an upload that was never finished: %s", left.name)
             left.unlink(missing_ok=True)

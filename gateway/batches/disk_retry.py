@@ -1,4 +1,4 @@
-"""What a batch does when its disk does not: wait, say so, and try again until it goes."""
+"""Retry what a disk refuses, for as long as it does, and report why a batch waits."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ FIRST_S, LONGEST_S = 0.5, 30.0
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Why a batch waits, since when, and when it tries again (Unix seconds)."""
+    """Why a batch waits, since when, and when it is tried again (Unix seconds)."""
 
     reason: str
     since_s: int
     again_s: int
 
 
-class Patience:
+class DiskRetry:
     """Used on the event loop."""
 
     def __init__(self, first_s: float = FIRST_S, longest_s: float = LONGEST_S) -> None:
@@ -36,7 +36,7 @@ class Patience:
         self._first_s, self._longest_s = first_s, longest_s
 
     async def until_kept(self, batch_id: str, work: Callable[[], Awaitable[T]]) -> T:
-        """What `work` gives once the disk takes it; it is made again, so it must do no harm twice."""
+        """Return what `work` gives once the disk takes it. `work` is repeated, so it must do no harm twice."""
         wait_s = self._first_s
         while True:
             try:
