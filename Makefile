@@ -26,7 +26,7 @@ serve: setup
 	$(VENV)/bin/sluicegate serve --model $(MODEL) --host $(HOST) --port $(PORT)
 
 test: $(VENV)/.installed-test check
-	$(RUN) -m pytest -n 2 --dist loadfile
+	$(RUN) -m pytest -n 2 --dist loadfile --cov --cov-report=term
 
 check: $(VENV)/.installed-test
 	$(VENV)/bin/pip check

@@ -6,6 +6,7 @@ import re
 import tomllib
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -56,7 +57,7 @@ def test_a_dependency_has_a_lower_bound_and_is_used(requirement: str) -> None:
 @pytest.mark.parametrize("requirement", RUNTIME, ids=name_of)
 def test_a_dependency_has_a_licence_that_we_know(requirement: str) -> None:
     try:
-        meta = distribution(name_of(requirement)).metadata
+        meta: Any = distribution(name_of(requirement)).metadata
     except PackageNotFoundError:
         pytest.skip(f"{name_of(requirement)} is not installed")
     said = [str(meta.get("License-Expression") or ""), str(meta.get("License") or "")[:200]]

@@ -257,8 +257,8 @@ def test_an_older_reading_of_a_key_does_not_undo_its_revocation(tmp_path: Path) 
         revoke_beside(accounts, "a")
         limits = gateway.client.put("/admin/keys/a/limits", json={"concurrency": 5}, headers=bearer("root-secret"))
         assert limits.json()["error"]["code"] == "key_revoked"
-        accounts = gateway.runtime.accounts
-        asyncio.run_coroutine_threadsafe(accounts.refresh(), accounts._tasks[0].get_loop())
+        books = gateway.runtime.accounts
+        asyncio.run_coroutine_threadsafe(books.refresh(), books._tasks[0].get_loop())
         until(lambda: ask(gateway, secret).status_code == 401, 30)
 
 

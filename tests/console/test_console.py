@@ -142,7 +142,7 @@ def test_the_console_can_be_switched_off() -> None:
     with running({"telemetry": {"console": False}}) as plain:
         assert httpx.get(f"{plain.url}/console").status_code == 404
         assert httpx.get(f"{plain.url}/admin/console/overview").status_code == 404
-        assert list(plain.runtime.desk.recent()) == []
+        assert list(plain.runtime.trace_sink.recent()) == []
 
 
 # --- in the browser --------------------------------------------------------------------------------------------------

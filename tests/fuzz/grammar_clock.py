@@ -162,7 +162,7 @@ def _timed(what: str, most_s: float, act: Callable[..., Any], *arguments: object
 def _place(matcher: LazyMatcher) -> Any:
     """Where it stands: all that `accept` moves."""
     tape = matcher._tape
-    return matcher._at, len(matcher._past), matcher._finished, None if tape is None else tape.place()
+    return matcher._at, len(matcher._past), matcher._finished, None if tape is None else tape.checkpoint()
 
 
 def _lark(pick: random.Random, vocabulary: Vocabulary) -> Callable[[], LazyGrammar]:

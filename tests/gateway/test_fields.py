@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,8 @@ BODIES: Mapping[str, dict[str, Any]] = {
     "responses": {"model": "m", "input": "x"},
     "messages": {"model": "m", "messages": [{"role": "user", "content": "x"}], "max_tokens": 9},
 }
-PARSERS = {dialect.name: dialect.read for dialect in DIALECTS if isinstance(dialect, TextDialect)}
+READERS = [dialect for dialect in DIALECTS if isinstance(dialect, TextDialect)]
+PARSERS: dict[str, Callable[[Any], Any]] = {dialect.name: dialect.read for dialect in READERS}
 WIRE: Mapping[str, tuple[Any, Any]] = {
     "max_tokens": (7, 7),
     "max_completion_tokens": (7, 7),

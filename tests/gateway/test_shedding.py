@@ -74,7 +74,8 @@ def test_places_for_all_are_no_reason_to_wait_for_prompts_that_are_read_first() 
     overrides = {"server": {"shed_s": SHED_S}, "stages": {"generate": {"engine": engine}}}
     stop = threading.Event()
     with running(overrides) as gateway, ThreadPoolExecutor(12) as pool:
-        load = gateway.runtime.pipeline.stages.generate[1].load
+        engine_stage: Any = gateway.runtime.pipeline.stages.generate[1]
+        load = engine_stage.load
 
         def ask(caller: int) -> list[int]:
             found = []

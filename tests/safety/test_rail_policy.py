@@ -45,6 +45,7 @@ class Clock:
         return self.now
 
 
+MAX_PAUSE_S = 300.0
 TERMS = RailPolicy(failures_to_open=3, pause_s=10.0)
 
 

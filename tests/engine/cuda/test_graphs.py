@@ -63,8 +63,8 @@ def steps(
             found[1] += at.tolist()
             found[2] += (tables[sequence][at // BLOCK] * BLOCK + at % BLOCK).tolist()
             asked.append(Stretch(start, count, tables[sequence][: -(-(start + count) // BLOCK)]))
-        arrays = [np.array(numbers, np.int64) for numbers in found]
-        return StepInputs(*arrays, np.arange(len(arrays[0])), asked)
+        tokens, positions, slots = (np.array(numbers, np.int64) for numbers in found)
+        return StepInputs(tokens, positions, slots, np.arange(len(tokens)), asked)
 
     before = [inputs([(sequence, 0, history)]) for sequence in ids]
     return inputs([(sequence, history, count) for sequence, count in stretches]), before
