@@ -79,7 +79,7 @@ async def _one_setting(model: LoadedModel, slowdown: float, args: argparse.Names
     stamps: list[list[_Stamp]] = [[] for _ in range(args.c)]
     decoding = [asyncio.create_task(_decode(engine, model, seed, stamps[seed])) for seed in range(args.c)]
     ttft_s = 0.0
-    for _ in range(2):  # the first teaches the pacer what a prompt's token costs
+    for _ in range(2):  # the first teaches prefill chunking what a prompt's token costs
         await _reach(stamps, [20] * args.c)
         marks = [len(mine) for mine in stamps]
         await _reach(stamps, [mark + 60 for mark in marks])

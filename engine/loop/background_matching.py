@@ -1,8 +1,9 @@
-"""Grammars that take long, on a thread of their own: the others' steps do not wait for them.
+"""Follow slow grammars on a thread of their own, so that other sequences' steps do not wait for them.
 
-A step gives each matcher a few milliseconds. One that needs more, or has often needed some, is *steered* from then on:
-after each token a thread has its matcher accept that token and fill the next mask, and only then the sequence goes on.
-Tenants take turns at the thread, which rests as much as it works: it leaves the interpreter to the engine.
+A step gives each matcher a few milliseconds. The matcher of a sequence that needs more, or has often needed some, is
+moved to the background: after each token a thread has it accept that token and fill the next mask, and only then the
+sequence goes on. Tenants take turns at the thread, which rests as much as it works: it leaves the interpreter to the
+engine.
 
 Not covered: beam searches and `close_on_length`, whose matchers move in the middle of a step. They end with an error
 past `QUICK_S`, or past `LONGER_S` where that is their first such work.
@@ -27,11 +28,11 @@ from sluicegate.plugins import CompiledGrammar, GrammarTooCostly, Mask, Matcher
 QUICK_S = 0.005
 """CPU time of one call within a step. Of 600 real schemas 36 masks take longer, each once."""
 LONGER_S = 0.1
-"""The same where it cannot be done elsewhere."""
+"""The same where it cannot be done in the background."""
 OFTEN_S, A_TOKEN_S = 0.05, 0.0005
-"""A matcher that has taken more than this much, and this much for each token, is steered."""
+"""A matcher that has taken more than this much, and this much for each token, is moved."""
 REQUEST_TOKEN_S = 0.01
-"""What each token of a request adds to what its grammars may take in all."""
+"""What each token of a request adds to the CPU time its grammars may take in all."""
 SLICE_S = 0.001
 IDLE_S = 10.0
 """A thread that has nothing to do for so long ends."""
@@ -54,7 +55,7 @@ class BackgroundMatcher:
         return self._masked is not None
 
     def work(self, token: int | None) -> None:
-        """On the other thread: accept `token`, if one is given, and fill the mask of what may follow."""
+        """Accept `token`, if one is given, and fill the mask of what may follow. Runs on the other thread."""
         self._masked = None
         if token is not None:
             self.matcher.accept(token)
@@ -63,6 +64,7 @@ class BackgroundMatcher:
         self._masked = self._finished or self.matcher.fill_mask(self._row)
 
     def fill_mask(self, row: Mask) -> bool:
+        """Copy the mask into `row` int32 [words]. Raises `GrammarTooCostly` where it is not ready."""
         if self._masked is None:
             raise GrammarTooCostly("the mask of this grammar is not ready yet")
         row[:] = self._row
@@ -80,7 +82,7 @@ class BackgroundMatcher:
         self.matcher.rollback(n)
 
     def forced_tokens(self) -> list[int]:
-        """None: what is forced is drawn, under a mask that leaves nothing else."""
+        """Return none: what is forced is drawn, under a mask that leaves nothing else."""
         return []
 
     @property
@@ -144,14 +146,14 @@ class PendingMatch:
 
 
 class BackgroundMatching:
-    """Of one core. What is not marked otherwise is called by the engine thread."""
+    """The slow grammars of one core. Called by the engine thread unless marked otherwise."""
 
     def __init__(self, vocab_size: int, cpu_s: float, request_s: float) -> None:
         """`cpu_s`: for one mask or token; `request_s`: for a request, and `REQUEST_TOKEN_S` for each of its tokens."""
         self._words = words_for(vocab_size)
         self._cpu_s, self._request_s = cpu_s, request_s
         self._costly: WeakSet[CompiledGrammar] = WeakSet()
-        """Grammars whose sequences are steered from their first mask on."""
+        """Grammars whose sequences are moved from their first mask on."""
         self._lines: dict[str, deque[PendingMatch]] = {}
         self._done: deque[PendingMatch] = deque()
         self._change = threading.Condition()
@@ -161,12 +163,12 @@ class BackgroundMatching:
         self.waiting: set[Sequence] = set()
 
     def open(self, matcher: Matcher, grammar: CompiledGrammar, *, movable: bool) -> Matcher:
-        """`matcher`, bounded. `movable`: its work can be done elsewhere."""
+        """Bound the time of `matcher` and return it. `movable`: its work can be done in the background."""
         matcher.bound(QUICK_S if movable else LONGER_S, wait=not movable)
         return BackgroundMatcher(matcher, self._words) if movable and grammar in self._costly else matcher
 
     def move(self, sequence: Sequence) -> BackgroundMatcher | None:
-        """From now on its matcher moves elsewhere; None where it cannot."""
+        """Move a sequence's matcher to the background from now on; None where it cannot be."""
         matcher, grammar = sequence.matcher, sequence.owner.job.grammar
         if isinstance(matcher, BackgroundMatcher):
             return matcher
@@ -179,6 +181,7 @@ class BackgroundMatching:
         return slow
 
     def takes_often(self, sequence: Sequence) -> bool:
+        """Whether a matcher has often taken long, so that it should be moved."""
         matcher = sequence.matcher
         if matcher is None or isinstance(matcher, BackgroundMatcher):
             return False
@@ -186,11 +189,11 @@ class BackgroundMatching:
         return spent > OFTEN_S and spent > OFTEN_S + A_TOKEN_S * sequence.generated
 
     def is_expensive(self, sequence: Sequence) -> bool:
-        """Its matcher may have taken what a whole request may: most have not by far."""
+        """Whether its matcher may have taken what a whole request may: most have not by far."""
         return _worked_s(sequence) > min(OFTEN_S, self._request_s)
 
     def check(self, all_of: Iterable[Sequence]) -> None:
-        """Raises `GrammarTooCostly` where the matchers of one request have taken what they may, all together."""
+        """Raise `GrammarTooCostly` where the matchers of one request have taken what they may, all together."""
         spent, tokens = 0.0, 0
         for one in all_of:
             spent += _worked_s(one)
@@ -202,6 +205,7 @@ class BackgroundMatching:
             )
 
     def begin(self, sequence: Sequence, slow: BackgroundMatcher, logits: Tensor | None, drawn: Drawn | None) -> None:
+        """Start the work that a sequence waits for; `logits` [V] are drawn from after it, or `drawn` is taken."""
         self.waiting.add(sequence)
         pending = PendingMatch(sequence, slow, logits, drawn, self._closing)
         with self._change:
@@ -212,7 +216,7 @@ class BackgroundMatching:
                 self._thread.start()
 
     def take(self) -> list[PendingMatch]:
-        """Those that are ready, or have failed."""
+        """Return those that are ready, or have failed."""
         found: list[PendingMatch] = []
         if self.waiting:
             self._news.clear()
@@ -222,7 +226,7 @@ class BackgroundMatching:
         return found
 
     def rest(self) -> None:
-        """Until something is ready, for a moment at most: other work may have come meanwhile."""
+        """Wait until something is ready, for a moment at most: other work may have come meanwhile."""
         self._news.wait(0.005)
 
     def close(self) -> None:

@@ -165,7 +165,7 @@ class BlockPool:
         if self.offload is None or not self.free_count or not self.offload.has(digest, cut):
             return []
         index = self._take_one()
-        # Taking a block may have spilled another, and that may have pushed out the one that is looked for.
+        # Taking a block may have offloaded another, and that may have pushed out the one that is looked for.
         if self.offload.has(digest, cut) and self.offload.load(index, digest):
             self.publish(index, digest, cut)
             return [index]

@@ -51,7 +51,7 @@ class OffloadStore:
             )
         self._file = _open(folder)
         self._kept: OrderedDict[Digest, _Kept] = OrderedDict()
-        self._writer = ThreadPoolExecutor(1, thread_name_prefix="kv-spill")
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="kv-offload")
         self._room = BoundedSemaphore(WAITING)
 
     @property
@@ -118,9 +118,9 @@ def _open(folder: str | None) -> RawIOBase:
     """Open a file that nobody else can open, and that is gone with the process. Raises `ConfigurationError`."""
     if folder is None:
         if hasattr(os, "memfd_create"):
-            return open(os.memfd_create("kv-spill"), "r+b", buffering=0)
+            return open(os.memfd_create("kv-offload"), "r+b", buffering=0)
         raise ConfigurationError("engine: offload_bytes without offload_path needs Linux; name a folder for the file")
     try:
-        return tempfile.TemporaryFile(dir=folder, buffering=0, prefix="kv-spill-")
+        return tempfile.TemporaryFile(dir=folder, buffering=0, prefix="kv-offload-")
     except OSError as error:
         raise ConfigurationError(f"engine: no file can be made in offload_path {folder!r}: {error}") from error

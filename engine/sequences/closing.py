@@ -1,10 +1,10 @@
-"""Bringing a constrained answer to a valid end before its tokens run out, where the request asks for it.
+"""Bring a constrained answer to a valid end before its tokens run out, where the request asks for it.
 
-A token is not taken if, after it, the grammar's shortest way to the end no longer fits; then that way is written
-instead, as it was before the token. Looked at only near the end, or near the longest way seen so far times `MARGIN`.
+A token is not taken if, after it, the grammar's shortest completion no longer fits; then the completion from before the
+token is written instead. Checked only near the end, or near the longest completion seen so far times `MARGIN`.
 
-Not covered: a grammar whose search for a way gives up, and a single token far from the end after which the way is
-longer than `MARGIN` foresaw. Such an answer ends with `length`, as it would have without this.
+Not covered: a grammar whose search for a completion gives up, and a single token far from the end after which the
+completion is longer than `MARGIN` foresaw. Such an answer ends with `length`, as it would have without this.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from __future__ import annotations
 from sluicegate.plugins import Matcher
 
 NEAR = 128
-"""Tokens left from which on every token is looked at."""
+"""Tokens left from which on every token is checked."""
 MARGIN = 4
 
 
 class Closer:
-    """For one sequence. Mutable; the matcher is moved and moved back."""
+    """Decides for one sequence. The matcher is moved and moved back."""
 
     def __init__(self, matcher: Matcher) -> None:
         self._matcher = matcher
@@ -25,8 +25,8 @@ class Closer:
         self._longest = len(self._way or ())
 
     def instead_of(self, token_id: int, room: int) -> tuple[int, ...] | None:
-        """What to write instead of `token_id`, after which `room` tokens would be left; None: take it. Empty where
-        the text may just end."""
+        """Return what to write instead of `token_id`, after which `room` tokens would be left; None = take it. Empty
+        where the text may just end."""
         if room > max(NEAR, MARGIN * self._longest):
             self._way = None
             return None
@@ -41,7 +41,7 @@ class Closer:
         return None
 
     def moved(self) -> None:
-        """Tokens were accepted that `instead_of` was not asked about."""
+        """Forget the last completion: tokens were accepted that `instead_of` was not asked about."""
         self._way = None
 
     def _found(self) -> tuple[int, ...] | None:

@@ -1,4 +1,4 @@
-"""From the engine thread to the event loop: a step's pieces in one call per loop, and the generation waiting there."""
+"""Deliver pieces from the engine thread to the event loop: a step's pieces in one call per loop."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ class LiveGeneration:
 
     @property
     def is_over(self) -> bool:
-        """On the event loop: everything has been delivered here, read or not."""
+        """Whether everything has been delivered, read or not. On the event loop."""
         return self._open_choices <= 0 or self._error is not None
 
     async def begin(self) -> None:
         """Nothing to wait for: the job is queued already."""
 
     def cancel(self) -> None:
-        """Unfinished choices end with `finish_reason="cancelled"`; their blocks are free within one step."""
+        """End unfinished choices with `finish_reason="cancelled"`; their blocks are free within one step."""
         if not self.is_over:
             self._on_cancel(self)
 
     async def __aiter__(self) -> AsyncIterator[Piece]:
-        """Raises `GenerationFailed` where generation broke. Leaving the iteration early cancels."""
+        """Yield pieces. Raises `GenerationFailed` where generation broke. Leaving the iteration early cancels."""
         try:
             while self._open_choices > 0 or self._pieces:
                 while self._pieces:
@@ -68,11 +68,11 @@ class LiveGeneration:
             self.cancel()
 
     def fail(self, error: Exception) -> None:
-        """From any thread: the iteration raises `error` if it has not ended yet."""
+        """Make the iteration raise `error` if it has not ended yet. From any thread."""
         _hand_over(self.loop, [(self, as_failure(error, "the engine"))])
 
     def receive(self, news: Piece | SluicegateError) -> None:
-        """On the event loop: take something that a step brought."""
+        """Take something that a step brought. On the event loop."""
         if isinstance(news, Piece):
             self._pieces.append(news)
             self._open_choices -= news.finish_reason is not None

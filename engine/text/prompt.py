@@ -103,23 +103,23 @@ def render_chat(
         sketch = _sketch(schema, tools)
         shown = None if sketch is None else _defuse(tokenizer, sketch)
         return _apply(tokenizer, turns, add_generation_prompt, schema_sketch=shown, **extra)
-    told = [tool_instruction(tools)] if tools and not knows_tools(template) else []
-    told += [] if schema is None else [_schema_instruction(schema)]
-    return _rendered(tokenizer, turns, _defuse(tokenizer, "\n\n".join(told)), add_generation_prompt, extra)
+    added = [tool_instruction(tools)] if tools and not knows_tools(template) else []
+    added += [] if schema is None else [_schema_instruction(schema)]
+    return _rendered(tokenizer, turns, _defuse(tokenizer, "\n\n".join(added)), add_generation_prompt, extra)
 
 
 def _rendered(
-    tokenizer: ChatTokenizer, turns: list[dict[str, Any]], told: str, prompting: bool, extra: Mapping[str, Any]
+    tokenizer: ChatTokenizer, turns: list[dict[str, Any]], added: str, prompting: bool, extra: Mapping[str, Any]
 ) -> str:
     if not tokenizer.chat_template:
-        turns = _with_system(turns, told) if told else turns
+        turns = _with_system(turns, added) if added else turns
         return _without_template(turns, prompting)
-    if not told:
+    if not added:
         return _apply(tokenizer, turns, prompting, **extra)
     try:
-        return _apply(tokenizer, _with_system(turns, told), prompting, **extra)
+        return _apply(tokenizer, _with_system(turns, added), prompting, **extra)
     except TemplateError:  # some templates (Gemma, early Mistral) refuse the system role
-        return _apply(tokenizer, _with_user(turns, told), prompting, **extra)
+        return _apply(tokenizer, _with_user(turns, added), prompting, **extra)
 
 
 def _apply(tokenizer: ChatTokenizer, turns: list[dict[str, Any]], prompting: bool, **extra: Any) -> str:
