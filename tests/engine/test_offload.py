@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from sluicegate.engine import Engine, LoadedModel
+from sluicegate.engine import Engine, EngineSettings, LoadedModel
 from sluicegate.engine.memory.blocks import BlockPool
 from sluicegate.engine.memory.kv import KVPool, LayerShape
 from sluicegate.engine.memory.offload import OffloadStore
@@ -179,7 +179,6 @@ def test_a_block_pushed_out_while_room_is_made_for_it_is_a_miss() -> None:
     ("settings", "message"),
     [
         ({"offload_bytes": -1}, "offload_bytes is -1"),
-        ({"offload_bytes": 1 << 20, "prefix_caching": False}, "with prefix_caching on"),
         ({"offload_bytes": 10}, "one block has"),
         ({"offload_path": "/nowhere/at/all"}, "no file can be made in offload_path '/nowhere/at/all'"),
     ],
@@ -188,3 +187,10 @@ async def test_settings_that_cannot_work_are_refused(settings: dict[str, Any], m
     with pytest.raises(ConfigurationError, match=message):
         async with spilling(tiny("llama"), **settings):
             pass
+
+
+def test_keeping_blocks_needs_names_for_them() -> None:
+    with pytest.raises(ConfigurationError, match="needs prefix_caching"):
+        EngineSettings.of({"offload_bytes": 1 << 20, "prefix_caching": False})
+    with pytest.raises(ConfigurationError, match="offload_bytes"):
+        EngineSettings.of({"offload_bytes": -1})
