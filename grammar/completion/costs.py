@@ -159,14 +159,14 @@ class Costs:
         plan = state.plan
         missing = [i for i, needed in enumerate(plan.required) if needed and not _given(state, i)]
         cost = 1 + sum(self._member(state, i) for i in missing)
-        cost += sum(self._demand(state, k) for k in range(plan.some) if not state.met >> k & 1)
+        cost += sum(self._existential(state, k) for k in range(plan.some) if not state.met >> k & 1)
         short = plan.low - state.count - len(missing) if plan.counts else 0
         return cost + (short * self._cheapest(state) if short > 0 else 0)
 
     def _member(self, state: ObjectState, index: int) -> int:
         return len(state.plan.names[index]) + 4 + self.value(state.values, state.plan.values[index])
 
-    def _demand(self, state: ObjectState, k: int) -> int:
+    def _existential(self, state: ObjectState, k: int) -> int:
         """Return the cost of a member that meets existential constraint `k`, unless a missing name meets it."""
         plan = state.plan
         if plan.skipped(state.at) >> k & 1:
