@@ -96,7 +96,7 @@ class AccountSettings:
     journal: str = ""
     """Folder of what is not in the store yet, so that a killed gateway loses nothing; empty = beside `path`."""
     flush_s: float = 1.0
-    """How often the journal moves into the store, and how soon a key changed elsewhere is heeded."""
+    """How often the journal moves into the store, and how soon a key changed elsewhere counts."""
     keep_keys_s: float = 3600.0
     """How long the last known keys are served when the store has lost them or cannot be read."""
     sync: bool = False

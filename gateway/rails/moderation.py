@@ -160,13 +160,13 @@ class Moderation:
         if all(tool.name != name for tool in self._request.callable_tools):
             raise GenerationFailed("the model called a tool that it was not offered; nothing of the call is passed on")
         call = ToolCall(f"call_{uuid.uuid4().hex[:24]}", name)
-        delta, told = self._name_passes(choice, call, number)
+        delta, is_opened = self._name_passes(choice, call, number)
         if delta.opened is not None or delta.finish_reason is not None:
             deltas.append(delta)
         if choice.finish_reason is not None:
             return None
         text = self._begin(choice, "tool_arguments", call, number)
-        text.is_open_call = told
+        text.is_open_call = is_opened
         return text
 
     def _name_passes(self, choice: ChoiceTexts, call: ToolCall, number: int) -> tuple[Delta, bool]:
@@ -178,8 +178,8 @@ class Moderation:
         delta = self._delta(choice, text, out, steps[-1], None)
         if delta.finish_reason is not None:
             return replace(delta, text="", channel="content", call=0), False
-        told = out == call.name
-        return Delta(choice.index, channel="tool_arguments", call=number, opened=call if told else None), told
+        is_opened = out == call.name
+        return Delta(choice.index, channel="tool_arguments", call=number, opened=call if is_opened else None), is_opened
 
     def _begin(
         self, choice: ChoiceTexts, channel: Channel, call: ToolCall | None = None, number: int = 0

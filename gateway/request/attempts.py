@@ -88,8 +88,8 @@ class Attempts:
                 return
             await self._regenerate(exchange, complaint)
         if not refused:
-            told = "no valid structured answer could be generated; this is a bug of the gateway"
-            raise self._breaches.error(exchange, told)
+            message = "no valid structured answer could be generated; this is a bug of the gateway"
+            raise self._breaches.error(exchange, message)
         exchange.answers = refused
 
     async def _generate(self, exchange: Exchange) -> None:
@@ -108,7 +108,7 @@ class Attempts:
         try:
             exchange.request, attempt.shape = tighter, shape_of(tighter, attempt.prompt)
             await self._generate(exchange)
-        except RequestError:  # nothing else can stand there, or the grammar cannot be told so
+        except RequestError:  # nothing else can stand there, or the grammar cannot forbid it
             exchange.request, attempt.grammar = asked, grammar
             return False
         log.info("request %s: a value could not be redacted where it stood; generating without it", asked.id)

@@ -27,17 +27,17 @@ class Breaches:
         log.error("request %s: an answer broke its schema (%s); it is %s", exchange.request.id, complaint, then)
 
     @staticmethod
-    def error(exchange: Exchange, told: str) -> ServiceError:
-        """What the caller gets where nothing better comes; `told` where the bug is ours."""
-        return UpstreamFailed(_of_another(exchange)) if exchange.served.remote else GenerationFailed(told)
+    def error(exchange: Exchange, message: str) -> ServiceError:
+        """What the caller gets where nothing better comes; `message` where the bug is ours."""
+        return UpstreamFailed(_of_another(exchange)) if exchange.served.remote else GenerationFailed(message)
 
     def check_streamed(self, exchange: Exchange, index: int) -> None:
         """Before the choice is called finished: a broken one ends as an error, which no client takes for an answer.
         Raises `GenerationFailed` or `UpstreamFailed`."""
         assert exchange.moderation is not None
         answer = exchange.moderation.answers()[index]
-        told = with_values(exchange, answer) if exchange.safety.restore else answer
-        complaint = self._validator.complaint_of_whole(exchange.request, told)
+        shown = with_values(exchange, answer) if exchange.safety.restore else answer
+        complaint = self._validator.complaint_of_whole(exchange.request, shown)
         if complaint is not None:
             self.note(exchange, complaint, "ended as an error")
             raise self.error(exchange, "the streamed answer does not satisfy its schema; discard it")

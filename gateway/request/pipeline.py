@@ -108,8 +108,8 @@ class Pipeline:
                 if delta.refusal == PENDING:
                     waiting.append(delta)
                     continue
-                for told in (delta,) if restoring is None else restoring.feed(delta):
-                    yield told
+                for shown in (delta,) if restoring is None else restoring.feed(delta):
+                    yield shown
             await self._holding.hand_over(exchange, self._validator)
             for delta in waiting:
                 yield delta if exchange.review else dataclasses.replace(delta, refusal=REFUSAL)

@@ -37,9 +37,9 @@ class Restoring:
 
 def restored_answer(exchange: Exchange, answer: Answer, validator: Validator) -> Answer:
     """The answer as the caller may see it; where the values would break the schema, as the model wrote it."""
-    told = with_values(exchange, answer)
-    if validator.complaint_of_whole(exchange.request, told) is None:
-        return told
+    shown = with_values(exchange, answer)
+    if validator.complaint_of_whole(exchange.request, shown) is None:
+        return shown
     note = f"pseudonyms: choice {answer.index} is not restored, the values break its schema"
     exchange.safety.unenforced.append(note)
     return answer

@@ -93,8 +93,8 @@ class Screening:
             self._exchange.request = applied(result, self._exchange.request)
         except ValueError as error:
             note.outcome = "block"
-            told = f"{error}, and holds what is not allowed"
-            raise ContentBlocked(name, f"{result.reason}; {error}", told) from None
+            reason = f"{error}, and holds what is not allowed"
+            raise ContentBlocked(name, f"{result.reason}; {error}", reason) from None
 
     def _passed_over(self, name: str, why: str, note: Note) -> None:
         note.outcome = "failed open"

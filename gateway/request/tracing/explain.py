@@ -13,10 +13,10 @@ def explained(exchange: Exchange) -> dict[str, Any]:
     line = exchange.timeline
     if line is None:
         return {}
-    told: dict[str, Any] = {"engine": engine_times(line)}
+    found: dict[str, Any] = {"engine": engine_times(line)}
     if exchange.withholds_tokens:
-        return {**told, "tokens_withheld": "a rail changed or stopped the answer"}
-    return {**told, "tokens": token_steps(line)} if line.steps else told
+        return {**found, "tokens_withheld": "a rail changed or stopped the answer"}
+    return {**found, "tokens": token_steps(line)} if line.steps else found
 
 
 def engine_times(line: Timeline) -> dict[str, Any]:
