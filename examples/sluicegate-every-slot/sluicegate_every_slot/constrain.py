@@ -14,6 +14,10 @@ class NamedPatterns(Wrapping[Constrainer]):
         super().__init__(inner)
         self._patterns = patterns
 
+    @property
+    def unconstrained(self) -> Constraint | None:
+        return self.inner.unconstrained
+
     async def compile(self, constraint: Constraint, model: ServedModel) -> CompiledGrammar:
         if constraint.kind == "regex" and str(constraint.value).startswith("@"):
             constraint = replace(constraint, value=self._pattern(constraint.value[1:]))
