@@ -23,7 +23,15 @@ from tests.mutants.changes import Change, changes
 from tests.mutants.chosen import Tests, followed
 from tests.mutants.copied import ROOT, Copy
 
-EXPLICIT = ["safety", "cache", "gateway/accounts", "engine/memory", "engine/loop", "grammar/matching"]
+IMPORTANT = [
+    "safety",
+    "cache",
+    "gateway/accounts",
+    "engine/memory",
+    "engine/batching",
+    "engine/loop",
+    "grammar/matching",
+]
 """Where a change that nobody notices costs most."""
 
 
@@ -68,7 +76,7 @@ def sources(paths: list[str]) -> list[Path]:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--paths", nargs="+", default=EXPLICIT, metavar="PATH", help="folders and modules to change")
+    parser.add_argument("--paths", nargs="+", default=IMPORTANT, metavar="PATH", help="folders and modules to change")
     parser.add_argument(
         "--tests", nargs="+", metavar="PATH", help="tests to choose from (default: by the names of PATHs)"
     )
