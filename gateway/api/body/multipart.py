@@ -7,16 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fastapi import Request
 from python_multipart.exceptions import MultipartParseError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
 from sluicegate.plugins import RequestError
-
-if TYPE_CHECKING:
-    from python_multipart.multipart import MultipartCallbacks
 
 MAX_PARTS = 16
 MAX_HEAD_BYTES = 8192
@@ -38,7 +35,7 @@ class Form:
 async def read_form(request: Request, write: Write) -> Form:
     """Give the bytes of the part `file` to `write` as they come. Raises `RequestError`, and what `write` raises."""
     reader = _Reader()
-    parser = MultipartParser(_boundary(request), reader.callbacks())
+    parser = MultipartParser(_boundary(request), reader.callbacks())  # type: ignore[arg-type]
     try:
         async for chunk in request.stream():
             parser.write(chunk)
@@ -74,8 +71,8 @@ class _Reader:
         self._text = bytearray()
         self._file: list[bytes] = []
 
-    def callbacks(self) -> MultipartCallbacks:
-        calls: dict[str, Any] = {
+    def callbacks(self) -> dict[str, Any]:
+        return {
             "on_part_begin": self._begin,
             "on_header_field": lambda data, start, end: self._grow(self._name, data[start:end]),
             "on_header_value": lambda data, start, end: self._grow(self._value, data[start:end]),
@@ -85,7 +82,6 @@ class _Reader:
             "on_part_end": self._end,
             "on_end": self._finish,
         }
-        return calls  # type: ignore[return-value]
 
     def taken(self) -> list[bytes]:
         """Return the bytes of the file that came since the last call."""
