@@ -146,7 +146,9 @@ def test_another_model_answers_where_one_breaks_before_anything_left() -> None:
 
         def __init__(self, inner: Any) -> None:
             self._inner = inner
+            self.begin = inner.begin
             self.cancel = inner.cancel
+            self.timeline = inner.timeline
             self.usage = inner.usage
 
         async def __aiter__(self) -> Any:
