@@ -11,17 +11,18 @@ import numpy as np
 import pytest
 
 from sluicegate.cache import MemoryCache, MemoryStore, SingleFlight, SqliteStore, TieredCache, canonical
-from sluicegate.cache.entries import IndexRow, Kept
+from sluicegate.cache.entries import IndexRow, Kept, labels_of
 from sluicegate.cache.lookup import CacheQuestion
-from sluicegate.cache.semantic import CallableEmbedder, HashedNgrams
+from sluicegate.cache.semantic import CallableEmbedder, HashedNgrams, index
 from sluicegate.cache.semantic.index import Partition
 from sluicegate.cache.semantic.tier import SemanticTier
 from sluicegate.cache.semantic.verified import SAMPLES, Verified, confident_share, same_answers
-from sluicegate.cache.stage import memory, redis
 from sluicegate.cache.stores.codec import HEAD_BYTES, decode, decode_row, encode, encode_row, has_label, mark
 from sluicegate.cache.stores.memory import entry_bytes
+from sluicegate.cache.stores.redis_client import _parts, _place
 from sluicegate.plugins import Answer, CacheKey, Caller, ConfigurationError, TokenLogprob, ToolCall, Usage
 from tests.cache.examples import ANSWERS, answer, asked
+from tests.cache.test_stage import build
 from tests.waiting import soon
 
 KEY = CacheKey("t", "m", "ab" * 32)
@@ -344,23 +345,55 @@ async def test_an_embedder_answers_one_vector_of_its_size_or_fails(made: Any) ->
 def test_a_search_by_the_server_needs_vectors_in_clear(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CACHE_SECRET", "ab" * 32)
     pytest.importorskip("cryptography", reason="pip install 'sluicegate[encryption]'")
-    redis({"search": "process", "secret_env": "CACHE_SECRET"})
+    build("redis", {"search": "process", "secret_env": "CACHE_SECRET"})
     with pytest.raises(ConfigurationError, match="vectors in clear"):
-        redis({"search": "server", "secret_env": "CACHE_SECRET"})
-    with pytest.raises(ConfigurationError, match="'process' or 'server'"):
-        redis({"search": "nowhere"})
+        build("redis", {"search": "server", "secret_env": "CACHE_SECRET"})
+    with pytest.raises(ConfigurationError, match="nowhere"):
+        build("redis", {"search": "nowhere"})
 
 
-@pytest.mark.parametrize("models", ["a", [1], ["a", None], {"a": 1}])
+@pytest.mark.parametrize("models", ["a", [1], ["a", 5], {"a": 1}])
 def test_models_are_a_list_of_names(models: Any) -> None:
-    with pytest.raises(ConfigurationError, match="list of strings"):
-        memory({"semantic": {"models": models}})
+    with pytest.raises(ConfigurationError, match="models"):
+        build("memory", {"semantic": {"models": models}})
 
 
 @pytest.mark.parametrize("value", [True, "1", -1, 0, None])
 def test_a_number_is_a_number_above_nothing(value: Any) -> None:
-    with pytest.raises(ConfigurationError, match="above 0"):
-        memory({"ttl_s": value})
-    made = memory({"ttl_s": 1, "semantic": {"threshold": 1, "models": ["a"]}})
+    with pytest.raises(ConfigurationError, match="ttl_s"):
+        build("memory", {"ttl_s": value})
+    made = build("memory", {"ttl_s": 1, "semantic": {"threshold": 1, "models": ["a"]}})
     assert isinstance(made, TieredCache)
     assert made.is_semantic_for("a")
+
+
+def test_hosts_are_read_with_their_ports() -> None:
+    read = {"a": ("a", 6379), "a:7": ("a", 7), "[::1]": ("[::1]", 6379), "[::1]:7": ("[::1]", 7), "": ("", 6379)}
+    assert {place: _place(place) for place in read} == read
+    assert _parts("u%40:p%3a@a:1,b/3?x") == ({"username": "u@", "password": "p:"}, [("a", 1), ("b", 6379)], "3")
+    assert _parts("a") == ({}, [("a", 6379)], "")
+
+
+@pytest.mark.parametrize("tags", [1, 29, 32])
+def test_as_many_tags_as_may_be_asked_for_can_be_read_back(tags: int) -> None:
+    labels = labels_of("v", "t", "r", [f"tag-{n}" for n in range(tags)])
+    assert decode(KEY, encode(KEY, Kept(ANSWERS, 1.0, labels), {}))[0].labels == labels
+
+
+def test_the_best_of_more_rows_than_are_computed_is_among_them() -> None:
+    """Twice as many candidates as are looked at exactly; the nearest comes first and last in the partition."""
+    random = np.random.default_rng(3)
+    count = 2 * index.MOST + 5
+    centre = np.zeros(32, np.float32)
+    centre[0] = 1
+    rows = centre + 0.02 * random.standard_normal((count, 32)).astype(np.float32)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    for best in (0, count - 1):
+        rows[[best, (best + 7) % count]] = centre, rows[best]
+        partition = Partition(32, count)
+        for place, row in enumerate(rows):
+            partition.add(IndexRow(str(place), 1, row))
+        near = partition.nearest(centre, 1, 0.5)
+        assert near is not None
+        assert near.score == pytest.approx(1.0, abs=2e-3)
+        rows[best] = rows[(best + 7) % count]
