@@ -99,8 +99,13 @@ def readiness(gateway: TestApp) -> tuple[int, str]:
 class Lying:
     """A generation that ends with usage as a server might claim it."""
 
+    timeline = None
+
     def __init__(self, usage: Any) -> None:
         self._usage = usage
+
+    async def begin(self) -> None:
+        """Nothing to prepare."""
 
     async def __aiter__(self) -> Any:
         yield Piece(0, "hello", finish_reason="stop")
