@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sluicegate.engine.batching.scheduler import Batch, Scheduler
+from sluicegate.engine.batching.prefill_chunking import SHORT
+from sluicegate.engine.batching.scheduler import Batch, BatchRow, Scheduler
 from sluicegate.engine.memory.blocks import BlockPool
 from sluicegate.engine.sequences.sequence import Sequence, SequenceState
 from tests.engine.rows import a_sequence
@@ -193,3 +194,12 @@ def test_blocks_have_no_names_where_none_is_found_again() -> None:
         assert (batch.fills_blocks == [sequence]) is (len(sequence.tokens) % BLOCK == 0)
         sequence.tokens.append(token)
     assert (sequence.digests, sequence.published) == ([], 3)
+
+
+def test_a_row_is_a_step_of_an_answer_if_it_is_the_last_and_short_without_its_draft() -> None:
+    sequence = a_sequence([1, 2, 3])
+    assert BatchRow.of(sequence, 3).is_last
+    assert not BatchRow.of(sequence, 2).is_last
+    for count, drafted, decodes in ((1, 0, True), (SHORT, 0, True), (SHORT + 1, 0, False), (SHORT + 4, 4, True)):
+        assert BatchRow(sequence, 0, count, True, drafted).decodes is decodes
+        assert not BatchRow(sequence, 0, count, False, drafted).decodes
