@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sluicegate.engine.settings import EngineSettings
-from sluicegate.plugins import RegistryLike
-
-if TYPE_CHECKING:
-    from sluicegate.engine.engine import Engine
+from sluicegate.plugins import Generator, RegistryLike
 
 
 def register(registry: RegistryLike) -> None:
     registry.add("generate", "engine", make_engine)
 
 
-def make_engine(settings: Mapping[str, Any]) -> Engine:
+def make_engine(settings: Mapping[str, Any]) -> Generator:
     """Settings are the fields of `EngineSettings`; models are loaded when the stage is started."""
     from sluicegate.engine.engine import Engine  # torch takes two seconds to import: only those who serve need it
 

@@ -41,6 +41,9 @@ class BestOf:
     def timeline(self) -> Timeline:
         return self._inner.timeline
 
+    async def begin(self) -> None:
+        await self._inner.begin()
+
     def cancel(self) -> None:
         self._inner.cancel()
 

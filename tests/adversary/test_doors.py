@@ -217,7 +217,8 @@ def test_configured_names_are_own_names_and_may_not_operate() -> None:
         for origin, status in (("https://app.lan", 200), ("https://app.lan:443", 200), ("http://app.lan", 403)):
             assert app.client.post(CHAT, json=BODY, headers={"origin": origin}).status_code == status, origin
         assert app.client.get("/admin/cache", headers={"host": "gateway.lan"}).status_code == 403
-        open_socket(app.url, origin="https://app.lan").close()
+        with open_socket(app.url, origin="https://app.lan"):
+            pass
 
 
 @pytest.mark.parametrize(
@@ -275,7 +276,7 @@ def test_a_strangers_or_malformed_origin_is_refused(open_gateway: TestApp, path:
     assert refusal(answer) == (status, "foreign_origin" if status == 403 else "invalid_origin")
     if path == "/v1/models":
         with pytest.raises(InvalidStatus) as caught:
-            open_socket(open_gateway.url, origin=origin)
+            open_socket(open_gateway.url, origin=origin).__enter__()
         assert caught.value.response.status_code == status
 
 
@@ -523,9 +524,10 @@ def test_a_socket_of_a_strangers_name_is_refused_without_keys_and_a_strangers_pa
     with TestApp(keys=[key("a")], **KEYED) as app:
         for origin in ("https://evil.example", "http://[", "null"):
             with pytest.raises(InvalidStatus) as caught:
-                open_socket(app.url, origin=origin, **bearer("a"))
+                open_socket(app.url, origin=origin, **bearer("a")).__enter__()
             assert caught.value.response.status_code in (400, 403)
-        open_socket(app.url, origin=app.url, **bearer("a")).close()
+        with open_socket(app.url, origin=app.url, **bearer("a")):
+            pass
 
 
 OPERATORS = ("/admin", "/v1/cache")

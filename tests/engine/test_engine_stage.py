@@ -24,13 +24,6 @@ def build(**settings: object) -> Engine:
     return built
 
 
-def test_every_public_name_is_listed_and_exists() -> None:
-    assert sorted(engine.__all__, key=lambda name: (not name.isupper(), name)) == list(engine.__all__)
-    public = {name for name, value in vars(engine).items() if not name.startswith("_") and hasattr(value, "__module__")}
-    assert public == {name for name in engine.__all__ if not name.isupper()}, "constants tell no module"
-    assert all(hasattr(engine, name) for name in engine.__all__)
-
-
 async def test_the_stage_loads_the_models_of_its_settings(tiny_folder: Callable[..., Path]) -> None:
     made = build(models=[{"path": str(tiny_folder("llama")), "name": "small"}], num_blocks=32, block_size=4)
     assert dict(made.models) == {}

@@ -211,9 +211,9 @@ import errno, resource, sys
 from pathlib import Path
 from sluicegate.gateway.accounts.health import Health
 from sluicegate.gateway.accounts.journal.journal import Journal
-from sluicegate.gateway.accounts.records import Usage, UsageKey
+from sluicegate.gateway.accounts.records import UsageKey, UsageSum
 from sluicegate.plugins import BooksUnavailable
-key, one = UsageKey("2026-11-21", "a", "blue", "search", "m"), Usage(requests=1, cost_nanos=19)
+key, one = UsageKey("2026-11-21", "a", "blue", "search", "m"), UsageSum(requests=1, cost_nanos=19)
 journal = Journal(Path(sys.argv[1]), health=Health())
 journal.take()
 journal.recover(0)
