@@ -6,7 +6,6 @@ reported but its thread cannot be stopped.
 
 from __future__ import annotations
 
-import gc
 import tracemalloc
 from collections.abc import Iterator, Sequence
 from itertools import pairwise, zip_longest
@@ -279,7 +278,6 @@ def _memory(rail: OutputRail, declared: RailProperties) -> Iterator[Fault]:
         for character in _long_text(length):
             if getattr(session.feed(character), "block", None) is not None:
                 break
-        gc.collect()  # what others left behind must not hide what this session keeps
         kept.append(tracemalloc.get_traced_memory()[0])
     if not tracing:
         tracemalloc.stop()

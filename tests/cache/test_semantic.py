@@ -180,7 +180,7 @@ async def gateways(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncItera
     else:
         server = RedisServer(tmp_path)
         server.start()
-        stores = [RedisStore(server.url, 60, deadline_s=2) for _ in range(2)]
+        stores = [RedisStore(server.url, 60, deadline_s=30) for _ in range(2)]
         made = [TieredCache(store, SemanticTier(HashedNgrams())) for store in stores]
     yield made
     for cache in made:
