@@ -1,10 +1,9 @@
 """Which strings of a JSON answer may be redacted without breaking its schema, and with what.
 
 Where the schema leaves a string free, any replacement does. Where it has a `format` and the whole value goes, a value
-of that format that says nothing takes its place. Anything else is not replaced: the answer is blocked.
-
-Not covered: schemas that decide by other values (`if`, `dependentSchemas`, `uniqueItems`), and `oneOf` taken as
-`anyOf`; what was streamed is still for an independent validator to judge.
+of that format that says nothing takes its place. Anything else is not replaced: the answer is blocked. That holds for
+keywords above the string too, where they decide by what it says (`const`, `enum`, `not`, `if`, `uniqueItems`,
+`maxContains`, branches of `oneOf`).
 """
 
 from __future__ import annotations
@@ -32,10 +31,15 @@ _SAYS_NOTHING = {
     "date-time": "1900-01-01T00:00:00Z",
 }
 _FIXED = named(lambda keyword: not keyword.redactable)
-_LISTS = named(lambda keyword: keyword.kind == "any" and keyword.form == "schemas")
+_WHOLE_VALUE = named(lambda k: k.kind == "any" and not k.redactable and k.form in ("value", "values", "text"))
+_LISTS = named(lambda keyword: keyword.kind == "any" and keyword.form == "schemas") - {"oneOf"}
 _BRANCHES = named(lambda keyword: keyword.kind == "any" and keyword.form == "schema" and keyword.redactable)
-_MAX_STEPS = 64
-"""References followed for one value; a schema may refer to itself."""
+_READS_STRINGS = named(lambda k: k.role == "assertion" and k.kind in ("any", "string")) - {"type"}
+_MAX_VISITS = 2000
+_MAX_DEPTH = 64
+"""Subschemas looked at for one value, in all and below one another: a schema may refer to itself."""
+
+Path = tuple[str | int, ...]
 
 
 def redactor_for(schema: Any) -> Redactor:
@@ -44,7 +48,7 @@ def redactor_for(schema: Any) -> Redactor:
     def redact(place: Place, redaction: Redaction) -> str | None:
         if place.kind != "string":
             return None
-        return _replacement(list(_at(schema, schema, place.path, _MAX_STEPS)), place, redaction)
+        return _replacement(list(_Walk(schema).at(schema, place.path, 0)), place, redaction)
 
     return redact
 
@@ -72,37 +76,79 @@ def _fits(applying: list[Any], place: Place, redaction: Redaction, text: str) ->
     return (longest is None or grown <= 0) and (shortest == 0 or grown >= 0)
 
 
-def _at(root: Any, schema: Any, path: tuple[str | int, ...], steps: int) -> Iterator[Any]:
-    """Every subschema that may apply at `path`; None stands for one that cannot be told."""
-    if steps <= 0:
-        yield None
-        return
-    if not isinstance(schema, Mapping):
-        return
-    if not path:
-        yield schema
-    for part in _beside(root, schema):
-        yield from [None] if part is None else _at(root, part, path, steps - 1)
-    if path:
-        for part in _below(schema, path[0]):
-            yield from _at(root, part, path[1:], steps - 1)
+class _Walk:
+    """One walk from the root of a schema to the value at a path."""
+
+    def __init__(self, root: Any) -> None:
+        self._root = root
+        self._left = _MAX_VISITS
+
+    def at(self, schema: Any, path: Path, depth: int) -> Iterator[Any]:
+        """Yield every subschema that may apply at `path`; None stands for one that cannot be told."""
+        self._left -= 1
+        if self._left < 0 or depth > _MAX_DEPTH:
+            yield None
+            return
+        if not isinstance(schema, Mapping):
+            return
+        if not path:
+            yield schema
+        elif _decides(schema, path):
+            yield None
+        if schema is not self._root and {"$id", "id"} & schema.keys():  # references below have another base
+            yield None
+        for part in self._beside(schema):
+            yield from [None] if part is None else self.at(part, path, depth + 1)
+        if self._turns(schema, path, depth):
+            yield None
+        yield from self._one_of(schema.get("oneOf", ()), path, depth)
+        if path:
+            for part in _below(schema, path[0]):
+                yield from self.at(part, path[1:], depth + 1)
+
+    def _beside(self, schema: Mapping[str, Any]) -> Iterator[Any]:
+        for key in _LISTS & schema.keys():
+            yield from schema[key]
+        for key in _BRANCHES & schema.keys():
+            yield schema[key]
+        for dependent in (*schema.get("dependentSchemas", {}).values(), *schema.get("dependencies", {}).values()):
+            yield {} if isinstance(dependent, list) else dependent
+        if "$ref" in schema:
+            yield _referred(self._root, schema["$ref"])
+
+    def _turns(self, schema: Mapping[str, Any], path: Path, depth: int) -> bool:
+        """Whether another string at `path` may turn what `not` or `if` says."""
+        parts = (part for key in ("not", "if") if key in schema for part in self.at(schema[key], path, depth + 1))
+        return any(_reads(part) for part in parts)
+
+    def _one_of(self, branches: Any, path: Path, depth: int) -> Iterator[Any]:
+        """Branches that a replacement could move a string between cannot be told; else all that take strings apply."""
+        reached = [list(self.at(branch, path, depth + 1)) for branch in branches]
+        taking = [parts for parts in reached if all(_may_be_string(part) for part in parts)]
+        if len(taking) > 1 and any(_reads(part) for parts in taking for part in parts):
+            yield None
+        for parts in taking:
+            yield from parts
 
 
-def _beside(root: Any, schema: Mapping[str, Any]) -> Iterator[Any]:
-    for key in _LISTS & schema.keys():
-        yield from schema[key]
-    for key in _BRANCHES & schema.keys():
-        yield schema[key]
-    if "$ref" in schema:
-        yield _referred(root, schema["$ref"])
+def _decides(schema: Mapping[str, Any], path: Path) -> bool:
+    """Whether a keyword for a whole array or object looks at what a string below it says."""
+    alike = isinstance(path[0], int) and (schema.get("uniqueItems") is True or "maxContains" in schema)
+    return alike or bool(_WHOLE_VALUE & schema.keys())
+
+
+def _reads(part: Any) -> bool:
+    return part is None or bool(_READS_STRINGS & part.keys())
+
+
+def _may_be_string(part: Any) -> bool:
+    kinds = "string" if part is None else part.get("type", "string")
+    return "string" in ([kinds] if isinstance(kinds, str) else kinds)
 
 
 def _below(schema: Mapping[str, Any], step: str | int) -> Iterator[Any]:
     if isinstance(step, int):
-        first = schema.get("prefixItems", ())
-        yield first[step] if step < len(first) else schema.get("items", {})
-        if "contains" in schema:
-            yield schema["contains"]
+        yield from _of_item(schema, step)
         return
     known = schema.get("properties", {})
     if step in known:
@@ -111,6 +157,19 @@ def _below(schema: Mapping[str, Any], step: str | int) -> Iterator[Any]:
     for key in ("additionalProperties", "unevaluatedProperties"):
         if step not in known and key in schema:
             yield schema[key]
+
+
+def _of_item(schema: Mapping[str, Any], index: int) -> Iterator[Any]:
+    """Yield what applies to an item: by place (a list in `items` until draft 2019), by `contains`, and to the rest."""
+    items = schema.get("items", {})
+    first, rest = (items, schema.get("additionalItems", {})) if isinstance(items, list) else ((), items)
+    first = schema.get("prefixItems", first)
+    if index < len(first):
+        yield first[index]
+    else:
+        yield from (rest, schema.get("unevaluatedItems", {}))
+    if "contains" in schema:
+        yield schema["contains"]
 
 
 def _referred(root: Any, reference: Any) -> Any:
