@@ -10,6 +10,8 @@ from sluicegate.grammar.blocked.language.blocklist import Blocklist, blocklist
 from sluicegate.plugins.errors import InvalidGrammar
 from sluicegate.plugins.settings import Count, Positive
 
+MOST_DIGITS = 400
+"""Of a number that an option may allow: every double, written without an exponent."""
 PropertyOrder = Literal["schema", "required_first", "any"]
 
 
@@ -44,6 +46,9 @@ class GrammarOptions:
 
     `close_objects`: objects whose schema lists `properties` and says nothing of others have no others.
 
+    `integer_digits`, `fraction_digits`: the most digits that a number has before and behind the point, unless the
+    schema itself mentions longer numbers; 0 = any number.
+
     `blocklist`: phrases, and `blocklist_patterns`: regular expressions, that no string and no free text may hold, see
     `blocked`.
     """
@@ -53,6 +58,8 @@ class GrammarOptions:
     blocklist_patterns: tuple[str, ...] = ()
     property_order: PropertyOrder = "schema"
     close_objects: bool = False
+    integer_digits: int = 80
+    fraction_digits: int = 40
     limits: GrammarLimits = GrammarLimits()
 
     def __post_init__(self) -> None:
@@ -63,6 +70,13 @@ class GrammarOptions:
             )
         if not isinstance(self.close_objects, bool):
             raise InvalidGrammar(f"close_objects is {self.close_objects!r}; use true or false", param="close_objects")
+        for name in ("integer_digits", "fraction_digits"):
+            digits = getattr(self, name)
+            if isinstance(digits, bool) or not isinstance(digits, int) or not (0 <= digits <= MOST_DIGITS):
+                raise InvalidGrammar(
+                    f"{name} is {digits!r}; use a whole number up to {MOST_DIGITS}, or 0 for any number of digits",
+                    param=name,
+                )
         if not isinstance(self.whitespace, str):
             raise InvalidGrammar("whitespace must be 'compact', 'flexible' or a pattern", param="whitespace")
         _ = self.blocked

@@ -14,6 +14,8 @@ from sluicegate.grammar.json.blocked_strings import unblocked
 from sluicegate.grammar.json.members import member_terms, surely_has_value
 from sluicegate.grammar.json.object_plan import ObjectPlan
 from sluicegate.grammar.json.object_planner import ObjectPlanner
+from sluicegate.grammar.lexemes.base import Lexeme
+from sluicegate.grammar.lexemes.digits import NumberDigits
 from sluicegate.grammar.lexemes.scalars import number_lexemes
 from sluicegate.grammar.options import GrammarOptions
 from sluicegate.grammar.reading.guards import Checked, Guard, all_of
@@ -22,6 +24,7 @@ from sluicegate.grammar.schema.checks import Checks
 from sluicegate.grammar.schema.constants import json_text
 from sluicegate.grammar.schema.containers import Array, Conjunction, Constant, Fact, Object, SchemaRef
 from sluicegate.grammar.schema.document import SchemaDocument
+from sluicegate.grammar.schema.numbers import NumberSet
 from sluicegate.grammar.schema.semantics import Circular, Semantics
 from sluicegate.grammar.schema.value_set import ValueSet
 from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar
@@ -41,6 +44,7 @@ class Plans:
     def __init__(self, document: SchemaDocument | None, options: GrammarOptions) -> None:
         self.options = options
         self.blocklist = options.blocked
+        self._digits = NumberDigits(options.integer_digits, options.fraction_digits)
         self.semantics = Semantics(options.limits)
         self.checks = Checks(document) if document is not None else None
         self._objects: dict[Object, ObjectPlan | None] = {}
@@ -115,11 +119,15 @@ class Plans:
     def _has_value(self, value_set: ValueSet) -> bool:
         if value_set.null or value_set.booleans or not strings.is_empty(value_set.strings):
             return True
-        if number_lexemes(value_set.numbers):
+        if self.number_lexemes(value_set.numbers):
             return True
         if any(self.array_plan(spec) is not None for spec in value_set.arrays):
             return True
         return any(self._has_object(spec) for spec in value_set.objects)
+
+    def number_lexemes(self, found: NumberSet) -> tuple[Lexeme, ...]:
+        """Lexemes of these numbers, with as many digits as the options allow."""
+        return number_lexemes(found, self._digits)
 
     def _has_object(self, spec: Object) -> bool:
         if len(self._asking) > _DEEP and spec not in self._objects:

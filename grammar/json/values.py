@@ -14,7 +14,7 @@ from sluicegate.grammar.json.object_plan import ObjectPlan
 from sluicegate.grammar.json.objects import ObjectState
 from sluicegate.grammar.json.plans import Plans
 from sluicegate.grammar.lexemes.base import QUOTE, Lexeme
-from sluicegate.grammar.lexemes.scalars import number_lexemes, string_lexemes, word_lexeme
+from sluicegate.grammar.lexemes.scalars import string_lexemes, word_lexeme
 from sluicegate.grammar.options import GrammarOptions
 from sluicegate.grammar.reading.continuations import Continuation, Many
 from sluicegate.grammar.reading.lookahead import Lookahead, after_byte, joined
@@ -79,7 +79,7 @@ class Values(Plans):
             if len(self._lexemes) >= _STATES:
                 self._lexemes, self._scalar_lookaheads = {}, {}
             names = word_lexeme(value_set.null, value_set.booleans)
-            found = string_lexemes(value_set.strings), number_lexemes(value_set.numbers), names
+            found = string_lexemes(value_set.strings), self.number_lexemes(value_set.numbers), names
             known = self._lexemes[id(value_set)] = (
                 value_set,
                 found,

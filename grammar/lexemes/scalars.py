@@ -5,10 +5,11 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import lru_cache
 
-from sluicegate.grammar.automata import ByteDfa, CharDfa, byte_intersection, format_dfa, string_table, utf8
+from sluicegate.grammar.automata import CharDfa, format_dfa, string_table
 from sluicegate.grammar.budget.meter import look
 from sluicegate.grammar.lexemes.base import DfaLexeme, Lexeme
 from sluicegate.grammar.lexemes.counted import Counted
+from sluicegate.grammar.lexemes.digits import NumberDigits, within_digits
 from sluicegate.grammar.lexemes.literals import literals
 from sluicegate.grammar.lexemes.words import Words
 from sluicegate.grammar.schema import numbers, strings
@@ -61,7 +62,8 @@ def string_lexemes(parts: StringSet) -> tuple[Lexeme, ...]:
 
 
 @lru_cache(maxsize=500)
-def number_lexemes(parts: NumberSet) -> tuple[Lexeme, ...]:
+def number_lexemes(parts: NumberSet, digits: NumberDigits = NumberDigits()) -> tuple[Lexeme, ...]:
+    """Lexemes of the numbers of `parts`, with no more digits than `digits` where the schema asks for no more."""
     if not parts:
         return ()
     listed = [part for part in parts if part.values is not None]
@@ -79,14 +81,8 @@ def number_lexemes(parts: NumberSet) -> tuple[Lexeme, ...]:
     if others:
         dfa = numbers.automaton(others)
         if dfa is not None:
-            found.append(DfaLexeme(byte_intersection(dfa, _within_doubles())))
+            found.append(DfaLexeme(within_digits(dfa, others, digits)))
     return tuple(found)
-
-
-@lru_cache(maxsize=1)
-def _within_doubles() -> ByteDfa:
-    """Exponents up to 307: readers turn larger ones into infinity, which is no JSON value. Digits are not counted."""
-    return utf8(CharDfa.from_pattern(r"[-+.0-9]+([eE][+-]?0*(\d{1,2}|[12]\d\d|30[0-7]))?", anchored=True))
 
 
 def spellings(value: Fraction, only_plain: bool = False, few: bool = False) -> list[bytes]:
@@ -128,7 +124,8 @@ def _exponent_forms(value: Fraction, digits: str) -> set[str]:
 @lru_cache(maxsize=1)
 def shared_automata() -> tuple[DfaLexeme, ...]:
     """The automata that most schemas share, built once per process (a quarter of a second)."""
-    shared = [every_string(), *number_lexemes(numbers.EVERY), *number_lexemes((Numbers(step=Fraction(1)),))]
+    whole = (Numbers(step=Fraction(1)),)
+    shared = [every_string(), *number_lexemes(numbers.EVERY), *number_lexemes(whole)]
     for name in ("date-time", "date", "time", "email", "uri", "hostname", "ipv4", "ipv6", "uuid"):
         string_automaton(format_dfa(name))
     return tuple(lexeme for lexeme in shared if isinstance(lexeme, DfaLexeme))
