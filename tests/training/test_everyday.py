@@ -1,0 +1,173 @@
+"""What the short everyday requests promise."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import random
+import re
+from collections import Counter
+from typing import Any
+
+import jsonschema_rs
+import pytest
+
+from training.everyday import Family, sample
+from training.everyday.book import book
+from training.everyday.phrases import Literal, compiled
+from training.everyday.telling import tell
+from training.examples import Example
+
+FAMILIES: list[Family] = ["train", "heldout"]
+KEY_LISTS = {"label_key", "answer_key", "check_key"}
+MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
+
+
+def examples(family: Family, many: int) -> list[Example]:
+    return [sample(random.Random(seed), family) for seed in range(many)]
+
+
+def each_frame(family: Family, many: int) -> list[Example]:
+    frames = book(family).top_frames()
+    return [sample(random.Random(seed), family, frame=frame.name) for frame in frames for seed in range(many)]
+
+
+def strings_of(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        return [text for item in value.values() for text in strings_of(item)]
+    if isinstance(value, list):
+        return [text for item in value for text in strings_of(item)]
+    return [value] if isinstance(value, str) else []
+
+
+def is_written_date(text: str, document: str) -> bool:
+    try:
+        day = datetime.date.fromisoformat(text)
+    except ValueError:
+        return False
+    months = {f"{day.month:02d}", MONTHS[day.month - 1]}
+    return f"{day.year}" in document and str(day.day) in document and any(m in document.lower() for m in months)
+
+
+def options_of(schema: Any) -> set[str]:
+    if isinstance(schema, list):
+        return set().union(*map(options_of, schema)) if schema else set()
+    if not isinstance(schema, dict):
+        return set()
+    own = {option for option in schema.get("enum", []) if isinstance(option, str)}
+    return own | options_of(list(schema.values()))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_answer_validates_and_follows_the_order_of_its_schema(family: Family) -> None:
+    for example in each_frame(family, 60):
+        for question in example.questions:
+            answer = json.loads(question.answer)
+            jsonschema_rs.validator_for(question.schema, validate_formats=True).validate(answer)
+            assert list(answer) == [key for key in question.schema["properties"] if key in answer]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_string_of_an_answer_is_a_label_or_stands_in_the_text(family: Family) -> None:
+    signs = {"EUR": "€", "USD": "$", "GBP": "£"}
+    for example in each_frame(family, 120):
+        text = example.document.text
+        assert any(text in message["content"] for message in example.messages)
+        for question in example.questions:
+            for found in strings_of(json.loads(question.answer)):
+                told = found in options_of(question.schema) or found in text or signs.get(found, "\0") in text
+                assert told or is_written_date(found, text), f"{found!r} is not in {text!r}"
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_path_that_is_scored_leads_to_a_value(family: Family) -> None:
+    for example in examples(family, 600):
+        for question in example.questions:
+            assert question.kinds or question.answer.endswith("null}")
+            for path, _ in question.kinds:
+                value: Any = json.loads(question.answer)
+                for part in path.split("."):
+                    value = value[part]
+
+
+def test_the_same_seed_gives_the_same_request_and_another_seed_another() -> None:
+    assert examples("train", 50) == examples("train", 50)
+    assert len({example.messages for example in map(_frozen, examples("train", 200))}) > 195
+
+
+def _frozen(example: Example) -> Any:
+    return type("Frozen", (), {"messages": json.dumps(example.messages)})
+
+
+def test_the_families_share_no_phrase_question_instruction_or_form() -> None:
+    """Compared by what stands between bars; field names, and words alone, are left to the tests below."""
+    train, held = (
+        {part.strip(" .!?") for line in _phrases(family) for part in line.split(" | ")} for family in FAMILIES
+    )
+    assert not {part for part in train & held if " " in part}
+
+
+def _phrases(family: Family) -> set[str]:
+    shelf = book(family)
+    lines = {re.sub(r"^[!?=&+] (\w+(, \w+)*: )?|^~ .*?: ", "", line) for line in shelf.lines if line[0] != "$"}
+    return {line for line in lines if not {word.strip() for word in line.split(",")} <= _all_words(family)}
+
+
+def _all_words(family: Family) -> set[str]:
+    return set().union(*book(family).words.values())
+
+
+def test_the_families_share_no_word_that_a_text_is_filled_with() -> None:
+    held = set().union(*(words for name, words in book("heldout").words.items() if name not in KEY_LISTS))
+    assert not held & _all_words("train")
+
+
+def test_the_families_share_no_set_of_labels() -> None:
+    sets = [
+        {tuple(sorted(labels.values())) for rows in book(family).label_sets.values() for labels in rows}
+        for family in FAMILIES
+    ]
+    assert not sets[0] & sets[1]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_class_of_a_label_can_be_offered_and_is_told_by_some_text(family: Family) -> None:
+    shelf = book(family)
+    for frame in shelf.frames.values():
+        for slot in frame.slots.values():
+            if slot.make[0] == "label":
+                name = slot.make[1]
+                known = set(shelf.classes.get(name, {})) | {c for row in shelf.label_sets.get(name, []) for c in row}
+                told = {tell(random.Random(seed), family, frame).values.get(slot.name) for seed in range(2500)}
+                assert {value.text for value in told if value} == known, f"{frame.name}.{slot.name}"
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_yes_and_no_are_right_about_equally_often(family: Family) -> None:
+    answers = Counter(
+        question.answer.split(":")[1]
+        for example in examples(family, 3000)
+        for question in example.questions
+        if len(question.schema["properties"]) == 1 and question.kinds[0][1] == "boolean"
+    )
+    assert 0.35 < answers["true}"] / answers.total() < 0.65
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_no_sign_of_the_phrase_language_is_left_in_a_text(family: Family) -> None:
+    for example in each_frame(family, 80):
+        texts = [message["content"] for message in example.messages]
+        assert not [text for text in texts for sign in ("~", "^", "¤", "[", "{", "@ask", "@text", "  ") if sign in text]
+
+
+@pytest.mark.parametrize("source", ["a (b", "a [b|c", "a) b", "{name", "<rule"])
+def test_a_phrase_whose_brackets_do_not_match_is_refused(source: str) -> None:
+    with pytest.raises(ValueError, match="of "):
+        compiled(source)
+
+
+def test_escaped_signs_stand_for_themselves() -> None:
+    assert compiled("x") == Literal("x")
+    text: list[str] = []
+    compiled(r"a \(b\)").tell(None, text)  # type: ignore[arg-type]
+    assert "".join(text) == "a (b)"

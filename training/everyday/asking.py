@@ -1,0 +1,237 @@
+"""Asks about a text: the instruction that goes with it, if any, and questions with their right answers."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import Any
+
+from training.everyday.book import Book, Family, Slot, YesNo, book
+from training.everyday.leaves import leaf, rows_leaf
+from training.everyday.phrases import Phrase, told
+from training.everyday.shapes import Group, question_of
+from training.everyday.telling import Telling, Told
+from training.schemas import Field, Question
+from training.values import quoted
+
+_ABSENT_TYPES = {"int": "integer", "count": "integer", "amount": "number", "decimal": "number", "num": "number"}
+_YES_NO = (("yes", "no"), ("Yes", "No"), ("YES", "NO"), ("true", "false"), ("y", "n"))
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """`ask` is the instruction all the questions need, or None where any will do."""
+
+    ask: str | None
+    questions: tuple[Question, ...]
+
+
+def asked(rng: random.Random, family: Family, about: Told, many: int) -> Asked:
+    asking = _Asking(rng, family, about)
+    roll = rng.random()
+    if roll < 0.14 and (check := asking.check()):
+        return asking.by_question(*check, many=min(many, 2))
+    if roll < 0.24 and (span := asking.span()):
+        return asking.by_question(*span, many=min(many, 2))
+    return asking.extraction(many)
+
+
+class _Asking:
+    def __init__(self, rng: random.Random, family: Family, about: Told) -> None:
+        self.rng, self.family, self.about = rng, family, about
+        self.book: Book = book(family)
+        self.slots = about.frame.slots
+
+    def extraction(self, many: int) -> Asked:
+        ask, focus = self._instruction()
+        questions = tuple(self._extracted(focus) for _ in range(many))
+        return Asked(ask, questions)
+
+    def _instruction(self) -> tuple[str | None, tuple[str, ...]]:
+        fitting = [(slots, ask) for slots, ask in self.about.frame.asks if set(slots) <= set(self.about.values)]
+        if not fitting or self.rng.random() < 0.4:
+            return None, ()
+        slots, ask = self.rng.choice(fitting)
+        return self._put(ask), slots
+
+    def _extracted(self, focus: tuple[str, ...]) -> Question:
+        rng, values = self.rng, self.about.values
+        names = list(focus)
+        if not focus or rng.random() < 0.12:
+            others = [name for name in values if name not in focus]
+            low = 0 if focus else 1
+            names += rng.sample(others, rng.randint(low, min(len(others), 2 if focus else 7))) if others else []
+        if rng.random() < 0.5:
+            names.sort(key=list(self.slots).index)
+        fields = {name: self._field(self.slots[name], alone=len(names) == 1 and bool(focus)) for name in names}
+        extra: list[Field] = []
+        if not focus:
+            extra = [*self._extras()]
+        return question_of([*self._grouped(fields), *extra], rng, self.about.frame.name.title().replace("_", ""))
+
+    def _extras(self) -> list[Field]:
+        """Now and then a currency, a question answered by yes or no, or what the text does not say."""
+        rng, extra = self.rng, []
+        if self.about.currency and rng.random() < 0.15:
+            extra.append(self._currency(self.about.currency))
+        if rng.random() < 0.1 and (check := self.check()):
+            question, fields = check
+            extra.append(_described(fields[0], question))
+        absent = [slot for name, slot in self.slots.items() if name not in self.about.values]
+        taken = {key for name in self.about.values for key in self.slots[name].keys}
+        absent = [slot for slot in absent if slot.make[0] not in ("label", "rows") and not set(slot.keys) & taken]
+        if absent and rng.random() < 0.08:
+            extra.append(self._absent(rng.choice(absent)))
+        return extra
+
+    def _grouped(self, fields: dict[str, Field]) -> list[Field | Group]:
+        rng = self.rng
+        members: list[Field | Group] = list(fields.values())
+        groups = {self.slots[name].group for name in fields} - {""}
+        for group in sorted(groups):
+            inner = [fields[name] for name in fields if self.slots[name].group == group]
+            if len(inner) > 1 and rng.random() < 0.4:
+                at = members.index(inner[0])
+                members = [member for member in members if member not in inner]
+                members.insert(min(at, len(members)), Group(group, tuple(inner)))
+        plain = [member for member in members if isinstance(member, Field)]
+        if len(plain) == len(members) >= 3 and rng.random() < 0.12:
+            start = rng.randrange(len(plain) - 1)
+            inner = plain[start : start + rng.randint(2, 3)]
+            name = rng.choice(["details", "info", "data", "record", "summary", "extra", "result"])
+            return [*plain[:start], Group(name, tuple(inner)), *plain[start + len(inner) :]]
+        return members
+
+    def _field(self, slot: Slot, alone: bool = False) -> Field:
+        rng = self.rng
+        if slot.name in self.about.rows:
+            parts = self.book.frames[slot.make[1]].slots
+            schema, raws, kind = rows_leaf(slot, self.about.rows[slot.name], parts, rng, self.book)
+        else:
+            schema, raws, kind = leaf(slot, [self.about.values[slot.name]], rng, self.book)
+        key = self._key(slot)
+        if alone and kind == "enum" and rng.random() < 0.3:
+            key = self._word("label_key")
+        if slot.notes and rng.random() < 0.25:
+            schema["description"] = rng.choice(slot.notes)
+        roll = rng.random()
+        if roll < 0.05 and kind != "objects":
+            return Field(key, _nullable(schema), raws[0], kind, required=rng.random() < 0.5)
+        return Field(key, schema, raws[0], kind, required=roll < 0.96)
+
+    def _key(self, slot: Slot) -> str:
+        """A name that no other value of the text could go by."""
+        taken = {key for name in self.about.values if name != slot.name for key in self.slots[name].keys}
+        return self.rng.choice([key for key in slot.keys if key not in taken] or slot.keys[:1])
+
+    def _currency(self, currency: str) -> Field:
+        options = self.rng.sample(["USD", "EUR", "GBP", "CHF", "SEK", "PLN", "CAD", "JPY"], 4)
+        options = options if currency in options else [*options[1:], currency]
+        self.rng.shuffle(options)
+        schema = {"type": "string", "enum": options} if self.rng.random() < 0.6 else {"type": "string"}
+        return Field(self.rng.choice(["currency", "currency", "currency_code"]), schema, quoted(currency), "enum")
+
+    def _absent(self, slot: Slot) -> Field:
+        schema: dict[str, Any] = {"type": _ABSENT_TYPES.get(slot.make[0], "string")}
+        if slot.make[0] == "list":
+            schema = {"type": "array", "items": {"type": "string"}}
+        elif slot.make[0] == "date":
+            schema["format"] = "date"
+        required = self.rng.random() < 0.6
+        return Field(self.rng.choice(slot.keys), _nullable(schema), "null", "string", required)
+
+    def check(self) -> tuple[str, list[Field]] | None:
+        """A question answered by yes or no, and the field in several manners; None where the frame has none."""
+        rng, truth = self.rng, self.rng.random() < 0.5
+        fitting = [check for check in self.about.frame.checks if self._can_be(truth, check)]
+        if not fitting:
+            return None
+        check = rng.choice(fitting)
+        wording = rng.choice(check.questions)
+        if not set(wording.slots) <= set(self.about.values):
+            return None
+        if check.slot:
+            question = self._put(wording.phrase)
+            if not check.yes:
+                question = question.replace("@label", self._label(check.slot, truth))
+        else:
+            question = self._put(wording.phrase, () if truth else (rng.choice(wording.changing),))
+        return question, [self._truth(truth, check.key) for _ in range(2)]
+
+    def _can_be(self, truth: bool, check: YesNo) -> bool:
+        values = self.about.values
+        if not check.slot:
+            return any(set(wording.slots) <= set(values) and wording.changing for wording in check.questions)
+        if not check.yes:
+            return check.slot in values
+        return check.slot in values and values[check.slot].text in (check.yes if truth else check.no)
+
+    def _label(self, slot: str, right: bool) -> str:
+        """A name of the class that the text has, or of one that it could not be taken for."""
+        told_class, name = self.about.values[slot].text, self.slots[slot].make[1]
+        classes = self.book.classes[name]
+        if right:
+            return self.rng.choice(classes[told_class])
+        near = set().union(*(group for group in self.book.near.get(name, []) if told_class in group))
+        others = [labels for other, labels in classes.items() if other != told_class and other not in near]
+        return self.rng.choice(self.rng.choice(others))
+
+    def _truth(self, truth: bool, key: str) -> Field:
+        rng = self.rng
+        key = key if key and rng.random() < 0.5 else self._word("check_key")
+        if rng.random() < 0.65:
+            return Field(key, {"type": "boolean"}, "true" if truth else "false", "boolean")
+        yes, no = rng.choice(_YES_NO)
+        options = [yes, no] if rng.random() < 0.5 else [no, yes]
+        return Field(key, {"type": "string", "enum": options}, quoted(yes if truth else no), "enum")
+
+    def span(self) -> tuple[str, list[Field]] | None:
+        """A question that one value answers."""
+        told_slots = set(self.about.values)
+        fitting = [(s, w) for s, w in self.about.frame.spans if s in told_slots and set(w.slots) <= told_slots]
+        if not fitting:
+            return None
+        slot, wording = self.rng.choice(fitting)
+        return self._put(wording.phrase), [self._answering(slot) for _ in range(2)]
+
+    def _answering(self, slot: str) -> Field:
+        field = self._field(self.slots[slot])
+        key = field.key if self.rng.random() < 0.3 else self._word("answer_key")
+        return Field(key, field.schema, field.raw, field.kind)
+
+    def by_question(self, question: str, fields: list[Field], many: int) -> Asked:
+        """The question in the message, or as the description of the property that answers it."""
+        if self.rng.random() < 0.3:
+            fields = [_described(field, question) for field in fields]
+            return Asked(None, tuple(question_of([field], self.rng) for field in fields[:many]))
+        return Asked(question, tuple(question_of([field], self.rng) for field in fields[:many]))
+
+    def _word(self, rule: str) -> str:
+        return told(self.book.rules[rule], Telling(self.rng, self.family, self.about.frame))
+
+    def _put(self, phrase: Phrase, changed: tuple[str, ...] = ()) -> str:
+        return told(phrase, _Asker(self.rng, self.family, self.about, changed))
+
+
+class _Asker(Telling):
+    """Tells a question: values are those of the text, apart from one that may have been changed."""
+
+    def __init__(self, rng: random.Random, family: Family, about: Told, changed: tuple[str, ...]) -> None:
+        super().__init__(rng, family, about.frame)
+        self.values, self.changed = about.values, changed
+        self.currency = about.currency or self.currency
+
+    def value(self, slot: str, capital: bool, wrong: bool) -> str:
+        return self.other(slot) if wrong and slot in self.changed else self.values[slot].text
+
+
+def _described(field: Field, description: str) -> Field:
+    schema = {key: value for key, value in field.schema.items() if key != "description"}
+    return Field(field.key, {**schema, "description": description}, field.raw, field.kind, field.required)
+
+
+def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
+    if set(schema) == {"type"} and len(schema["type"]) % 2:
+        return {"type": [schema["type"], "null"]}
+    note = schema.pop("description", None)
+    return {"anyOf": [schema, {"type": "null"}], **({"description": note} if note else {})}
