@@ -21,6 +21,7 @@ from sluicegate.plugins import (
     Generator,
     Lifecycle,
     ServedModel,
+    SluicegateError,
     StatsReporter,
     TextEmbedder,
     WarmConstrainer,
@@ -41,9 +42,10 @@ async def start(runtime: Runtime, dialects: Iterable[Dialect] = DIALECTS) -> Non
         await runtime.batches.start(Offline(runtime, dialects))  # their lines wait until all is ready
         progress.state = "ready"
     except Exception as error:
-        log.exception("start-up failed in: %s", progress.state)
+        log.debug("start-up failed while %s", progress.state, exc_info=True)
         progress.failure = error
-        progress.state = f"failed while {progress.state}: {error}"
+        reason = error.message if isinstance(error, SluicegateError) else f"{type(error).__name__}: {error}"
+        progress.state = f"failed while {progress.state}: {reason}"
 
 
 async def close(runtime: Runtime) -> None:

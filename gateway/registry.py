@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import sluicegate.cache.stage
 import sluicegate.engine.stage
@@ -12,8 +13,10 @@ import sluicegate.grammar.stage
 import sluicegate.safety.stage
 from sluicegate.gateway.accounts import Accounts
 from sluicegate.gateway.settings import Settings
-from sluicegate.gateway.telemetry import Metrics
 from sluicegate.plugins import Registry, discover
+
+if TYPE_CHECKING:  # OpenTelemetry and Prometheus, which lists of stages do without
+    from sluicegate.gateway.telemetry import Metrics
 
 log = logging.getLogger("sluicegate")
 Register = Callable[[Registry], None]
@@ -32,7 +35,7 @@ def registry_of(
     return registry
 
 
-def built_ins(settings: Settings, metrics: Metrics, accounts: Accounts | None = None) -> Registry:
+def built_ins(settings: Settings, metrics: Metrics | None = None, accounts: Accounts | None = None) -> Registry:
     registry = Registry()
     books = accounts or Accounts(settings.accounts, settings.keys)
     for package in PACKAGES:

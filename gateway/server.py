@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import gc
 import ipaddress
 import json
@@ -26,7 +27,7 @@ from sluicegate.gateway.compose import compose
 from sluicegate.gateway.http.protocol import guarded_protocol, guarded_socket
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.gateway.settings import ServerSettings, Settings
-from sluicegate.plugins import ConfigurationError
+from sluicegate.plugins import ConfigurationError, ServiceError, SluicegateError
 
 log = logging.getLogger("sluicegate")
 
@@ -62,30 +63,41 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def serve(settings: Settings, read_again: Callable[[], Settings] | None = None) -> int:
-    """Serve until SIGTERM or SIGINT; the exit status. Raises `ConfigurationError` before anything is bound.
+def serve(settings: Settings, read_again: Callable[[], Settings] | None = None, *, debug: bool = False) -> int:
+    """Serve until SIGTERM or SIGINT; the exit status. Raises `ConfigurationError` before anything is bound, and what
+    kept a stage from starting once all is closed again.
 
     SIGHUP reloads rails and policies from what `read_again` gives; see `gateway/reload.py`."""
     check_bind(settings)
-    logging.basicConfig(
-        level=settings.server.log_level.upper(),
-        stream=sys.stderr,
-        format="%(asctime)s %(levelname)s %(name)s %(message)s",
-    )
+    _tls(settings.server)
+    listener = _bind(settings)
+    _begin_log("debug" if debug else settings.server.log_level)
     runtime = compose(settings, os.environ)
     runtime.reloader.source = read_again
-    return serve_runtime(runtime)
+    return serve_runtime(runtime, listener)
 
 
-def serve_runtime(runtime: Runtime) -> int:
+def _begin_log(level: str) -> None:
+    """`debug` is about us alone: the libraries below would drown it."""
+    wanted = logging.getLevelNamesMapping()[level.upper()]
+    form = "%(asctime)s %(levelname)s %(name)s %(message)s"
+    logging.basicConfig(level=max(wanted, logging.INFO), stream=sys.stderr, format=form)
+    log.setLevel(wanted)
+
+
+def serve_runtime(runtime: Runtime, listener: socket.socket | None = None) -> int:
     """`serve` for a runtime that is composed already; benchmarks put models of their own into it."""
     settings = runtime.settings
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     server = Server(_uvicorn_config(settings, runtime), settings.server.drain_s)
     runtime.progress.is_stopping = lambda: server.should_exit
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_run(server, runtime, _bind(settings)))
-    return 1 if runtime.progress.failure else 0
+        runner.run(_run(server, runtime, _listening(listener or _bind(settings), settings)))
+    if isinstance(failure := runtime.progress.failure, SluicegateError):
+        raise failure
+    if failure is not None:
+        raise ServiceError(runtime.progress.state) from failure
+    return 0
 
 
 class Server(uvicorn.Server):
@@ -161,17 +173,39 @@ def _tls(settings: ServerSettings) -> dict[str, Any]:
 
 
 def _bind(settings: Settings) -> socket.socket:
+    """Take the address, before what takes seconds; nobody is let in yet. Raises `ConfigurationError`."""
     family = socket.AF_INET6 if ":" in settings.server.host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((settings.server.host, settings.server.port))
     except OSError as error:
-        raise ConfigurationError(
-            f"cannot listen on {settings.server.host}:{settings.server.port}: {error.strerror}; "
-            "choose another --port (0 takes a free one)"
-        ) from error
+        raise _no_listening(settings, error) from error
     return listener
+
+
+def _listening(listener: socket.socket, settings: Settings) -> socket.socket:
+    """Two that start at once may both take the address: the second one learns of it here."""
+    try:
+        listener.listen()
+    except OSError as error:
+        raise _no_listening(settings, error) from error
+    return listener
+
+
+def _no_listening(settings: Settings, error: OSError) -> ConfigurationError:
+    host, port = settings.server.host, settings.server.port
+    place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    todo = _TODO.get(error.errno or 0, "choose another --host or --port (port 0 takes a free one)")
+    return ConfigurationError(f"cannot listen on {place}: {error.strerror or error}; {todo}")
+
+
+_TODO = {
+    errno.EADDRINUSE: "stop what uses it, or choose another --port (0 takes a free one)",
+    errno.EACCES: "ports below 1024 are for root; choose another --port (0 takes a free one)",
+    errno.EADDRNOTAVAIL: "this machine has no such address; choose another --host",
+    socket.EAI_NONAME: "no such host is known; choose another --host",
+}
 
 
 async def _run(server: uvicorn.Server, runtime: Runtime, listener: socket.socket) -> None:

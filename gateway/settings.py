@@ -18,7 +18,8 @@ Money = Annotated[float, Within(0, MAX_LIMIT)]
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
     host: str = "127.0.0.1"
-    port: int = 8000
+    port: Annotated[int, Within(0, 65_535)] = 8000
+    """0 = a free one."""
     max_body_bytes: int = 8 * 1024 * 1024
     tenant_bodies_bytes: int = 128 * 1024 * 1024
     """Of all bodies of one tenant (without keys: of one address) that are coming in or being answered."""
@@ -37,7 +38,7 @@ class ServerSettings:
     """A comment line is sent on a stream that was silent for so long, so that proxies keep it open."""
     drain_s: float = 10.0
     """How long open requests may go on after SIGTERM."""
-    log_level: str = "info"
+    log_level: Literal["debug", "info", "warning", "error", "critical"] = "info"
     tls_cert: str = ""
     """PEM file of the certificate and its chain; with `tls_key` the gateway speaks HTTPS."""
     tls_key: str = ""

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import logging
 import os
+from typing import TYPE_CHECKING
 
 from sluicegate.gateway.accounts import Accounts, ApiKeys, Ledger, LimitsStage
-from sluicegate.gateway.prompts.chat_template import ChatTemplate, ChatTemplateSettings
-from sluicegate.gateway.request.tracing.capture import wanted
-from sluicegate.gateway.routing import ByName
-from sluicegate.gateway.routing.tiers import Tiers, TierSettings
+from sluicegate.gateway.routing.by_name import ByName
 from sluicegate.gateway.settings import Settings
-from sluicegate.gateway.telemetry import Metrics, MetricsRecorder
 from sluicegate.gateway.upstream.settings import UpstreamSettings
 from sluicegate.plugins import NoSettings, Outcome, RegistryLike, Stage, add_stage
+from sluicegate.plugins.settings import later
+
+if TYPE_CHECKING:  # OpenTelemetry and Prometheus, which lists of stages do without
+    from sluicegate.gateway.telemetry import Metrics
 
 log = logging.getLogger("sluicegate.requests")
 
@@ -36,27 +37,28 @@ class LogRecorder:
         )
 
 
-def register(registry: RegistryLike, settings: Settings, metrics: Metrics, accounts: Accounts) -> None:
+def register(registry: RegistryLike, settings: Settings, metrics: Metrics | None, accounts: Accounts) -> None:
     rails = {*settings.pipeline.screen, *settings.pipeline.moderate}
-    shows = wanted(os.environ, settings.telemetry.content)
+    content = settings.telemetry.content
     add_stage(registry, "admit", "api-keys", NoSettings, lambda _: ApiKeys(accounts.keyring, rails))
     add_stage(registry, "admit", "limits", NoSettings, lambda _: LimitsStage(accounts))
     add_stage(registry, "route", "by-name", NoSettings, lambda _: ByName())
-    add_stage(registry, "route", "tiers", TierSettings, Tiers)
-    add_stage(
-        registry,
-        "assemble",
-        "chat-template",
-        ChatTemplateSettings,
-        ChatTemplate,
-    )
-    add_stage(registry, "generate", "upstream", UpstreamSettings, lambda found: _upstream(found, shows))
+    registry.add("route", "tiers", later("sluicegate.gateway.routing.tiers", "tiers"))
+    registry.add("assemble", "chat-template", later("sluicegate.gateway.prompts.chat_template", "chat_template"))
+    add_stage(registry, "generate", "upstream", UpstreamSettings, lambda found: _upstream(found, content))
     add_stage(registry, "record", "ledger", NoSettings, lambda _: Ledger(accounts))
-    add_stage(registry, "record", "metrics", NoSettings, lambda _: MetricsRecorder(metrics))
+    add_stage(registry, "record", "metrics", NoSettings, lambda _: _metrics_recorder(metrics))
     add_stage(registry, "record", "log", NoSettings, lambda _: LogRecorder())
 
 
-def _upstream(settings: UpstreamSettings, shows_messages: bool) -> Stage:
+def _upstream(settings: UpstreamSettings, content: bool) -> Stage:
+    from sluicegate.gateway.request.tracing.capture import wanted
     from sluicegate.gateway.upstream.generator import Upstream  # aiohttp and transformers, only where it is used
 
-    return Upstream(settings, shows_messages=shows_messages)
+    return Upstream(settings, shows_messages=wanted(os.environ, content))
+
+
+def _metrics_recorder(metrics: Metrics | None) -> Stage:
+    from sluicegate.gateway.telemetry import Metrics, MetricsRecorder
+
+    return MetricsRecorder(metrics or Metrics())

@@ -1,20 +1,8 @@
 """From a JSON Schema, a regular expression, a list of choices or a Lark grammar to token bitmasks."""
 
 from pathlib import Path as _Path
+from typing import TYPE_CHECKING
 
-from sluicegate.grammar.compile import (
-    compile_choices,
-    compile_json_object,
-    compile_json_schema,
-    compile_regex,
-    compile_text,
-)
-from sluicegate.grammar.lark import compile_lark
-from sluicegate.grammar.matching.matcher import LazyGrammar, LazyMatcher
-from sluicegate.grammar.options import GrammarLimits, GrammarOptions
-from sluicegate.grammar.schema.metaschemas import meta_schemas
-from sluicegate.grammar.tags import compile_structural_tags
-from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 from sluicegate.plugins.errors import (
     GrammarError,
     GrammarLimit,
@@ -23,7 +11,24 @@ from sluicegate.plugins.errors import (
     Unsatisfiable,
     UnsupportedGrammar,
 )
+from sluicegate.plugins.lazy import lazily
 from sluicegate.plugins.numba_cache import forget_stale as _forget_stale
+
+if TYPE_CHECKING:
+    from sluicegate.grammar.compile import (
+        compile_choices,
+        compile_json_object,
+        compile_json_schema,
+        compile_regex,
+        compile_text,
+    )
+    from sluicegate.grammar.lark import compile_lark
+    from sluicegate.grammar.limits import GrammarLimits
+    from sluicegate.grammar.matching.matcher import LazyGrammar, LazyMatcher
+    from sluicegate.grammar.options import GrammarOptions
+    from sluicegate.grammar.schema.metaschemas import meta_schemas
+    from sluicegate.grammar.tags import compile_structural_tags
+    from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 __all__ = [
     "GrammarError",
@@ -46,5 +51,24 @@ __all__ = [
     "compile_text",
     "meta_schemas",
 ]
+
+__getattr__ = lazily(
+    __name__,
+    {
+        "GrammarLimits": "limits",
+        "GrammarOptions": "options",
+        "LazyGrammar": "matching.matcher",
+        "LazyMatcher": "matching.matcher",
+        "Vocabulary": "vocabulary.vocabulary",
+        "compile_choices": "compile",
+        "compile_json_object": "compile",
+        "compile_json_schema": "compile",
+        "compile_lark": "lark",
+        "compile_regex": "compile",
+        "compile_structural_tags": "tags",
+        "compile_text": "compile",
+        "meta_schemas": "schema.metaschemas",
+    },
+)
 
 _forget_stale(_Path(__file__).parent)

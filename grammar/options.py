@@ -1,4 +1,4 @@
-"""What a caller may choose about a grammar, and the limits that keep a bad schema from hurting anybody else."""
+"""What a caller may choose about a grammar."""
 
 from __future__ import annotations
 
@@ -7,33 +7,12 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from sluicegate.grammar.blocked.language.blocklist import Blocklist, blocklist
+from sluicegate.grammar.limits import GrammarLimits
 from sluicegate.plugins.errors import InvalidGrammar
-from sluicegate.plugins.settings import Count, Positive
 
 MOST_DIGITS = 400
 """Of a number that an option may allow: every double, written without an exponent."""
 PropertyOrder = Literal["schema", "required_first", "any"]
-
-
-@dataclass(frozen=True, slots=True)
-class GrammarLimits:
-    """Each limit raises `GrammarLimit` and names itself."""
-
-    containers: Count = 200_000
-    """Objects and arrays in the schema document."""
-    depth: Count = 200
-    """Nesting of the schema document."""
-    alternatives: Count = 64
-    """Branches of one value that several `anyOf`, `oneOf` and the like multiply to; what is beyond is left to a check
-    of the finished value."""
-    string_states: Count = 20_000
-    """States of one string or regular-expression automaton."""
-    characters: Count = 5_000_000
-    """Of a schema given as text."""
-    cpu_s: Positive = 5.0
-    """CPU time of one compilation, all of its automata together."""
-    readings: Count = 4_000
-    """Readings of one text that are followed at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +39,7 @@ class GrammarOptions:
     close_objects: bool = False
     integer_digits: int = 80
     fraction_digits: int = 40
-    limits: GrammarLimits = GrammarLimits()
+    limits: GrammarLimits = GrammarLimits()  # noqa: RUF009 - frozen
 
     def __post_init__(self) -> None:
         if self.property_order not in ("schema", "required_first", "any"):

@@ -19,6 +19,7 @@ required. Errors say where, what is expected and what was found:
 from __future__ import annotations
 
 import difflib
+import importlib
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -122,6 +123,16 @@ def add_stage(
     """Register a stage that is made of its table read as a `kind`."""
     where = f"stages.{slot}.{name}"
     registry.add(slot, name, lambda table: make(read_settings(kind, table, where)), api_version=api_version)
+
+
+def later(module: str, function: str, *first: object) -> Callable[[Any], Any]:
+    """Return what calls `function` of `module` with `first` and the stage's settings, and imports it only then: a stage
+    that is registered and not enabled costs nothing."""
+
+    def make(own: Any) -> Any:
+        return getattr(importlib.import_module(module), function)(*first, own)
+
+    return make
 
 
 def check_names(names: Iterable[object], valid: Iterable[str], where: str) -> None:

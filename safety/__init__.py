@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from sluicegate.plugins.lazy import lazily
 
 if TYPE_CHECKING:
+    from sluicegate.safety.built_in import BuiltIn, is_built_in
     from sluicegate.safety.matching.automaton import Automaton, Match
     from sluicegate.safety.matching.scanner import Scanner, find_all
     from sluicegate.safety.rail_policy import RailPolicy, WindowLimits
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from sluicegate.safety.rules.credentials import compile_secrets
     from sluicegate.safety.rules.patterns import compile_patterns
     from sluicegate.safety.rules.pii import compile_pii
-    from sluicegate.safety.stage import BuiltIn, is_built_in, register
+    from sluicegate.safety.stage import register
     from sluicegate.safety.window.continuation import LEAD
     from sluicegate.safety.window.holdback import HoldbackWindow, UnchangedWindow
     from sluicegate.safety.window.json_window import JsonWindow, Place, Redactor, replace_in_strings
@@ -58,7 +59,7 @@ __getattr__ = lazily(
     __name__,
     {
         "Automaton": "matching.automaton",
-        "BuiltIn": "stage",
+        "BuiltIn": "built_in",
         "HoldbackWindow": "window.holdback",
         "JsonWindow": "window.json_window",
         "LEAD": "window.continuation",
@@ -82,7 +83,7 @@ __getattr__ = lazily(
         "compile_pii": "rules.pii",
         "compile_secrets": "rules.credentials",
         "find_all": "matching.scanner",
-        "is_built_in": "stage",
+        "is_built_in": "built_in",
         "redactor_for": "window.redactable",
         "register": "stage",
         "replace_in_strings": "window.json_window",

@@ -15,8 +15,8 @@ LABELS = ("tag", "model_version", "template_version", "rails")
 KEY_ENV = "SLUICEGATE_API_KEY"
 
 
-def add_cache(commands: Any) -> None:
-    cache = commands.add_parser("cache", help="look at, or withdraw, the answers that a running gateway keeps")
+def define(cache: argparse.ArgumentParser) -> None:
+    """Add the actions of `cache`."""
     actions = cache.add_subparsers(required=True, metavar="ACTION")
     stats = actions.add_parser("stats", help="print the counters of every cache")
     stats.set_defaults(run=_stats)

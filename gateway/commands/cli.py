@@ -1,28 +1,47 @@
-"""The command `sluicegate`."""
+"""The command `sluicegate`. Only the command that is asked for is imported: `--help` and `--version` need none."""
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import sys
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+import traceback
+from collections.abc import Mapping, Sequence
 
-from sluicegate.gateway.commands.bench import add_bench
-from sluicegate.gateway.commands.cache import add_cache
-from sluicegate.gateway.commands.keys import add_keys
-from sluicegate.gateway.commands.mask import add_mask
-from sluicegate.gateway.commands.plugins import add_plugins
-from sluicegate.gateway.commands.redteam import add_redteam
-from sluicegate.gateway.commands.size import add_size
-from sluicegate.gateway.settings import Settings
-from sluicegate.plugins import ConfigurationError, PluginError
+from sluicegate import __version__
+from sluicegate.plugins.errors import ConfigurationError, ModelLoadError, PluginError, SluicegateError
+
+COMMANDS: Mapping[str, str] = {
+    "serve": "serve the API until stopped",
+    "demo": "start a gateway, extract from a document, show every step, stop",
+    "keys": "API keys of the store: create, list, revoke, rotate, usage",
+    "plugins": "list, check and begin plug-ins",
+    "cache": "look at, or withdraw, the answers that a running gateway keeps",
+    "bench": "measure a running gateway: latencies, throughput, goodput",
+    "redteam": "run attack and harmless texts against a running gateway",
+    "mask": "show why a mask takes as long as it does",
+    "size": "what a model needs, what it fits on, and how fast it can be at best",
+}
+"""Name, and what it does. `define` of the module of that name beside this one adds the arguments."""
+MISTAKE = 2
+"""Exit status where the operator can mend it; 1 is everything else that fails."""
+INTERRUPTED = 130
+
+
+class CommandParser(argparse.ArgumentParser):
+    """One of ours, at every level: `--debug` is taken wherever it stands."""
+
+    def __init__(self, *arguments: object, **named: object) -> None:
+        super().__init__(*arguments, **named)  # type: ignore[arg-type]
+        text = "show the traceback of what goes wrong"
+        self.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=text)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Parse, run, and turn an operator's mistake into one line and exit status 2."""
-    parsed = _parser().parse_args(arguments)
+    """Parse, run, and turn whatever goes wrong into one line and an exit status; a traceback needs `--debug`."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    parsed = _parser(given).parse_args(given)
     try:
         status = int(parsed.run(parsed))
         sys.stdout.flush()
@@ -30,58 +49,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # who read it has enough, as `| head` has
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter says so at its end
         return 1
-    except (ConfigurationError, PluginError) as error:
-        print(f"sluicegate: {error.message}", file=sys.stderr)
-        return 2
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except Exception as error:
+        if hasattr(parsed, "debug"):
+            traceback.print_exc()
+        print(f"sluicegate: {told(error)}", file=sys.stderr)
+        return MISTAKE if isinstance(error, ConfigurationError | PluginError | ModelLoadError) else 1
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="sluicegate", description="A structured-output and safety gateway.")
+def told(error: Exception) -> str:
+    """Say what went wrong on one line."""
+    if isinstance(error, SluicegateError):
+        return " ".join(error.message.split())
+    words = " ".join(str(error).split())
+    return f"stopped by {type(error).__name__}: {words or 'no reason given'}; --debug shows where"
+
+
+def _parser(arguments: Sequence[str]) -> CommandParser:
+    parser = CommandParser(prog="sluicegate", description="A structured-output and safety gateway.")
+    parser.add_argument("--version", action="version", version=f"sluicegate {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    serve = commands.add_parser("serve", help="serve the API until stopped")
-    _add_settings(serve)
-    serve.add_argument("--model", help="the bundled model, a folder with a checkpoint, or a hub name")
-    serve.add_argument("--host", help="address to listen on (default 127.0.0.1; a public one needs an API key)")
-    serve.add_argument("--port", type=int, help="port to listen on (default 8000; 0 takes a free one)")
-    serve.set_defaults(run=_serve)
-    demo = commands.add_parser("demo", help="start a gateway, extract from a document, show every step, stop")
-    demo.set_defaults(run=_demo)
-    add_size(commands)
-    add_mask(commands)
-    add_bench(commands)
-    add_cache(commands)
-    add_plugins(commands)
-    add_redteam(commands)
-    add_keys(commands)
+    asked = next((word for word in arguments if not word.startswith("-")), "")
+    for name, help in COMMANDS.items():
+        command = commands.add_parser(name, help=help)
+        if name == asked:
+            importlib.import_module(f"sluicegate.gateway.commands.{name}").define(command)
     return parser
-
-
-def _add_settings(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--config", type=Path, metavar="FILE", help="TOML file; SLUICEGATE_* variables override it")
-
-
-def _serve(parsed: argparse.Namespace) -> int:
-    from sluicegate.gateway.config import load
-    from sluicegate.gateway.server import serve
-
-    def read() -> Settings:
-        return load(parsed.config, os.environ, _overrides(parsed))
-
-    return serve(read(), read)
-
-
-def _overrides(parsed: argparse.Namespace) -> dict[str, Any]:
-    server = {name: getattr(parsed, name) for name in ("host", "port") if getattr(parsed, name) is not None}
-    found: dict[str, Any] = {"server": server} if server else {}
-    if parsed.model:
-        found["stages"] = {"generate": {"engine": {"models": [parsed.model]}}}
-    return found
-
-
-def _demo(parsed: argparse.Namespace) -> int:
-    from sluicegate.gateway.commands.demo import demo
-
-    return demo()
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ streamed to the terminal as it is cleared, and the story of the request is print
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import socket
@@ -52,7 +53,12 @@ START_LIMIT_S = 900.0
 TOLD_AFTER_S = 15.0
 
 
-def demo() -> int:
+def define(parser: argparse.ArgumentParser) -> None:
+    """Say what `demo` runs; it takes no arguments."""
+    parser.set_defaults(run=_demo)
+
+
+def _demo(parsed: argparse.Namespace) -> int:
     started = time.perf_counter()
     with _gateway() as url:
         print(f"gateway ready on {url} after {time.perf_counter() - started:.1f} s (model: bundled, one process)\n")

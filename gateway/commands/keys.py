@@ -25,8 +25,8 @@ from sluicegate.plugins import ConfigurationError, RequestError
 LISTS = ("scopes", "models", "tools", "routes", "rails")
 
 
-def add_keys(commands: Any) -> None:
-    keys = commands.add_parser("keys", help="API keys of the store: create, list, revoke, rotate, usage")
+def define(keys: argparse.ArgumentParser) -> None:
+    """Add the actions of `keys`."""
     actions = keys.add_subparsers(required=True, metavar="ACTION")
     _create_parser(_action(actions, "create", "make a key and print it, once", _create))
     _action(actions, "list", "all keys, without secrets", _list)

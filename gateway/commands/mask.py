@@ -15,8 +15,9 @@ SCHEMA is JSON or a file that holds some; TEXT is what an answer might say, or @
 Python's profiler: Python code counts about double, so compare parts with parts."""
 
 
-def add_mask(commands: Any) -> None:
-    mask = commands.add_parser("mask", help="show why a mask takes as long as it does", epilog=NOTES)
+def define(mask: argparse.ArgumentParser) -> None:
+    """Add the arguments of `mask`."""
+    mask.epilog = NOTES
     mask.add_argument("schema", help="JSON, or a file with it; of another notation with --kind")
     mask.add_argument("text", help="an answer or its beginning; @FILE reads it")
     mask.add_argument("--kind", choices=("json_schema", "regex", "lark"), default="json_schema", help="of SCHEMA")

@@ -9,17 +9,18 @@ import argparse
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sluicegate.gateway.settings import Settings
 from sluicegate.plugins import SLOTS, ConfigurationError, PluginError, Registry, SlotName, properties_of
 from sluicegate.plugins.registry import Registered
-from sluicegate.plugins.testing import Fault
+
+if TYPE_CHECKING:  # what checks plug-ins is imported by `check`
+    from sluicegate.plugins.testing import Fault
 
 
-def add_plugins(commands: Any) -> None:
-    """Add the parser of `plugins`; without a further word it lists."""
-    parser = commands.add_parser("plugins", help="list, check and begin plug-ins")
+def define(parser: argparse.ArgumentParser) -> None:
+    """Add the verbs of `plugins`; without one it lists."""
     _add_config(parser, None)
     parser.set_defaults(run=_list)
     verbs = parser.add_subparsers(metavar="list | check | new")
@@ -74,11 +75,10 @@ def _new(parsed: argparse.Namespace) -> int:
 def _installed(config: Path | None) -> tuple[Settings, Registry, list[str]]:
     from sluicegate.gateway.config import load
     from sluicegate.gateway.registry import built_ins
-    from sluicegate.gateway.telemetry import Metrics
     from sluicegate.plugins import discover
 
     settings = load(config, os.environ)
-    registry = built_ins(settings, Metrics())
+    registry = built_ins(settings)
     return settings, registry, discover(registry)
 
 

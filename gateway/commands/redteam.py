@@ -49,8 +49,8 @@ class Result:
     error: str = ""
 
 
-def add_redteam(commands: Any) -> None:
-    parser = commands.add_parser("redteam", help="run attack and harmless texts against a running gateway")
+def define(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `redteam`."""
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="JSON lines or .gz: text, label, category")
     parser.add_argument("--regressions", action="store_true", help="also all texts reported as false positives there")
     parser.add_argument("--url", default="http://127.0.0.1:8000", help="of the gateway")

@@ -17,8 +17,8 @@ tokens/s = sequences / step;  {RESERVE:.0%} of each device is left for activatio
 A roofline is what no engine can pass: measure with `sluicegate bench`."""
 
 
-def add_size(commands: Any) -> None:
-    size = commands.add_parser("size", help="what a model needs, what it fits on, and how fast it can be at best")
+def define(size: argparse.ArgumentParser) -> None:
+    """Add the arguments of `size`."""
     size.add_argument("model", help="`bundled`, a folder with config.json, or such a file")
     size.add_argument("--context", type=int, default=4096, help="positions of a sequence (%(default)s)")
     size.add_argument("--concurrency", type=int, default=16, help="sequences at once (%(default)s)")

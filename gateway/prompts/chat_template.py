@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from sluicegate.engine import render_chat
 from sluicegate.gateway.prompts.lengths import Lengths
-from sluicegate.plugins import InvalidGrammar, Message, Prompt, Request, RequestError, ServedModel
+from sluicegate.plugins import InvalidGrammar, Message, Prompt, Request, RequestError, ServedModel, read_settings
 
 
 @dataclass(frozen=True, slots=True)
 class ChatTemplateSettings:
     show_schema: bool = True
     """Let the model read the JSON schema it has to fill; it answers better than under masks alone."""
+
+
+def chat_template(table: Mapping[str, Any]) -> ChatTemplate:
+    """Make the stage of its table. Raises `ConfigurationError`."""
+    return ChatTemplate(read_settings(ChatTemplateSettings, table, "stages.assemble.chat-template"))
 
 
 class ChatTemplate:

@@ -17,7 +17,7 @@ import numpy as np
 
 from sluicegate.cache.semantic.embedder import HashedNgrams
 from sluicegate.gateway.routing.by_name import ByName
-from sluicegate.plugins import Caller, Request, ServedModel, wrong_value
+from sluicegate.plugins import Caller, Request, ServedModel, read_settings, wrong_value
 
 PATTERN_READS = 20_000
 """Characters of the last message that a rule's pattern looks at."""
@@ -52,6 +52,11 @@ class TierSettings:
     def __post_init__(self) -> None:
         if self.examples and (len(self.examples) < 2 or not all(self.examples.values())):
             raise ValueError("examples need at least two tiers, each with at least one question")
+
+
+def tiers(table: Mapping[str, Any]) -> Tiers:
+    """Make the stage of its table. Raises `ConfigurationError`."""
+    return Tiers(read_settings(TierSettings, table, "stages.route.tiers"))
 
 
 class Tiers:

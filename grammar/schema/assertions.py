@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from sluicegate.grammar.automata.formats import FORMAT_NAMES, format_dfa
-from sluicegate.grammar.options import GrammarLimits
+from sluicegate.grammar.limits import GrammarLimits
 from sluicegate.grammar.schema import numbers, strings
 from sluicegate.grammar.schema.containers import Array, Conjunction, Contains, Items, Members, Object, SchemaRef
 from sluicegate.grammar.schema.document import Subschema

@@ -9,7 +9,7 @@ from typing import Any
 
 from sluicegate.grammar.automata import CharDfa
 from sluicegate.grammar.automata.formats import FORMAT_NAMES
-from sluicegate.grammar.options import GrammarLimits
+from sluicegate.grammar.limits import GrammarLimits
 from sluicegate.grammar.schema import strings
 from sluicegate.grammar.schema.document import SchemaDocument, Subschema
 from sluicegate.plugins.errors import GrammarError, GrammarLimit, InvalidGrammar, UnsupportedGrammar

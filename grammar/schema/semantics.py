@@ -7,7 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from sluicegate.grammar.automata import CharDfa
-from sluicegate.grammar.options import GrammarLimits
+from sluicegate.grammar.limits import GrammarLimits
 from sluicegate.grammar.schema import numbers, strings
 from sluicegate.grammar.schema.assertions import array_of, exact, numbers_of, object_of, required, strings_of
 from sluicegate.grammar.schema.constants import constant_set, json_text

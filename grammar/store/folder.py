@@ -22,9 +22,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sluicegate.grammar.limits import MOST_BYTES
+
 log = logging.getLogger("sluicegate.grammar")
 ENV = "SLUICEGATE_CACHE_DIR"
-MOST_BYTES = 256 << 20
 _HEAD = b"sluicegate arrays 1\n"
 _SUFFIX = ".arrays"
 _NEW = ".new"

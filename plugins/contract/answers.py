@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any
 
 from sluicegate.plugins.contract.names import Channel, FinishReason, SlotName
 from sluicegate.plugins.contract.requests import Caller, Request, ToolCall
 from sluicegate.plugins.frozen import quick
 from sluicegate.plugins.timeline import Timeline
+
+if TYPE_CHECKING:  # commands that serve nothing need no numpy
+    import numpy as np
+    import numpy.typing as npt
 
 
 @dataclass(frozen=True, slots=True)

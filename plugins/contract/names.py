@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
-import numpy as np
-import numpy.typing as npt
+if TYPE_CHECKING:  # commands that serve nothing need no numpy
+    import numpy as np
+    import numpy.typing as npt
 
 API_VERSION = 1
 """Raised when a Protocol changes shape; a plug-in that names another version is refused with both numbers."""
@@ -19,5 +20,5 @@ CHANNELS: tuple[Channel, ...] = get_args(Channel)
 """What rails look at. Pieces come on all of them but `tool_name`: a name comes with the first piece of its call."""
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "cancelled", "error"]
 ConstraintKind = Literal["json_schema", "json_object", "regex", "choice", "lark", "structural_tag", "text"]
-Mask = npt.NDArray[np.int32]
+Mask: TypeAlias = "npt.NDArray[np.int32]"
 """Token bitmask, int32 [ceil(V/32)]: bit `t % 32` of word `t // 32` is 1 where token `t` is allowed."""

@@ -22,10 +22,10 @@ import numpy.typing as npt
 from sluicegate.plugins.errors import ConfigurationError
 from sluicegate.safety.detection.features import BUCKETS, Integers, TextFeatures
 from sluicegate.safety.detection.segments import CONTEXT
+from sluicegate.safety.detection.settings import WEIGHTS
 
 HEADS = ("injection", "document", "harm")
 FORMAT = 1
-WEIGHTS = Path(__file__).parent / "weights.npz"
 
 CHARACTER_SHARE = 0.5
 """How much the character n-grams weigh beside the words."""

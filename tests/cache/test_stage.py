@@ -11,7 +11,7 @@ import pytest
 
 from sluicegate.cache import MemoryStore, TieredCache, front, register
 from sluicegate.cache.semantic import HashedNgrams
-from sluicegate.cache.stage import MemorySettings, RedisSettings, SemanticSettings, SqliteSettings, TlsSettings
+from sluicegate.cache.settings import MemorySettings, RedisSettings, SemanticSettings, SqliteSettings, TlsSettings
 from sluicegate.plugins import Answer, CacheKey, Caller, ConfigurationError, NotFound, Registry
 from tests.cache.examples import ANSWERS, answer, asked
 

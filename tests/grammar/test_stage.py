@@ -15,8 +15,9 @@ import pytest
 
 import sluicegate.grammar
 from sluicegate.grammar import GrammarLimit, InvalidGrammar, Unsatisfiable
-from sluicegate.grammar.options import GrammarLimits
-from sluicegate.grammar.stage import GrammarConstrainer, register
+from sluicegate.grammar.constrainer import GrammarConstrainer
+from sluicegate.grammar.limits import GrammarLimits
+from sluicegate.grammar.stage import register
 from sluicegate.plugins import Constraint
 from sluicegate.plugins.errors import ConfigurationError
 from sluicegate.plugins.registry import Registry

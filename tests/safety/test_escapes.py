@@ -13,7 +13,7 @@ from sluicegate.safety.matching.json_escapes import Unescaped, find_spelled
 from sluicegate.safety.rails.match_rails import MatchPolicy, MatchScreen
 from sluicegate.safety.rules.blocklist import compile_phrases
 from sluicegate.safety.rules.pii import compile_pii
-from sluicegate.safety.stage import ROLES
+from sluicegate.safety.settings import ROLES
 
 PHRASES = compile_phrases(["halberd papers", "Überläufer"])
 MAIL = compile_pii()

@@ -11,7 +11,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from sluicegate.safety.detection.classifier import HEADS, WEIGHTS, Classifier
+from sluicegate.safety.detection.classifier import HEADS, Classifier
+from sluicegate.safety.detection.settings import WEIGHTS
 from training.detector import data, recipe
 from training.detector.evaluate import calibrated, cross_validated, with_calibration
 from training.detector.fit import sparsity

@@ -29,8 +29,8 @@ TOWNS = ("Aarhus", "Lisbon", "Tromsø", "Leiden", "Galway", "Graz", "Turku", "Be
 BAR = 28
 
 
-def add_bench(commands: Any) -> None:
-    bench = commands.add_parser("bench", help="measure a running gateway: latencies, throughput, goodput")
+def define(bench: argparse.ArgumentParser) -> None:
+    """Add the arguments of `bench`."""
     bench.add_argument("url", nargs="?", default="http://127.0.0.1:8000", help="address of the gateway (%(default)s)")
     bench.add_argument("--model", help="model to ask (default: the first one served)")
     bench.add_argument("--concurrency", default="1,2,4,8", help="callers at once, one level each (%(default)s)")

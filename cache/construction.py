@@ -1,0 +1,95 @@
+"""Make caches of their settings."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from pathlib import Path
+from typing import cast
+
+from sluicegate.cache.entries import Store
+from sluicegate.cache.semantic.embedder import Embedder, HashedNgrams
+from sluicegate.cache.semantic.model_embedders import FolderEmbedder, ServedEmbedder, UpstreamEmbedder
+from sluicegate.cache.semantic.tier import SemanticTier
+from sluicegate.cache.semantic.verified import Verified
+from sluicegate.cache.settings import MemorySettings, RedisSettings, SemanticSettings, SqliteSettings
+from sluicegate.cache.stores.codec import EntrySealer
+from sluicegate.cache.stores.memory_store import MemoryStore
+from sluicegate.cache.stores.redis_client import Tls
+from sluicegate.cache.stores.redis_store import RedisStore
+from sluicegate.cache.stores.sealing import TenantSealer
+from sluicegate.cache.stores.sqlite_store import SqliteStore
+from sluicegate.cache.tiers import TieredCache
+from sluicegate.plugins.errors import ConfigurationError
+from sluicegate.plugins.settings import wrong_value
+
+
+def memory(own: MemorySettings) -> MemoryStore | TieredCache:
+    store = MemoryStore(int(own.budget_mb * 1_000_000), own.ttl_s)
+    return store if own.semantic is None else TieredCache(store, _semantic("stages.recall.memory", own.semantic))
+
+
+def sqlite(own: SqliteSettings) -> TieredCache:
+    store = SqliteStore(Path(own.path), int(own.budget_mb * 1_000_000), own.ttl_s, sealer=_sealer(own.secret_env))
+    return TieredCache(store, _semantic("stages.recall.sqlite", own.semantic))
+
+
+def redis(own: RedisSettings) -> TieredCache:
+    tls = own.tls
+    store = RedisStore(
+        own.url,
+        own.ttl_s,
+        prefix=own.prefix,
+        tls=Tls(tls.ca_file or None, tls.cert_file or None, tls.key_file or None, tls.check_hostname),
+        sealer=_sealer(own.secret_env),
+        deadline_s=own.deadline_ms / 1000,
+        vector_sets=own.search == "server",
+    )
+    return TieredCache(cast(Store, store), _semantic("stages.recall.redis", own.semantic))
+
+
+def _semantic(where: str, own: SemanticSettings | None) -> SemanticTier | None:
+    if own is None:
+        return None
+    return SemanticTier(
+        _embedder(f"{where}.semantic", own.embedder, os.environ.get(own.embedder_key_env)),
+        threshold=own.threshold or None,
+        guard=own.guard,
+        verified=Verified(own.error_bound) if own.error_bound else None,
+        max_rows_a_scope=own.max_rows,
+        models=own.models,
+    )
+
+
+def _embedder(where: str, named: str, api_key: str | None) -> Embedder:
+    kind, _, rest = named.partition(":")
+    if not named:
+        return HashedNgrams()
+    if kind == "folder":
+        return FolderEmbedder(Path(rest))
+    if kind == "served":
+        return ServedEmbedder(rest or None)
+    if kind in ("http", "https"):
+        url, _, model = named.partition("#")
+        if not model:
+            raise wrong_value(where, "embedder", "URL#MODEL, or another kind", named)
+        return UpstreamEmbedder(url, model, api_key=api_key)
+    return _imported(where, named)
+
+
+def _imported(where: str, named: str) -> Embedder:
+    module, _, function = named.partition(":")
+    try:
+        return cast(Embedder, getattr(importlib.import_module(module), function)())
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        raise wrong_value(where, "embedder", f"'module:function' that makes one ({error})", named) from error
+
+
+def _sealer(secret_env: str) -> EntrySealer | None:
+    """The secret, in hexadecimal digits, is read from the environment so that it stands in no file of settings."""
+    if not secret_env:
+        return None
+    try:
+        return TenantSealer(bytes.fromhex(os.environ.get(secret_env, "")))
+    except ValueError as error:
+        raise ConfigurationError(f"the cache's secret in ${secret_env} is not in hexadecimal digits") from error

@@ -1,0 +1,151 @@
+"""The stage that turns constraints into grammars, and keeps them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from sluicegate.grammar.budget.meter import Allowance, allowed
+from sluicegate.grammar.compile import (
+    compile_choices,
+    compile_json_object,
+    compile_json_schema,
+    compile_regex,
+    compile_text,
+)
+from sluicegate.grammar.compile_pool import Abandoned, CompileJob, CompilePool
+from sluicegate.grammar.lark import compile_lark
+from sluicegate.grammar.matching.matcher import LazyGrammar
+from sluicegate.grammar.options import GrammarOptions
+from sluicegate.grammar.settings import STAGE, GrammarSettings
+from sluicegate.grammar.store.folder import Folder, default_folder
+from sluicegate.grammar.store.vocabularies import Vocabularies
+from sluicegate.grammar.tags import compile_structural_tags
+from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
+from sluicegate.plugins import Constraint, ServedModel
+from sluicegate.plugins.errors import ConfigurationError, GrammarLimit, InvalidGrammar
+
+
+def _folder(settings: GrammarSettings) -> Folder | None:
+    if settings.cache_dir == "":
+        return None
+    path = default_folder() if settings.cache_dir is None else Path(settings.cache_dir).expanduser()
+    return Folder(path, settings.cache_bytes)
+
+
+class GrammarConstrainer:
+    """Compiles on a small thread pool, where tenants take turns, and keeps the `cache_entries` grammars used last.
+
+    Two requests for the same grammar share one compilation; a failed one is not kept.
+    """
+
+    def __init__(self, settings: GrammarSettings) -> None:
+        """Raises `ConfigurationError` for options that are none."""
+        blocked = {"blocklist": list(settings.blocklist), "blocklist_patterns": list(settings.blocklist_patterns)}
+        self._blocked = {name: phrases for name, phrases in blocked.items() if phrases}
+        self._options = dict(settings.options)
+        self._limits = settings.limits
+        try:
+            self._resolved(self._options)
+        except InvalidGrammar as error:
+            raise ConfigurationError(f"[{STAGE}] {error.reason}") from error
+        self.unconstrained = Constraint("text") if self._blocked else None
+        """What stands in for a request without a constraint."""
+        self._pool = CompilePool(settings.threads, "grammar")
+        self._cache_entries = settings.cache_entries
+        self._grammars: OrderedDict[tuple[str, str], CompileJob] = OrderedDict()
+        self._vocabularies = Vocabularies(_folder(settings))
+        self._lock = threading.Lock()
+        self._compiled = 0
+        self._compile_s = 0.0
+
+    def stats(self) -> Mapping[str, float]:
+        """Totals since the start, and how many grammars are kept."""
+        return {
+            "compiled_total": float(self._compiled),
+            "compile_seconds_total": self._compile_s,
+            "kept": float(len(self._grammars)),
+            "waiting": float(self._pool.waiting),
+        }
+
+    async def compile(self, constraint: Constraint, model: ServedModel) -> LazyGrammar:
+        """Raises a `GrammarError`; never blocks the event loop."""
+        return await self.compile_for("", constraint, model)
+
+    async def compile_for(self, tenant: str, constraint: Constraint, model: ServedModel) -> LazyGrammar:
+        """`compile`, in the turn of `tenant`. Raises `RateLimited` too, where too much of its work waits."""
+        key = (f"{model.name}\0{model.version}", _canonical(constraint))
+        while True:
+            found = self._grammars.get(key)
+            if found is None or (found.done.done() and (found.done.cancelled() or found.done.exception() is not None)):
+                found = self._pool.add(tenant, partial(self._compile, constraint, model))
+                self._keep(key, found)
+            self._grammars.move_to_end(key)
+            try:
+                return await self._pool.wait(found)  # type: ignore[no-any-return]
+            except Abandoned:  # by others, just before
+                continue
+
+    def _keep(self, key: tuple[str, str], found: CompileJob) -> None:
+        self._grammars[key] = found
+        while len(self._grammars) > self._cache_entries:
+            self._grammars.popitem(last=False)
+
+    async def warm(self, model: ServedModel) -> None:
+        """Prepare the vocabulary of `model` and the compiled loops before the first request."""
+        await self.compile(Constraint("json_object"), model)
+
+    async def close(self) -> None:
+        self._pool.close()
+        await asyncio.to_thread(self._vocabularies.keep)
+
+    async def start(self) -> None:
+        """Nothing to do: vocabularies are prepared with their first grammar, or by `warm`."""
+
+    def _resolved(self, given: Mapping[str, Any]) -> GrammarOptions:
+        """A request may block more than the operator does, never less. Raises `InvalidGrammar`."""
+        options = {**self._options, **given}
+        for name, blocked in self._blocked.items():
+            options[name] = [*blocked, *options.get(name, [])]
+        return GrammarOptions.from_mapping(options, self._limits)
+
+    def _compile(self, constraint: Constraint, model: ServedModel, job: CompileJob) -> LazyGrammar:
+        compiler = _KINDS.get(constraint.kind)
+        if compiler is None:
+            raise InvalidGrammar(f"unknown kind of constraint {constraint.kind!r}; there are {', '.join(_KINDS)}")
+        options = self._resolved(constraint.options)
+        vocabulary, began = self._vocabularies.of(model), time.perf_counter()
+        most_s = 2 * options.limits.cpu_s
+        error = GrammarLimit(f"the grammar takes more than {most_s:g} s of CPU time to compile; make it smaller")
+        with allowed(Allowance(most_s, error, job.pause)):
+            made = compiler(constraint.value, vocabulary, options)
+        with self._lock:
+            self._compiled += 1
+            self._compile_s += time.perf_counter() - began
+        return made
+
+
+_KINDS: dict[str, Callable[[Any, Vocabulary, GrammarOptions], LazyGrammar]] = {
+    "json_schema": lambda value, vocabulary, options: compile_json_schema(value, vocabulary, options=options),
+    "json_object": lambda value, vocabulary, options: compile_json_object(vocabulary, options=options),
+    "text": lambda value, vocabulary, options: compile_text(vocabulary, options=options),
+    "regex": lambda value, vocabulary, options: compile_regex(value, vocabulary, options=options),
+    "choice": lambda value, vocabulary, options: compile_choices(value, vocabulary, options=options),
+    "lark": lambda value, vocabulary, options: compile_lark(value, vocabulary, options=options),
+    "structural_tag": lambda value, vocabulary, options: compile_structural_tags(value, vocabulary, options=options),
+}
+
+
+def _canonical(constraint: Constraint) -> str:
+    """Same text, same grammar. Property order is kept: by default it is part of what a schema means."""
+    try:
+        return json.dumps([constraint.kind, constraint.value, dict(constraint.options)], ensure_ascii=False)
+    except (TypeError, ValueError) as error:
+        raise InvalidGrammar(f"the constraint is not JSON: {error}") from error

@@ -1,0 +1,31 @@
+"""The limits that keep a bad schema from hurting anybody else, and a cache from filling the disk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sluicegate.plugins.settings import Count, Positive
+
+MOST_BYTES = 256 << 20
+"""Of what is kept on disk."""
+
+
+@dataclass(frozen=True, slots=True)
+class GrammarLimits:
+    """Each limit raises `GrammarLimit` and names itself."""
+
+    containers: Count = 200_000
+    """Objects and arrays in the schema document."""
+    depth: Count = 200
+    """Nesting of the schema document."""
+    alternatives: Count = 64
+    """Branches of one value that several `anyOf`, `oneOf` and the like multiply to; what is beyond is left to a check
+    of the finished value."""
+    string_states: Count = 20_000
+    """States of one string or regular-expression automaton."""
+    characters: Count = 5_000_000
+    """Of a schema given as text."""
+    cpu_s: Positive = 5.0
+    """CPU time of one compilation, all of its automata together."""
+    readings: Count = 4_000
+    """Readings of one text that are followed at the same time."""

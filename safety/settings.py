@@ -1,0 +1,71 @@
+"""What an operator may set of rails, and the defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from sluicegate.plugins import CHANNELS, Channel, Role
+
+Action = Literal["redact", "escalate", "block"]
+ROLES: tuple[Role, ...] = get_args(Role)
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSettings:
+    """What to do about a match; every stage of rules has these."""
+
+    action: Action = "redact"
+    actions: Mapping[str, Action] = field(default_factory=dict)
+    """The same by label."""
+    replacement: str = "[REDACTED]"
+    """`{label}` stands for the label."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputSettings(RuleSettings):
+    channels: tuple[Channel, ...] = CHANNELS
+
+
+@dataclass(frozen=True, slots=True)
+class InputSettings(RuleSettings):
+    roles: tuple[Role, ...] = ROLES
+
+
+@dataclass(frozen=True, slots=True)
+class PhraseSettings:
+    phrases: tuple[str, ...] = ()
+    path: str = ""
+    """A file with more of them: UTF-8, one a line, `#` begins a comment line."""
+    word_borders: bool = True
+    evasions: bool = True
+    label: str = "blocklist"
+
+
+@dataclass(frozen=True, slots=True)
+class PatternSettings:
+    patterns: Mapping[str, str] = field(default_factory=dict)
+    """By label."""
+
+
+@dataclass(frozen=True, slots=True)
+class PiiSettings:
+    types: tuple[str, ...] | None = None
+    """None = all."""
+
+
+@dataclass(frozen=True, slots=True)
+class SecretSettings:
+    types: tuple[str, ...] | None = None
+    """None = all."""
+
+
+@dataclass(frozen=True, slots=True)
+class PseudonymSettings:
+    types: tuple[str, ...] | None = None
+    roles: tuple[Role, ...] = ROLES
+    secret: str = field(default="", repr=False)
+    """Hexadecimal; none = another one with each start."""
+    scope: str = "pii"
+    restore: Literal["scope", "always", "never"] = "scope"
