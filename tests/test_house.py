@@ -152,6 +152,19 @@ def test_no_module_keeps_state(package: str) -> None:
             assert frozen or not is_empty, f"{path.relative_to(ROOT)}:{node.lineno}: {text}"
 
 
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_checkpoint_brings_code_that_is_run(package: str) -> None:
+    """Whatever `transformers` loads by a configuration's word is told not to run the checkpoint's own code."""
+    for path in modules(package):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "from_pretrained":
+                told = {word.arg: word.value for word in node.keywords}
+                trust = told.get("trust_remote_code")
+                chosen_by_config = ast.unparse(node.func).lower().startswith(("auto", "transformers.auto"))
+                refused = isinstance(trust, ast.Constant) and trust.value is False
+                assert refused or not chosen_by_config, f"{path}:{node.lineno}: say trust_remote_code=False"
+
+
 def test_no_class_name_means_two_things() -> None:
     """A name found in a message or a traceback leads to one class, private ones and those inside functions too."""
     defined: dict[str, list[str]] = {}

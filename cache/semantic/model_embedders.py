@@ -64,9 +64,16 @@ def _loaded(folder: Path) -> tuple[Any, Any]:
     from transformers import AutoModel, AutoTokenizer
 
     try:
-        return AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
-    except (OSError, ValueError, KeyError) as error:
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+        model, found = AutoModel.from_pretrained(folder, trust_remote_code=False, output_loading_info=True)
+    except (OSError, ValueError, KeyError, RuntimeError) as error:
         raise ConfigurationError(f"the embedder in {str(folder)!r} cannot be loaded: {error}") from error
+    if missing := sorted(name for name in found["missing_keys"] if not name.startswith("pooler.")):
+        raise ConfigurationError(
+            f"the embedder in {str(folder)!r} lacks {len(missing)} tensors of {type(model).__name__}, such as "
+            f"{missing[0]!r}, which would be random numbers; fetch it anew"
+        )
+    return tokenizer, model.eval()
 
 
 def _pooling(folder: Path) -> str:

@@ -10,7 +10,6 @@ AWQ (Lin et al., 2023; version `gemm`): codes of 4 bits and zeros lie along the 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -20,13 +19,13 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from sluicegate.engine.checkpoints.fitting import INDEX, indexed_files
 from sluicegate.engine.cpu.packing import Packed, fits_four, pack_codes
 from sluicegate.plugins import ModelLoadError
 
 METHODS = ("gptq", "awq")
 _AWQ_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)
 _PARTS = ("qweight", "qzeros", "scales", "g_idx")
-_INDEX = "model.safetensors.index.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,15 +211,14 @@ class _Tensors:
 
 def _files(folder: Path, where: str) -> list[Path]:
     """Return the files the index names; without one `model.safetensors`, or the only file there is."""
-    if (folder / _INDEX).exists():
-        named = json.loads((folder / _INDEX).read_text(encoding="utf-8"))["weight_map"].values()
-        return [folder / name for name in sorted(set(named))]
+    if (folder / INDEX).exists():
+        return [folder / name for name in indexed_files(folder, where)]
     found = list(_candidates(folder))
     if (folder / "model.safetensors") in found:
         return [folder / "model.safetensors"]
     if len(found) != 1:
         raise ModelLoadError(
-            f"{where!r} has {len(found)} safetensors files and no {_INDEX}: quantised checkpoints are read from "
+            f"{where!r} has {len(found)} safetensors files and no {INDEX}: quantised checkpoints are read from "
             "model.safetensors, or from the files that an index names"
         )
     return found

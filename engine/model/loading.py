@@ -12,6 +12,7 @@ import torch
 
 from sluicegate.engine.checkpoints.digests import file_digest, folder_digest
 from sluicegate.engine.checkpoints.draft_heads import load_heads
+from sluicegate.engine.checkpoints.fitting import refuse_damaged, refuse_missing_files, refuse_unfitting
 from sluicegate.engine.checkpoints.lora import LowRank, adapter_folder, merge_adapter, read_adapter
 from sluicegate.engine.checkpoints.packed import Scheme, read_packed, scheme_of
 from sluicegate.engine.checkpoints.progress import OnProgress, reporting
@@ -127,18 +128,34 @@ def _from_pretrained(
 
     place, more = _place(where)
     try:
-        config = AutoConfig.from_pretrained(place, **more)
+        refuse_missing_files(Path(place), where)
+        config = AutoConfig.from_pretrained(place, trust_remote_code=False, **more)
         refuse_config(config, where)
-        tokenizer = AutoTokenizer.from_pretrained(place, **more)
+        tokenizer = AutoTokenizer.from_pretrained(place, trust_remote_code=False, **more)
         kind = _dtype(dtype, device)
         known: dict[str, Packed] = {}
         if (scheme := scheme_of(config, where)) is not None:
             module, known = _from_packed(where, config, scheme, kind, keep_four)
         else:
-            module = AutoModelForCausalLM.from_pretrained(place, dtype=kind, attn_implementation="eager", **more)
+            module, found = AutoModelForCausalLM.from_pretrained(
+                place,
+                dtype=kind,
+                attn_implementation="eager",
+                ignore_mismatched_sizes=True,
+                output_loading_info=True,
+                trust_remote_code=False,
+                **more,
+            )
+            refuse_unfitting(found, where, type(module).__name__)
+        refuse_damaged(module, where)
     except ModelLoadError:
         raise
     except Exception as error:
+        if "trust_remote_code" in str(error):
+            raise ModelLoadError(
+                f"{where!r} brings Python code of its own (auto_map in its config.json), which is never run here; name "
+                "a checkpoint of an architecture that transformers has"
+            ) from error
         raise ModelLoadError(
             f"{where!r} could not be loaded ({type(error).__name__}: {error}); "
             "expected a folder with config.json, safetensors weights and a tokenizer, a name on the hub, or a GGUF file"
@@ -161,14 +178,15 @@ def _from_packed(where: str, config: Any, scheme: Scheme, dtype: Any, keep_four:
     del config.quantization_config
     kind = AutoModelForCausalLM._model_mapping[type(config)]
     module, found = kind.from_pretrained(
-        None, config=config, state_dict=state, dtype=dtype, attn_implementation="eager", output_loading_info=True
+        None,
+        config=config,
+        state_dict=state,
+        dtype=dtype,
+        attn_implementation="eager",
+        ignore_mismatched_sizes=True,
+        output_loading_info=True,
     )
-    strange = [name for name in found["unexpected_keys"] if not name.endswith("inv_freq")]
-    if wrong := sorted([*found["missing_keys"], *strange]):
-        raise ModelLoadError(
-            f"{where!r} lacks {wrong[0]!r}, or {kind.__name__} has no place for it: it cannot be read without the "
-            "library that wrote it; name the unquantised checkpoint and set weights = 'int8' or 'int4'"
-        )
+    refuse_unfitting(found, where, kind.__name__)
     if (folder / "generation_config.json").exists():
         module.generation_config = GenerationConfig.from_pretrained(folder)
     return module, known

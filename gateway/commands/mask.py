@@ -60,7 +60,8 @@ def _vocabulary(name: str) -> Any:
         from transformers import AutoTokenizer
 
         folder = _bundled() if name == "bundled" else Path(name)
-        return Vocabulary.from_tokenizer(AutoTokenizer.from_pretrained(folder, local_files_only=True))
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        return Vocabulary.from_tokenizer(tokenizer)
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"cannot read the tokenizer {name!r}: {str(error).splitlines()[0]}") from error
 

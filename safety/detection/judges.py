@@ -140,12 +140,18 @@ def _loaded(model: str, kind: str) -> tuple[Any, Any]:
     try:
         import transformers
 
-        tokenizer = transformers.AutoTokenizer.from_pretrained(model)
-        loaded = getattr(transformers, kind).from_pretrained(model)
-    except (ImportError, OSError, ValueError) as error:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(model, trust_remote_code=False)
+        auto = getattr(transformers, kind)
+        loaded, found = auto.from_pretrained(model, trust_remote_code=False, output_loading_info=True)
+    except (ImportError, OSError, ValueError, RuntimeError) as error:
         raise ConfigurationError(
             f"the model {model!r} cannot be loaded: {error}; name a folder with a checkpoint and its tokenizer"
         ) from error
+    if missing := sorted(found["missing_keys"]):
+        raise ConfigurationError(
+            f"the model {model!r} lacks {len(missing)} tensors of {type(loaded).__name__}, such as {missing[0]!r}, "
+            "which would be random numbers; name a checkpoint that was trained to judge"
+        )
     loaded.eval()
     return tokenizer, loaded
 

@@ -1,0 +1,104 @@
+"""Refuse checkpoints whose tensors are not the model's: missing, without a place, of another shape, or no numbers.
+
+`transformers` gives a missing tensor random numbers and goes on; such a model answers differently after every start.
+What it knows to be absent or extra (tied heads, buffers, parts for other tasks) is not in its report.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sluicegate.plugins import ModelLoadError
+
+INDEX = "model.safetensors.index.json"
+_EXTRA = re.compile(
+    r"(^|\.)rotary_emb\.(inv_freq|cos_cached|sin_cached)$"  # computed from the configuration
+    r"|(^|\.)(attn|attention|self_attn|self_attention)\.(masked_bias|bias)$"  # causal masks of old GPT checkpoints
+    r"|(^|\.)position_ids$"
+    r"|\.[qkv]_scale$|\.(kv|prob)_scale$|\.[qkv]_proj\.output_scale$"  # for caches and scores in 8 bits of others
+)
+"""Tensors without a place in a model that say nothing which it does not know already."""
+_NAMED = 3
+
+
+def refuse_unfitting(found: Mapping[str, Any], where: str, kind: str) -> None:
+    """Raise `ModelLoadError` with the names of tensors that do not fit. `found`: what `from_pretrained` of
+    `transformers` reports; `kind`: the model's class."""
+    missing = sorted(found["missing_keys"])
+    strange = sorted(name for name in found["unexpected_keys"] if not _EXTRA.search(name))
+    shapes = sorted(f"{name} is {list(had)}, not {list(needed)}" for name, had, needed in found["mismatched_keys"])
+    faults = [
+        f"{len(names)} {what}: {_some(names)}"
+        for names, what in (
+            (missing, "missing"),
+            (strange, f"that {kind} has no place for"),
+            (shapes, "of another shape"),
+        )
+        if names
+    ]
+    if faults:
+        raise ModelLoadError(
+            f"{where!r} does not hold the tensors of the model that its config.json describes ({kind}): "
+            f"{'; '.join(faults)}. {_advice(missing, strange)}"
+        )
+
+
+def refuse_no_numbers(name: str, tensor: Tensor, where: str) -> None:
+    """Raise `ModelLoadError` where a weight is NaN or infinite."""
+    if not tensor.is_floating_point() or not tensor.numel() or tensor.is_meta or tensor.itemsize < 2:
+        return
+    low, high = torch.aminmax(tensor)  # NaN wherever one is
+    if not bool(torch.isfinite(low) & torch.isfinite(high)):
+        kind = "NaN" if bool(tensor.isnan().any()) else "infinite"
+        raise ModelLoadError(
+            f"{where!r}: the tensor {name!r} holds numbers that are {kind}; the checkpoint is damaged, or was "
+            "saved after its training had diverged. Take another copy or an earlier one"
+        )
+
+
+def refuse_damaged(module: Any, where: str) -> None:
+    """Raise `ModelLoadError` where any parameter is NaN or infinite."""
+    for name, parameter in module.named_parameters():
+        refuse_no_numbers(name, parameter.detach(), where)
+
+
+def refuse_missing_files(folder: Path, where: str) -> None:
+    """Raise `ModelLoadError` where the index of a checkpoint in several files names files that are not there."""
+    if (folder / INDEX).exists():
+        absent = [name for name in indexed_files(folder, where) if not (folder / name).exists()]
+        if absent:
+            raise ModelLoadError(
+                f"{where!r}: {INDEX} names {len(absent)} files that are not there: {_some(absent)}. The download or "
+                "copy was not finished; fetch them"
+            )
+
+
+def indexed_files(folder: Path, where: str) -> list[str]:
+    """Return the names of files that the index of a folder lists. Raises `ModelLoadError` where it cannot be read."""
+    try:
+        return sorted(set(json.loads((folder / INDEX).read_text(encoding="utf-8"))["weight_map"].values()))
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
+        raise ModelLoadError(
+            f"{where!r}: {INDEX} has no weight_map that can be read ({error}); fetch it anew"
+        ) from error
+
+
+def _some(names: Collection[str]) -> str:
+    shown = ", ".join(list(names)[:_NAMED])
+    return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED} more"
+
+
+def _advice(missing: Iterable[str], strange: Collection[str]) -> str:
+    """Say what may have happened: names that only carry a prefix, or another model."""
+    for name in missing:
+        for other in strange:
+            if other.endswith(f".{name}"):
+                return f"Its names begin with {other.removesuffix(name)!r}; save the model itself, not what wraps it"
+    return "Fetch it anew, or correct config.json if it is another model's"
