@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
+import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -61,8 +64,15 @@ def running(overrides: dict[str, Any] | None = None, environ: dict[str, str] | N
         yield gateway
     finally:
         server.should_exit = True
-        thread.join(20)
-        assert not thread.is_alive(), "the gateway did not stop"
+        thread.join(60)
+        assert not thread.is_alive(), f"the gateway did not stop:\n{_where(thread)}"
+
+
+def _where(thread: threading.Thread) -> str:
+    """The stack of a thread, and of the tasks of its event loop."""
+    frame = sys._current_frames().get(thread.ident or 0)
+    tasks = [task for task in gc.get_objects() if isinstance(task, asyncio.Task) and not task.done()]
+    return "".join(traceback.format_stack(frame)) + "\n".join(repr(task) for task in tasks)
 
 
 @pytest.fixture(scope="session")
