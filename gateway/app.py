@@ -68,8 +68,10 @@ def create_app(
     describe(app, dialects, forms)
     add_docs_page(app, built)
     app.add_middleware(Direct, endpoints=endpoints_of(routes, dialects), forms=forms)
-    app.add_middleware(KeyGate, accounts=built.accounts)
-    app.add_middleware(BodyLimit, settings=settings.server, held=built.bodies, sender=partial(sender, built))
+    app.add_middleware(KeyGate, accounts=built.accounts, forms=forms)
+    app.add_middleware(
+        BodyLimit, settings=settings.server, held=built.bodies, sender=partial(sender, built), forms=forms
+    )
     app.add_middleware(HostCheck, own=own, keyed=lambda: built.closed_to_strangers, forms=forms)
     app.add_middleware(RequestId, forms=forms)
     return app

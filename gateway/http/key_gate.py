@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
-from starlette.requests import HTTPConnection
+from starlette.requests import HTTPConnection, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sluicegate.gateway.accounts.accounts import Accounts
 from sluicegate.gateway.accounts.features import FEATURE, HEADER
 from sluicegate.gateway.accounts.limits.meter import Standing
 from sluicegate.gateway.http.api_key import api_key_of
-from sluicegate.gateway.http.errors import error_body
+from sluicegate.gateway.http.errors import ErrorForms
 from sluicegate.gateway.http.guard import allowed, route_refused
 from sluicegate.plugins import AuthenticationError, BooksUnavailable, Caller
 
@@ -22,9 +22,10 @@ RawHeaders = list[tuple[bytes, bytes]]
 class KeyGate:
     """Stands before every route, WebSockets too. A key that is not known passes: the route itself refuses it."""
 
-    def __init__(self, app: ASGIApp, accounts: Accounts) -> None:
+    def __init__(self, app: ASGIApp, accounts: Accounts, forms: ErrorForms) -> None:
         self._app = app
         self._accounts = accounts
+        self._forms = forms
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -32,13 +33,20 @@ class KeyGate:
             return
         caller = self._caller(scope)
         if caller is not None and caller.routes is not None and not allowed(scope["path"], caller.routes):
-            await _refuse(scope, send, caller)
+            await self._refuse(caller, scope, receive, send)
             return
         token = FEATURE.set(dict(scope["headers"]).get(HEADER, b"").decode("latin-1"))
         try:
             await self._app(scope, receive, self._telling(send, caller) if scope["type"] == "http" else send)
         finally:
             FEATURE.reset(token)
+
+    async def _refuse(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008, "reason": "this key may not call this route"})
+            return
+        answer = self._forms.answer(Request(scope), route_refused(scope["path"], caller))
+        await answer(scope, receive, send)
 
     def _caller(self, scope: Scope) -> Caller | None:
         key = api_key_of(HTTPConnection(scope)) if self._accounts.keyring.required else None
@@ -77,13 +85,3 @@ def rate_headers(standings: Iterable[tuple[Standing | None, Standing | None]]) -
         found.append((b"x-ratelimit-remaining-" + what, b"%d" % least.remaining))
         found.append((b"x-ratelimit-reset-" + what, f"{least.reset_s:.3f}s".encode()))
     return found
-
-
-async def _refuse(scope: Scope, send: Send, caller: Caller) -> None:
-    error = route_refused(scope["path"], caller)
-    if scope["type"] == "websocket":
-        await send({"type": "websocket.close", "code": 1008, "reason": "this key may not call this route"})
-        return
-    headers = [(b"content-type", b"application/json")]
-    await send({"type": "http.response.start", "status": error.status, "headers": headers})
-    await send({"type": "http.response.body", "body": error_body(error)})

@@ -8,11 +8,11 @@ import time
 import uuid
 from collections.abc import Callable
 
-from starlette.requests import HTTPConnection
+from starlette.requests import HTTPConnection, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sluicegate.gateway.http.body_budget import UNCOUNTED, BodyBudget
-from sluicegate.gateway.http.errors import ErrorForms, error_body
+from sluicegate.gateway.http.errors import ErrorForms
 from sluicegate.gateway.settings import ServerSettings
 from sluicegate.plugins import RequestError, RequestTooLarge
 
@@ -52,9 +52,15 @@ class BodyLimit:
     connection is, for bodies that are large or come in pieces."""
 
     def __init__(
-        self, app: ASGIApp, settings: ServerSettings, held: BodyBudget, sender: Callable[[HTTPConnection], str]
+        self,
+        app: ASGIApp,
+        settings: ServerSettings,
+        held: BodyBudget,
+        sender: Callable[[HTTPConnection], str],
+        forms: ErrorForms,
     ) -> None:
         self._app = app
+        self._forms = forms
         self._max_bytes = settings.max_body_bytes
         self._body_s = settings.body_s
         self._held = held
@@ -66,7 +72,9 @@ class BodyLimit:
             return
         declared = dict(scope["headers"]).get(b"content-length", b"0")
         if declared.isdigit() and int(declared) > self._max_bytes:
-            await self._refuse(send)
+            refusal = self._forms.answer(Request(scope), self._error())
+            refusal.headers["connection"] = "close"
+            await refusal(scope, receive, send)
             return
         seen, whole, ends_s = 0, False, time.monotonic() + self._body_s
         whose, weight = "", 0
@@ -102,8 +110,3 @@ class BodyLimit:
 
     def _error(self) -> RequestTooLarge:
         return RequestTooLarge(f"the body is larger than the {self._max_bytes} bytes this gateway reads")
-
-    async def _refuse(self, send: Send) -> None:
-        headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
-        await send({"type": "http.response.start", "status": 413, "headers": headers})
-        await send({"type": "http.response.body", "body": error_body(self._error())})

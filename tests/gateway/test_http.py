@@ -122,6 +122,14 @@ def test_a_giant_body_is_413(keyed: RunningGateway, declared: bool) -> None:
     assert error_of(answer)["code"] == "request_too_large"
 
 
+def test_what_is_refused_before_a_route_has_the_form_of_its_path(keyed: RunningGateway) -> None:
+    """A client of another dialect reads its own errors, whoever says them."""
+    answer = httpx.post(keyed.url + "/v1/messages", content=b"x" * 5000)
+    assert answer.status_code == 413
+    assert (answer.json()["type"], answer.json()["error"]["type"]) == ("error", "request_too_large")
+    assert answer.headers["request-id"] == answer.headers["x-request-id"]
+
+
 def test_metrics_have_the_gauges_that_operators_scale_on(gateway: RunningGateway) -> None:
     httpx.post(gateway.url + CHAT, json=HELLO)
     for name in ("requests_running", "requests_waiting", "kv_cache_usage_ratio"):

@@ -133,6 +133,8 @@ def test_a_key_is_kept_to_its_routes() -> None:
     with app(key("a", routes=["/v1/models*"]), key("b", routes=["/v1/chat/completions"])) as gateway:
         assert ask(gateway, "a").status_code == 403
         assert "/v1/models*" in ask(gateway, "a").json()["error"]["message"]
+        refused = gateway.client.post("/v1/messages", json={}, headers={"authorization": "Bearer secret-a"})
+        assert (refused.status_code, refused.json()["type"]) == (403, "error")
         assert gateway.client.get("/v1/models", headers={"authorization": "Bearer secret-a"}).status_code == 200
         assert ask(gateway, "b").status_code == 200
 
