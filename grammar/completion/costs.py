@@ -13,6 +13,7 @@ from sluicegate.grammar.completion.words import ShortWords, Word
 from sluicegate.grammar.json.arrays import ArrayState, ItemDone
 from sluicegate.grammar.json.layout import Between
 from sluicegate.grammar.json.objects import FreeName, ListedName, MemberDone, ObjectState
+from sluicegate.grammar.parsing.parser import ParserReading
 from sluicegate.grammar.reading.continuations import Continuation
 from sluicegate.grammar.reading.reading import Reading
 from sluicegate.grammar.reading.readings import AT_END, ByteChoice, EndOfText, InLexeme
@@ -54,6 +55,8 @@ class Costs:
             return self._cheapest_move(reading)
         if isinstance(reading, Between):
             return min(map(self.reading, reading.readings()))
+        if isinstance(reading, ParserReading):
+            return min((cost for cost, _ in reading.ways(self.words.of)), default=0 if reading.can_stop else NEVER)
         assert isinstance(reading, InLexeme)
         if isinstance(reading.follow, ListedName):
             return min((cost for cost, _ in self.names(reading)), default=NEVER)

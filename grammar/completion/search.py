@@ -14,6 +14,7 @@ from sluicegate.grammar.completion.words import steps
 from sluicegate.grammar.json.layout import Between
 from sluicegate.grammar.json.objects import ListedName
 from sluicegate.grammar.matching.state import ParserState, ParserStates
+from sluicegate.grammar.parsing.parser import ParserReading
 from sluicegate.grammar.reading.reading import Reading
 from sluicegate.grammar.reading.readings import AT_END, ByteChoice, InLexeme
 from sluicegate.grammar.reading.tape import Checkpoint, Tape
@@ -177,6 +178,10 @@ def _of_reading(reading: Reading, costs: Costs) -> Iterator[tuple[int, bytes]]:
             yield from _of_reading(choice, costs)
     elif isinstance(reading, InLexeme):
         yield from _of_lexeme(reading, costs)
+    elif isinstance(reading, ParserReading):
+        yield from reading.ways(costs.words.of)
+        for below in reading.beside():
+            yield from _of_reading(below, costs)
     else:
         assert reading is AT_END
 

@@ -18,15 +18,15 @@ from sluicegate.grammar.budget.interrupt import interrupted
 from sluicegate.grammar.budget.meter import within
 from sluicegate.grammar.lark import gbnf
 from sluicegate.grammar.lark.alternatives import check_alternatives
-from sluicegate.grammar.lark.earley import Parser
 from sluicegate.grammar.lark.regions import JsonRegion, OneRegionTape, regions_of
-from sluicegate.grammar.lark.rules import Production, productive
 from sluicegate.grammar.lark.source import Source
 from sluicegate.grammar.lark.terminals import lexeme_of
 from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.grammar.matching.matcher import LazyGrammar
 from sluicegate.grammar.matching.plain import plain_grammar
 from sluicegate.grammar.options import GrammarOptions
+from sluicegate.grammar.parsing.parser import Parser, ParserTables
+from sluicegate.grammar.parsing.rules import Production, productive
 from sluicegate.grammar.reading.continuations import Continuation
 from sluicegate.grammar.reading.reading import Reading
 from sluicegate.grammar.vocabulary.trailing import trailing_tokens
@@ -45,8 +45,8 @@ class Grammar(NamedTuple):
     start: str
     regions: dict[str, JsonRegion]
 
-    def parser(self, follow: Continuation | None = None) -> Parser:
-        return Parser(self.rules, self.lexemes, self.ignored, self.start, follow, self.regions)
+    def tables(self) -> ParserTables:
+        return ParserTables(self.rules, self.lexemes, self.ignored, self.start, self.regions)
 
 
 def compile_lark(text: str, vocabulary: Vocabulary, *, options: GrammarOptions | None = None) -> LazyGrammar:
@@ -58,7 +58,7 @@ def compile_lark(text: str, vocabulary: Vocabulary, *, options: GrammarOptions |
     with within(options.limits.cpu_s):
         grammar = read(text, options)
         if not grammar.regions:
-            return plain_grammar(vocabulary, grammar.parser().start_readings, options)
+            return plain_grammar(vocabulary, Parser(grammar.tables()).start_readings, options)
         return _with_values(grammar, vocabulary, options)
 
 
@@ -67,7 +67,8 @@ def parser_of(text: str) -> Callable[[Continuation | None], Callable[[], tuple[R
     grammar = read(text, GrammarOptions())
     if grammar.regions:
         raise UnsupportedGrammar("%json inside a part of a structural tag; make it a json_schema part of its own")
-    return lambda follow: grammar.parser(follow).start_readings
+    tables = grammar.tables()
+    return lambda follow: Parser(tables, follow).start_readings
 
 
 def read(text: str, options: GrammarOptions) -> Grammar:
@@ -107,8 +108,8 @@ def _loaded(source: Source) -> lark.Lark:
 
 
 def _with_values(grammar: Grammar, vocabulary: Vocabulary, options: GrammarOptions) -> LazyGrammar:
-    parser = grammar.parser()
-    begins = parser.starting.restarts
+    parser = Parser(grammar.tables())
+    begins = parser.restarts
     regions = grammar.regions.values()
     return LazyGrammar(
         vocabulary,

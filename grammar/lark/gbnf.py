@@ -1,7 +1,7 @@
 """Read grammars in GBNF, as llama.cpp and, as EBNF, XGrammar take them: `root ::= "a" | [b-z]+ # comment`.
 
-A rule reaches to the next `name ::=`. What refers to no recursive rule becomes one automaton; other rules are parsed by
-Earley's algorithm. Not covered: tokens by number or name (`<[12]>`, `<think>`), XGrammar's lookahead and tag dispatch.
+A rule reaches to the next `name ::=`. What refers to no recursive rule becomes one automaton; other rules are parsed
+(see `parsing`). Not covered: tokens by number or name (`<[12]>`, `<think>`), XGrammar's lookahead and tag dispatch.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from sluicegate.grammar.automata.charsets import EVERY, Ranges, negate, single, 
 from sluicegate.grammar.automata.patterns.reader import Cursor
 from sluicegate.grammar.automata.patterns.syntax import Alt, Chars, Node, Repeat, Seq, sequence
 from sluicegate.grammar.lark.regular import RuleRef, Rules
-from sluicegate.grammar.lark.rules import Production
 from sluicegate.grammar.lexemes.base import DfaLexeme
+from sluicegate.grammar.parsing.rules import Production
 from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar, UnsupportedGrammar
 
 ROOT = "root"

@@ -9,8 +9,8 @@ from sluicegate.grammar.automata import CharDfa, utf8
 from sluicegate.grammar.automata.construction.subset import compile_tree
 from sluicegate.grammar.automata.patterns.syntax import Alt, Chars, Node, Repeat, Seq
 from sluicegate.grammar.budget.meter import Budget, WorkMeter, look
-from sluicegate.grammar.lark.rules import Production, Symbol
 from sluicegate.grammar.lexemes.base import DfaLexeme
+from sluicegate.grammar.parsing.rules import Production, Symbol
 from sluicegate.plugins.errors import GrammarLimit
 
 _MOST_CHARS = 2_000

@@ -138,8 +138,7 @@ class ParserStates:
         """The common case: the word stays inside the one lexeme that is open, or inside all strings that may be."""
         readings = state.readings
         if len(readings) == 1:
-            reading = readings[0]
-            after = reading.run(word) if type(reading) is InLexeme else None
+            after = readings[0].run(word)
             return None if after is None else self.intern((after,))
         if QUOTE in word:
             return None

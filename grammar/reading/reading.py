@@ -71,6 +71,10 @@ class Reading:
     def firsts(self) -> Iterable[int]:
         """Bytes that `step` may accept; a superset is allowed."""
 
+    def run(self, text: bytes) -> Reading | None:
+        """The one reading after all of `text`, where this is cheaper to find than byte by byte; else None."""
+        return None
+
     def usual_bytes(self) -> set[int]:
         """Bytes that may come next in the usual spelling; several, whichever they are, where that is not sure."""
         return MANY_BYTES

@@ -71,10 +71,10 @@ class Ending(BoundaryTokens):
 
 
 class Scratch:
-    """Room for one walk over the vocabulary at a time: int32 arrays for inside tokens, exits and closing tokens."""
+    """Three int32 arrays for one walk over the vocabulary at a time."""
 
-    def __init__(self, size: int, nodes: int) -> None:
-        self._arrays = np.empty(size, np.int32), np.empty(nodes + 1, np.int32), np.empty(size, np.int32)
+    def __init__(self, first: I32, second: I32, third: I32) -> None:
+        self._arrays = first, second, third
         self._lock = threading.Lock()
 
     def __enter__(self) -> tuple[I32, I32, I32]:

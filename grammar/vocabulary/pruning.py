@@ -217,6 +217,19 @@ def takes_below(table, state, kinds, tall, steady):  # type: ignore[no-untyped-d
     return True
 
 
+def loops_under(table: np.ndarray, state: int) -> int:
+    """Return the kinds of which every character leads from `state` back to it, as bits."""
+    known = int(_steadiness(table, state)) ^ _KNOWN
+    return known & ((1 << _SHIFT) - 1) if (known >> _SHIFT) - 1 == state else 0
+
+
+def kinds_by_byte() -> np.ndarray:
+    """Return int64[256]: the kind of a character by its first byte, as bits."""
+    found = _KIND.copy()
+    found[0x80:] = NON_ASCII | _OTHER
+    return found
+
+
 @njit(cache=True, nogil=True)
 def walk(letters, nodes, ids, transitions, accepting, start, final, steady, inside, exits, closes):  # type: ignore[no-untyped-def]
     """Classify a whole vocabulary from one lexeme state.

@@ -232,7 +232,14 @@ class Vocabulary:
 
     @cached_property
     def scratch(self) -> Scratch:
-        return Scratch(self.size, self.trie.size)
+        size, nodes = self.size, self.trie.size
+        return Scratch(np.empty(size, np.int32), np.empty(nodes + 1, np.int32), np.empty(size, np.int32))
+
+    @cached_property
+    def trails(self) -> Scratch:
+        """Room for one walk of `parsing.kernels`: tokens, and pairs (node, state)."""
+        size = self.trie.size + 1
+        return Scratch(np.empty(2_000, np.int32), np.empty((size, 2), np.int32), np.empty((4 * size, 2), np.int32))
 
     def restore(
         self, trie: FlatTrie, slices: tuple[VocabularySlice, ...], remainders: list[bytes], punctuation: PunctuationTrie

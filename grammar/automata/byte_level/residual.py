@@ -9,11 +9,12 @@ canonical).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
 from sluicegate.grammar.automata.byte_level.bytedfa import ByteDfa, Segments
+from sluicegate.grammar.components import components
 
 
 def residual_digests(dfa: ByteDfa) -> list[bytes]:
@@ -25,7 +26,7 @@ def names_of(rows: Sequence[Segments], accepting: Sequence[bool]) -> list[bytes]
     """Do the same for a minimal automaton over any symbols, by rows of (first symbol, last one, target), in order."""
     automaton = _Automaton(rows, accepting)
     digests: list[bytes] = [b""] * len(rows)
-    for component in _components(rows):
+    for component in components([[target for _, _, target in row] for row in rows]):
         if len(component) == 1:
             state = component[0]
             digests[state] = _hash([_described(automaton, state, {state: 0}, digests)])
@@ -82,44 +83,3 @@ def _ranked(signatures: dict) -> dict[int, int]:  # type: ignore[type-arg]
 
 def _hash(described: object) -> bytes:
     return blake2b(repr(described).encode(), digest_size=16).digest()
-
-
-def _components(rows: Sequence[Segments]) -> Iterator[list[int]]:
-    """Strongly connected components, every one after those it leads to."""
-    index: list[int] = [-1] * len(rows)
-    low: list[int] = [0] * len(rows)
-    on_stack = bytearray(len(rows))
-    stack: list[int] = []
-    counter = 0
-    for root in range(len(rows)):
-        if index[root] >= 0:
-            continue
-        work = [(root, iter(rows[root]))]
-        index[root] = low[root] = counter
-        counter += 1
-        stack.append(root)
-        on_stack[root] = 1
-        while work:
-            state, edges = work[-1]
-            for _, _, target in edges:
-                if index[target] < 0:
-                    index[target] = low[target] = counter
-                    counter += 1
-                    stack.append(target)
-                    on_stack[target] = 1
-                    work.append((target, iter(rows[target])))
-                    break
-                if on_stack[target]:
-                    low[state] = min(low[state], index[target])
-            else:
-                work.pop()
-                if work:
-                    low[work[-1][0]] = min(low[work[-1][0]], low[state])
-                if low[state] == index[state]:
-                    component = []
-                    while True:
-                        component.append(stack.pop())
-                        on_stack[component[-1]] = 0
-                        if component[-1] == state:
-                            break
-                    yield component

@@ -1,0 +1,112 @@
+"""The symbols of a grammar as numbers, and what its rules predict: all that does not depend on a text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from sluicegate.grammar.budget.meter import tick
+from sluicegate.grammar.parsing.rules import Production, Symbol, all_useful, nullable, productive
+
+Suffix = int
+"""Number of a rule's rest: the symbols that are still to be read. 0 = none."""
+
+
+class Prediction(NamedTuple):
+    """What is read first where any of some nonterminals may come.
+
+    Rests of rules behind each symbol, with the nonterminal whose rule it is: the rest is part of that one."""
+
+    by_symbol: dict[int, tuple[tuple[Suffix, int], ...]]
+    terminals: tuple[int, ...]
+
+
+class Symbols:
+    """Terminals are numbered from 0, in the order of `terminals`; nonterminals follow.
+
+    `heads`, `tails`: first symbol of a suffix, and the suffix behind it. `hole`: a terminal of no grammar, see
+    `ParseFrames.hole`.
+    """
+
+    def __init__(self, rules: list[Production], terminals: Sequence[str]) -> None:
+        useful = productive(rules)
+        kept = [rule for rule in rules if all_useful(rule, useful)]
+        self.rules = kept
+        self.terminals = (*terminals, "")
+        self.hole = len(terminals)
+        self._number: dict[Symbol, int] = {(True, name): i for i, name in enumerate(terminals)}
+        self._number[True, ""] = self.hole
+        for rule in kept:
+            self._number.setdefault((False, rule.origin), len(self._number))
+        self.heads: list[int] = [-1]
+        self.tails: list[Suffix] = [0]
+        self._suffixes: dict[tuple[int, ...], Suffix] = {(): 0}
+        self.nullable = frozenset(self._number[False, name] for name in nullable(kept))
+        self._left: dict[int, dict[tuple[int, Suffix], None]] = {}
+        for rule in kept:
+            left = self._left.setdefault(self._number[False, rule.origin], {})
+            suffix = self.suffix([self._number[symbol] for symbol in rule.expansion])
+            for head, tail in self._openings(suffix):
+                left[head, tail] = None
+        self._reach: dict[int, frozenset[int]] = {}
+        self._predictions: dict[frozenset[int], Prediction] = {}
+
+    def nonterminal(self, name: str) -> int:
+        return self._number[False, name]
+
+    def number(self, symbol: Symbol) -> int:
+        return self._number[symbol]
+
+    def is_terminal(self, symbol: int) -> bool:
+        return symbol < len(self.terminals)
+
+    def suffix(self, symbols: Iterable[int]) -> Suffix:
+        """Return the number of these symbols in a row."""
+        row = tuple(symbols)
+        tail = 0
+        for at in range(len(row) - 1, -1, -1):
+            rest = row[at:]
+            known = self._suffixes.get(rest)
+            if known is None:
+                known = self._suffixes[rest] = len(self.heads)
+                self.heads.append(rest[0])
+                self.tails.append(tail)
+            tail = known
+        return tail
+
+    def _openings(self, suffix: Suffix) -> Iterable[tuple[int, Suffix]]:
+        """Yield what `suffix` can begin with, each with what follows it: behind symbols that may be empty as well."""
+        while suffix:
+            head, suffix = self.heads[suffix], self.tails[suffix]
+            yield head, suffix
+            if head not in self.nullable:
+                return
+
+    def reach(self, nonterminal: int) -> frozenset[int]:
+        """Return the nonterminals that a text of `nonterminal` can begin with, itself among them."""
+        known = self._reach.get(nonterminal)
+        if known is None:
+            found = {nonterminal: None}
+            pending = [nonterminal]
+            while pending:
+                tick()
+                for head, _ in self._left[pending.pop()]:
+                    if not self.is_terminal(head) and head not in found:
+                        found[head] = None
+                        pending.append(head)
+            known = self._reach[nonterminal] = frozenset(found)
+        return known
+
+    def prediction(self, nonterminals: frozenset[int]) -> Prediction:
+        """Return what is read first where any of `nonterminals` may come."""
+        known = self._predictions.get(nonterminals)
+        if known is None:
+            found: dict[int, list[tuple[Suffix, int]]] = {}
+            for name in sorted(frozenset[int]().union(*map(self.reach, nonterminals))):
+                tick()
+                for head, tail in self._left[name]:
+                    found.setdefault(head, []).append((tail, name))
+            known = self._predictions[nonterminals] = Prediction(
+                {head: tuple(rests) for head, rests in found.items()}, tuple(filter(self.is_terminal, found))
+            )
+        return known

@@ -1,0 +1,157 @@
+"""The parser of Lark and GBNF grammars: exact for whatever rules, and no more states than a text has meanings."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import lark
+import pytest
+
+from sluicegate.grammar import GrammarError, LazyGrammar, Vocabulary, compile_lark
+from sluicegate.grammar.parsing.ambiguity import untangled
+from sluicegate.grammar.parsing.rules import Production
+from tests.grammar.grammar_checks import accepts, allowed
+from tests.reference.mask_by_trial import mask_by_trial
+
+_TEXT = "ab abc aa aaa a+ +a (( )) () )+ a) ), ,a +a+ a,b 0a 01 10 a, bc cba -- -a 1) (a (1 1+1 a+b+c"
+_PIECES = _TEXT.split()
+_WORDS = [bytes([b]) for b in b'abc01+-()", \n'] + [piece.encode() for piece in _PIECES] + [b" a", b"  ", b" + "]
+VOCABULARY = Vocabulary.from_bytes([*_WORDS, b""], eos_token_ids=[len(_WORDS)])
+_TERMINALS = ['"a"', '"b"', '"ab"', '"+"', '"("', '")"', '","', '"-"', "/[ab]+/", "/[a-c]/", "/a(ba)*/", "/[01]+/"]
+_TERMINALS += ['/"[a ]*"/', "/ ?[ab]/"]
+
+
+def random_grammar(pick: random.Random) -> str:
+    """Rules of all shapes: ambiguous, empty, recursive from either side, useless."""
+    names = ["start", "x", "y", "z"][: pick.randint(1, 4)]
+
+    def expression(depth: int) -> str:
+        kind = pick.random()
+        if depth == 0 or kind < 0.35:
+            return pick.choice(names if pick.random() < 0.55 else _TERMINALS)
+        if kind < 0.65:
+            return " ".join(expression(depth - 1) for _ in range(pick.randint(1, 3)))
+        inner = " | ".join(expression(depth - 1) for _ in range(pick.randint(1, 3)))
+        return f"({inner})" if kind < 0.8 else f"({inner}){pick.choice('?*+')}"
+
+    rules = [f"{name}: " + " | ".join(expression(2) for _ in range(pick.randint(1, 3))) for name in names]
+    return "\n".join(rules) + ('\n%ignore " "' if pick.random() < 0.3 else "")
+
+
+def compiled_pair(text: str) -> tuple[LazyGrammar, lark.Lark] | None:
+    """None for what has no text, or is no grammar."""
+    try:
+        return compile_lark(text, VOCABULARY), lark.Lark(text, parser="earley", lexer="dynamic_complete")
+    except (GrammarError, lark.exceptions.LarkError):
+        return None
+
+
+def reads(theirs: lark.Lark, text: str) -> bool:
+    try:
+        theirs.parse(text)
+    except lark.exceptions.UnexpectedInput:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_masks_of_random_grammars_are_what_trying_every_token_gives(seed: int) -> None:
+    """Ends are compared with Lark's own parser."""
+    pick = random.Random(seed)
+    pair = None
+    while pair is None:
+        text = random_grammar(pick)
+        pair = compiled_pair(text)
+    compiled, theirs = pair
+    matcher, spelled = compiled.matcher(), b""
+    for _ in range(6):
+        tokens = allowed(matcher, VOCABULARY)
+        row = mask_by_trial(matcher, VOCABULARY)
+        assert tokens == {t for t in range(VOCABULARY.size) if int(row[t >> 5]) >> (t & 31) & 1}, (text, spelled)
+        if 0 < len(spelled) < 12:
+            assert matcher.can_stop == reads(theirs, spelled.decode()), (text, spelled)
+        going = sorted(tokens - {len(_WORDS)})
+        if not going:
+            break
+        token = pick.choice(going)
+        matcher.accept(token)
+        spelled += _WORDS[token]
+
+
+OPERATORS = {
+    "binary": 'start: e\ne: e "+" e | e "-" e | "(" e ")" | "a"',
+    "juxtaposed": 'start: e\ne: e e | e "+" e | /[ab]+/',
+    "prefixes": 'start: e\ne: e "+" e | "-" e | "a"',
+    "suffixes": 'start: e\ne: e "+" e | e "(" e ")" | e "-" | "a"',
+    "prefixes and suffixes": 'start: e\ne: "-" e | e "+" | "(" e ")" | "a"',
+    "named": 'start: e\ne: sum | pair | "a"\nsum: e "+" e\npair: e "-" e | "b"',
+}
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_rules_of_operators_keep_their_texts(name: str) -> None:
+    compiled = compile_lark(OPERATORS[name], VOCABULARY)
+    theirs = lark.Lark(OPERATORS[name], parser="earley", lexer="dynamic_complete")
+    pick = random.Random(name)
+    for _ in range(150):
+        text = "".join(pick.choice("aab+-()") for _ in range(pick.randint(1, 7)))
+        assert accepts(compiled, text, 1) is reads(theirs, text), text
+
+
+def test_an_operator_is_written_as_a_chain_of_operands() -> None:
+    e, plus, minus, bang, n = (False, "e"), (True, "+"), (True, "-"), (True, "!"), (True, "n")
+    rules = [Production("e", way) for way in ((e, plus, e), (minus, e), (e, bang), (n,))]
+    operand, core = (False, "e operand"), (False, "e core")
+    assert untangled(rules) == [
+        Production("e", (e, plus, operand)),
+        Production("e", (operand,)),
+        Production("e operand", (minus, operand)),
+        Production("e operand", (core,)),
+        Production("e core", (core, bang)),
+        Production("e core", (n,)),
+    ]
+
+
+def _states(compiled: LazyGrammar, text: bytes) -> int:
+    """Configurations after `text`, masks filled on the way."""
+    matcher = compiled.matcher()
+    for byte in text:
+        allowed(matcher, VOCABULARY)
+        matcher.accept(_WORDS.index(bytes([byte])))
+    reading: Any = matcher._at.readings[0]
+    return len(reading.parser.configurations.all)
+
+
+@pytest.mark.parametrize(
+    ("grammar", "piece"),
+    [
+        ("start: w*\nw: /[a-c]+/", b"abc"),
+        ('start: WORD+\nWORD: /[a-c]+/\n%ignore " "', b"ab c"),
+        ('start: NAME ("," NAME)*\nNAME: /[a-c]+/\n%ignore /\\s+/', b"ab , c,"),
+        ('start: e\ne: e e | e "+" e | /[a-c0-9]+/', b"a+b1"),
+        ('root ::= "(" s\ns ::= ")" | [^()"] s | "\\"" ["a] s', b'a"a'),
+        ('start: x\nx: "a" x | "b" x | "c"', b"ab"),
+    ],
+)
+def test_repeated_text_leads_to_no_new_states(grammar: str, piece: bytes) -> None:
+    """However the rules recurse, and however many ways there are to read it: so time is linear in the text."""
+    begin = b"(" if "root" in grammar else b""
+    compiled = compile_lark(grammar, VOCABULARY)
+    few = _states(compiled, begin + piece * 3)
+    assert _states(compiled, begin + piece * 40) == few
+
+
+def test_frames_of_a_nested_text_share_what_lies_around_it() -> None:
+    """Parts of masks do not depend on how deep a text is nested."""
+    grammar = 'start: v\nv: "(" (v ("," v)*)? ")" | /[a-c]+/'
+    compiled = compile_lark(grammar, VOCABULARY)
+    matcher = compiled.matcher()
+    reading: Any = matcher._at.readings[0]
+    counts = []
+    for _ in range(12):
+        for byte in b"(a,":
+            allowed(matcher, VOCABULARY)
+            matcher.accept(_WORDS.index(bytes([byte])))
+        counts.append(len(reading.parser.tokens(VOCABULARY)._parts))
+    assert counts[-1] == counts[-6]
