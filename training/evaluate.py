@@ -1,7 +1,7 @@
 """Exact match of the bundled model's answers, on documents, requests and names that training never saw.
 
-`python -m training.evaluate [--model FOLDER] [--fields 500] [--json]`: every set is decoded greedily under the grammar of
-the product (and free with `--free`), and each share stands with its 95 % interval (Wilson).
+`python -m training.evaluate [--model FOLDER] [--fields 500] [--json]`: every set is decoded greedily under the grammar
+of the product (and free with `--free`), and each share stands with its 95 % interval (Wilson).
 """
 
 from __future__ import annotations
