@@ -115,7 +115,7 @@ class Configurations:
             after = lexer.next[state]
             row[after >= 0] = UNKNOWN
             stays &= after == state
-            loops &= lexer.loops(state)
+            loops &= int(lexer.loops[state])
         row[stays] = number
         for frame in ended:
             classes, kinds = self.firsts(frame)

@@ -75,9 +75,9 @@ class ParseCosts:
             return known
         if len(self._known) > _KEPT:
             self._known.clear()
-        return self._search(frame)
+        return self._search(frames, frame)
 
-    def _search(self, first: ParseFrame) -> int:
+    def _search(self, frames: ParseFrames, first: ParseFrame) -> int:
         queue: list[tuple[int, int, ParseFrame]] = [(0, first.number, first)]
         best: dict[ParseFrame, int] = {first: 0}
         before: dict[ParseFrame, ParseFrame] = {}
@@ -91,7 +91,7 @@ class ParseCosts:
             if frame in done:
                 continue
             done.add(frame)
-            rest = 0 if frame.whole else self._known.get(frame)
+            rest = 0 if frame is frames.end else self._known.get(frame)
             if rest is not None and (whole is None or cost + rest < whole[0]):
                 whole = cost + rest, frame
             if rest is not None:

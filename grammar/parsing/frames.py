@@ -1,8 +1,9 @@
 """Frames: all stacks of an Earley parse (1970) that one place of a text leads to, as a graph of immutable nodes.
 
-A frame holds what may come next: rests of rules, each with the frame that follows the rest. A rest without symbols is
-never held: what follows it takes its place. So a rule that ends in another one leaves nothing behind (the chains that
-Leo, 1991, cuts), and repetitions from the right take as much room as those from the left. Nullable symbols are treated
+A frame holds what may come next: rests of rules, each with the frame that follows the rest. A frame that would hold
+nothing but a rest without symbols is not made: what follows takes its place. So a rule that ends in another one leaves
+nothing behind (the chains that Leo, 1991, cuts), and repetitions from the right take as much room as those from the
+left. Nullable symbols are treated
 as by Aycock and Horspool (2002). Frames that hold the same are the same object: states of a parse that go on alike are
 recognised as one, however they came about.
 """
@@ -23,22 +24,21 @@ MOST_ITEMS = 5_000
 
 
 class ParseFrame:
-    """`items`: rests of rules and what follows each; `whole`: the text may end here.
+    """`items`: rests of rules and what follows each. The end of the text has none.
 
-    `group`: frames that lead back to this one, itself among them; empty where none does.
+    `inner`: frames that belong to the same piece of text, itself among them: of nonterminals that began at one place.
     """
 
-    __slots__ = ("group", "items", "locals", "number", "opened", "outlines", "shifts", "starts", "whole")
+    __slots__ = ("inner", "items", "locals", "number", "opened", "outline", "shifts", "starts")
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.items: frozenset[Item] = frozenset()
-        self.whole = False
-        self.group: tuple[ParseFrame, ...] = ()
+        self.inner: frozenset[ParseFrame] = frozenset()
         self.opened: Opened | None = None
         self.shifts: dict[int, ParseFrame] = {}
         self.locals: dict[int, ParseFrame] = {}
-        self.outlines: tuple[Outline, ...] | None = None
+        self.outline: Outline | None = None
         self.starts: dict[int, tuple[tuple[int, ParseFrame], ...]] = {}
         """Lexeme states after a byte class that begins what comes next, for `configurations`."""
 
@@ -49,16 +49,17 @@ _LocalItem = tuple[Suffix, "ParseFrame | int"]
 
 
 class Outline(NamedTuple):
-    """A frame with a hole in the place of each of `behind`."""
+    """A frame, and all inner frames of what follows its rests, with a hole in the place of each of `behind`."""
 
     frame: ParseFrame
     behind: tuple[ParseFrame, ...]
 
 
 class Opened:
-    """A frame behind everything that may be empty. `by_head`: rests behind each symbol; `terminals`: what may come."""
+    """A frame behind everything that may be empty. `by_head`: rests behind each symbol; `terminals`: what may come, and
+    as bits; `holes`: their numbers, see `ParseFrames.hole`."""
 
-    __slots__ = ("by_head", "is_whole", "prediction", "terminals")
+    __slots__ = ("bits", "by_head", "holes", "is_whole", "prediction", "terminals")
 
     def __init__(
         self, by_head: dict[int, list[Item]], is_whole: bool, prediction: Prediction, symbols: Symbols
@@ -68,6 +69,8 @@ class Opened:
         self.prediction = prediction
         own = [head for head in by_head if symbols.is_terminal(head)]
         self.terminals = tuple(dict.fromkeys([*own, *prediction.terminals]))
+        self.bits = sum(1 << terminal for terminal in self.terminals)
+        self.holes: tuple[int, ...] = ()
 
 
 class ParseFrames:
@@ -76,39 +79,44 @@ class ParseFrames:
     def __init__(self, symbols: Symbols) -> None:
         self.symbols = symbols
         self._numbers = count()
-        self._known: dict[tuple[frozenset[Item], bool], ParseFrame] = {}
+        self._known: dict[frozenset[Item], ParseFrame] = {}
         self._loops: dict[frozenset[object], dict[int, ParseFrame]] = {}
         self._quick: dict[tuple[int, frozenset[tuple[int, Suffix, ParseFrame]]], ParseFrame] = {}
         self._holes: list[ParseFrame] = []
-        self._outlined: dict[object, list[ParseFrame]] = {}
-        self.end = self.frame((), True)
+        self._outlined: dict[object, ParseFrame] = {}
+        self.end = self._new(frozenset())
 
     def start(self, nonterminal: int) -> ParseFrame:
         """Return the frame before a text of `nonterminal`."""
-        return self.frame([(self.symbols.suffix([nonterminal]), self.end)], False)
+        return self.frame([(self.symbols.suffix([nonterminal]), self.end)])
 
-    def frame(self, items: Iterable[Item], whole: bool) -> ParseFrame:
-        key = (frozenset(items), whole)
+    def frame(self, items: Iterable[Item]) -> ParseFrame:
+        """Return the frame of `items`; the end of the text where there are none."""
+        key = frozenset(items)
+        if len(key) < 2:
+            suffix, follow = next(iter(key), (0, self.end))
+            if not suffix:
+                return follow
         found = self._known.get(key)
         if found is None:
-            if len(key[0]) > MOST_ITEMS:
+            if len(key) > MOST_ITEMS:
                 raise GrammarLimit(f"the grammar is in more than {MOST_ITEMS} places at once; make it less ambiguous")
             if len(self._known) > _KEPT:  # frames that are in use go on without what was remembered
                 self._known, self._loops, self._quick, self._outlined = {}, {}, {}, {}
-            found = self._known[key] = self._new(*key)
+            found = self._known[key] = self._new(key)
         return found
 
-    def _new(self, items: frozenset[Item], whole: bool) -> ParseFrame:
+    def _new(self, items: frozenset[Item]) -> ParseFrame:
         tick()
         frame = ParseFrame(next(self._numbers))
-        frame.items, frame.whole = items, whole
+        frame.items = items
         return frame
 
     def union(self, frames: list[ParseFrame]) -> ParseFrame:
         """Return the frame that goes on like any of `frames`."""
         if len(frames) == 1:
             return frames[0]
-        return self.frame(frozenset[Item]().union(*(f.items for f in frames)), any(f.whole for f in frames))
+        return self.frame([item for frame in frames for item in frame.items or ((0, frame),)])
 
     # --- what comes next ----------------------------------------------------------------------------------------------
 
@@ -122,21 +130,26 @@ class ParseFrames:
         seen = set(frame.items)
         pending = list(frame.items)
         by_head: dict[int, list[Item]] = {}
-        whole = frame.whole
+        whole = frame is self.end
         while pending:
-            suffix, follow = pending.pop()
-            head, tail = symbols.heads[suffix], symbols.tails[suffix]
-            by_head.setdefault(head, []).append((tail, follow))
-            if head not in symbols.nullable:
-                continue
             tick()
-            whole = whole or (not tail and follow.whole)
-            for item in ((tail, follow),) if tail else follow.items:
+            suffix, follow = pending.pop()
+            if suffix:
+                head, tail = symbols.heads[suffix], symbols.tails[suffix]
+                by_head.setdefault(head, []).append((tail, follow))
+                further: Iterable[Item] = ((tail, follow),) if head in symbols.nullable else ()
+            else:
+                whole = whole or follow is self.end
+                further = follow.items
+            for item in further:
                 if item not in seen:
                     seen.add(item)
                     pending.append(item)
         heads = frozenset(head for head in by_head if not symbols.is_terminal(head))
-        return Opened(by_head, whole, symbols.prediction(heads), symbols)
+        opened = Opened(by_head, whole, symbols.prediction(heads), symbols)
+        if symbols.hole in by_head:
+            opened.holes = tuple([self._holes.index(hole) for _, hole in by_head[symbols.hole]])
+        return opened
 
     def shift(self, frame: ParseFrame, terminal: int) -> ParseFrame:
         """Return the frame behind `terminal`, which may come next in `frame`."""
@@ -146,19 +159,8 @@ class ParseFrames:
             opened = self.opened(frame)
             rests = list(opened.by_head.get(terminal, ()))
             rests += [(tail, self._local(frame, name)) for tail, name in opened.prediction.by_symbol.get(terminal, ())]
-            found = frame.shifts[terminal] = self._behind(rests)
+            found = frame.shifts[terminal] = self.frame(rests)
         return found
-
-    def _behind(self, rests: Iterable[Item]) -> ParseFrame:
-        items: set[Item] = set()
-        whole = False
-        for tail, follow in rests:
-            if tail:
-                items.add((tail, follow))
-            else:
-                items |= follow.items
-                whole = whole or follow.whole
-        return self.frame(items, whole)
 
     # --- behind nonterminals that begin here --------------------------------------------------------------------------
 
@@ -183,110 +185,97 @@ class ParseFrames:
 
     def _resolve(self, frame: ParseFrame, opened: Opened, name: int) -> None:
         """Make the frames behind `name` and behind the nonterminals it leads to that begin in `frame` as well."""
-        found: dict[int, tuple[set[_LocalItem], bool]] = {}
+        found: dict[int, set[_LocalItem]] = {}
         pending = [name]
         while pending:
             local = pending.pop()
-            if local in found or local in frame.locals:
-                continue
-            found[local] = self._waiting(opened, local)
-            pending += [follow for _, follow in found[local][0] if isinstance(follow, int)]
+            if local not in found and local not in frame.locals:
+                tick()
+                found[local] = {*opened.by_head.get(local, ()), *opened.prediction.by_symbol.get(local, ())}
+                found[local].discard((0, local))
+                pending += [follow for _, follow in found[local] if isinstance(follow, int)]
         names = list(found)
         place = {local: i for i, local in enumerate(names)}
-        edges = [[place[f] for _, f in found[local][0] if isinstance(f, int) and f in place] for local in names]
+        edges = [[place[f] for _, f in found[local] if isinstance(f, int) and f in place] for local in names]
         for component in components(edges):
-            tick()
             self._tie({names[i]: found[names[i]] for i in component}, frame)
 
-    def _waiting(self, opened: Opened, name: int) -> tuple[set[_LocalItem], bool]:
-        """Return what follows `name`, and whether the text may end there. A rest without symbols gives way to what
-        follows the nonterminal that it ends."""
-        items: set[_LocalItem] = set()
-        whole = False
-        seen, pending = {name}, [name]
-        while pending:
-            tick()
-            at = pending.pop()
-            for tail, follow in opened.by_head.get(at, ()):
-                if tail:
-                    items.add((tail, follow))
-                else:
-                    items |= follow.items
-                    whole = whole or follow.whole
-            for tail, local in opened.prediction.by_symbol.get(at, ()):
-                if tail:
-                    items.add((tail, local))
-                elif local not in seen:
-                    seen.add(local)
-                    pending.append(local)
-        return items, whole
-
-    def _tie(self, contents: dict[int, tuple[set[_LocalItem], bool]], frame: ParseFrame) -> None:
+    def _tie(self, contents: dict[int, set[_LocalItem]], frame: ParseFrame) -> None:
         """Make the frames of nonterminals that lead to each other; all others they lead to are made."""
+        tick()
         known = frame.locals
+        outer = {f for items in contents.values() for _, f in items if isinstance(f, int) and f not in contents}
         settled = {
-            name: (
-                frozenset((tail, known[f] if isinstance(f, int) and f not in contents else f) for tail, f in items),
-                whole,
-            )
-            for name, (items, whole) in contents.items()
+            name: frozenset([(tail, known[f] if f in outer else f) for tail, f in items])
+            for name, items in contents.items()
         }
-        if not any(isinstance(f, int) for items, _ in settled.values() for _, f in items):
-            for name, (items, whole) in settled.items():
-                known[name] = self.frame(items, whole)  # type: ignore[arg-type]
-            return
-        key: frozenset[object] = frozenset((name, *content) for name, content in settled.items())
+        made = self._made(settled)
+        inner = frozenset(made.values()).union(*[known[f].inner for f in outer])
+        for each in made.values():
+            each.inner = each.inner or inner
+        known.update(made)
+
+    def _made(self, settled: dict[int, frozenset[_LocalItem]]) -> dict[int, ParseFrame]:
+        if len(settled) == 1:
+            ((name, items),) = settled.items()
+            if not any(follow == name for _, follow in items):
+                return {name: self.frame(items)}  # type: ignore[arg-type]
+        key: frozenset[object] = frozenset(settled.items())
         group = self._loops.get(key)
         if group is None:
-            group = self._loops[key] = {name: self._new(frozenset(), whole) for name, (_, whole) in settled.items()}
-            for name, (items, whole) in settled.items():
-                made = group[name]
-                made.items = frozenset((tail, group[f] if isinstance(f, int) else f) for tail, f in items)
-                made.group = tuple(group.values())
-                self._known.setdefault((made.items, whole), made)
-        known.update(group)
+            group = self._loops[key] = {name: self._new(frozenset()) for name in settled}
+            for name, items in settled.items():
+                group[name].items = frozenset([(tail, group[f] if isinstance(f, int) else f) for tail, f in items])
+                self._known.setdefault(group[name].items, group[name])
+        return group
 
     # --- outlines -----------------------------------------------------------------------------------------------------
 
     def hole(self, number: int) -> ParseFrame:
         """Return a frame that stands for another, of which nothing is known."""
         while number >= len(self._holes):
-            made = self._new(frozenset(), False)
+            made = self._new(frozenset())
             made.items = frozenset([(self.symbols.suffix([self.symbols.hole]), made)])
             self._holes.append(made)
         return self._holes[number]
 
-    def holes(self, frame: ParseFrame) -> list[int]:
-        """Return the numbers of the holes that `frame` leads to without a byte."""
-        found = self.opened(frame).by_head.get(self.symbols.hole, ())
-        return [self._holes.index(hole) for _, hole in found]
+    def outline(self, frame: ParseFrame) -> Outline:
+        """Return `frame` without what follows the piece of text that it is part of: what can be read up to a hole is
+        the same wherever such a piece stands."""
+        if frame.outline is None:
+            frame.outline = self._outline(frame) if frame.items else Outline(frame, ())
+        return frame.outline
 
-    def outlines(self, frame: ParseFrame) -> tuple[Outline, ...]:
-        """Return each item of `frame` without what follows it, but for frames that lead back to each other: what can be
-        read up to a hole is the same wherever it stands."""
-        if frame.outlines is None:
-            frame.outlines = tuple([self._outline(suffix, follow) for suffix, follow in frame.items])
-        return frame.outlines
-
-    def _outline(self, suffix: Suffix, follow: ParseFrame) -> Outline:
-        if not follow.group:
-            return Outline(self.frame([(suffix, self.hole(0))], False), (follow,))
-        place = {member: i for i, member in enumerate(follow.group)}
+    def _outline(self, frame: ParseFrame) -> Outline:
+        inner = frozenset[ParseFrame]().union(*[follow.inner for _, follow in frame.items])
+        place = {frame: 0}
         behind: dict[ParseFrame, int] = {}
-        rows: list[list[tuple[Suffix, bool, int]]] = []
-        for member in follow.group:
-            outer = sorted([(tail, f.number, f) for tail, f in member.items if f not in place], key=_by_tail)
-            row = [(tail, True, behind.setdefault(f, len(behind))) for tail, _, f in outer]
-            rows.append(row + sorted([(tail, False, place[f]) for tail, f in member.items if f in place]))
-        key = tuple([(tuple(row), member.whole) for row, member in zip(rows, follow.group, strict=True)])
-        made = self._outlined.get(key)
-        if made is None:
-            made = self._outlined[key] = [self._new(frozenset(), whole) for _, whole in key]
-            for copy, row in zip(made, rows, strict=True):
-                copy.items = frozenset((tail, self.hole(n) if is_hole else made[n]) for tail, is_hole, n in row)
-                copy.group = tuple(made)
-        return Outline(self.frame([(suffix, made[place[follow]])], False), tuple(behind))
+        rows: list[tuple[tuple[Suffix, int], ...]] = []
+        members = [frame]
+        for member in members:
+            tick()
+            row = []
+            for tail, follow in sorted(member.items, key=_by_tail):
+                if follow in place or follow in inner:
+                    if follow not in place:
+                        place[follow] = len(members)
+                        members.append(follow)
+                    row.append((tail, place[follow]))
+                else:
+                    row.append((tail, ~behind.setdefault(follow, len(behind))))
+            rows.append(tuple(row))
+        key = tuple(rows)
+        found = self._outlined.get(key)
+        if found is None:
+            found = self._outlined[key] = self._copied(key)
+        return Outline(found, tuple(behind))
+
+    def _copied(self, rows: tuple[tuple[tuple[Suffix, int], ...], ...]) -> ParseFrame:
+        made = [self._new(frozenset()) for _ in rows]
+        for copy, row in zip(made, rows, strict=True):
+            copy.items = frozenset((tail, self.hole(~n) if n < 0 else made[n]) for tail, n in row)
+        return made[0]
 
 
-def _by_tail(item: tuple[Suffix, int, ParseFrame]) -> tuple[Suffix, int]:
-    return item[:2]
+def _by_tail(item: Item) -> tuple[Suffix, int]:
+    return item[0], item[1].number

@@ -21,7 +21,8 @@ Flags = npt.NDArray[np.bool_]
 
 class LexemeTable:
     """`classes` uint8[256]: the class of each byte, `translation` the same for `bytes.translate`; `next` int32[S, C]:
-    state after a class, -1 = refused; `accepts`: the lexeme may end in this state; `firsts` bool[T, C]: classes that a
+    state after a class, -1 = refused; `accepts`, `accepting` bool[S]: the lexeme may end in this state; `loops`
+    int64[S]: kinds of characters that lead back to it, see `vocabulary.pruning`; `firsts` bool[T, C]: classes that a
     terminal can begin with.
     """
 
@@ -31,25 +32,28 @@ class LexemeTable:
         self.offsets: list[int] = []
         rows = [np.full((1, 256), -1, np.int32)]
         accepts = [np.ones(1, np.bool_)]
+        loops = [np.zeros(1, np.int64)]
         size = 1
         for lexeme in lexemes:
             self.offsets.append(size)
             if lexeme is not None:
                 rows.append(_shifted(lexeme, size))
                 accepts.append(lexeme.accepting)
+                loops.append(loops_under(lexeme.table))
                 size += len(lexeme.table)
         whole = np.concatenate(rows)
         self.classes, columns = _classes(whole)
         self.translation = self.classes.tobytes()
         self.next: I32 = np.ascontiguousarray(whole[:, columns])
-        self.accepts: list[bool] = np.concatenate(accepts).tolist()
+        self.accepting: Flags = np.concatenate(accepts)
+        self.accepts: list[bool] = self.accepting.tolist()
+        self.loops: npt.NDArray[np.int64] = np.concatenate(loops)
         self.count = len(columns)
         self.firsts = np.zeros((len(lexemes), self.count), np.bool_)
         for terminal, lexeme in enumerate(lexemes):
             if lexeme is not None:
                 self.firsts[terminal] = self.next[self.start(terminal)] >= 0
         self._rows: list[list[int] | None] = [None] * size
-        self._loops: list[int] = [-1] * size
         self.kinds_of_bytes = kinds_by_byte()
 
     def start(self, terminal: int) -> int:
@@ -66,16 +70,6 @@ class LexemeTable:
         found = self._rows[state]
         if found is None:
             found = self._rows[state] = self.next[state].tolist()
-        return found
-
-    def loops(self, state: int) -> int:
-        """Return kinds of characters that all lead back to `state`, as bits, see `vocabulary.pruning`."""
-        found = self._loops[state]
-        if found < 0:
-            terminal = self.terminal(state) if state else -1
-            lexeme = self.lexemes[terminal] if state else None
-            found = 0 if lexeme is None else loops_under(lexeme.table, state - self.offsets[terminal])
-            self._loops[state] = found
         return found
 
     def kinds(self, classes: Flags) -> int:

@@ -52,7 +52,7 @@ class ParserTables:
         values: Mapping[str, EmbeddedValue],
     ) -> None:
         names = [*lexemes, *values]
-        self.symbols = Symbols(untangled(rules), names)
+        self.symbols = Symbols(untangled(rules), names, start)
         self.lexer = LexemeTable([*(lexemes.get(name) for name in names), None])
         self.ignored = frozenset(names.index(name) for name in ignored)
         self.start = self.symbols.nonterminal(start)
@@ -249,9 +249,10 @@ class ParserReading(Reading):
     def root(self, builder: MaskBuilder) -> None:
         parts = self.parser.tokens(builder.vocabulary)
         for places, frame in parts.add(self.at, builder):
-            remainders = parts.remainders(places)
-            if remainders.children:
-                for reading in self.parser.outside(frame):
+            outside = self.parser.outside(frame)
+            remainders = parts.remainders(places) if outside else None
+            if remainders is not None and remainders.children:
+                for reading in outside:
                     reading.walk(remainders, builder)
         if self.at.leaves:
             for frame in self._ended():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 from sluicegate.grammar.budget.meter import tick
@@ -28,7 +29,7 @@ class Symbols:
     `ParseFrames.hole`.
     """
 
-    def __init__(self, rules: list[Production], terminals: Sequence[str]) -> None:
+    def __init__(self, rules: list[Production], terminals: Sequence[str], start: str) -> None:
         useful = productive(rules)
         kept = [rule for rule in rules if all_useful(rule, useful)]
         self.rules = kept
@@ -48,8 +49,39 @@ class Symbols:
             suffix = self.suffix([self._number[symbol] for symbol in rule.expansion])
             for head, tail in self._openings(suffix):
                 left[head, tail] = None
+        self._start = self._number[False, start]
         self._reach: dict[int, frozenset[int]] = {}
         self._predictions: dict[frozenset[int], Prediction] = {}
+
+    @cached_property
+    def followers(self) -> list[int]:
+        """Return for each terminal the terminals that may follow it, as bits; the bit of `hole` for the end."""
+        firsts = self._firsts()
+        found = [0] * len(self._number)
+        found[self._start] |= 1 << self.hole
+        users: dict[int, set[int]] = {}
+        for rule in self.rules:
+            behind, open_end = 0, True
+            for symbol in reversed([self._number[each] for each in rule.expansion]):
+                tick()
+                found[symbol] |= behind
+                if open_end:
+                    users.setdefault(self._number[False, rule.origin], set()).add(symbol)
+                empty = symbol in self.nullable
+                behind = firsts[symbol] | behind if empty else firsts[symbol]
+                open_end = open_end and empty
+        _spread(found, users)
+        return found[: len(self.terminals)]
+
+    def _firsts(self) -> list[int]:
+        """Return for each symbol the terminals that it can begin with, as bits."""
+        found = [1 << symbol if self.is_terminal(symbol) else 0 for symbol in range(len(self._number))]
+        users: dict[int, set[int]] = {}
+        for name, left in self._left.items():
+            for head, _ in left:
+                users.setdefault(head, set()).add(name)
+        _spread(found, users)
+        return found
 
     def nonterminal(self, name: str) -> int:
         return self._number[False, name]
@@ -110,3 +142,16 @@ class Symbols:
                 {head: tuple(rests) for head, rests in found.items()}, tuple(filter(self.is_terminal, found))
             )
         return known
+
+
+def _spread(found: list[int], users: dict[int, set[int]]) -> None:
+    """Add the bits of each symbol to those of its users until nothing changes."""
+    pending = list(users)
+    while pending:
+        tick()
+        symbol = pending.pop()
+        for user in users.get(symbol, ()):
+            more = found[user] | found[symbol]
+            if more != found[user]:
+                found[user] = more
+                pending.append(user)

@@ -217,10 +217,15 @@ def takes_below(table, state, kinds, tall, steady):  # type: ignore[no-untyped-d
     return True
 
 
-def loops_under(table: np.ndarray, state: int) -> int:
-    """Return the kinds of which every character leads from `state` back to it, as bits."""
-    known = int(_steadiness(table, state)) ^ _KNOWN
-    return known & ((1 << _SHIFT) - 1) if (known >> _SHIFT) - 1 == state else 0
+@njit(cache=True, nogil=True)
+def loops_under(table):  # type: ignore[no-untyped-def]
+    """Return int64[S]: the kinds of which every character leads from a state back to it, as bits."""
+    found = np.zeros(table.shape[0], np.int64)
+    for state in range(table.shape[0]):
+        known = _steadiness(table, state) ^ _KNOWN
+        if (known >> _SHIFT) - 1 == state:
+            found[state] = known & ((1 << _SHIFT) - 1)
+    return found
 
 
 def kinds_by_byte() -> np.ndarray:
@@ -292,3 +297,4 @@ def warm() -> None:
     nodes = describe(np.zeros(0, np.uint8), empty, empty, i32, empty)
     walk(*nodes, empty, table, flags, 0, -1, steady, i32, i32, i32)
     takes_below(table, 0, 0, 0, steady)
+    loops_under(table)

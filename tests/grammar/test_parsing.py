@@ -9,6 +9,7 @@ import lark
 import pytest
 
 from sluicegate.grammar import GrammarError, LazyGrammar, Vocabulary, compile_lark
+from sluicegate.grammar.parsing import tokens
 from sluicegate.grammar.parsing.ambiguity import untangled
 from sluicegate.grammar.parsing.rules import Production
 from tests.grammar.grammar_checks import accepts, allowed
@@ -55,9 +56,13 @@ def reads(theirs: lark.Lark, text: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_masks_of_random_grammars_are_what_trying_every_token_gives(seed: int) -> None:
-    """Ends are compared with Lark's own parser."""
+@pytest.mark.parametrize("most_inner", [0, tokens._MOST_INNER])
+@pytest.mark.parametrize("seed", range(30))
+def test_masks_of_random_grammars_are_what_trying_every_token_gives(
+    seed: int, most_inner: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether parts are put together from lexemes or walked as a whole. Ends are compared with Lark's own parser."""
+    monkeypatch.setattr(tokens, "_MOST_INNER", most_inner)
     pick = random.Random(seed)
     pair = None
     while pair is None:
@@ -66,12 +71,12 @@ def test_masks_of_random_grammars_are_what_trying_every_token_gives(seed: int) -
     compiled, theirs = pair
     matcher, spelled = compiled.matcher(), b""
     for _ in range(6):
-        tokens = allowed(matcher, VOCABULARY)
+        offered = allowed(matcher, VOCABULARY)
         row = mask_by_trial(matcher, VOCABULARY)
-        assert tokens == {t for t in range(VOCABULARY.size) if int(row[t >> 5]) >> (t & 31) & 1}, (text, spelled)
+        assert offered == {t for t in range(VOCABULARY.size) if int(row[t >> 5]) >> (t & 31) & 1}, (text, spelled)
         if 0 < len(spelled) < 12:
             assert matcher.can_stop == reads(theirs, spelled.decode()), (text, spelled)
-        going = sorted(tokens - {len(_WORDS)})
+        going = sorted(offered - {len(_WORDS)})
         if not going:
             break
         token = pick.choice(going)
