@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import random
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,7 +26,8 @@ from sluicegate.engine import Engine, EngineSettings, LoadedModel, load_model
 from sluicegate.engine.checkpoints.draft_heads import read_heads
 from sluicegate.grammar import Vocabulary, compile_json_schema
 from sluicegate.plugins import CompiledGrammar, Job, Prompt, Sampling
-from training.evaluate import prompts_of, sample_set
+from training.evaluate import prompt_of
+from training.examples import sample_example
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +81,11 @@ def _arguments() -> argparse.Namespace:
 
 
 def _tasks(model: LoadedModel, limit: int) -> list[tuple[tuple[int, ...], CompiledGrammar]]:
-    examples = sample_set("heldout", "heldout", limit, seed=0)
+    rng = random.Random(0)
+    examples = [sample_example(rng, "heldout", "heldout", questions=1) for _ in range(limit)]
     vocabulary = Vocabulary.from_tokenizer(model.tokenizer)
-    prompts = [model.tokenizer.encode(text, add_special_tokens=False) for text in prompts_of(model.tokenizer, examples)]
+    texts = [prompt_of(model.tokenizer, example) for example in examples]
+    prompts = [model.tokenizer.encode(text, add_special_tokens=False) for text in texts]
     return [
         (tuple(ids), compile_json_schema(example.questions[0].schema, vocabulary))
         for ids, example in zip(prompts, examples, strict=True)

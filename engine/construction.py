@@ -98,6 +98,7 @@ def make_core(model: LoadedModel, settings: EngineSettings, outbox: Outbox) -> E
         batch_drafter=drafter,
         grammar_cpu_s=settings.grammar_cpu_s,
         grammar_request_s=settings.grammar_request_s,
+        repetition=settings.repetition,
         chunker=None
         if settings.prefill_slowdown == 0
         else PrefillChunker(settings.prefill_slowdown, settings.max_batch_tokens),

@@ -6,9 +6,9 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from sluicegate.plugins.settings import Count, Positive, Share, read_settings, wrong_value
+from sluicegate.plugins.settings import Count, Positive, Share, Within, read_settings, wrong_value
 
 AttentionKind = Literal["auto", "reference", "triton"]
 ForwardKind = Literal["auto", "transformers"]
@@ -69,6 +69,17 @@ class ModelSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class RepetitionSettings:
+    """A pattern of at most `max_pattern_size` tokens that fills the last `min_tokens` tokens, and is there at least
+    `min_count` times in a row, is taken for a loop."""
+
+    max_pattern_size: Annotated[int, Within(0, 1_024)] = 128
+    """0 = never."""
+    min_count: Annotated[int, Within(2, 10_000)] = 12
+    min_tokens: Annotated[int, Within(32, 1_000_000)] = 384
+
+
+@dataclass(frozen=True, slots=True)
 class EngineSettings:
     models: tuple[ModelSettings, ...] = (ModelSettings(),)
     block_size: Count = 16
@@ -118,6 +129,8 @@ class EngineSettings:
     takes longer than a few milliseconds is done beside the steps, so that only the request itself waits."""
     grammar_request_s: Positive = 10.0
     """CPU time that grammars may take for a whole request, and a hundredth of a second more for each of its tokens."""
+    repetition: RepetitionSettings = RepetitionSettings()
+    """When a constrained answer that goes round in circles is ended, where the request says nothing of it."""
     watchdog_s: Positive | None = 120.0
     """A step that takes longer is given up: its requests fail, a new engine thread goes on. None = wait forever."""
     weights: WeightsKind = "full"

@@ -49,6 +49,8 @@ class Timeline:
     """Seconds spent on filling token bitmasks for it."""
     preempted_s: list[float] = field(default_factory=list)
     """When its blocks were taken away, so that it had to be computed again."""
+    repetitions_s: list[float] = field(default_factory=list)
+    """When a choice was ended because it went round in circles."""
     steps: list[TokenStep] = field(default_factory=list)
 
     def start(self) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from training.tables import table
+from training.tables import lines, table
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,4 +46,33 @@ def _subjects() -> dict[str, tuple[Concept, ...]]:
     }
 
 
-SUBJECTS: dict[str, tuple[Concept, ...]] = _subjects()
+def _short_form(line: str) -> Concept:
+    """`maker | field names | labels | sentences`, the last of them perhaps empty."""
+    make, keys, labels, says = (part.strip() for part in line.split("|"))
+    listed = tuple(key.strip() for key in keys.split(","))
+    shown = tuple(label.strip() for label in labels.split(","))
+    sentences = tuple(said.strip() for said in says.split(";") if said.strip())
+    return Concept(make.strip(), listed, shown, sentences or _plain_sentences(shown), bits=_fragments(shown))
+
+
+def _plain_sentences(labels: Sequence[str]) -> tuple[str, ...]:
+    return tuple(said for label in labels for said in (f"{label}: {{v}}.", f"The {label.lower()}: {{v}}."))
+
+
+def _fragments(labels: Sequence[str]) -> tuple[str, ...]:
+    shapes = ("{} {{v}}", "the {} is {{v}}", "{}: {{v}}", "with {{v}} as {}", "{{v}} ({})")
+    return tuple(shape.format(label.lower()) for label in labels[:2] for shape in shapes)
+
+
+def short_subjects(file: str) -> dict[str, tuple[Concept, ...]]:
+    """The subjects of a file in short form; see `training/data/more_subjects.txt`."""
+    found: dict[str, list[Concept]] = {}
+    for line in lines(file):
+        if line.startswith("["):
+            listed = found[line.strip("[]")] = []
+        else:
+            listed.append(_short_form(line))
+    return {name: tuple(concepts) for name, concepts in found.items()}
+
+
+SUBJECTS: dict[str, tuple[Concept, ...]] = _subjects() | short_subjects("more_subjects")

@@ -1,7 +1,7 @@
-"""Exact match of the bundled model's answers, on documents and names that training never saw.
+"""Exact match of the bundled model's answers, on documents, requests and names that training never saw.
 
-`python -m training.evaluate [--model FOLDER] [--documents 200] [--json]`: four sets (training or held-out templates,
-made-up or real-looking names) and a subject of its own, each decoded greedily, free and under the product's grammar.
+`python -m training.evaluate [--model FOLDER] [--fields 500] [--json]`: every set is decoded greedily under the grammar
+of the product (and free with `--free`), and each share stands with its 95 % interval (Wilson).
 """
 
 from __future__ import annotations
@@ -10,25 +10,45 @@ import argparse
 import json
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from sluicegate.engine.text.prompt import render_chat
+from training import everyday
 from training.decode import Matcher, greedy
 from training.documents import Family
 from training.examples import Example, sample_example
+from training.honest import sample_open
+from training.mix import in_the_prompt
 from training.names import Pool
 from training.schemas import Question
 
-SETS: tuple[tuple[str, Pool, Family], ...] = (
-    ("train templates, made-up names", "made", "train"),
-    ("train templates, real-looking names", "heldout", "train"),
-    ("held-out templates, made-up names", "made", "heldout"),
-    ("held-out templates, real-looking names", "heldout", "heldout"),
-    ("held-out subject, real-looking names", "heldout", "heldout_subject"),
-)
+Sampler = Callable[[random.Random], Example]
+
+
+def _documents(pool: Pool, family: Family) -> Sampler:
+    return lambda rng: sample_example(rng, pool, family, questions=1)
+
+
+def _everyday(rng: random.Random) -> Example:
+    return everyday.sample(rng, "heldout", questions=1)
+
+
+def _prompted(rng: random.Random) -> Example:
+    sampler = _everyday if rng.random() < 0.7 else _documents("heldout", "heldout")
+    return in_the_prompt(sampler(rng), rng)
+
+
+SETS: dict[str, Sampler] = {
+    "layouts of training, real-looking names": _documents("heldout", "train"),
+    "held-out layouts and wordings, real-looking names": _documents("heldout", "heldout"),
+    "held-out subjects and field names, real-looking names": _documents("heldout", "heldout_subject"),
+    "everyday requests, unseen": _everyday,
+    "fields named in the prompt, unseen": _prompted,
+    "open questions, unseen": lambda rng: sample_open(rng, "heldout"),
+}
 _MISSING = object()
 
 
@@ -40,14 +60,14 @@ class Score:
     asked: Counter[str] = field(default_factory=Counter)
 
     def add(self, question: Question, answer: str) -> None:
-        parsed, wanted = _parsed(answer), json.loads(question.answer)
+        parsed, wanted = _parsed(answer), _parsed(question.answer)
         for path, kind in question.kinds:
             right = _same(_at(parsed, path), _at(wanted, path))
             for name in ("fields", kind):
                 self.asked[name] += 1
                 self.right[name] += right
         self.asked["answers"] += 1
-        self.right["answers"] += _same(parsed, wanted)
+        self.right["answers"] += answer == question.answer if wanted is _MISSING else _same(parsed, wanted)
 
     def shares(self) -> dict[str, float]:
         return {name: round(self.right[name] / self.asked[name], 4) for name in sorted(self.asked)}
@@ -77,35 +97,51 @@ def _same(left: Any, right: Any) -> bool:
     return bool(left == right)
 
 
-def sample_set(pool: Pool, family: Family, documents: int, seed: int) -> list[Example]:
-    rng = random.Random(f"evaluation-{pool}-{family}-{seed}")
-    return [sample_example(rng, pool, family, questions=1) for _ in range(documents)]
+def sample_set(sampler: Sampler, fields: int, seed: int) -> list[Example]:
+    """Examples that ask for so many fields in all; an open question counts as one."""
+    rng = random.Random(f"evaluation-{seed}")
+    examples: list[Example] = []
+    asked = 0
+    while asked < fields:
+        examples.append(sampler(rng))
+        asked += max(1, len(examples[-1].questions[0].kinds))
+    return examples
 
 
-def prompts_of(tokenizer: Any, examples: Sequence[Example]) -> list[str]:
-    return [render_chat(tokenizer, example.messages, schema=example.questions[0].schema) for example in examples]
+def prompt_of(tokenizer: Any, example: Example) -> str:
+    return render_chat(tokenizer, example.messages, schema=None if example.schemaless else example.questions[0].schema)
 
 
 def answers_of(
     model: Any, tokenizer: Any, examples: Sequence[Example], constrained: bool, batch: int = 32, limit: int = 320
 ) -> Iterator[str]:
     """Answers in order. Constrained: each under its schema, compiled by `grammar`."""
-    vocabulary = _vocabulary(tokenizer, model) if constrained else None
-    for start in range(0, len(examples), batch):
-        part = examples[start : start + batch]
-        matchers = [_matcher(example.questions[0].schema, vocabulary) for example in part] if constrained else None
-        yield from greedy(model, tokenizer, prompts_of(tokenizer, part), limit, matchers)
+    vocabulary = _vocabulary(tokenizer) if constrained else None
+    prompts = [prompt_of(tokenizer, example) for example in examples]
+    answers: dict[int, str] = {}
+    order = sorted(range(len(prompts)), key=lambda number: len(prompts[number]))
+    for start in range(0, len(order), batch):
+        part = order[start : start + batch]
+        matchers = [_matcher(examples[number], vocabulary) for number in part] if constrained else None
+        found = greedy(model, tokenizer, [prompts[number] for number in part], limit, matchers)
+        answers |= dict(zip(part, found, strict=True))
+    yield from (answers[number] for number in range(len(prompts)))
 
 
-def _vocabulary(tokenizer: Any, model: Any) -> Any:
+def _vocabulary(tokenizer: Any) -> Any:
     from sluicegate.grammar import Vocabulary
 
     return Vocabulary.from_tokenizer(tokenizer)
 
 
-def _matcher(schema: dict[str, Any], vocabulary: Any) -> Matcher:
+def _matcher(example: Example, vocabulary: Any) -> Matcher | None:
+    """Any object where the messages name the fields; nothing where a sentence is the answer."""
     from sluicegate.grammar import compile_json_schema
 
+    question = example.questions[0]
+    if example.schemaless and not question.kinds:
+        return None
+    schema = {"type": "object"} if example.schemaless else question.schema
     matcher: Matcher = compile_json_schema(schema, vocabulary).matcher()
     return matcher
 
@@ -117,48 +153,77 @@ def score_set(model: Any, tokenizer: Any, examples: Sequence[Example], constrain
     return score
 
 
-def quick_score(model: Any, tokenizer: Any, documents: int = 32) -> dict[str, float]:
-    """Free decoding of few documents of the easiest and the hardest set; for the log of a training run."""
-    easy = score_set(model, tokenizer, sample_set("made", "train", documents, seed=0), False, limit=130)
-    hard = score_set(model, tokenizer, sample_set("heldout", "heldout", documents, seed=0), False, limit=130)
+def quick_score(model: Any, tokenizer: Any, fields: int = 40) -> dict[str, float]:
+    """Free decoding of few examples of the sets that matter; for the log of a training run."""
+    sets = {"heldout": "held-out layouts and wordings, real-looking names", "everyday": "everyday requests, unseen"}
+    sets |= {"subjects": "held-out subjects and field names, real-looking names"}
     return {
-        "seen": easy.shares()["fields"],
-        "heldout": hard.shares()["fields"],
-        "heldout_answers": hard.shares()["answers"],
+        short: score_set(model, tokenizer, sample_set(SETS[name], fields, seed=0), False, limit=130).shares()["fields"]
+        for short, name in sets.items()
     }
 
 
-def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+def wilson(right: int, asked: int) -> tuple[float, float]:
+    """The 95 % interval of a share (Wilson, 1927)."""
+    z = 1.96
+    share, spread = right / asked, z / asked
+    middle = share + z * spread / 2
+    half = z * (share * (1 - share) / asked + (spread / 2) ** 2) ** 0.5
+    whole = 1 + z * spread
+    return (middle - half) / whole, (middle + half) / whole
+
+
+def line_of(name: str, score: Score) -> str:
+    """One row of the table in `docs/bundled-model.md`."""
+    counted = "fields" if score.asked["fields"] else "answers"
+    right, asked = score.right[counted], score.asked[counted]
+    low, high = wilson(right, asked)
+    whole = score.right["answers"] / score.asked["answers"]
+    return f"| {name} | {asked} | {right / asked:.0%} ({low:.0%} to {high:.0%}) | {whole:.0%} |"
+
+
+def parse_options(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", type=Path, default=Path(__file__).resolve().parent.parent / "engine" / "bundled")
-    parser.add_argument("--documents", type=int, default=200)
+    parser.add_argument("--fields", type=int, default=500, help="of every set, at least")
+    parser.add_argument("--sets", default="", help="only those whose name holds this")
     parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--free-only", action="store_true", help="leave out constrained decoding")
+    parser.add_argument("--free", action="store_true", help="decode without the grammar too")
     parser.add_argument("--show", type=int, default=0, help="print this many wrong answers of every set")
     parser.add_argument("--json", action="store_true", help="print everything as JSON on the last line")
-    options = parser.parse_args(arguments)
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    options = parse_options(arguments)
 
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(options.model)
     model = AutoModelForCausalLM.from_pretrained(options.model).eval()
     report: dict[str, dict[str, float]] = {}
-    for name, pool, family in SETS:
-        examples = sample_set(pool, family, options.documents, options.seed)
-        for constrained in (False,) if options.free_only else (False, True):
-            score = Score()
-            shown = 0
-            for example, answer in zip(examples, answers_of(model, tokenizer, examples, constrained), strict=True):
-                question = example.questions[0]
-                score.add(question, answer)
-                if shown < options.show and not _same(_parsed(answer), json.loads(question.answer)):
-                    shown += 1
-                    print(f"--- {example.document.text}\nwanted {question.answer}\ngot    {answer}")
+    for name, sampler in SETS.items():
+        if options.sets not in name:
+            continue
+        examples = sample_set(sampler, options.fields, options.seed)
+        for constrained in (True, False) if options.free else (True,):
+            score = _scored(model, tokenizer, examples, constrained, options.show)
             label = f"{name}, {'constrained' if constrained else 'free'}"
             report[label] = score.shares()
-            print(f"{label}: {score.asked['fields']} fields: {report[label]}", flush=True)
+            print(f"{line_of(label, score)}\n    {report[label]}", flush=True)
     if options.json:
         print(json.dumps(report))
+
+
+def _scored(model: Any, tokenizer: Any, examples: Sequence[Example], constrained: bool, show: int) -> Score:
+    score = Score()
+    for example, answer in zip(examples, answers_of(model, tokenizer, examples, constrained), strict=True):
+        question, before = example.questions[0], score.right["answers"]
+        score.add(question, answer)
+        if show and score.right["answers"] == before:
+            show -= 1
+            print(f"--- {example.messages}\n{question.schema}\nwanted {question.answer}\ngot    {answer}")
+    return score
 
 
 if __name__ == "__main__":

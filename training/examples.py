@@ -19,16 +19,15 @@ class Example:
     messages: tuple[dict[str, str], ...]
     document: Document
     questions: tuple[Question, ...]
-    in_words: int = 0  # so many of the questions come without a schema
+    schemaless: bool = False  # the messages say what is wanted, if anything
 
 
 def sample_example(
     rng: random.Random, pool: Pool = "train", family: Family = "train", questions: int = 3, max_facts: int = 10
 ) -> Example:
     document = sample_document(rng, pool, family, max_facts)
-    asked = tuple(sample_question(document, rng) for _ in range(questions))
-    in_words = int(family == "train" and questions > 1 and rng.random() < 0.15)
-    return Example(tuple(_messages(document.text, rng, family)), document, asked, in_words)
+    asked = tuple(sample_question(document, rng, varied=family == "train") for _ in range(questions))
+    return Example(tuple(_messages(document.text, rng, family)), document, asked)
 
 
 def _messages(text: str, rng: random.Random, family: Family) -> list[dict[str, str]]:
@@ -49,32 +48,11 @@ def rendered(tokenizer: ChatTokenizer, example: Example) -> tuple[str, list[tupl
     """
     prefix = render_chat(tokenizer, example.messages, add_generation_prompt=False)
     branches = []
-    for number, question in enumerate(example.questions):
-        if number < example.in_words and _can_be_put_in_words(question):
-            prompt = render_chat(tokenizer, asked_in_words(example, question))
-        else:
-            prompt = render_chat(tokenizer, example.messages, schema=question.schema)
+    for question in example.questions:
+        prompt = render_chat(tokenizer, example.messages, schema=None if example.schemaless else question.schema)
         assert prompt.startswith(prefix)
         branches.append((prompt[len(prefix) :], question.answer))
     return prefix, branches
-
-
-def _can_be_put_in_words(question: Question) -> bool:
-    """A flat schema, all of whose properties the text answers: a list of names says nothing about the rest."""
-    leaves = {path for path, _ in question.kinds}
-    return (
-        leaves == set(question.schema["properties"])
-        and "null" not in question.answer
-        and "{" not in question.answer[1:]
-    )
-
-
-def asked_in_words(example: Example, question: Question) -> list[dict[str, str]]:
-    """The messages with the properties named in the user's own words, for requests that carry no schema."""
-    keys = list(question.schema["properties"])
-    named = f"{', '.join(keys[:-1])} and {keys[-1]}" if len(keys) > 1 else keys[0]
-    last = example.messages[-1]
-    return [*example.messages[:-1], {**last, "content": f"{last['content']}\n\nReturn JSON with {named}."}]
 
 
 def show(seed: int, pool: Pool = "train", family: Family = "train") -> dict[str, Any]:

@@ -1,10 +1,10 @@
-"""The held-out family: wordings, layouts and one whole subject that training never sees. Evaluation only."""
+"""The held-out family: wordings, layouts and whole subjects that training never sees. Evaluation only."""
 
 from __future__ import annotations
 
 import random
 
-from training.concepts import Concept, concept_of
+from training.concepts import Concept, concept_of, short_subjects
 from training.layouts import Fact
 from training.tables import table
 
@@ -15,7 +15,11 @@ YES: dict[str, list[str]] = _TABLE["yes"]
 NO: dict[str, list[str]] = _TABLE["no"]
 DISTRACTORS: list[str] = _TABLE["distractors"]
 INSTRUCTIONS: list[str] = _TABLE["instructions"]
-SUBJECT: tuple[Concept, ...] = tuple(concept_of(entry, {}, {}) for entry in _TABLE["car_claim"])
+SUBJECTS: dict[str, tuple[Concept, ...]] = {
+    "car_claim": tuple(concept_of(entry, {}, {}) for entry in _TABLE["car_claim"]),
+    **short_subjects("heldout_subjects"),
+}
+KEYS = frozenset(key for concepts in SUBJECTS.values() for concept in concepts for key in concept.keys)
 
 
 def xml_record(facts: list[Fact], rng: random.Random) -> str:

@@ -21,7 +21,7 @@ class Names:
         self.pool = pool
 
     def _listed(self) -> bool:
-        return self.pool == "train" and self.rng.random() < 0.45
+        return self.pool == "train" and self.rng.random() < 0.6
 
     def stem(self, low: int = 1, high: int = 3) -> str:
         """A made-up lower-case word: syllables, or (one in seven) plain random letters."""

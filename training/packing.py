@@ -13,7 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from training.examples import rendered, sample_example
+from training.examples import rendered
+from training.mix import sample_mixed
 
 IGNORED = -100
 
@@ -24,6 +25,7 @@ class Batch:
     positions: Tensor  # [B, T] int64
     mask: Tensor  # [B, 1, T, T] bool, True = may attend
     targets: Tensor  # [B, T] int64, IGNORED where nothing is to be predicted
+    weights: Tensor  # [B, T] float32, of each target: see `Row.add`
 
 
 class Row:
@@ -36,25 +38,31 @@ class Row:
         self.documents: list[int] = []
         self.branches: list[int] = []
         self.targets: list[int] = []
+        self.weights: list[float] = []
         self._documents = 0
 
     def add(self, prefix: list[int], branches: list[tuple[list[int], list[int]]]) -> bool:
-        """False (and no change) when it does not fit. A branch is (rest of the prompt, answer with end token)."""
+        """False (and no change) when it does not fit. A branch is (rest of the prompt, answer with end token).
+
+        A token weighs the inverse root of its answer's length, so that a label of one word, which takes as much
+        understanding as a record of ten fields, is not drowned by it.
+        """
         if len(self.ids) + len(prefix) + sum(len(p) + len(a) for p, a in branches) > self.length:
             return False
-        self._put(prefix, 0, 0, [IGNORED] * len(prefix))
+        self._put(prefix, 0, 0, [IGNORED] * len(prefix), 0.0)
         for number, (prompt, answer) in enumerate(branches, 1):
             targets = [IGNORED] * (len(prompt) - 1) + answer + [IGNORED]
-            self._put(prompt + answer, len(prefix), number, targets)
+            self._put(prompt + answer, len(prefix), number, targets, len(answer) ** -0.5)
         self._documents += 1
         return True
 
-    def _put(self, ids: list[int], position: int, branch: int, targets: list[int]) -> None:
+    def _put(self, ids: list[int], position: int, branch: int, targets: list[int], weight: float) -> None:
         self.ids += ids
         self.positions += range(position, position + len(ids))
         self.documents += [self._documents] * len(ids)
         self.branches += [branch] * len(ids)
         self.targets += targets
+        self.weights += [weight] * len(ids)
 
 
 def batch_of(rows: list[Row], pad_id: int) -> Batch:
@@ -66,7 +74,9 @@ def batch_of(rows: list[Row], pad_id: int) -> Batch:
     same = documents[:, :, None] == documents[:, None, :]
     seen = (branches[:, None, :] == 0) | (branches[:, :, None] == branches[:, None, :])
     mask = same & seen & torch.ones(length, length, dtype=torch.bool).tril()
-    return Batch(tensor("ids", pad_id), tensor("positions", 0), mask[:, None], tensor("targets", IGNORED))
+    return Batch(
+        tensor("ids", pad_id), tensor("positions", 0), mask[:, None], tensor("targets", IGNORED), tensor("weights", 0)
+    )
 
 
 def sample_batch(tokenizer: Any, seed: str, rows: int, length: int, questions: int = 4) -> Batch:
@@ -78,7 +88,7 @@ def sample_batch(tokenizer: Any, seed: str, rows: int, length: int, questions: i
 def _sample_row(tokenizer: Any, rng: random.Random, length: int, questions: int) -> Row:
     row, misses = Row(length), 0
     while misses < 3:
-        example = sample_example(rng, questions=questions, max_facts=10 if length <= 512 else 14)
+        example = sample_mixed(rng, questions, 7 if length <= 256 else 10 if length <= 512 else 14)
         prefix, branches = rendered(tokenizer, example)
         encoded = [
             (_ids(tokenizer, prompt), [*_ids(tokenizer, answer), tokenizer.eos_token_id]) for prompt, answer in branches

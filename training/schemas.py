@@ -10,6 +10,7 @@ from typing import Any
 
 from training.concepts import Concept
 from training.documents import Document
+from training.keys import opaque_key, varied_key
 from training.layouts import Fact
 from training.values import Kind, quoted
 
@@ -59,9 +60,11 @@ class Question:
     kinds: tuple[tuple[str, str], ...]  # (path of the leaf property, kind) for the break-down of an evaluation
 
 
-def sample_question(document: Document, rng: random.Random, max_fields: int = 7) -> Question:
+def sample_question(document: Document, rng: random.Random, max_fields: int = 7, varied: bool = False) -> Question:
+    """`varied`: some field names are none of those listed for the kind of fact; see `training.keys`."""
     many = min(len(document.facts), rng.randint(1, max_fields))
-    fields = _distinct([_field(fact, rng) for fact in rng.sample(document.facts, many)])
+    asked = rng.sample(document.facts, many)
+    fields = _distinct([_varied(fact, document, rng) if varied else _field(fact, rng) for fact in asked])
     if "amount" in "".join(fact.concept.make for fact in document.facts) and rng.random() < 0.3:
         fields.append(_currency_field(document, rng))
     if document.absent and rng.random() < 0.25:
@@ -143,6 +146,16 @@ def _field(fact: Fact, rng: random.Random) -> Field:
     if rng.random() < 0.08:
         return Field(key, _nullable(schema), raw, kind, required=rng.random() < 0.5)
     return Field(key, schema, raw, kind, required=rng.random() > 0.05)
+
+
+def _varied(fact: Fact, document: Document, rng: random.Random) -> Field:
+    field, roll = _field(fact, rng), rng.random()
+    if roll < 0.25 and (key := varied_key(fact, document.facts, rng)):
+        return Field(key, field.schema, field.raw, field.kind, field.required)
+    if roll > 0.96 and field.kind != "objects":
+        schema = {**field.schema, "description": fact.concept.note or rng.choice(fact.concept.labels)}
+        return Field(opaque_key(rng), schema, field.raw, field.kind, field.required)
+    return field
 
 
 def _typed(fact: Fact, rng: random.Random) -> tuple[dict[str, Any], str, Kind]:

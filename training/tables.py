@@ -28,3 +28,9 @@ def heldout_words(name: str) -> list[str]:
 @cache
 def _strings(file: str, name: str) -> tuple[str, ...]:
     return tuple(table(file)[name])
+
+
+def lines(name: str) -> list[str]:
+    """The lines of `training/data/NAME.txt` that are neither empty nor a remark."""
+    found = (_FOLDER / f"{name}.txt").read_text(encoding="utf-8").splitlines()
+    return [line for line in found if line.strip() and not line.startswith("#")]

@@ -10,26 +10,27 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 from transformers import AutoTokenizer, LlamaForCausalLM
 
 from training.evaluate import quick_score
+from training.forward import answer_places, packed_loss
 from training.model import CONTEXT, build_model, export
 from training.muon import Muon
-from training.packing import IGNORED, Batch, sample_batch
+from training.packing import Batch, sample_batch
 from training.parallel import average, launch
 from training.tokenizer import save as save_tokenizer
 from training.tokenizer import train_tokenizer
 
 BUNDLED = Path(__file__).resolve().parent.parent / "engine" / "bundled"
-LossFunction = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+LossFunction = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
 @dataclass
@@ -58,9 +59,10 @@ def parse_options(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--width", type=int, default=160)
     parser.add_argument("--layers", type=int, default=5)
     parser.add_argument("--heads", type=int, default=5)
-    parser.add_argument("--rows", type=int, default=12, help="rows of 512 tokens in a batch")
+    parser.add_argument("--tokens-a-step", type=int, default=6144, help="in rows of 256, 512 or 1,024 tokens")
     parser.add_argument("--muon-lr", type=float, default=0.01)
     parser.add_argument("--adam-lr", type=float, default=4e-3)
+    parser.add_argument("--decay", type=float, default=0.52, help="share of the budget over which the rate falls")
     parser.add_argument("--check-every", type=float, default=5.0, help="minutes between checkpoints with a quick score")
     parser.add_argument("--no-compile", action="store_true")
     parser.add_argument("--seed", type=int, default=1)
@@ -80,28 +82,33 @@ class Trainer:
         self.progress = Progress()
         self._load_checkpoint()
         self._loss = self._loss_function()
+        self._stopped = False
         self._started = time.monotonic() - self.progress.seconds
 
     def run(self) -> None:
         next_check = self.progress.seconds + 60 * self.options.check_every
         loss = 0.0
-        while self.progress.share(self.options.minutes, self.options.tokens) < 1:
+        signal.signal(signal.SIGTERM, lambda *_: setattr(self, "_stopped", True))
+        while self.progress.share(self.options.minutes, self.options.tokens) < 1 and not self._stopped:
             loss = self._step()
             if self.progress.step % 20 == 0:
                 self._log({"loss": loss})
             if self.progress.seconds >= next_check:
                 self._check(loss)
                 next_check = self.progress.seconds + 60 * self.options.check_every
+        if self._stopped:
+            self._save()
+            return
         self._check(loss)
         if self.rank == 0:
             self._finish()
 
     def _step(self) -> float:
         progress, options = self.progress, self.options
-        rows, length = (options.rows, 512) if progress.step % 16 else (options.rows // 2, CONTEXT)
-        rows = max(1, rows // options.processes)
+        length = _length(progress.step)
+        rows = max(1, options.tokens_a_step // length // options.processes)
         batch = sample_batch(self.tokenizer, f"{options.seed}-{progress.step}-{self.rank}", rows, length)
-        factor = _schedule(progress.step, progress.share(options.minutes, options.tokens))
+        factor = _schedule(progress.step, progress.share(options.minutes, options.tokens), options.decay)
         loss = self._backward(batch)
         elapsed = time.monotonic() - self._started
         loss, progress.seconds = average(self.model.parameters(), loss, elapsed)
@@ -116,9 +123,8 @@ class Trainer:
         return loss
 
     def _backward(self, batch: Batch) -> float:
-        loss = self._loss(
-            *(tensor.to(self.device) for tensor in (batch.ids, batch.positions, batch.mask, batch.targets))
-        )
+        tensors = (batch.ids, batch.positions, batch.mask, *answer_places(batch))
+        loss = self._loss(*(tensor.to(self.device) for tensor in tensors))
         loss.backward()  # type: ignore[no-untyped-call]
         return float(loss.detach())
 
@@ -142,9 +148,10 @@ class Trainer:
     def _loss_function(self) -> LossFunction:
         model = self.model
 
-        def loss(ids: Tensor, positions: Tensor, mask: Tensor, targets: Tensor) -> Tensor:
-            logits = model(input_ids=ids, position_ids=positions, attention_mask=mask, use_cache=False).logits
-            return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORED)
+        def loss(
+            ids: Tensor, positions: Tensor, mask: Tensor, places: Tensor, targets: Tensor, weights: Tensor
+        ) -> Tensor:
+            return packed_loss(model, ids, positions, mask, places, targets, weights)
 
         return loss if self.options.no_compile else torch.compile(loss, dynamic=False)
 
@@ -170,6 +177,12 @@ class Trainer:
         }
         self.progress.history.append(entry)
         self._log(score)
+        self._save()
+
+    def _save(self) -> None:
+        """The resumable state, and the weights in `--out`; SIGTERM ends a run with it."""
+        if self.rank:
+            return
         target = self.options.work / "checkpoint.pt"
         state = {
             "model": self.model.state_dict(),
@@ -188,6 +201,9 @@ class Trainer:
         self.model.load_state_dict(state["model"])
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(saved)
+        for optimizer, rate in zip(self.optimizers, (self.options.muon_lr, self.options.adam_lr), strict=True):
+            for group in optimizer.param_groups:
+                group["peak_lr"] = rate
         self.progress = Progress(**state["progress"])
         print(f"resumed at step {self.progress.step}", flush=True)
 
@@ -208,9 +224,14 @@ class Trainer:
         print(json.dumps({name: value for name, value in summary.items() if name != "history"}), flush=True)
 
 
-def _schedule(step: int, share: float) -> float:
-    """Warm-up over 100 steps, flat, then a straight line to (almost) zero over the second half of the budget."""
-    return min(1.0, (step + 1) / 100, max(0.0, (1 - share) / 0.52) + 0.01)
+def _length(step: int) -> int:
+    """Tokens of a row: mostly short ones, whose attention costs least, and long ones often enough to be learnt."""
+    return CONTEXT if step % 16 == 0 else 512 if step % 4 == 2 else 256
+
+
+def _schedule(step: int, share: float, decay: float) -> float:
+    """Warm-up over 100 steps, flat, then a straight line to (almost) zero over the last `decay` of the budget."""
+    return min(1.0, (step + 1) / 100, max(0.0, (1 - share) / decay) + 0.01)
 
 
 def train(rank: int, options: argparse.Namespace) -> None:

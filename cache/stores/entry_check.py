@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar, get_args
 
 from sluicegate.cache.entries import MAX_LABEL_CHARS, MAX_TAGS, Kept
-from sluicegate.plugins import Answer, FinishReason, TokenLogprob, ToolCall, Usage
+from sluicegate.plugins import CLOSED_BY, Answer, FinishReason, TokenLogprob, ToolCall, Usage
 
 MAX_ENTRY_BYTES = 16 << 20
 """More than is ever kept of one request."""
@@ -52,13 +52,13 @@ def _answer(value: Any) -> Answer:
     flat = _items(value, 8)
     if len(flat) not in (4, 8):
         raise Damaged("an answer of another version")
-    index, text, finish, logprobs, reasoning, calls, closed, stop = [*flat, "", [], False, ""][:8]
-    if _is(finish, str) not in FINISHES or not 0 <= _is(index, int) < MAX_ANSWERS:
+    index, text, finish, logprobs, reasoning, calls, closed, stop = [*flat, "", [], "", ""][:8]
+    if closed not in CLOSED_BY or _is(finish, str) not in FINISHES or not 0 <= _is(index, int) < MAX_ANSWERS:
         raise Damaged("an answer with no end, or of no place")
     entries = tuple([_logprob(one) for one in _items(logprobs, MAX_ITEMS)])
     called = tuple([_call(one) for one in _items(calls, MAX_ANSWERS)])
     said = index, _text(text), finish, entries, None, _text(reasoning), called
-    return Answer(*said, closed=_is(closed, bool), stopped_by=_text(stop))
+    return Answer(*said, closed=closed, stopped_by=_text(stop))
 
 
 def _call(value: Any) -> ToolCall:

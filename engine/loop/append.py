@@ -8,6 +8,7 @@ from collections.abc import Sequence as Seq
 from sluicegate.engine.loop.counters import CoreCounters
 from sluicegate.engine.model.model import LoadedModel
 from sluicegate.engine.sampling.sampler import Drawn
+from sluicegate.engine.sequences.repetition import LoopDetector
 from sluicegate.engine.sequences.sequence import Sequence
 from sluicegate.engine.speculation.proposer import Proposer
 from sluicegate.plugins import FinishReason, GrammarTooCostly, Piece, SluicegateError, TokenLogprob, TokenStep
@@ -127,7 +128,9 @@ class TokenAppender:
         if len(tokens) >= sequence.max_length:
             return "length"
         repetition = sequence.repetition
-        return "length" if repetition is not None and repetition.closed_by(token) and may_stop else None
+        if repetition is not None and repetition.closed_by(token) and may_stop:
+            return self._leave_circle(sequence, repetition)
+        return None
 
     def _stop_at(self, sequence: Sequence, token: int, logprob: TokenLogprob | None) -> FinishReason:
         """End at a token of `stop_token_ids`. Its text is never added to a structured answer."""
@@ -146,8 +149,29 @@ class TokenAppender:
         for forced in way:
             self._note(sequence, forced)
             self._append(sequence, forced, None)
-        sequence.closed = bool(way)
+        sequence.closed = "length" if way else ""
         return "stop" if way else "length"
+
+    def _leave_circle(self, sequence: Sequence, repetition: LoopDetector) -> FinishReason | None:
+        """End a choice that goes round in circles; a constrained one with its shortest valid end, if it fits."""
+        way = self._way_out(sequence)
+        if way is None and not repetition.asked:
+            return None  # half a text, where nobody asked for an end, is worse than a long one
+        if repetition.allows(sequence.tokens[: sequence.prompt_length], way or ()):
+            return None
+        sequence.repetition, sequence.closed = None, "repetition"
+        sequence.timeline.repetitions_s.append(time.perf_counter())
+        self._counters.repetitions += 1
+        for forced in way or ():
+            self._note(sequence, forced)
+            self._append(sequence, forced, None)
+        return "stop" if way is not None and sequence.closer is not None else "length"
+
+    def _way_out(self, sequence: Sequence) -> Seq[int] | None:
+        """Return the tokens of the shortest valid end; None where there is none that fits, or no grammar."""
+        found = None if sequence.matcher is None else sequence.matcher.shortest_completion()
+        room = sequence.max_length - len(sequence.tokens)
+        return None if found is None or len(found.tokens) > room else found.tokens
 
     def _describe(self, sequence: Sequence, drawn: Drawn) -> TokenLogprob | None:
         if drawn.logprob is None or sequence.rule.logprobs is None:

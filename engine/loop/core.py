@@ -30,6 +30,7 @@ from sluicegate.engine.sampling.sampler import Drawn, MaskRows, Sampler
 from sluicegate.engine.search.beam_search import BeamSearch
 from sluicegate.engine.sequences.delivery import Outbox
 from sluicegate.engine.sequences.sequence import Sequence, SequenceState
+from sluicegate.engine.settings import RepetitionSettings
 from sluicegate.engine.speculation.proposer import BatchDrafter, Proposer, Speculation
 from sluicegate.plugins import GrammarTooCostly, SluicegateError
 
@@ -48,6 +49,7 @@ class EngineCore:
         chunker: PrefillChunker | None = None,
         grammar_cpu_s: float = 1.0,
         grammar_request_s: float = 10.0,
+        repetition: RepetitionSettings | None = None,
     ) -> None:
         self.model = model
         self._chunker = chunker
@@ -65,7 +67,9 @@ class EngineCore:
         self._sample_rows = SampleRowCache()
         self._masks_ahead = MasksAhead(self._fill_masks)
         self._background = BackgroundMatching(model.vocab_size, grammar_cpu_s, grammar_request_s)
-        self.requests = Requests(model, runner, scheduler, outbox, self._appender, self._proposer, self._background)
+        self.requests = Requests(
+            model, runner, scheduler, outbox, self._appender, self._proposer, self._background, repetition
+        )
 
     @property
     def has_work(self) -> bool:

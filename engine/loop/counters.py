@@ -14,6 +14,8 @@ class CoreCounters:
     forward_s: float = 0.0
     tokens: int = 0
     forced_tokens: int = 0
+    repetitions: int = 0
+    """Choices that were ended because they went round in circles."""
     drafted: int = 0
     accepted: int = 0
     rows: int = 0

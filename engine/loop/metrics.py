@@ -33,6 +33,7 @@ _READ: dict[str, Callable[[EngineCore], float]] = {
     "preemptions_total": lambda core: core.scheduler.counters.preemptions,
     "tokens_generated_total": lambda core: core.counters.tokens,
     "tokens_forced_total": lambda core: core.counters.forced_tokens,
+    "ended_by_repetition_total": lambda core: core.counters.repetitions,
     "tokens_drafted_total": lambda core: core.counters.drafted,
     "tokens_accepted_total": lambda core: core.counters.accepted,
     "batched_rows_total": lambda core: core.counters.rows,

@@ -23,8 +23,9 @@ from sluicegate.engine.search.beam_answers import BeamSearches
 from sluicegate.engine.search.beam_search import BeamSearch
 from sluicegate.engine.sequences.closing import closer_for
 from sluicegate.engine.sequences.delivery import LiveGeneration, Outbox
-from sluicegate.engine.sequences.repetition import repetition_detector
+from sluicegate.engine.sequences.repetition import detector_of
 from sluicegate.engine.sequences.sequence import Sequence, SequenceState
+from sluicegate.engine.settings import RepetitionSettings
 from sluicegate.engine.speculation.prompt_lookup import PromptLookup
 from sluicegate.engine.speculation.proposer import Proposer
 from sluicegate.engine.text.choice_text import ChoiceText
@@ -57,6 +58,7 @@ class Requests:
         appender: TokenAppender,
         proposer: Proposer,
         background: BackgroundMatching,
+        repetition: RepetitionSettings | None = None,
     ) -> None:
         self.outbox = outbox
         """That of the thread which steps the core."""
@@ -68,6 +70,7 @@ class Requests:
         self._appender = appender
         self._proposer = proposer
         self._background = background
+        self._repetition = repetition or RepetitionSettings()
         self._deadlines = Deadlines()
         self._live: dict[LiveGeneration, list[Sequence]] = {}
         self._followers: dict[Sequence, list[Sequence]] = {}
@@ -145,7 +148,7 @@ class Requests:
                 stop_checker(job.sampling),
             ),
             matcher=matcher,
-            repetition=repetition_detector(job.sampling.repetition_detection),
+            repetition=detector_of(job, self._repetition),
             closer=closer_for(matcher, wanted=job.sampling.close_on_length),
             drafter=PromptLookup() if self._looks_up(job) else None,
             timeline=submission.generation.timeline,

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 
 from sluicegate.engine.sequences.delivery import LiveGeneration
-from sluicegate.plugins import FinishReason, Job, Piece, Timeline, TokenLogprob, Usage
+from sluicegate.plugins import ClosedBy, FinishReason, Job, Piece, Timeline, TokenLogprob, Usage
 
 
 @dataclass(slots=True)
@@ -16,7 +16,7 @@ class _Choice:
     tokens: list[int] = field(default_factory=list)
     logprobs: list[TokenLogprob] = field(default_factory=list)
     reason: FinishReason | None = None
-    closed: bool = False
+    closed: ClosedBy = ""
 
     @property
     def score(self) -> float:
@@ -55,7 +55,7 @@ class BestOf:
             choice.tokens += piece.token_ids
             choice.logprobs += piece.logprobs
             choice.reason = piece.finish_reason or choice.reason
-            choice.closed |= piece.closed
+            choice.closed = choice.closed or piece.closed
         ranked = sorted(choices, key=lambda choice: (choice.reason == "cancelled", -choice.score))
         for index, choice in enumerate(ranked[: self.job.n]):
             shown = tuple(choice.logprobs) if self.job.sampling.logprobs is not None else ()

@@ -1,21 +1,47 @@
 """Detect repetition: whether the newest tokens are one pattern, written several times in a row.
 
-As vLLM's `repetition_detection` defines it, but the cost of a token does not grow with the count: for each pattern size
-p a counter holds how many of the newest tokens equal the token p before them.
+Where a request asks: as vLLM's `repetition_detection` defines it, but the cost of a token does not grow with the count:
+for each pattern size p a counter holds how many of the newest tokens equal the token p before them. Where it does not
+ask, a constrained answer ends by the engine's own settings, which leave room for what repeats itself rightly: tables of
+zeros, equal rows.
 """
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Sequence
+from typing import ClassVar, Protocol
 
-from sluicegate.plugins import RepetitionDetection
+import numpy as np
+import numpy.typing as npt
+
+from sluicegate.engine.settings import RepetitionSettings
+from sluicegate.plugins import Job, RepetitionDetection
 
 _ROOM = 256
+_EVERY = 32
+"""Tokens between two looks of a `StretchDetector`."""
+_PROMPT_TOKENS = 32_768
+"""Of a prompt's end that are looked through for repetition."""
+_PROMPT_SHARE = 6
+"""A prompt that repeats itself for this part of what an answer may says that the text at hand is like that."""
+
+
+class LoopDetector(Protocol):
+    asked: ClassVar[bool]
+    """By the request: the choice then ends even where no valid end is known."""
+
+    def closed_by(self, token: int) -> bool:
+        """Take one more token; True if a pattern has now been written often enough."""
+
+    def allows(self, prompt: Sequence[int], way: Sequence[int]) -> bool:
+        """Whether the choice, which repeats itself, goes on all the same. `way`: the tokens of its shortest end."""
 
 
 class RepetitionDetector:
     """For one sequence. Same as asking after each token whether, for some pattern size p, the last p * min_count tokens
     are the last p tokens over and over, but incremental."""
+
+    asked: ClassVar[bool] = True
 
     def __init__(self, asked: RepetitionDetection) -> None:
         self._low, self._high = max(asked.min_pattern_size, 1), asked.max_pattern_size
@@ -40,7 +66,73 @@ class RepetitionDetector:
         self._count += 1
         return bool((self._runs >= self._enough).any())
 
+    def allows(self, prompt: Sequence[int], way: Sequence[int]) -> bool:
+        """Never: it was asked for."""
+        return False
 
-def repetition_detector(asked: RepetitionDetection | None) -> RepetitionDetector | None:
-    """Return a detector, or None where detection is off."""
-    return RepetitionDetector(asked) if asked is not None and asked.max_pattern_size > 0 else None
+
+class StretchDetector:
+    """Looks at the newest tokens now and then: a pattern must fill `min_tokens` of them, `min_count` times at least.
+
+    Not covered: what repeats with small changes (a counter, another spelling), and patterns past `max_pattern_size`.
+    """
+
+    asked: ClassVar[bool] = False
+
+    def __init__(self, settings: RepetitionSettings) -> None:
+        self._settings = settings
+        self._tokens: list[int] = []
+        self._next = settings.min_tokens
+
+    def closed_by(self, token: int) -> bool:
+        self._tokens.append(token)
+        if len(self._tokens) < self._next:
+            return False
+        self._next += _EVERY
+        longest = max(self._settings.min_tokens, self._settings.max_pattern_size * self._settings.min_count)
+        return repeats(np.array(self._tokens[-longest:]), self._settings, self._settings.min_tokens)
+
+    def allows(self, prompt: Sequence[int], way: Sequence[int]) -> bool:
+        """True where the prompt repeats itself too, or the schema demands more than has been repeated."""
+        enough = self._settings.min_tokens // _PROMPT_SHARE
+        if holds_repetition(np.array(prompt[-_PROMPT_TOKENS:]), self._settings.max_pattern_size, enough):
+            self._next = 1 << 62
+            return True
+        if len(way) > len(self._tokens):
+            self._next = 2 * len(self._tokens)
+            return True
+        return False
+
+
+def repeats(tokens: npt.NDArray[np.int64], settings: RepetitionSettings, min_tokens: int) -> bool:
+    """Whether some pattern of at most `max_pattern_size` tokens fills the last `min_tokens` tokens [n], and the last
+    `min_count` times its size."""
+    sizes = np.arange(1, min(settings.max_pattern_size, len(tokens) - 1) + 1)
+    sizes = sizes[tokens[-1 - sizes] == tokens[-1]]
+    for size in sizes.tolist():
+        wanted = max(min_tokens, size * settings.min_count)
+        if wanted <= len(tokens) and bool((tokens[-wanted:-size] == tokens[size - wanted :]).all()):
+            return True
+    return False
+
+
+def holds_repetition(tokens: npt.NDArray[np.int64], largest: int, enough: int) -> bool:
+    """Whether some pattern of at most `largest` tokens is repeated for `enough` tokens anywhere in `tokens` [n]."""
+    for size in range(1, min(largest, len(tokens) - enough) + 1):
+        same = np.concatenate(([False], tokens[size:] == tokens[:-size], [False]))
+        borders = np.flatnonzero(same[1:] != same[:-1])
+        if len(borders) and int((borders[1::2] - borders[::2]).max()) >= enough:
+            return True
+    return False
+
+
+def detector_of(job: Job, settings: RepetitionSettings) -> LoopDetector | None:
+    """Return what the request asks for, or else what the engine does for constrained answers; None where neither."""
+    asked = job.sampling.repetition_detection
+    if asked is not None:
+        return RepetitionDetector(asked) if asked.max_pattern_size > 0 else None
+    if job.grammar is None or job.sampling.use_beam_search or not settings.max_pattern_size:
+        return None
+    request = job.request
+    is_free = request is not None and request.constraint is None and not request.callable_tools
+    return None if is_free else StretchDetector(settings)

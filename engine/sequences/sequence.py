@@ -15,9 +15,9 @@ from sluicegate.engine.sampling.params import DrawRule
 from sluicegate.engine.sequences.closing import Closer
 from sluicegate.engine.sequences.delivery import LiveGeneration
 from sluicegate.engine.sequences.drafting import DraftAcceptance, Drafter, LookupAcceptance
-from sluicegate.engine.sequences.repetition import RepetitionDetector
+from sluicegate.engine.sequences.repetition import LoopDetector
 from sluicegate.engine.text.choice_text import ChoiceText
-from sluicegate.plugins import Matcher, Sampling, Timeline
+from sluicegate.plugins import ClosedBy, Matcher, Sampling, Timeline
 
 
 class SequenceState(Enum):
@@ -52,14 +52,14 @@ class Sequence:
     output: ChoiceText
     matcher: Matcher | None = None
     closer: Closer | None = None
-    closed: bool = False
-    """Its last tokens are the shortest valid end, since no more would have fitted."""
+    closed: ClosedBy = ""
+    """Why it was ended before the model did; its last tokens are then the shortest valid end of its grammar."""
     adapter: Adapter | None = None
     """The LoRA adapter its tokens are computed with."""
     is_beam: bool = False
     """One of the beams of its request's beam search."""
-    repetition: RepetitionDetector | None = None
-    """Ends the output where it repeats itself too often, if that is asked for."""
+    repetition: LoopDetector | None = None
+    """Ends the output where it repeats itself too often, if that is asked for, or the engine is set so."""
     stopped: bool = False
     """A stop string was found in the output."""
     state: SequenceState = SequenceState.NEW

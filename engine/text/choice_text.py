@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from sluicegate.engine.text.detokenizer import TextStream
 from sluicegate.engine.text.stopping import StopChecker
-from sluicegate.plugins import FinishReason, Piece, TokenLogprob
+from sluicegate.plugins import ClosedBy, FinishReason, Piece, TokenLogprob
 
 
 class _Placed(NamedTuple):
@@ -66,7 +66,7 @@ class ChoiceText:
             self._let_go(self._held.popleft())
         return self._piece(None) if self._ids or self._text else None
 
-    def last_piece(self, reason: FinishReason, *, stopped: bool, closed: bool = False) -> Piece:
+    def last_piece(self, reason: FinishReason, *, stopped: bool, closed: ClosedBy = "") -> Piece:
         """Return the piece that ends the choice. After a stop string it has only the tokens that reach into the text
         before it."""
         if not stopped:
@@ -88,7 +88,7 @@ class ChoiceText:
         if placed.logprob is not None:
             self._logprobs.append(placed.logprob)
 
-    def _piece(self, reason: FinishReason | None, *, closed: bool = False) -> Piece:
+    def _piece(self, reason: FinishReason | None, *, closed: ClosedBy = "") -> Piece:
         text, ids, logprobs = self._text, self._ids, self._logprobs
         self._text, self._ids = [], []
         if logprobs:

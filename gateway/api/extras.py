@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.request.tracing.explain import explained
-from sluicegate.plugins import Decision, TokenLogprob
+from sluicegate.plugins import ClosedBy, Decision, TokenLogprob
+
+ENDED_EARLY: Mapping[str, ClosedBy] = {"closed_on_length": "length", "ended_by_repetition": "repetition"}
+"""By field of `sluicegate`: why the choices that it lists were ended before the model did."""
 
 
 def usage(exchange: Exchange) -> dict[str, Any]:
@@ -67,8 +70,9 @@ def extension(exchange: Exchange, *, explain: bool) -> dict[str, Any]:
         found["ignored"] = list(exchange.ignored)
     if exchange.not_enforced:
         found["not_enforced"] = list(exchange.not_enforced)
-    if closed := [answer.index for answer in exchange.answers if answer.closed]:
-        found["closed_on_length"] = closed
+    for name, cause in ENDED_EARLY.items():
+        if early := [answer.index for answer in exchange.answers if answer.closed == cause]:
+            found[name] = early
     if exchange.cached is not None:
         found["cached"] = True
     if exchange.review:

@@ -70,7 +70,7 @@ _SHAPES = (
         "structured_outputs.disable_additional_properties":
             "Objects have no property that their schema does not name, unless it says "
             "`additionalProperties`.",
-        "repetition_detection.max_pattern_size": "Tokens of the longest pattern; 0 = never.",
+        "repetition_detection.max_pattern_size": "Tokens of the longest pattern; 0 = never, nor as the engine is set.",
         "repetition_detection.min_pattern_size": "Tokens of the shortest pattern.",
         "repetition_detection.min_count": "How often it must stand in a row, 2 or more.",
     }, "vLLM"),

@@ -19,8 +19,8 @@ def _list(value: str | list[str]) -> tuple[str, ...]:
 
 
 def _repetition(value: Any) -> RepetitionDetection | None:
-    """None where it is switched off, as vLLM has it: a pattern of no tokens."""
-    if not value.max_pattern_size:
+    """A pattern of no tokens switches it off, as vLLM has it; None where nothing is said."""
+    if not value.model_fields_set:
         return None
     return RepetitionDetection(value.max_pattern_size, value.min_count, value.min_pattern_size or 1)
 
@@ -117,7 +117,8 @@ SAMPLING: tuple[SamplingRow, ...] = (
     ),
     SamplingRow(
         "repetition_detection", "Ends an answer whose newest tokens are one pattern again and again: "
-        "`max_pattern_size`, `min_count`, `min_pattern_size`.",
+        "`max_pattern_size` (0 = never), `min_count`, `min_pattern_size`. Where it is left out, a constrained answer "
+        "ends as the engine is set.",
         says(OPENAI, otherwise="refused"), neutral=({},), by="vLLM",
         attribute="repetition_detection", fact=_repetition, upstream="vllm",
         sent=lambda one: {"repetition_detection": {

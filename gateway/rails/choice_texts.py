@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from sluicegate.gateway.rails.token_probabilities import TokenProbabilities
-from sluicegate.plugins import Answer, Channel, FinishReason, TokenLogprob, ToolCall
+from sluicegate.plugins import Answer, Channel, ClosedBy, FinishReason, TokenLogprob, ToolCall
 from sluicegate.safety import HoldbackWindow, JsonWindow, Redaction
 
 
@@ -52,7 +52,7 @@ class ChoiceTexts:
     logprobs: list[TokenLogprob] = field(default_factory=list)
     finish_reason: FinishReason | None = None
     refusal: str | None = None
-    closed: bool = False
+    closed: ClosedBy = ""
     stopped_by: str = ""
     """One of the request's stop strings, if it ended the choice."""
     waiting_since: float | None = None

@@ -188,8 +188,9 @@ def _engine(line: Timeline, done: Finished, parent: int) -> Iterator[SpanFact]:
     yield _part("prefill", line.started_s - zero, (line.first_token_s or ended) - zero, parent, read)
     if line.first_token_s is not None:
         first = Event(semconv.FIRST_TOKEN_EVENT, line.first_token_s - zero)
-        preempted = [Event(semconv.PREEMPTED_EVENT, at - zero) for at in line.preempted_s]
-        yield _part("decode", first.at_s, ended - zero, parent, _decoded(line), (first, *preempted))
+        later = [Event(semconv.PREEMPTED_EVENT, at - zero) for at in line.preempted_s]
+        later += [Event(semconv.REPETITION_EVENT, at - zero) for at in line.repetitions_s]
+        yield _part("decode", first.at_s, ended - zero, parent, _decoded(line), (first, *later))
 
 
 def _decoded(line: Timeline) -> dict[str, Value]:

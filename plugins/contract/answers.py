@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sluicegate.plugins.contract.names import Channel, FinishReason, SlotName
+from sluicegate.plugins.contract.names import Channel, ClosedBy, FinishReason, SlotName
 from sluicegate.plugins.contract.requests import Caller, Request, ToolCall
 from sluicegate.plugins.frozen import quick
 from sluicegate.plugins.timeline import Timeline
@@ -42,8 +42,9 @@ class Piece:
     """Which call of its choice, where the channel is `tool_arguments`."""
     tool: str | None = None
     """Name of the tool, on the first piece of a call."""
-    closed: bool = False
-    """On the last piece: what was said last is only the shortest valid end, because no more tokens were left."""
+    closed: ClosedBy = ""
+    """On the last piece: why the generator ended the text before the model did. `length`: no more tokens were left;
+    `repetition`: it went round in circles. What a grammar constrains then ends with the shortest valid end."""
     ends: bool = False
     """Its text (the channel's, or the call's) is whole and will not go on, whatever else the choice still says. A
     generator that cannot know leaves it False: the text then stays open to the end of the choice."""
@@ -72,7 +73,7 @@ class Answer:
     refusal: str | None = None
     reasoning: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
-    closed: bool = False
+    closed: ClosedBy = ""
     """As on its last `Piece`."""
     stopped_by: str = ""
     """As on its last `Piece`; always one of the request's stop strings."""

@@ -19,6 +19,8 @@ Channel = Literal["content", "reasoning", "tool_name", "tool_arguments"]
 CHANNELS: tuple[Channel, ...] = get_args(Channel)
 """What rails look at. Pieces come on all of them but `tool_name`: a name comes with the first piece of its call."""
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "cancelled", "error"]
+ClosedBy = Literal["", "length", "repetition"]
+CLOSED_BY: tuple[ClosedBy, ...] = get_args(ClosedBy)
 ConstraintKind = Literal["json_schema", "json_object", "regex", "choice", "lark", "structural_tag", "text"]
 Mask: TypeAlias = "npt.NDArray[np.int32]"
 """Token bitmask, int32 [ceil(V/32)]: bit `t % 32` of word `t // 32` is 1 where token `t` is allowed."""

@@ -66,7 +66,8 @@ class Constraint:
 @dataclass(frozen=True, slots=True)
 class RepetitionDetection:
     """Generation ends, with `length`, once the newest tokens are one pattern of `min_pattern_size` to
-    `max_pattern_size` tokens, written `min_count` times in a row. Meanings are those of vLLM."""
+    `max_pattern_size` tokens, written `min_count` times in a row; a constrained answer is first brought to its shortest
+    valid end. Meanings are those of vLLM. `max_pattern_size` 0 = never, not even where an engine does by itself."""
 
     max_pattern_size: int
     min_count: int
@@ -123,7 +124,7 @@ class Sampling:
     include_stop_str_in_output: bool = False
     """The stop string that ended generation, or the text of the token of `stop_token_ids`, is answered too."""
     repetition_detection: RepetitionDetection | None = None
-    """Ends an answer that has begun to go round in circles; None = never."""
+    """Ends an answer that has begun to go round in circles; None = as the engine is set."""
 
 
 @quick

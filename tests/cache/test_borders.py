@@ -100,7 +100,7 @@ def test_an_answer_keeps_every_field() -> None:
         {},
         {"reasoning": "r"},
         {"tool_calls": (ToolCall("c", "f", "{}"),)},
-        {"closed": True},
+        {"closed": "repetition"},
         {"stopped_by": "x"},
     ):
         kept = Kept((Answer(0, "a", "stop", **named),), 1.0)

@@ -24,7 +24,7 @@ LOGPROB = TokenLogprob(5, "a", b"a", -0.5, ((6, "b", b"b", -1.0),))
 KEPT = Kept(
     (
         Answer(0, "hello", "stop", (LOGPROB,)),
-        Answer(1, "", "tool_calls", reasoning="why", tool_calls=(ToolCall("c", "f", "{}"),), closed=True),
+        Answer(1, "", "tool_calls", reasoning="why", tool_calls=(ToolCall("c", "f", "{}"),), closed="length"),
     ),
     1.0,
     ("tag:a",),

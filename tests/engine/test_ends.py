@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 
 from sluicegate.engine import LoadedModel
-from sluicegate.engine.sequences.repetition import repetition_detector
+from sluicegate.engine.sequences.repetition import RepetitionDetector, StretchDetector, holds_repetition
+from sluicegate.engine.settings import RepetitionSettings
 from sluicegate.engine.text.stopping import StopChecker
 from sluicegate.plugins import RepetitionDetection, RequestError, Sampling
 from tests.engine.conftest import MakeModel
@@ -94,14 +96,56 @@ def test_circles_are_found_where_the_definition_finds_them(seed: int) -> None:
     pick = random.Random(seed)
     low, high = pick.randrange(0, 4), pick.randrange(4, 9)
     asked = RepetitionDetection(high, pick.randrange(2, 5), low)
-    repetition, tokens, found = repetition_detector(asked), [], 0
-    assert repetition is not None
+    repetition, tokens, found = RepetitionDetector(asked), [], 0
     for _ in range(900):  # longer than what is kept of the tokens
         tokens.append(pick.choice(tokens[-high:]) if tokens and pick.random() < 0.5 else pick.randrange(3))
         closed = repetition.closed_by(tokens[-1])
         assert closed == slow_repeats(tokens, asked)
         found += closed
     assert found or asked.min_count > 3
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_stretches_are_found_within_a_look_of_where_the_definition_finds_them(seed: int) -> None:
+    """A pattern of the settings' size, often enough and long enough; not before, and at most 32 tokens later."""
+    pick = random.Random(seed)
+    settings = RepetitionSettings(pick.randrange(1, 9), pick.randrange(2, 7), pick.randrange(32, 90))
+    size = pick.randrange(1, 12)
+    tokens = [pick.randrange(100) for _ in range(pick.randrange(150))] + [1000 + k for k in range(size)] * 60
+    detector = StretchDetector(settings)
+    first = next((n for n in range(1, len(tokens) + 1) if slow_stretch(tokens[:n], settings)), None)
+    found = next((n for n, token in enumerate(tokens, 1) if detector.closed_by(token)), None)
+    if first is None:
+        assert found is None
+    else:
+        assert found is not None
+        assert max(first, settings.min_tokens) <= found <= max(first, settings.min_tokens) + 32
+
+
+def slow_stretch(tokens: list[int], settings: RepetitionSettings) -> bool:
+    for size in range(1, settings.max_pattern_size + 1):
+        wanted = max(settings.min_tokens, size * settings.min_count)
+        tail = tokens[-wanted:]
+        if len(tail) == wanted and all(tail[k] == tail[k - size] for k in range(size, wanted)):
+            return True
+    return False
+
+
+def test_a_prompt_that_repeats_itself_or_a_schema_that_demands_more_lets_an_answer_go_on() -> None:
+    settings = RepetitionSettings(8, 4, 64)
+
+    def looped() -> StretchDetector:
+        detector = StretchDetector(settings)
+        assert any(detector.closed_by(7) for _ in range(64))
+        return detector
+
+    varied = random.Random(1).sample(range(900), 200)
+    assert not looped().allows(varied, [1, 2])
+    assert looped().allows([*varied, *[3, 4] * 12, *varied], [1, 2])
+    assert looped().allows(varied, [1] * 65)
+    assert holds_repetition(np.array([3, 4] * 12), 8, 20)
+    assert not holds_repetition(np.array([3, 4] * 12), 1, 20)
+    assert not holds_repetition(np.array([], np.int64), 8, 20)
 
 
 async def test_an_answer_that_goes_round_in_circles_ends_with_length(model: LoadedModel) -> None:
@@ -147,4 +191,4 @@ async def test_what_cannot_be_asked_is_refused_by_name(model: LoadedModel, field
 
 def test_the_defaults_ask_for_nothing() -> None:
     assert Sampling().stop_token_ids == ()
-    assert repetition_detector(None) is repetition_detector(RepetitionDetection(0, 0)) is None
+    assert Sampling().repetition_detection is None

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from transformers import AutoTokenizer
 
 from training.examples import rendered, sample_example
+from training.forward import answer_places, packed_loss
 from training.model import build_model
 from training.packing import IGNORED, Row, batch_of, sample_batch
 
@@ -50,6 +51,38 @@ def test_the_loss_of_a_packed_row_is_the_loss_of_its_sequences(tokenizer: Any) -
     packed = F.cross_entropy(logits.flatten(0, 1), batch.targets.flatten(), ignore_index=IGNORED, reduction="sum")
     assert int((batch.targets != IGNORED).sum()) == count
     assert float(packed) == pytest.approx(alone, rel=1e-4)
+
+
+def test_the_loss_of_training_is_the_models_own(tokenizer: Any) -> None:
+    """Rounded to bfloat16 on the way: against float32 logits of transformers, weighted by hand."""
+    torch.manual_seed(0)
+    model = build_model(tokenizer, width=64, layers=2, heads=2).eval()
+    batch = sample_batch(tokenizer, "loss", rows=3, length=256)
+    with torch.no_grad():
+        logits = model(input_ids=batch.ids, position_ids=batch.positions, attention_mask=batch.mask).logits
+        each = F.cross_entropy(logits.flatten(0, 1), batch.targets.flatten(), ignore_index=IGNORED, reduction="none")
+        weights = batch.weights.flatten() * (batch.targets.flatten() != IGNORED)
+        found = packed_loss(model, batch.ids, batch.positions, batch.mask, *answer_places(batch))
+    assert float(found) == pytest.approx(float((each * weights).sum() / weights.sum()), rel=3e-3)
+
+
+def test_every_answer_weighs_by_the_root_of_its_length(tokenizer: Any) -> None:
+    row = Row(32)
+    assert row.add([1, 2], [([3], [4, 5, 6, 7]), ([3], [8])])
+    batch = batch_of([row], tokenizer.pad_token_id)
+    weights = batch.weights[batch.targets != IGNORED]
+    assert weights.tolist() == [0.5, 0.5, 0.5, 0.5, 1.0]
+
+
+def test_targets_beyond_the_fixed_number_of_places_are_left_out(tokenizer: Any) -> None:
+    """The number is that of the shape, whatever the batch holds; the weights of what is left add up to one."""
+    row = Row(40)
+    assert row.add([1], [([2], list(range(10, 45)))])
+    batch = batch_of([row], tokenizer.pad_token_id)
+    places, targets, weights = answer_places(batch)
+    assert len(places) == len(targets) == len(weights) == 18
+    assert IGNORED not in targets
+    assert float(weights.sum()) == pytest.approx(1)
 
 
 def test_a_row_refuses_what_does_not_fit_and_stays_unchanged() -> None:

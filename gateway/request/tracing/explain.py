@@ -31,6 +31,7 @@ def engine_times(line: Timeline) -> dict[str, Any]:
         "drafted_tokens": line.drafted,
         "accepted_tokens": line.accepted,
         "preemptions": len(line.preempted_s),
+        **({"repetitions": len(line.repetitions_s)} if line.repetitions_s else {}),
     }
 
 

@@ -1,0 +1,35 @@
+"""The mixture that training draws from: short everyday requests, documents of many subjects, and a few others."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from training import everyday
+from training.examples import Example, sample_example
+from training.honest import sample_open
+from training.prompted import prompted
+
+EVERYDAY, OPEN, PROMPTED = 0.5, 0.04, 0.1
+
+
+def sample_mixed(rng: random.Random, questions: int, max_facts: int) -> Example:
+    """One example of the train family."""
+    if rng.random() < OPEN:
+        return sample_open(rng)
+    if rng.random() < EVERYDAY:
+        example = everyday.sample(rng, "train", questions)
+    else:
+        example = sample_example(rng, questions=questions, max_facts=max_facts)
+    return in_the_prompt(example, rng) if rng.random() < PROMPTED else example
+
+
+def in_the_prompt(example: Example, rng: random.Random) -> Example:
+    """The example with its first question alone, whose fields the messages name."""
+    question = example.questions[0]
+    return replace(
+        example,
+        messages=tuple(prompted(example.messages, question, rng)),
+        questions=(question,),
+        schemaless=True,
+    )

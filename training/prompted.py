@@ -1,0 +1,158 @@
+"""Requests whose fields stand in the messages, in the manners of the clients that write them there.
+
+Each takes the messages and a question and returns messages that say what to answer, for a request without a schema of
+its own: the names in words, a template of types, a JSON Schema (as instructor's JSON mode and LangChain's parsers put
+it), or numbered output fields (as DSPy's JSON adapter does).
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sluicegate.engine.text.prompt import schema_sketch
+from training.schemas import Question
+
+Messages = list[dict[str, str]]
+_PYTHON = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "array": "list", "null": "None"}
+
+
+def prompted(messages: Sequence[dict[str, str]], question: Question, rng: random.Random) -> Messages:
+    """The messages with the fields of `question` in them, in one manner or another."""
+    manners = [_schema_before, _schema_before, _schema_after]
+    if _is_plain(question):
+        manners += [_in_words, _in_words, _as_template, _as_template, _as_output_fields]
+    return rng.choice(manners)(messages, question, rng)
+
+
+def _is_plain(question: Question) -> bool:
+    """Flat, and every property is answered: a list of names says nothing about the rest."""
+    leaves = {path for path, _ in question.kinds}
+    return leaves == set(question.schema["properties"]) and "null" not in question.answer
+
+
+def _in_words(messages: Sequence[dict[str, str]], question: Question, rng: random.Random) -> Messages:
+    quote = rng.choice(["{}", "{}", "`{}`", "'{}'", '"{}"'])
+    keys = [quote.format(key) for key in question.schema["properties"]]
+    named = f"{', '.join(keys[:-1])} and {keys[-1]}" if len(keys) > 1 and rng.random() < 0.7 else ", ".join(keys)
+    wordings = [
+        "Return JSON with {}.",
+        "Answer in JSON with the keys {}.",
+        "Return a JSON object with the fields {}.",
+        "Respond with a JSON object with {}.",
+        "Output JSON with keys: {}",
+        "Give me {} as JSON.",
+        "Extract {} and return them as a JSON object.",
+        "Reply in JSON format using these keys: {}.",
+        "Use JSON with the following keys: {}",
+        "JSON keys: {}",
+    ]
+    return _placed(messages, rng.choice(wordings).format(named), rng)
+
+
+def _as_template(messages: Sequence[dict[str, str]], question: Question, rng: random.Random) -> Messages:
+    lines = [f"{json.dumps(key)}: {_type(part, rng)}" for key, part in question.schema["properties"].items()]
+    body = "{\n  " + ",\n  ".join(lines) + "\n}" if rng.random() < 0.4 else "{" + ", ".join(lines) + "}"
+    wordings = [
+        "Return JSON in this format: {}",
+        "Answer with JSON like this:\n{}",
+        "Output format:\n{}",
+        "Respond only with JSON of this shape:\n{}",
+        "Use this JSON structure: {}",
+        "Fill in this JSON: {}",
+    ]
+    return _placed(messages, rng.choice(wordings).format(body), rng)
+
+
+def _type(schema: dict[str, Any], rng: random.Random) -> str:
+    sketch = schema_sketch(schema)
+    return rng.choice([sketch, sketch, f'"<{sketch}>"', f'"{sketch}"', f"<{sketch}>"]) if '"' not in sketch else sketch
+
+
+def _schema_before(messages: Sequence[dict[str, str]], question: Question, rng: random.Random) -> Messages:
+    """The schema in a system message, as instructor writes it."""
+    opening = rng.choice(
+        [
+            "As a genius expert, your task is to understand the content and provide the parsed objects in json that "
+            "match the following json_schema:\n\n{}\n\n"
+            "Make sure to return an instance of the JSON, not the schema itself",
+            "Answer with JSON that matches this JSON Schema:\n{}",
+            "You output JSON. It must conform to this schema: {}",
+            "Here's a JSON schema to follow:\n<schema>\n{}\n</schema>\nReturn a JSON object that fits it.",
+            "Extract the data as JSON with this schema:\n{}",
+        ]
+    )
+    said = opening.replace("{}", _written(question, rng))
+    if messages[0]["role"] == "system":
+        return [{"role": "system", "content": f"{messages[0]['content']}\n\n{said}"}, *messages[1:]]
+    return [{"role": "system", "content": said}, *messages]
+
+
+def _schema_after(messages: Sequence[dict[str, str]], question: Question, rng: random.Random) -> Messages:
+    """The schema in the user's message, as LangChain's output parsers and plain scripts write it."""
+    wordings = [
+        "The output should be formatted as a JSON instance that conforms to the JSON schema below.\n\n"
+        "Here is the output schema:\n```\n{}\n```",
+        "Return a JSON object that matches this schema:\n{}",
+        "JSON schema:\n```json\n{}\n```",
+        "Respond in JSON according to this schema: {}",
+    ]
+    return _placed(messages, rng.choice(wordings).replace("{}", _written(question, rng)), rng)
+
+
+def _written(question: Question, rng: random.Random) -> str:
+    schema = _as_pydantic(question.schema) if rng.random() < 0.6 else question.schema
+    indent = 2 if len(question.kinds) <= 3 and rng.random() < 0.5 else None
+    return json.dumps(schema, ensure_ascii=False, indent=indent)
+
+
+def _as_pydantic(schema: dict[str, Any]) -> dict[str, Any]:
+    """Properties first, each with a title, the way `model_json_schema` writes a model."""
+    found = dict(schema)
+    found.pop("additionalProperties", None)
+    titled = {
+        key: {**part, "title": key.replace("_", " ").title()} if "$ref" not in part else part
+        for key, part in found.pop("properties").items()
+    }
+    kind, title = found.pop("type"), found.pop("title", "Answer")
+    return {**found, "properties": titled, "title": title, "type": kind}
+
+
+def _as_output_fields(messages: Sequence[dict[str, str]], question: Question, rng: random.Random) -> Messages:
+    """Input and output fields by number, the input under a heading, as DSPy's JSON adapter writes them."""
+    name = rng.choice(["text", "sentence", "document", "review", "message", "question", "email", "input"])
+    fields = list(question.schema["properties"].items())
+    listed = "\n".join(f"{i}. `{key}` ({_python(part)}):" for i, (key, part) in enumerate(fields, 1))
+    shape = "{\n" + ",\n".join(f'  "{key}": "{{{key}}}"' for key, _ in fields) + "\n}"
+    system = (
+        f"Your input fields are:\n1. `{name}` (str):\nYour output fields are:\n{listed}\n"
+        f"Outputs will be a JSON object with the following fields.\n\n{shape}"
+    )
+    order = ", then ".join(f"`{key}`" for key, _ in fields)
+    text = messages[-1]["content"]
+    user = f"[[ ## {name} ## ]]\n{text}\n\nRespond with a JSON object in the following order of fields: {order}."
+    return [{"role": "system", "content": system}, {"role": "user", "content": user}]
+
+
+def _python(schema: dict[str, Any]) -> str:
+    if "enum" in schema:
+        return f"Literal[{', '.join(repr(option) for option in schema['enum'])}]"
+    kind = schema.get("type", "string")
+    if kind == "array":
+        return f"list[{_python(schema['items'])}]"
+    return _PYTHON.get(kind, "dict") if isinstance(kind, str) else "str"
+
+
+def _placed(messages: Sequence[dict[str, str]], said: str, rng: random.Random) -> Messages:
+    """`said` after the document, before it, or in a system message."""
+    *before, last = messages
+    place: Callable[[], Messages] = rng.choice(
+        [
+            lambda: [*before, {**last, "content": f"{last['content']}\n\n{said}"}],
+            lambda: [*before, {**last, "content": f"{said}\n\n{last['content']}"}],
+            lambda: [{"role": "system", "content": said}, last],
+        ]
+    )
+    return place()
