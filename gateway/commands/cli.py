@@ -20,6 +20,7 @@ COMMANDS: Mapping[str, str] = {
     "cache": "look at, or withdraw, the answers that a running gateway keeps",
     "bench": "measure a running gateway: latencies, throughput, goodput",
     "redteam": "run attack and harmless texts against a running gateway",
+    "lint": "say what makes a model do better with a schema",
     "mask": "show why a mask takes as long as it does",
     "size": "what a model needs, what it fits on, and how fast it can be at best",
 }
